@@ -34,10 +34,6 @@ class ControllerEvents {
   }
   // A flow, whose key is `inside`, got an alias.
   virtual void on_alias_granted(const Alias& alias, const FlowKey& inside) = 0;
-  // The packet was in a unit whose process has died, and goes to another one:
-  // the receiver makes it what it was before a unit had it.
-  virtual void on_survivor(PacketHandle /*packet*/,
-                           const PacketMeta& /*meta*/) {}
   // Another controller goes on in the place of one that has failed, with what
   // units had of it.
   virtual void on_successor(Instant /*now*/, const Controller& /*controller*/) {

@@ -49,10 +49,19 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
     under_way_ =
         LazyArray<uint64_t>(options.controller.max_flows, Pages::kGrowing);
   }
+  bells_ = links_.other_bells;
+  bells_.push_back(links_.bell);
+  if (!links_.relayed.empty()) {
+    relay_.emplace(std::move(links_.relayed), options.controller.max_units,
+                   links_.record_bytes, *links_.faults);
+  }
+  SNF_CHECK(links_.copies.empty() || links_.copies.size() == loops);
+  if (options.recovers || !links_.copies.empty()) {
+    packets_.emplace(*links_.buffers);
+  }
   if (options.recovers) {
     SNF_CHECK(has_loggers);
     recovery_.emplace(Recovery{
-        .packets = PacketsUnderWay(*links_.buffers),
         .loops = std::vector<Recovery::Loop>(loops),
         .old_numbers = std::vector<uint64_t>(options.controller.max_units)});
   }
@@ -90,7 +99,8 @@ void ControllerLoop::IdleWait(Nanos most) {
   const auto has_items = [this] {
     const auto has = [](auto& loop) { return loop.in.has_items(); };
     return std::ranges::any_of(links_.loops, has) ||
-           std::ranges::any_of(links_.loggers, has);
+           std::ranges::any_of(links_.loggers, has) ||
+           (relay_.has_value() && relay_->has_items());
   };
   // A sleep takes longer than this.
   constexpr Nanos kShort = Microseconds(100);
@@ -101,8 +111,9 @@ void ControllerLoop::IdleWait(Nanos most) {
     if (!shares_thread_) std::this_thread::yield();
     return;
   }
-  links_.bell->Wait(has_items, {left.ns - kShort.ns / 2},
-                    shares_thread_ ? 0 : Doorbell::kSpins);
+  Doorbell::WaitAtAll(bells_, has_items, {left.ns - kShort.ns / 2},
+                      RealClock::Monotonic(),
+                      shares_thread_ ? 0 : Doorbell::kSpins);
 }
 
 Instant ControllerLoop::NextDue() const {
@@ -124,6 +135,7 @@ bool ControllerLoop::IsQuiet() const {
   for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
     received += loop.in.handled() + loop.progress->received.load();
   }
+  if (relay_.has_value()) received += relay_->handled();
   const bool is_due = NextDue() <= clock_.Now();
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
     sent += loop.out.sent_in_all() + loop.progress->sent.load();
@@ -132,6 +144,7 @@ bool ControllerLoop::IsQuiet() const {
     sent += loop.progress->sent.load();
     if (loop.out.has_value()) sent += loop.out->sent_in_all();
   }
+  if (relay_.has_value()) sent += relay_->sent();
   return received == sent && !is_due && batch_.empty() && !IsRecovering();
 }
 
@@ -259,6 +272,25 @@ void ControllerLoop::ReportDrained(ControllerEvents& events) {
   with_payload_ = {};
 }
 
+void ControllerLoop::GivePacket(const ControllerCommand& command) {
+  packets_->Add(command);
+  if (links_.copies.empty() || command.packet == kNoPacket) return;
+  const size_t loop = value(command.unit) % links_.loops.size();
+  links_.buffers->CopyTo(links_.copies[loop], command.packet);
+}
+
+// The buffer of a packet that an NF made is of the share of its loop, which may
+// die before that comes back.
+bool ControllerLoop::TakePacket(size_t loop, const UnitCommand& command) {
+  using Kind = UnitCommand::Kind;
+  if (!packets_->On(command)) return false;
+  if (links_.copies.empty() || command.kind == Kind::kAdvance) return true;
+  BufferPool& copies = links_.copies[loop];
+  copies.CopyTo(*links_.buffers, command.packet);
+  if (command.kind == Kind::kEmit) copies.Claim(command.packet);
+  return true;
+}
+
 void ControllerLoop::ReturnBuffer(BufferPool::Party owner,
                                   PacketHandle packet) {
   const auto party = static_cast<size_t>(owner);
@@ -267,7 +299,11 @@ void ControllerLoop::ReturnBuffer(BufferPool::Party owner,
     recovery_->loops[party - 1].buffers.push_back(packet);
     return;
   }
-  if (recovery_.has_value()) links_.buffers->Disclaim(packet);
+  if (!links_.copies.empty()) {
+    links_.copies[party - 1].Disclaim(packet);
+  } else if (recovery_.has_value()) {
+    links_.buffers->Disclaim(packet);
+  }
   if (!has_controller()) {
     succession_->of_loop(party - 1).returns.push_back(packet);
     return;

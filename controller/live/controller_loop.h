@@ -37,6 +37,7 @@
 #include "runtime/tables/table_homes.h"
 #include "runtime/tables/table_message.h"
 #include "runtime/wire/decoder.h"
+#include "runtime/wire/state_relay.h"
 #include "runtime/wire/wire_faults.h"
 
 namespace snf {
@@ -68,6 +69,8 @@ struct ControllerLinks {
     LinkIn in;
     LoopProgress* progress;
     Doorbell* bell = nullptr;  // of the loop, if the controller may fail
+    // What the loop goes by, if it has memory of its own and that may be.
+    ControllerEpoch* controllers = nullptr;
   };
   Doorbell* bell;                   // the controller's; all unit loops ring it
   BufferPool* buffers;              // the controller's end of the pool
@@ -84,6 +87,13 @@ struct ControllerLinks {
   };
   std::vector<LoggerLoopEnd> loggers{};
   ControllerEpoch* controllers = nullptr;  // if the controller may fail
+  // If loops of units have memory of their own (LoopRegion): other bells that
+  // they and their loggers ring; by loop, where it finds packets, and the links
+  // of messages about state, which are relayed.
+  std::vector<Doorbell*> other_bells{};
+  std::vector<BufferPool> copies{};
+  std::vector<StateRelay::Loop> relayed{};
+  uint32_t record_bytes = 0;
 };
 
 struct ControllerLoopFigures {
@@ -112,6 +122,10 @@ struct ControllerLoopFigures {
 //
 // Units with output loggers leave to these to say what became of packets, on
 // links of their own.
+//
+// Of loops of units that have memory of their own, the loop copies a packet
+// there before it sends the handle, and back when it hears of its end; and it
+// relays what they say to each other about state.
 //
 // What units and loggers say passes a decoder first. A bad word is told to the
 // links' WireFaults and closes the link that it came by: no more is heard of
@@ -308,7 +322,6 @@ class ControllerLoop {
       std::vector<UnitId> started;   // while it ended; for its next process
       std::vector<PacketHandle> buffers;  // to be returned once it begins again
     };
-    PacketsUnderWay packets;
     std::vector<Loop> loops;
     std::vector<uint64_t> old_numbers;  // by unit: of channels that have ended
     uint64_t null_packets_lost = 0;
@@ -321,6 +334,11 @@ class ControllerLoop {
 
   void FlushAll();
   void CloseBrokenLinks();
+  // Of loops of units that are not trusted with what others have: a packet goes
+  // to one, and a word about a packet has come. TakePacket returns false if
+  // that cannot be.
+  void GivePacket(const ControllerCommand& command);
+  bool TakePacket(size_t loop, const UnitCommand& command);
   // Of a controller that fails (controller_loop_recovery.cc):
   template <ControllerHost Host>
   bool TurnUnled(Host& host);
@@ -389,6 +407,10 @@ class ControllerLoop {
   std::vector<WordsToController> words_;         // by loop
   std::vector<WordsToController> logger_words_;  // the same
   std::vector<LinkOut*> link_to_;                // by unit
+  std::vector<Doorbell*> bells_;                 // all that it waits at
+  // If units are not trusted with what others have: what each was sent.
+  std::optional<PacketsUnderWay> packets_;
+  std::optional<StateRelay> relay_;
   std::optional<Recovery> recovery_;
   std::optional<Succession> succession_;  // if the controller may fail
 
@@ -428,6 +450,7 @@ template <ControllerHost Host>
 bool ControllerLoop::Turn(Host& host) {
   if (!has_controller()) [[unlikely]]
     return TurnUnled(host);
+  const bool has_relayed = relay_.has_value() && relay_->Turn();
   for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.in.Receive();
   for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) loop.in.Receive();
   CloseBrokenLinks();
@@ -454,7 +477,7 @@ bool ControllerLoop::Turn(Host& host) {
   // Packets that the host released may have come back.
   if (!batch_.empty() && messages > 0) HandleBatch(host);
   FlushAll();
-  return messages > 0 || is_due;
+  return messages > 0 || is_due || has_relayed;
 }
 
 template <ControllerHost Host>
@@ -464,7 +487,7 @@ size_t ControllerLoop::HandleLink(size_t loop, LinkIn& in,
       words, [&](const Cell& cell, std::span<const std::byte> payload) {
         const auto& command = cell.As<UnitCommand>();
         if (command.kind <= UnitCommand::Kind::kDropPayload) [[likely]] {
-          if (recovery_.has_value() && !recovery_->packets.On(command)) {
+          if (packets_.has_value() && !TakePacket(loop, command)) {
             return Refuse(command.unit, "end of a packet", "packet",
                           value(command.packet));
           }
@@ -502,7 +525,7 @@ void ControllerLoop::Fail(Rng& rng,
 
 template <ControllerHost Host>
 bool ControllerLoop::TurnUnled(Host& host) {
-  size_t messages = 0;
+  size_t messages = relay_.has_value() && relay_->Turn() ? 1 : 0;
   for (uint32_t burst = 0; burst < kReportBursts; ++burst) {
     const size_t before = messages;
     for (size_t i = 0; i < links_.loops.size(); ++i) {
@@ -546,7 +569,7 @@ size_t ControllerLoop::HandleLinkUnled(size_t loop, bool of_logger,
     const auto& command = cell.As<UnitCommand>();
     if (command.kind > UnitCommand::Kind::kDropPayload) {
       HandleUnled(loop, of_logger, cell, payload);
-    } else if (recovery_.has_value() && !recovery_->packets.On(command)) {
+    } else if (packets_.has_value() && !TakePacket(loop, command)) {
       Refuse(command.unit, "end of a packet", "packet", value(command.packet));
     } else {
       host.on_packet(now_, command);
@@ -608,7 +631,7 @@ void ControllerLoop::ExecuteAll(Host& host) {
     if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
       ++in_channels_;
       if (under_way_.size() > 0) ++under_way_[slot_of(command.meta.flow)];
-      if (recovery_.has_value()) recovery_->packets.Add(command);
+      if (packets_.has_value()) GivePacket(command);
       host.on_enqueue(command.meta);
       Send(command);
     } else {

@@ -172,7 +172,7 @@ void ControllerLoop::TakeSurvivors(size_t loop, ControllerEvents& events) {
   const auto is_lost = [&](UnitId unit) {
     return value(unit) % links_.loops.size() == loop && !hears(unit);
   };
-  recovery_->packets.TakeOut(is_lost, [&](const PacketsUnderWay::Sent& sent) {
+  packets_->TakeOut(is_lost, [&](const PacketsUnderWay::Sent& sent) {
     --in_channels_;
     const uint32_t slot = slot_of(sent.meta.flow);
     if (under_way_.size() > 0) --under_way_[slot];
@@ -184,7 +184,6 @@ void ControllerLoop::TakeSurvivors(size_t loop, ControllerEvents& events) {
       ++recovery_->null_packets_lost;
       return;
     }
-    events.on_survivor(sent.packet, sent.meta);
     if (!controller_.on_survivor(sent.meta, sent.packet)) {
       events.on_drop(now_, sent.packet, DropReason::kUnitFailed);
     }
@@ -214,7 +213,7 @@ void ControllerLoop::on_unsent(const ControllerCommand& command, size_t loop,
     case Kind::kEnqueue:
       --in_channels_;
       if (under_way_.size() > 0) --under_way_[slot_of(command.meta.flow)];
-      if (recovery_.has_value()) recovery_->packets.Remove(command);
+      if (packets_.has_value()) packets_->Remove(command);
       ++succession_->figures().clocks_lost;
       if (command.packet != kNoPacket) LosePacket(command.packet, events);
       return;
@@ -247,6 +246,11 @@ void ControllerLoop::Succeed() {
   SNF_CHECK(succession_.has_value());
   const uint32_t epoch = succession_->Succeed();
   links_.controllers->newest.store(epoch, std::memory_order_release);
+  // Before any of them can hear of another one that has seen it (U14).
+  for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
+    if (loop.controllers == nullptr) continue;
+    loop.controllers->newest.store(epoch, std::memory_order_release);
+  }
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
     loop.bell->Ring();
   }
@@ -292,10 +296,10 @@ void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
   if (!succession_->Begin(controller_, now_, starting, in_channels_)) {
     words_[0].Refuse(kNoUnit, "report", "packets", in_channels_);
   }
-  if (recovery_.has_value()) {
-    recovery_->packets = PacketsUnderWay(*links_.buffers);
+  if (packets_.has_value()) {
+    packets_.emplace(*links_.buffers);
     for (const PacketsUnderWay::Sent& sent : succession_->packets()) {
-      recovery_->packets.Add(
+      packets_->Add(
           ControllerCommand::Enqueue(sent.unit, sent.packet, sent.meta));
     }
   }

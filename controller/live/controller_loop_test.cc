@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -48,8 +49,9 @@ ControllerLoopOptions SmallOptions() {
 // A controller's loop with what runs it, and the ends of units' loops.
 class TestController final : public ControllerEvents {
  public:
+  // If they are apart, loops of units have memory of their own.
   explicit TestController(const ControllerLoopOptions& options = SmallOptions(),
-                          size_t loops = 1) {
+                          size_t loops = 1, bool apart = false) {
     clock_.Start(Instant{1'000'000'000});
     const std::vector<BufferPool::Options> shares(
         1 + loops, {.small = 64, .medium = 0, .large = 0});
@@ -69,6 +71,11 @@ class TestController final : public ControllerEvents {
       from_.emplace_back(down.consumer, kMaxPayloadFromController);
       to_.emplace_back(up.producer, 64);
       links.loops.back().bell = links.bell;
+      if (apart) {
+        regions.push_back(std::make_unique<TestRegion>());
+        regions.back()->MakePool(shares);
+        links.copies.push_back(regions.back()->Attach(0));
+      }
       if (options.fails) {
         links.controllers = &epoch;
         const LinkRing of_logger = region_.Ring(links.bell);
@@ -93,7 +100,10 @@ class TestController final : public ControllerEvents {
   }
 
   void Arrive(uint16_t flow, bool by_alias = false) {
-    loop->Arrive(Key(flow), loop->now(), 100, pool->Allocate(100), by_alias);
+    const PacketHandle packet = pool->Allocate(100);
+    pool->info(packet).length = 100;
+    std::ranges::fill(pool->bytes(packet), std::byte{7});
+    loop->Arrive(Key(flow), loop->now(), 100, packet, by_alias);
   }
   // Returns what a loop of units has been sent.
   std::vector<ControllerCommand> Commands(size_t of_loop = 0) {
@@ -158,7 +168,8 @@ class TestController final : public ControllerEvents {
   ControllerEpoch epoch;
   std::optional<BufferPool> pool;
   std::optional<ControllerLoop> loop;
-  std::vector<RingHeader*> rings;  // of what units say
+  std::vector<RingHeader*> rings;                    // of what units say
+  std::vector<std::unique_ptr<TestRegion>> regions;  // of loops that are apart
 
  private:
   struct alignas(128) RingMemory {
@@ -430,6 +441,78 @@ TEST(ControllerLoop, ForgetsAStartThatFailed) {
   EXPECT_TRUE(test.loop->is_starting()) << "it is made again";
   EXPECT_EQ(test.units_up, 1);
   EXPECT_EQ(test.loop->controller().units().failed_starts(), 1u);
+}
+
+// Two loops of units that have memory of their own, to one of which a packet
+// was sent.
+class LoopsApart : public testing::Test {
+ protected:
+  LoopsApart() {
+    test_.Arrive(1);
+    test_.HandleBatch();
+    for (loop_ = 0; loop_ < 2; ++loop_) {
+      for (const ControllerCommand& command : test_.Commands(loop_)) {
+        if (command.kind == Kind::kEnqueue) sent_ = command;
+      }
+      if (sent_.packet != kNoPacket) break;
+    }
+    unit_pool_.emplace(
+        test_.regions[loop_]->Attach(static_cast<uint8_t>(loop_ + 1)));
+  }
+  static ControllerLoopOptions Options() {
+    ControllerLoopOptions options = SmallOptions();
+    options.nf_reasons = 1;
+    return options;
+  }
+  UnitCommand End(UnitCommand::Kind kind = UnitCommand::Kind::kRelease) const {
+    return UnitCommand::OfPacket(kind, sent_.packet, sent_.meta);
+  }
+  std::span<std::byte> packet() { return test_.pool->bytes(sent_.packet); }
+
+  TestController test_{Options(), 2, /*apart=*/true};
+  size_t loop_ = 0;
+  ControllerCommand sent_ = ControllerCommand::Drop(kNoPacket, {});
+  std::optional<BufferPool> unit_pool_;  // of the loop
+};
+
+TEST_F(LoopsApart, GetACopyAndGiveItBackWithTheWordOfItsEnd) {
+  ASSERT_NE(sent_.packet, kNoPacket);
+  const std::vector<std::byte> before(packet().begin(), packet().end());
+  const auto copy = unit_pool_->bytes(sent_.packet);
+  EXPECT_TRUE(std::ranges::equal(copy, before));
+  copy[0] ^= std::byte{1};
+  test_.Turn();
+  EXPECT_TRUE(std::ranges::equal(packet(), before)) << "as it came";
+  test_.Say(End(), sent_.unit);
+  test_.Turn();
+  EXPECT_EQ(test_.packets, 1u);
+  EXPECT_TRUE(std::ranges::equal(packet(), copy));
+  copy[0] ^= std::byte{1};
+  EXPECT_EQ(packet()[0], before[0] ^ std::byte{1}) << "nobody changes it now";
+}
+
+TEST_F(LoopsApart, EndNoPacketThatAnotherOneWasSent) {
+  ASSERT_NE(sent_.packet, kNoPacket);
+  const std::vector<std::byte> before(packet().begin(), packet().end());
+  const UnitId other{static_cast<uint16_t>(1 - loop_)};
+  test_.Say(End(), other);
+  test_.Turn();
+  EXPECT_EQ(test_.packets, 0u);
+  ASSERT_EQ(test_.faults.count(), 1u);
+  EXPECT_EQ(test_.faults.first()->unit, other);
+  EXPECT_TRUE(std::ranges::equal(packet(), before));
+  test_.Say(End(), sent_.unit);
+  test_.Turn();
+  EXPECT_EQ(test_.packets, 1u);
+}
+
+TEST_F(LoopsApart, EndTheirPacketUnderNoOtherFlowsName) {
+  UnitCommand other = End();
+  other.meta.flow = MakeFlowId(0, 5, 0);
+  test_.Say(other, sent_.unit);
+  test_.Turn();
+  EXPECT_EQ(test_.packets, 0u);
+  EXPECT_EQ(test_.faults.count(), 1u);
 }
 
 TEST(ControllerLoop, TellsTheUnitsThatAFlowIsOver) {

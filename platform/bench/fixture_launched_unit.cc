@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<LaunchedUnit>> LaunchedUnit::Start(
       .controller = {.small = 64, .medium = 1, .large = 1},
       .loop = {.small = 16, .medium = 1, .large = 1},
       .loops = 1,
+      .apart = true,
       .record_bytes = nf->create()->schema().record_bytes()};
   auto region = LoopRegion::Create(options);
   if (!region.ok()) return region.status();
@@ -52,6 +53,7 @@ LaunchedUnit::LaunchedUnit(const LoopRegion::Options& options,
                            LoopRegion region, const NfSpec& nf)
     : options_(options), region_(std::move(region)), nf_(nf.create()) {
   region_.clock->Start(RealClock::Monotonic());
+  region_.loops[0].clock->Follow(*region_.clock);
 }
 
 absl::Status LaunchedUnit::Launch(Isolation isolation, const NfSpec& nf) {
@@ -64,7 +66,7 @@ absl::Status LaunchedUnit::Launch(Isolation isolation, const NfSpec& nf) {
                                               .at_once = 1,
                                               .rehearses = true},
                                     .nf = nf.text(),
-                                    .region = region_.memory.fd(),
+                                    .regions = {region_.memory_of(0).fd()},
                                     .like = {},
                                     .told = [] {},
                                     .killed = [] {}};
@@ -147,6 +149,7 @@ void LaunchedUnit::StartAndEnqueue(bool warm) {
       .side = Side::kInside,
       .far_port = of.far.port,
       .far_address = IpAddress::FromIpv4(of.far.address)};
+  region_.buffers.CopyTo(region_.controller.copies[0], packet);
   const bool is_new = ++clock_ == 1;
   LinkOut& out = region_.controller.loops[0].out;
   out.Send(ControllerCommand::Start(kUnit, warm, ++incarnation_));

@@ -55,9 +55,8 @@ LoneWorker::LoneWorker(const NfSpec& nf, const UnitLoopOptions& options,
       loop_(options, nf, clock_, std::move(links)),
       out_(region_.controller.loops.front().out) {
   if (options.unit.has_logger) {
-    auto side = LoopRegion::AttachLoggers(region_.memory.bytes(),
-                                          region_.own_memory->bytes(), of,
-                                          *region_.faults);
+    auto side = LoopRegion::AttachLoggers(
+        region_.memories(), region_.own_memory->bytes(), of, *region_.faults);
     SNF_CHECK(side.ok());
     loggers_.emplace(LoggerLoopOptions{.max_units = options.max_units,
                                        .max_copies = options.unit.max_flows},

@@ -31,6 +31,11 @@ class RealClock {
   Instant Now() const {
     return Monotonic() + Nanos{offset_.load(std::memory_order_seq_cst)};
   }
+  // Goes as the other one does now.
+  void Follow(const RealClock& other) {
+    offset_.store(other.offset_.load(std::memory_order_relaxed),
+                  std::memory_order_seq_cst);
+  }
   // Does nothing if that has passed.
   void SkipTo(Instant time) {
     const Nanos ahead = time - Now();

@@ -78,10 +78,6 @@ bool Egress::HandleOther(Instant now, const UnitCommand& command) {
   return true;
 }
 
-void Egress::on_survivor(PacketHandle packet, const PacketMeta& meta) {
-  originals_->Restore(packet, meta.flow, meta.clock, buffers_.bytes(packet));
-}
-
 void Egress::DropPayload(Instant now, const UnitCommand& command) {
   CountDrop(now, command.reason);
   ShowDrop(now, command.packet, RouteOf(now, command),

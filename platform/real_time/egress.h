@@ -25,7 +25,6 @@
 #include "platform/run/run.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
-#include "runtime/ring/packet_originals.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -46,10 +45,6 @@ class Egress final : public ControllerEvents {
   // is released and dropped.
   Egress(const RunOptions& options, Observers observers, Ingress& ingress,
          BufferPool& buffers, ControllerLoop& loop, RunResult& result);
-  // Where units keep packets as they came, if their processes may be killed.
-  void set_originals(const PacketOriginals& originals) {
-    originals_ = originals;
-  }
 
   // The run begins with this time.
   void on_start(Instant first_packet) {
@@ -79,7 +74,6 @@ class Egress final : public ControllerEvents {
   void on_alias_granted(const Alias& alias, const FlowKey& inside) override;
   void on_alias_over(FlowId flow, Clock clock) override;
   void on_forsake(Instant now, const EndFlow& end) override;
-  void on_survivor(PacketHandle packet, const PacketMeta& meta) override;
   void on_successor(Instant now, const Controller& controller) override;
 
   // Adds a violation to the result.
@@ -134,7 +128,6 @@ class Egress final : public ControllerEvents {
     bool is_over = false;  // before anybody could have sent to it
   };
   absl::flat_hash_map<std::pair<FlowId, Clock>, Granted> granted_;
-  std::optional<PacketOriginals> originals_;
   ReleaseOrder order_;
   Provisioning provisioning_;
 };

@@ -18,21 +18,38 @@
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
-#include "runtime/ring/packet_originals.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/wire/wire_faults.h"
 
 namespace snf {
 
 // Memory in which packets lie, and links, between a controller's loop and loops
-// of units, which are threads or processes. Its parts are handed to the loops,
-// which it has to outlive.
+// of units. Its parts are handed to the loops, which it has to outlive.
+//
+// Where all loops trust each other, as threads of one process do, one memory is
+// enough: a packet is where it is, whichever loop has it, and loops of units
+// have links to each other.
+//
+// Else each loop of units has memory *apart*, and its process maps nothing
+// else:
+//
+//   controller's:  packets
+//   loop i's:      packets · links to and from the controller, its loggers, and
+//                  a relay of messages about state · clock, bells
+//
+// All pools of packets have the same shares, so a handle names the same place
+// in each. The controller copies a packet into the memory of the loop that it
+// sends it to, and back when it hears what became of it. So the packet itself
+// is kept as it came, in case that loop dies, and no unit can change it once it
+// is told of. Messages from loop to loop are relayed (StateRelay). The
+// controller and the loggers, which run no foreign code, map all of it.
 struct LoopRegion {
   struct Options {
     BufferPool::Options controller;  // its share of the buffers
     BufferPool::Options loop;        // the share of each loop of units
     uint32_t loops = 1;
-    uint32_t record_bytes = 0;          // of the NF's state
+    bool apart = false;         // each loop of units has memory of its own
+    uint32_t record_bytes = 0;  // of the NF's state
     uint32_t controller_cells = 1'024;  // of a link to or from the controller
     size_t controller_reserve = 8'192;  // cells that may wait at such a link
     // The units have output loggers, to which entries of so many bytes go at
@@ -54,6 +71,8 @@ struct LoopRegion {
     LoopProgress* progress;
     LoopControl* control;
     LogControl* log_control = nullptr;  // of its loggers, if loops may end
+    // What the loop goes by; that of all, unless it has memory of its own.
+    RealClock* clock = nullptr;
     // Rings from all loops of units, for has_mail.
     std::vector<std::span<std::byte>> from_loops{};
 
@@ -64,11 +83,11 @@ struct LoopRegion {
   // Errors as SharedRegion::Create and BufferPool::Format.
   static absl::StatusOr<LoopRegion> Create(const Options& options);
 
-  // Returns what connects a loop of units, and the clock of the run, in the
-  // memory that Create has made with these options, in this process or another
-  // one. Call it once for each loop, and once more for each time that it has
-  // ended, once all that it left is taken. Errors: InvalidArgument if the
-  // memory cannot be that.
+  // Returns what connects a loop of units, and the clock of the run, in its
+  // memory (memory_of) that Create has made with these options, in this process
+  // or another one. Call it once for each loop, and once more for each time
+  // that it has ended, once all that it left is taken. Errors: InvalidArgument
+  // if the memory cannot be that.
   struct UnitSide {
     UnitLoopLinks links;
     const RealClock* clock;
@@ -78,19 +97,30 @@ struct LoopRegion {
                                          WireFaults& faults);
 
   // Returns what connects the loops of loggers, by loop of units, in the same
-  // way: `own` is the memory that Create has made beside the other. Call it
-  // once for each process of loggers; the one before must have ended.
+  // way: `memories` are those of all loops of units (memory_of), by loop, and
+  // `own` is what Create has made beside them. Call it once for each process of
+  // loggers; the one before must have ended.
   struct LoggersSide {
     std::vector<LoggerLoopLinks> loops;
-    Doorbell* bell;        // of who runs all of them
-    LoopControl* control;  // when that is to stop
+    std::vector<Doorbell*> bells;  // of who runs all of them
+    LoopControl* control;          // when that is to stop
   };
-  static absl::StatusOr<LoggersSide> AttachLoggers(std::span<std::byte> memory,
-                                                   std::span<std::byte> own,
-                                                   const Options& options,
-                                                   WireFaults& faults);
+  static absl::StatusOr<LoggersSide> AttachLoggers(
+      std::span<const std::span<std::byte>> memories, std::span<std::byte> own,
+      const Options& options, WireFaults& faults);
+
+  // Returns the memory that a loop of units maps.
+  const SharedRegion& memory_of(uint32_t loop) const {
+    return apart.empty() ? memory : apart[loop];
+  }
+  // Returns those of all, for AttachLoggers.
+  std::vector<std::span<std::byte>> memories() const;
+  // So much of it is to have its pages in advance (SharedRegion::Map).
+  static size_t InAdvance(const Options& options);
 
   SharedRegion memory;
+  // Those of loops of units, by loop, if each has its own.
+  std::vector<SharedRegion> apart;
   // What the controller and the loggers have between them, if there are
   // loggers: units do not map it.
   std::optional<SharedRegion> own_memory;
@@ -99,9 +129,8 @@ struct LoopRegion {
   RealClock* clock;
   ControllerLinks controller;  // `buffers` is left to its owner
   std::vector<Loop> loops;
-  std::optional<PacketOriginals> originals{};  // of the controller's share
-  Doorbell* loggers_bell = nullptr;            // of who runs the loggers
-  LoopControl* loggers_control = nullptr;      // the same
+  Doorbell* loggers_bell = nullptr;        // of who runs the loggers
+  LoopControl* loggers_control = nullptr;  // the same
 };
 
 }  // namespace snf

@@ -32,8 +32,14 @@ absl::Status NoneMayDie() {
 void RealDriver::Begin(Instant now) {
   has_begun_ = true;
   clock_.Start(now);
+  SetClocks();
   began_ = loop_.ReadClock();
   if (real_.live != nullptr) next_live_ = began_;
+}
+
+// Processes of units read clocks of their own.
+void RealDriver::SetClocks() {
+  for (const LoopRegion::Loop& loop : loops_) loop.clock->Follow(clock_);
 }
 
 bool RealDriver::Poll() {
@@ -360,6 +366,7 @@ RunResult RealDriver::Finish() {
       StopTimers();
     }
     clock_.SkipTo(loop_.NextDue() + kStep);
+    SetClocks();
     for (const LoopRegion::Loop& loop : loops_) loop.bell->Ring();
     is_over = Drain();
   }

@@ -138,7 +138,8 @@ struct RealOptions {
 // that nothing moves for RealOptions::patience is told of as a violation.
 //
 // Workers may be processes (RealOptions::isolation), and then one runs the
-// loggers: all that they share with the dispatcher is the region. One that dies
+// loggers. Each process of units has memory of its own (LoopRegion), which is
+// all that it shares with the dispatcher and the loggers. One that dies
 // ends the run; where units have loggers, one that is killed does not: others
 // go on with what it had, and it is started again (RealFaults).
 //
@@ -294,6 +295,7 @@ class RealDriver final : private NfCallNames {
   void TellBusy();
   bool Drain();
   void StopTimers();
+  void SetClocks();
   void StopWorkers();
   void StopLoggers();
   void TakeResults();
@@ -314,10 +316,11 @@ class RealDriver final : private NfCallNames {
   RunResult result_;
 
   SharedRegion region_;
+  std::vector<SharedRegion> apart_;         // of processes of units, by loop
   std::optional<SharedRegion> own_region_;  // which no process of units maps
   std::unique_ptr<WireFaults> faults_;
   BufferPool buffers_;
-  RealClock& clock_;  // in the region
+  RealClock& clock_;  // in the region, as that of each loop of units
   std::vector<LoopRegion::Loop> loops_;
   Doorbell* controller_bell_;
   Pace pace_;

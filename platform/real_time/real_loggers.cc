@@ -8,6 +8,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "platform/process/real_clock.h"
 #include "runtime/logger/logger_commands.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/sdk/state_schema.h"
@@ -52,7 +53,7 @@ std::optional<std::string> CompareFlows(const Unit& unit,
 
 RealLoggers::RealLoggers(LoggerLoopOptions options, const NfSpec& nf,
                          LoopRegion::LoggersSide side)
-    : bell_(side.bell), control_(side.control) {
+    : bells_(std::move(side.bells)), control_(side.control) {
   for (LoggerLoopLinks& of_loop : side.loops) {
     loops_.push_back(
         std::make_unique<LoggerLoop>(options, nf, std::move(of_loop)));
@@ -69,7 +70,10 @@ void RealLoggers::Run() {
   };
   while (!control_->stops.load(std::memory_order_relaxed)) {
     // Who dies between a word and the bell rings nobody.
-    if (!Turn()) bell_->Wait(has_work, Milliseconds(10));
+    if (!Turn()) {
+      Doorbell::WaitAtAll(bells_, has_work, Milliseconds(10),
+                          RealClock::Monotonic());
+    }
   }
 }
 
@@ -80,7 +84,7 @@ std::thread& RealLoggers::StartThread() {
 
 void RealLoggers::Stop() {
   control_->stops.store(true, std::memory_order_seq_cst);
-  bell_->Ring();
+  bells_[0]->Ring();
   if (thread_.joinable()) thread_.join();
 }
 

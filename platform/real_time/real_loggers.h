@@ -48,7 +48,7 @@ class RealLoggers {
 
  private:
   std::vector<std::unique_ptr<LoggerLoop>> loops_;
-  Doorbell* bell_;
+  std::vector<Doorbell*> bells_;  // any wakes it; it rings the first
   LoopControl* control_;
   std::thread thread_;  // none if Turn is called
 };

@@ -97,6 +97,7 @@ struct Plan {
       PrepareForFailures(c);
       c.awaits_ends = true;
     }
+    is_apart = seed / 4 % 2 == 0;
   }
   bool fails() const { return fails_65536 > 0; }
   bool replaces() const { return replaced_65536 > 0; }
@@ -106,6 +107,7 @@ struct Plan {
 
   Rng rng;
   uint32_t loops = 1;
+  bool is_apart = false;  // each loop of units has memory of its own
   size_t kind = 0;
   RunOptions options;
   NfSpec nf = ForwardingNf();
@@ -125,6 +127,7 @@ class World {
         of_region_{.controller = kBuffers,
                    .loop = kBuffers,
                    .loops = plan.loops,
+                   .apart = plan.is_apart,
                    .record_bytes = example_->schema().record_bytes(),
                    .controller_cells = uint32_t{64} << plan.rng.Below(3),
                    .loggers = true,
@@ -157,8 +160,9 @@ class World {
         .tables = TableOptionsOf(plan.options),
         .service = {}};
     for (; options.index < options.loops; ++options.index) {
-      auto side = LoopRegion::Attach(region_.memory.bytes(), of_region_,
-                                     options.index, *region_.faults);
+      auto side =
+          LoopRegion::Attach(region_.memory_of(options.index).bytes(),
+                             of_region_, options.index, *region_.faults);
       EXPECT_TRUE(side.ok()) << side.status();
       units_.push_back(std::make_unique<UnitLoop>(options, plan.nf, clock_,
                                                   std::move(side->links)));
@@ -247,7 +251,7 @@ class World {
   }
 
   void MakeLoggers() {
-    auto side = LoopRegion::AttachLoggers(region_.memory.bytes(),
+    auto side = LoopRegion::AttachLoggers(region_.memories(),
                                           region_.own_memory->bytes(),
                                           of_region_, *region_.faults);
     ASSERT_TRUE(side.ok()) << side.status();

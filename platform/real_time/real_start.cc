@@ -145,6 +145,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .controller = real.buffers,
       .loop = kWorkerBuffers,
       .loops = HowManyWorkers(resolved.threads, options.loggers),
+      .apart = real.isolation != Isolation::kThread,
       .record_bytes = schema.record_bytes(),
       .loggers = options.loggers,
       .entry_bytes = MaxLogEntryBytes(schema),
@@ -177,6 +178,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       recovers_(Recovers(options, real)),
       result_(EmptyResult(*example_)),
       region_(std::move(region.memory)),
+      apart_(std::move(region.apart)),
       own_region_(std::move(region.own_memory)),
       faults_(std::move(region.faults)),
       buffers_(std::move(region.buffers)),
@@ -209,7 +211,6 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
         loop_, egress_, result_.controller_faults);
   }
   if (real.aliases != nullptr) ingress_.set_listener(*real.aliases);
-  if (region.originals.has_value()) egress_.set_originals(*region.originals);
   if (!real.unpaced) {
     constexpr uint32_t kMaxPacket = 65'535;
     const Nanos service = ServiceOf(options.controller).ServiceTime(kMaxPacket);
@@ -258,8 +259,9 @@ LoggerLoopOptions RealDriver::LoggerOptions() const {
 absl::Status RealDriver::CreateLoggers(const NfSpec& nf,
                                        const LoopRegion::Options& of) {
   if (!of.loggers || has_processes()) return absl::OkStatus();
-  auto side = LoopRegion::AttachLoggers(region_.bytes(), own_region_->bytes(),
-                                        of, *faults_);
+  const std::span<std::byte> memory = region_.bytes();
+  auto side = LoopRegion::AttachLoggers(std::span(&memory, 1),
+                                        own_region_->bytes(), of, *faults_);
   if (!side.ok()) return side.status();
   loggers_.emplace(LoggerOptions(), nf, *std::move(side));
   return absl::OkStatus();
@@ -328,7 +330,7 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
                 .at_once = real_.warm_pool.value_or(~uint32_t{0}),
                 .rehearses = real_.warm_pool.has_value()},
       .nf = TextWithModules(nf),
-      .region = region_.fd(),
+      .regions = {},
       .own_region = own_region_.has_value() ? own_region_->fd() : -1,
       .like = {},
       .told =
@@ -339,6 +341,9 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
       .killed = [bell = controller_bell_] { bell->Ring(); },
       .may_be_killed = recovers_,
       .ready = [bell = controller_bell_] { bell->Ring(); }};
+  for (const SharedRegion& memory : apart_) {
+    options.regions.push_back(memory.fd());
+  }
   const std::string command =
       real_.command.substr(0, options.setup.command.size() - 1);
   std::ranges::copy(command, options.setup.command.begin());

@@ -4,12 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "platform/process/exit_code.h"
 #include "platform/process/nf_guard.h"
@@ -39,7 +39,8 @@ void EndForFault(const WireFault& fault) {
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket) {
   BeginTelling(socket, kUnit, setup.command.data());
-  const auto memory = SharedRegion::Map(region);
+  const auto memory =
+      SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
   if (!memory.ok()) {
     TellFault(std::string(memory.status().message()));
     return kExitUnavailable;
@@ -68,20 +69,29 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
   return kExitOk;
 }
 
-// Runs all loops of loggers until they are stopped.
+// Runs all loops of loggers until they are stopped. The last of the regions is
+// that of the loggers, the others are those of loops of units.
 int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
-               std::array<int, 2> regions, int socket) {
+               std::span<const int> regions, int socket) {
   BeginTelling(socket, kLoggers, setup.command.data());
-  const auto memory = SharedRegion::Map(regions[0]);
-  const auto own = SharedRegion::Map(regions[1]);
-  for (const auto* of : {&memory, &own}) {
-    if (of->ok()) continue;
-    TellFault(std::string(of->status().message()));
-    return kExitUnavailable;
+  std::vector<SharedRegion> mapped;
+  std::vector<std::span<std::byte>> memories;
+  for (const int region : regions) {
+    auto memory =
+        region == regions.back()
+            ? SharedRegion::Map(region)
+            : SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
+    if (!memory.ok()) {
+      TellFault(std::string(memory.status().message()));
+      return kExitUnavailable;
+    }
+    memories.push_back(memory->bytes());
+    mapped.push_back(*std::move(memory));
   }
   WireFaults faults(EndForFault);
-  auto side = LoopRegion::AttachLoggers(memory->bytes(), own->bytes(),
-                                        setup.region, faults);
+  auto side =
+      LoopRegion::AttachLoggers(std::span(memories).first(memories.size() - 1),
+                                memories.back(), setup.region, faults);
   if (!side.ok()) {
     TellFault(std::string(side.status().message()));
     return kExitInternal;
@@ -102,9 +112,9 @@ std::vector<LaunchMethod::Process> ProcessesOf(
     const UnitProcessSetup& setup, const NfSpec& nf,
     std::span<const int> descriptors) {
   std::vector<LaunchMethod::Process> processes;
-  const int region = descriptors[0];
   const auto sockets = descriptors.last(setup.processes());
   for (uint32_t i = 0; i < setup.region.loops; ++i) {
+    const int region = descriptors[i];
     const auto body = [setup, &nf, region, i,
                        own = sockets[i]](uint32_t starts) {
       UnitProcessSetup of_start = setup;
@@ -116,16 +126,18 @@ std::vector<LaunchMethod::Process> ProcessesOf(
         {.body = body, .descriptors = {region, sockets[i]}, .name = kUnit});
   }
   if (!setup.region.loggers) return processes;
-  const std::array<int, 2> regions = {region, descriptors[1]};
+  const auto first = descriptors.first(setup.region.loops + 1);
+  const std::vector<int> regions(first.begin(), first.end());
   const int own = sockets.back();
   const auto body = [setup, &nf, regions, own](uint32_t starts) {
     UnitProcessSetup of_start = setup;
     of_start.loggers.process = starts;
     return RunLoggers(of_start, nf, regions, own);
   };
-  processes.push_back({.body = body,
-                       .descriptors = {regions[0], regions[1], own},
-                       .name = kLoggers});
+  std::vector<int> theirs = regions;
+  theirs.push_back(own);
+  processes.push_back(
+      {.body = body, .descriptors = std::move(theirs), .name = kLoggers});
   return processes;
 }
 
@@ -134,8 +146,8 @@ absl::Status Serve(int socket, const Launch& launch) {
   UnitProcessSetup setup;
   if (launch.setup.size() < sizeof(setup) ||
       (std::memcpy(&setup, launch.setup.data(), sizeof(setup)),
-       launch.descriptors.size() !=
-           setup.processes() + (setup.region.loggers ? 2 : 1))) {
+       !setup.region.apart || launch.descriptors.size() !=
+                                  setup.processes() + setup.processes())) {
     return absl::InternalError("a set-up that cannot be");
   }
   if (absl::Status s = LeaveStandardStreams(); !s.ok()) return s;

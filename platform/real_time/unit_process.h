@@ -60,9 +60,10 @@ absl::StatusOr<NfSpec> ParseTextWithModules(std::string_view text);
 // The command that the program is called by, as a process of units.
 inline constexpr std::string_view kUnitProcessCommand = "unit-process";
 // Is called with the descriptor of a launcher's socket (launcher.h), whose
-// descriptors are the region, what the controller and loggers have between
-// them, if there are loggers, and a socket for each process. Starts the
-// processes, and returns when the socket is closed.
+// descriptors are the memories of all loops of units, what the controller and
+// loggers have between them, if there are loggers, and a socket for each
+// process. Starts the processes, each of which gets what is its own and no
+// more, and returns when the socket is closed.
 int UnitProcessMain(int socket);
 
 }  // namespace snf

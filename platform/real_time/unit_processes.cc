@@ -78,7 +78,7 @@ UnitProcesses::UnitProcesses(Options options)
 }
 
 absl::Status UnitProcesses::Launch() {
-  std::vector<int> theirs = {options_.region};
+  std::vector<int> theirs = options_.regions;
   if (options_.setup.region.loggers) theirs.push_back(options_.own_region);
   const auto close_theirs = [&theirs, first = theirs.size()] {
     for (size_t i = first; i < theirs.size(); ++i) close(theirs[i]);

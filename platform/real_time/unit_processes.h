@@ -41,10 +41,10 @@ class UnitProcesses {
   struct Options {
     std::string program;  // the file of this program
     UnitProcessSetup setup;
-    std::string nf;       // TextWithModules
-    int region = -1;      // descriptor of the memory
-    int own_region = -1;  // of what units do not map; none without loggers
-    LoopResults like;     // of a loop of as few units as any has; runs nothing
+    std::string nf;            // TextWithModules
+    std::vector<int> regions;  // descriptors of their memories, by loop
+    int own_region = -1;       // that of the loggers; none without these
+    LoopResults like;  // of a loop of as few units as any has; runs nothing
     std::function<void()> told;    // something has failed
     std::function<void()> killed;  // TakeEnd has something to tell
     // That a signal ends a process is no failure: TakeEnd tells of it.

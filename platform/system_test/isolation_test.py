@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`snf replay --clock=real --isolation=process` and `=lxc`.
 
-Usage: isolation_test.py PROGRAM SOURCE_DIR MISUSE INTRUDER ISOLATION [TEST…]
+Usage: isolation_test.py PROGRAM SOURCE_DIR MISUSE INTRUDER SCANNER ISOLATION
+                         [TEST…]
 """
 
 import ctypes
@@ -13,6 +14,7 @@ import pathlib
 import random
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -20,8 +22,8 @@ import unittest
 import urllib.request
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-MISUSE, INTRUDER, ISOLATION = sys.argv[3:6]
-del sys.argv[3:6]
+MISUSE, INTRUDER, SCANNER, ISOLATION = sys.argv[3:7]
+del sys.argv[3:7]
 from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, free_port, pcap,
                           run, udp_frame, wait_for)
 
@@ -442,6 +444,35 @@ class Intrusions(Isolation):
             self.assertNotEqual(done.stderr, b"")
         if report is not None:
             self.assertGreater(report["packets_in"], 0)
+
+    # Each flow stays with its unit, whose state nobody else gets.
+    APART = ("--policy=hash", "--max_units=2", "--flow_timeout=1h",
+             "--state=reactive")
+
+    def marked(self, packets=4000, seconds=4):
+        """Packets that name their flow, as the scanner wants them."""
+        return self.file("marked.pcap", pcap(
+            [(1 + i * seconds / packets, udp_frame(
+                5000 + i % 40, struct.pack(">I6sH", i, b"s1n2f3", i % 40)))
+             for i in range(packets)]))
+
+    def test_a_unit_finds_nothing_of_others_in_the_memory_that_it_shares(self):
+        marked = self.marked()
+        for flags in (("--threads=3",), ("--threads=4", "--loggers=on")):
+            with self.subTest(flags):
+                done, report = self.replay(f"--nf={SCANNER}", *self.APART,
+                                           *flags, capture=marked)
+                self.assertEqual(done.returncode, OK, done.stderr)
+                counts = report["counters"]
+                self.assertEqual(counts["looked"], 2)
+                self.assertGreater(counts["own"], 100)
+                self.assertEqual(counts["others"], 0)
+        # Or the test could not fail.
+        done, report = self.replay(f"--nf={SCANNER}", *self.APART,
+                                   "--threads=3", capture=marked,
+                                   isolation="thread")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertGreater(report["counters"]["others"], 0)
 
     def test_a_unit_that_takes_all_memory_is_ended(self):
         if ISOLATION != "lxc":

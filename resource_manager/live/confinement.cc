@@ -28,11 +28,14 @@ constexpr uint32_t kArchitecture = AUDIT_ARCH_X86_64;
 constexpr uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #endif
 
+// futex_waitv of Linux 5.16, which older headers do not name.
+constexpr int kFutexWaitv = 449;
+
 constexpr std::array kAllowed = {
     // Memory.
     SYS_mmap, SYS_munmap, SYS_mremap, SYS_mprotect, SYS_madvise, SYS_brk,
     // Threads, of which clone is looked at apart, and waiting.
-    SYS_futex, SYS_set_robust_list, SYS_rseq, SYS_sched_yield,
+    SYS_futex, kFutexWaitv, SYS_set_robust_list, SYS_rseq, SYS_sched_yield,
     SYS_clock_gettime, SYS_clock_nanosleep, SYS_nanosleep, SYS_gettid,
     SYS_getpid, SYS_exit, SYS_exit_group, SYS_getrandom, SYS_restart_syscall,
     // Signals, to itself: others are not to be seen from its namespace.

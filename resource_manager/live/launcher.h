@@ -50,7 +50,7 @@ struct LaunchNote {
 class Launcher {
  public:
   static constexpr size_t kMostSetupBytes = 64 * 1024;
-  static constexpr size_t kMostDescriptors = 64;
+  static constexpr size_t kMostDescriptors = 128;
 
   struct Options {
     std::string program;  // its file

@@ -53,9 +53,17 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
                                       .tables = static_cast<uint32_t>(
                                           TablesOf(*nf.create()).size())},
                  links_.buffers, *links_.faults);
-  for (uint32_t loop = 0; loop < links_.from_loops.size(); ++loop) {
-    unit_words_.emplace_back(units_of(loop), own, schema_.record_bytes(),
-                             *links_.faults);
+  const auto add_words = [&](const UnitsOfLoop& from) {
+    unit_words_.emplace_back(from, own, schema_.record_bytes(), *links_.faults);
+  };
+  if (links_.is_relayed) {
+    SNF_CHECK(links_.from_loops.size() == 2 && links_.to_loops.size() == 2);
+    add_words(own);
+    add_words(UnitsOfLoop(0, 1, options.max_units));
+  } else {
+    for (uint32_t i = 0; i < links_.from_loops.size(); ++i) {
+      add_words(units_of(i));
+    }
   }
 }
 
@@ -163,7 +171,7 @@ size_t UnitLoop::HandleLinks() {
   }
   if (links_.from_loggers.has_value()) {
     messages += links_.from_loggers->Handle(
-        unit_words_[index_],
+        unit_words_[links_.is_relayed ? 0 : index_],
         [this](const Cell& cell, std::span<const std::byte> record) {
           Handle(cell.As<UnitCommand>(), record);
         });
@@ -499,8 +507,6 @@ inline void UnitLoop::BeginService(UnitShell& shell) {
 
 void UnitLoop::Finish(UnitShell& shell) {
   if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
-  if (links_.originals.has_value()) [[unlikely]]
-    KeepOriginal(shell);
   const size_t before = out_.commands().size();
   Call(shell, &shell.unit.in_service(), [&] {
     shell.unit.finish(now_, {*shell.nf, links_.buffers}, out_);
@@ -580,7 +586,9 @@ void UnitLoop::Execute(UnitShell& shell, const UnitCommand& command) {
 
 void UnitLoop::SendToUnit(const UnitCommand& command,
                           std::span<const std::byte> record) {
-  LinkOut& link = links_.to_loops[value(command.unit) % loops_];
+  size_t to = value(command.unit) % loops_;
+  if (links_.is_relayed) to = to == index_ ? 0 : 1;
+  LinkOut& link = links_.to_loops[to];
   if (!link.has_room(record.size())) {
     ++state_.messages_lost;
     return;

@@ -30,7 +30,6 @@
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
-#include "runtime/ring/packet_originals.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
@@ -69,16 +68,17 @@ struct UnitLoopLinks {
   WireFaults* faults;  // what it finds wrong in what others say
   LinkIn from_controller;
   LinkOut to_controller;
-  std::vector<LinkIn> from_loops;  // by index, the own among them
+  // By index, the own among them. Or the own alone, and a relay's, which brings
+  // what others say, and gets what is for them.
+  std::vector<LinkIn> from_loops;
   std::vector<LinkOut> to_loops;
+  bool is_relayed = false;
   StateStore* store = nullptr;  // with UnitOptions::has_store
   // If units have loggers; there the state of units that have failed is.
   std::optional<LinkOut> to_loggers{};
   std::optional<LinkIn> from_loggers{};
   // If the loggers' process may end: what units keep goes to the next one.
   std::optional<LinkOut> to_new_loggers{};
-  // If packets are to survive the loop's process.
-  std::optional<PacketOriginals> originals{};
   // If loops of other controllers run the same units, on the same thread.
   UnitTurns* turns = nullptr;
   // If the controller may fail; units have loggers then.
@@ -229,7 +229,6 @@ class UnitLoop {
   size_t HandleLinks();
   size_t HandleController();
   void AnswerQueries();
-  void KeepOriginal(const UnitShell& shell);
   bool PollStore();
   void TakeFromStore(const StoreAnswer& answer);
   void CloseBrokenLinks();
@@ -311,7 +310,7 @@ class UnitLoop {
   uint32_t index_;
   uint32_t loops_;
   std::optional<WordsToUnits> words_;          // of the controller
-  std::vector<WordsBetweenUnits> unit_words_;  // by the loop they come from
+  std::vector<WordsBetweenUnits> unit_words_;  // of links_.from_loops
   uint32_t queries_ = 0;                       // of shells, to be answered
   std::optional<UnitLogs> logs_;               // if units have loggers
   std::optional<LogHandover> handover_;        // if those may end

@@ -191,15 +191,6 @@ void UnitLoop::AnswerQueries() {
   queries_ = 0;
 }
 
-// The NF is about to get the packet in service.
-void UnitLoop::KeepOriginal(const UnitShell& shell) {
-  const PacketMeta& meta = shell.unit.in_service();
-  if (!meta.has_payload()) return;
-  const PacketHandle packet = shell.unit.packet_in_service();
-  links_.originals->Keep(packet, meta.flow, meta.clock,
-                         links_.buffers.bytes(packet));
-}
-
 // --- A store. ---
 
 bool UnitLoop::PollStore() {

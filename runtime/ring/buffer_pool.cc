@@ -157,6 +157,16 @@ bool BufferPool::Return(PacketHandle handle) {
   return is_own;
 }
 
+void BufferPool::CopyTo(BufferPool& other, PacketHandle packet) {
+  const View from = view(packet);  // reads the length once
+  const View to = other.whole(packet);
+  std::memcpy(&to.info, &from.info, sizeof(PacketInfo));
+  to.info.length = static_cast<uint32_t>(from.bytes.size());
+  if (!from.bytes.empty()) {
+    std::memcpy(to.bytes.data(), from.bytes.data(), from.bytes.size());
+  }
+}
+
 BufferPool::Share BufferPool::share(Party party) const {
   Share share;
   share.count_ = shares_[static_cast<size_t>(party)];

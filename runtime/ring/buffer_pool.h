@@ -200,6 +200,10 @@ class BufferPool {
              std::min(length, size.bytes)}};
   }
 
+  // Copies a packet and its info to the same buffer of another pool with the
+  // same shares. Other processes may write the pool it comes from meanwhile.
+  void CopyTo(BufferPool& other, PacketHandle packet);
+
   // The number of buffers of this party's share in use.
   uint32_t in_use() const { return in_use_; }
 

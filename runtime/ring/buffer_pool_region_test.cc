@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A buffer pool that several parties share.
+#include <algorithm>
 #include <cstring>
 #include <iostream>
 #include <thread>
@@ -61,6 +62,35 @@ TEST(BufferPoolInARegion, ShowsEachPartyTheSamePacket) {
   }
   EXPECT_EQ(controller.in_use(), 3u);
   EXPECT_EQ(unit.in_use(), 0u);
+}
+
+TEST(BufferPoolInARegion, CopiesAPacketToItsPlaceInAnotherRegion) {
+  const std::vector<Options> shares = {{.small = 4, .medium = 2, .large = 1},
+                                       kNone};
+  const Rig rig(shares);
+  const Rig other_rig(shares);
+  BufferPool from = rig.Attach(kController);
+  BufferPool to = other_rig.Attach(kController);
+  for (const uint32_t bytes : {0u, 60u, 2'048u, 3'000u, 262'144u}) {
+    const PacketHandle packet = from.Allocate(bytes);
+    from.info(packet) = {};
+    from.info(packet).length = bytes;
+    from.info(packet).original_length = 7;
+    std::ranges::fill(from.bytes(packet), std::byte{9});
+    std::ranges::fill(to.room(packet), std::byte{1});
+    from.CopyTo(to, packet);
+    EXPECT_EQ(to.info(packet).original_length, 7u);
+    ASSERT_EQ(to.bytes(packet).size(), bytes);
+    EXPECT_TRUE(std::ranges::equal(to.bytes(packet), from.bytes(packet)));
+    if (bytes < to.room(packet).size()) {
+      EXPECT_EQ(to.room(packet)[bytes], std::byte{1});
+    }
+  }
+  // Whoever writes the other region cannot make it more than there is room for.
+  const PacketHandle packet = from.Allocate(60);
+  from.info(packet).length = ~uint32_t{0};
+  from.CopyTo(to, packet);
+  EXPECT_EQ(to.info(packet).length, 2'048u);
 }
 
 TEST(BufferPoolInARegion, GivesEachPartyItsOwnShare) {

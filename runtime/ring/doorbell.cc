@@ -6,6 +6,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/check.h"
+
 namespace snf {
 namespace {
 
@@ -13,6 +19,21 @@ namespace {
 void Futex(std::atomic<uint32_t>& word, int operation, uint32_t operand,
            const timespec* timeout) {
   syscall(SYS_futex, &word, operation, operand, timeout, nullptr, 0);
+}
+
+// As the kernel has them; headers may be older.
+constexpr long kFutexWaitv = 449;
+constexpr uint32_t kSize32 = 2;
+struct Waiter {
+  uint64_t value;
+  uint64_t address;
+  uint32_t flags;
+  uint32_t reserved;
+};
+
+timespec TimeOf(Nanos time) {
+  constexpr int64_t kSecond = Seconds(1).ns;
+  return {.tv_sec = time.ns / kSecond, .tv_nsec = time.ns % kSecond};
 }
 
 }  // namespace
@@ -26,10 +47,29 @@ void Doorbell::SleepWhile(uint32_t rings, Nanos timeout) {
   if (timeout == Nanos::max()) {
     Futex(rings_, FUTEX_WAIT, rings, nullptr);
   } else if (timeout > Nanos{0}) {
-    constexpr int64_t kSecond = Seconds(1).ns;
-    const timespec time = {.tv_sec = timeout.ns / kSecond,
-                           .tv_nsec = timeout.ns % kSecond};
+    const timespec time = TimeOf(timeout);
     Futex(rings_, FUTEX_WAIT, rings, &time);
+  }
+}
+
+void Doorbell::SleepWhileAll(std::span<Doorbell* const> bells,
+                             std::span<const uint32_t> rings, Nanos timeout,
+                             Instant now) {
+  SNF_CHECK(bells.size() <= kMostAtOnce);
+  if (timeout <= Nanos{0}) return;
+  std::array<Waiter, kMostAtOnce> waiters;
+  for (size_t i = 0; i < bells.size(); ++i) {
+    waiters[i] = {.value = rings[i],
+                  .address = reinterpret_cast<uintptr_t>(&bells[i]->rings_),
+                  .flags = kSize32,
+                  .reserved = 0};
+  }
+  const bool has_end = timeout < Instant::max() - now;
+  const timespec end = TimeOf({has_end ? (now + timeout).ns : 0});
+  const long woken = syscall(kFutexWaitv, waiters.data(), bells.size(), 0,
+                             has_end ? &end : nullptr, CLOCK_MONOTONIC);
+  if (woken < 0 && (errno == ENOSYS || errno == EPERM)) {
+    bells[0]->SleepWhile(rings[0], std::min(timeout, kUnheard));
   }
 }
 

@@ -2,8 +2,11 @@
 #ifndef SNF_RUNTIME_RING_DOORBELL_H_
 #define SNF_RUNTIME_RING_DOORBELL_H_
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/time.h"
 
@@ -62,6 +65,36 @@ class Doorbell {
     return is_ready;
   }
 
+  // Does the same at several bells, up to kMostAtOnce, of which any wakes it:
+  // so who rings one can spoil no other. `now` is the time of the machine's
+  // monotonic clock. On Linux before 5.16 it sleeps no longer than kUnheard,
+  // and the first alone shortens that.
+  static constexpr size_t kMostAtOnce = 128;
+  static constexpr Nanos kUnheard = Microseconds(100);
+  template <typename Ready>
+  static bool WaitAtAll(std::span<Doorbell* const> bells, const Ready& ready,
+                        Nanos timeout, Instant now, uint32_t spins = kSpins) {
+    if (bells.size() == 1) return bells[0]->Wait(ready, timeout, spins);
+    for (uint32_t i = 0; i < spins; ++i) {
+      if (ready()) return true;
+      Pause();
+    }
+    std::array<uint32_t, kMostAtOnce> rings;
+    for (size_t i = 0; i < bells.size(); ++i) {
+      rings[i] = bells[i]->rings_.load(std::memory_order_seq_cst);
+      bells[i]->parked_.store(1, std::memory_order_seq_cst);
+    }
+    bool is_ready = ready();
+    if (!is_ready) {
+      SleepWhileAll(bells, std::span(rings).first(bells.size()), timeout, now);
+      is_ready = ready();
+    }
+    for (Doorbell* const bell : bells) {
+      bell->parked_.store(0, std::memory_order_relaxed);
+    }
+    return is_ready;
+  }
+
  private:
   static void Pause() {
 #if defined(__x86_64__)
@@ -72,6 +105,9 @@ class Doorbell {
   }
   void Wake();
   void SleepWhile(uint32_t rings, Nanos timeout);
+  static void SleepWhileAll(std::span<Doorbell* const> bells,
+                            std::span<const uint32_t> rings, Nanos timeout,
+                            Instant now);
 
   alignas(128) std::atomic<uint32_t> parked_{0};  // written by the sleeper only
   std::atomic<uint32_t> rings_{0};  // changed by who rings a parked sleeper

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/ring/doorbell.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <new>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "runtime/ring/spsc_ring.h"
@@ -16,6 +18,11 @@ namespace {
 using Ring = SpscRing<uint64_t>;
 constexpr Nanos kLong = Seconds(60);  // only a lost wake-up takes so long
 constexpr Nanos kShort = Milliseconds(1);
+
+Instant Now() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return {std::chrono::nanoseconds(now).count()};
+}
 
 // Two rings, there and back, each with a Doorbell.
 struct Way {
@@ -134,6 +141,42 @@ TEST(Doorbell, WakesAnotherProcessThatMapsItElsewhere) {
     ASSERT_EQ(answer, i + 1);
   }
   EXPECT_EQ(child.Join(), 0);
+}
+
+TEST(Doorbell, OfSeveralAnyWakesWhoSleepsAtAllOfThem) {
+  constexpr size_t kBells = 5;
+  std::array<Doorbell, kBells> bells;
+  std::vector<Doorbell*> all;
+  for (Doorbell& bell : bells) all.push_back(&bell);
+  constexpr uint32_t kRounds = 1'000;
+  std::atomic<uint32_t> round{0};
+  std::atomic<uint32_t> heard{0};
+  int lost = 0;
+  std::thread sleeper([&] {
+    for (uint32_t i = 1; i <= kRounds; ++i) {
+      const auto has_come = [&] { return round.load() >= i; };
+      while (!Doorbell::WaitAtAll(all, has_come, kLong, Now(), 0)) {
+        if (++lost > 1'000) return;
+      }
+      heard = i;
+    }
+  });
+  for (uint32_t i = 1; i <= kRounds; ++i) {
+    round = i;
+    bells[i % kBells].Ring();
+    while (heard.load() < i) std::this_thread::yield();
+  }
+  sleeper.join();
+  EXPECT_EQ(lost, 0);
+}
+
+TEST(Doorbell, AtSeveralWaitsNoLongerThanTheTimeout) {
+  std::array<Doorbell, 2> bells;
+  const std::array<Doorbell*, 2> all = {&bells[0], &bells[1]};
+  for (const Nanos timeout : {kShort, Nanos{0}, Nanos{-5}}) {
+    EXPECT_FALSE(Doorbell::WaitAtAll(
+        all, [] { return false; }, timeout, Now(), 10));
+  }
 }
 
 // A sleeper that was killed leaves its mark; the next is woken all the same.

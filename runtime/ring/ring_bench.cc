@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Measures the cost of passing packets between two threads. The two spin, each
-// on its own processor, and both processors must be free; BM_RingOneThread and
-// BM_CopyFloor need only one.
+// on its own processor, and both processors must be free; BM_RingOneThread,
+// BM_CopyFloor and BM_ToAnotherRegionAndBack need only one.
 #include <sched.h>
 
 #include <array>
@@ -248,6 +248,36 @@ void BM_CopyFloor(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(BM_CopyFloor)->ArgName("bytes")->Arg(64)->Arg(1'434);
+
+// Copies a packet into another region and back: what a unit costs that is a
+// process, beside one that is a thread.
+void BM_ToAnotherRegionAndBack(benchmark::State& state) {
+  const auto bytes = static_cast<uint32_t>(state.range(0));
+  constexpr std::array<BufferPool::Options, 1> kShares = {
+      {{.small = 512, .medium = 0, .large = 0}}};
+  const auto make = [&] {
+    return *SharedRegion::Create({.bytes = BufferPool::BytesFor(kShares)});
+  };
+  const SharedRegion regions[] = {make(), make()};
+  std::vector<BufferPool> pools;
+  for (const SharedRegion& region : regions) {
+    SNF_CHECK(BufferPool::Format(region.bytes(), kShares).ok());
+    pools.push_back(*BufferPool::Attach(region.bytes(), BufferPool::Party{0}));
+  }
+  std::vector<PacketHandle> packets;
+  for (uint32_t i = 0; i < kShares[0].small; ++i) {
+    packets.push_back(pools[0].Allocate(bytes));
+    pools[0].info(packets.back()).length = bytes;
+  }
+  size_t i = 0;
+  for ([[maybe_unused]] auto _ : state) {
+    const PacketHandle packet = packets[i++ % packets.size()];
+    pools[0].CopyTo(pools[1], packet);
+    pools[1].CopyTo(pools[0], packet);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(BM_ToAnotherRegionAndBack)->ArgName("bytes")->Arg(64)->Arg(1'434);
 
 }  // namespace
 }  // namespace snf

@@ -102,22 +102,25 @@ absl::StatusOr<SharedRegion> SharedRegion::Create(const Options& options) {
     if (fcntl(region.fd_, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0) {
       return Error("sealing its size", bytes);
     }
-    const absl::Status status = region.MapAndTouch(bytes, options.huge_pages);
+    const absl::Status status =
+        region.MapAndTouch(bytes, options.huge_pages, options.in_advance);
     if (!status.ok()) return status;
     return region;
   };
   // Try the huge pages that an administrator has set aside first, then ordinary
   // pages, of which the kernel may make huge ones.
-  if (options.huge_pages && options.bytes >= kHugePage) {
+  if (options.huge_pages && options.bytes >= kHugePage &&
+      options.in_advance >= options.bytes) {
     auto region = create(MFD_HUGETLB | MFD_HUGE_2MB, kHugePage);
     if (region.ok()) return region;
   }
-  const absl::Status status = CheckMemory(options.bytes);
+  const absl::Status status =
+      CheckMemory(std::min(options.bytes, options.in_advance));
   if (!status.ok()) return status;
   return create(0, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
 }
 
-absl::StatusOr<SharedRegion> SharedRegion::Map(int fd) {
+absl::StatusOr<SharedRegion> SharedRegion::Map(int fd, size_t in_advance) {
   const int seals = fcntl(fd, F_GET_SEALS);
   struct stat facts {};
   if (seals < 0 || (seals & kSizeSeals) != kSizeSeals ||
@@ -128,18 +131,23 @@ absl::StatusOr<SharedRegion> SharedRegion::Map(int fd) {
   const auto bytes = static_cast<size_t>(facts.st_size);
   SharedRegion region(fcntl(fd, F_DUPFD_CLOEXEC, 0));
   if (region.fd_ < 0) return Error("dup", bytes);
-  const absl::Status status = region.MapAndTouch(bytes, /*huge_pages=*/true);
+  const absl::Status status =
+      region.MapAndTouch(bytes, /*huge_pages=*/true, in_advance);
   if (!status.ok()) return status;
   return region;
 }
 
-absl::Status SharedRegion::MapAndTouch(size_t bytes, bool huge_pages) {
+absl::Status SharedRegion::MapAndTouch(size_t bytes, bool huge_pages,
+                                       size_t in_advance) {
   void* const address =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (address == MAP_FAILED) return Error("mmap", bytes);
   bytes_ = {static_cast<std::byte*>(address), bytes};
   if (huge_pages) madvise(address, bytes, MADV_HUGEPAGE);  // if it can
-  if (madvise(address, bytes, MADV_POPULATE_WRITE) != 0) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  const size_t first = std::min(in_advance, bytes);
+  if (madvise(address, (first + page - 1) / page * page, MADV_POPULATE_WRITE) !=
+      0) {
     return Error("filling it with pages", bytes);
   }
   huge_bytes_ = HugeBytes(bytes_);

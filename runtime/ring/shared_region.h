@@ -29,7 +29,8 @@ namespace snf {
 // The size is sealed: no process can shrink the memory and so kill another one
 // (SIGBUS). All pages are allocated before Create and Map return, so that
 // traffic never waits for one, and a lack of memory is an error of Create or
-// Map.
+// Map; or as many as Options::in_advance says, of memory that is sized for a
+// limit which hardly any run comes near.
 //
 // It can be moved but not copied. Thread-compatible; the objects inside have
 // rules of their own.
@@ -39,7 +40,11 @@ class SharedRegion {
     std::string name = "region";  // seen in /proc/*/maps
     size_t bytes = 0;             // > 0; rounded up to whole pages
     bool huge_pages = true;       // if the system has them
+    // So many bytes from the first on get their pages in advance; the others
+    // get theirs when they are used.
+    size_t in_advance = kAll;
   };
+  static constexpr size_t kAll = ~size_t{0};
 
   // Makes a zeroed region. Errors, with the size and the system's reason:
   // InvalidArgument for an impossible size, ResourceExhausted if there is not
@@ -50,7 +55,7 @@ class SharedRegion {
   // Maps the region of a descriptor that another process made; its contents
   // stay as they are. The caller keeps the descriptor. Errors: InvalidArgument
   // if it is no memory of sealed size, else those of Create.
-  static absl::StatusOr<SharedRegion> Map(int fd);
+  static absl::StatusOr<SharedRegion> Map(int fd, size_t in_advance = kAll);
 
   SharedRegion(SharedRegion&& other) noexcept;
   SharedRegion& operator=(SharedRegion&& other) noexcept;
@@ -67,7 +72,7 @@ class SharedRegion {
 
  private:
   explicit SharedRegion(int fd) : fd_(fd) {}
-  absl::Status MapAndTouch(size_t bytes, bool huge_pages);
+  absl::Status MapAndTouch(size_t bytes, bool huge_pages, size_t in_advance);
 
   int fd_ = -1;
   std::span<std::byte> bytes_;

@@ -55,6 +55,28 @@ TEST(SharedRegion, HasAllItsPagesBeforeAnybodyTouchesIt) {
   EXPECT_LE(after.ru_minflt - before.ru_minflt, 8);
 }
 
+TEST(SharedRegion, HasAsManyPagesInAdvanceAsItWasAskedFor) {
+  constexpr size_t kInAdvance = size_t{1} << 20;
+  const auto region = SharedRegion::Create({.name = "test",
+                                            .bytes = size_t{8} << 20,
+                                            .huge_pages = false,
+                                            .in_advance = kInAdvance});
+  ASSERT_TRUE(region.ok()) << region.status();
+  const auto faults = [&](size_t at, size_t bytes) {
+    struct rusage before {};
+    getrusage(RUSAGE_SELF, &before);
+    TouchEachPage(&region->bytes()[at], bytes);
+    struct rusage after {};
+    getrusage(RUSAGE_SELF, &after);
+    return after.ru_minflt - before.ru_minflt;
+  };
+  EXPECT_LE(faults(0, kInAdvance), 8);
+  EXPECT_GT(faults(kInAdvance, size_t{7} << 20), 8);
+  const auto again = SharedRegion::Map(region->fd(), 1);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->bytes().back(), region->bytes().back());
+}
+
 TEST(SharedRegion, IsTheSameMemoryWhereverItIsMapped) {
   SharedRegion region = MakeRegion(8'192);
   const auto again = SharedRegion::Map(region.fd());

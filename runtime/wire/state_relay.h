@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_WIRE_STATE_RELAY_H_
+#define SNF_RUNTIME_WIRE_STATE_RELAY_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/ring/thread_link.h"
+#include "runtime/wire/decoder.h"
+#include "runtime/wire/wire_faults.h"
+
+namespace snf {
+
+// Theory of operation. Carries messages about state between loops of units that
+// do not map each other's memory: each loop sends what is for all others by one
+// link, and gets what comes from them by another one, both in its own memory,
+// which the relay maps as well.
+//
+//   loop 0 ─from─► ┌───────┐ ─to─► loop 1
+//   loop 1 ─from─► │ relay │ ─to─► loop 0
+//                  └───────┘
+//
+// What a loop says passes a decoder here (proto/protocol.md U14), so a loop
+// gets only words that another one may send, in order. The first bad word of a
+// loop is told to WireFaults, and nothing more is taken from it.
+//
+// A message for which a loop's link has no room is lost, and counted: units
+// repeat what matters, and a loop that stands still holds back no other.
+//
+// Owner-thread only. Nothing is allocated for a message.
+class StateRelay {
+ public:
+  // What the relay has of a loop of units.
+  struct Loop {
+    LinkIn from;
+    LinkOut to;
+  };
+  // `faults` must outlive the relay. No record of state is longer than
+  // `record_bytes`.
+  StateRelay(std::vector<Loop> loops, uint32_t max_units, uint32_t record_bytes,
+             WireFaults& faults);
+
+  // Carries on what has come; returns true if there was anything.
+  bool Turn();
+  // For Doorbell::Wait.
+  bool has_items() {
+    return std::ranges::any_of(
+        loops_, [](Loop& loop) { return loop.from.has_items(); });
+  }
+
+  // Counts what was taken and what was sent, as LinkOut::sent_in_all() does,
+  // and messages that were lost.
+  uint64_t handled() const;
+  uint64_t sent() const;
+  uint64_t lost() const { return lost_; }
+
+ private:
+  void CloseBrokenLinks();
+
+  std::vector<Loop> loops_;
+  std::vector<WordsBetweenUnits> words_;  // by the loop they come from
+  uint64_t lost_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_WIRE_STATE_RELAY_H_

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/wire/state_relay.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/ring/test_region.h"
+#include "runtime/wire/link_payload.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kUnits = 6;
+constexpr uint32_t kRecordBytes = 64;
+
+// A relay between three loops of units, each with two units.
+class Relay : public testing::Test {
+ protected:
+  static constexpr size_t kLoops = 3;
+
+  Relay() {
+    std::vector<StateRelay::Loop> loops;
+    for (size_t i = 0; i < kLoops; ++i) {
+      const LinkRing out = region_.Ring(nullptr);
+      const LinkRing in = region_.Ring(nullptr);
+      says_.emplace_back(out.producer, 64);
+      hears_.emplace_back(in.consumer, kRecordBytes);
+      loops.push_back({.from = LinkIn(out.consumer, kRecordBytes),
+                       .to = LinkOut(in.producer, 64)});
+    }
+    relay_.emplace(std::move(loops), kUnits, kRecordBytes, faults_);
+  }
+
+  void Say(size_t loop, const UnitCommand& word,
+           std::span<const std::byte> record = {}) {
+    says_[loop].Send(word, record);
+    EXPECT_TRUE(says_[loop].Flush());
+  }
+  static UnitCommand Pull(uint16_t of, uint16_t requester, uint64_t flow) {
+    return UnitCommand::Send(
+        UnitId{of},
+        snf::Pull{.flow = FlowId{flow}, .requester = UnitId{requester}});
+  }
+  // Returns the flows that a loop of units hears of.
+  std::vector<uint64_t> Hear(size_t loop) {
+    std::vector<uint64_t> flows;
+    hears_[loop].Receive();
+    hears_[loop].Handle(
+        PayloadBetweenUnits,
+        [&](const Cell& cell, std::span<const std::byte> record) {
+          const auto& word = cell.As<UnitCommand>();
+          flows.push_back(value(word.kind == UnitCommand::Kind::kSendState
+                                    ? word.state.flow
+                                    : word.pull.flow));
+          records_.emplace_back(record.begin(), record.end());
+        });
+    return flows;
+  }
+
+  TestRegion region_;
+  WireFaults faults_;
+  std::vector<LinkOut> says_;
+  std::vector<LinkIn> hears_;
+  std::vector<std::vector<std::byte>> records_;
+  std::optional<StateRelay> relay_;
+};
+
+using Flows = std::vector<uint64_t>;
+
+TEST_F(Relay, BringsWordsAndRecordsToTheLoopOfTheirUnitInOrder) {
+  std::array<std::byte, 48> record;
+  record.fill(std::byte{7});
+  Say(0, Pull(1, 3, 5));
+  Say(0, UnitCommand::Send(UnitId{4}, State{.flow = FlowId{6}, .bytes = 48}),
+      record);
+  Say(2, Pull(1, 5, 7));
+  EXPECT_TRUE(relay_->has_items());
+  EXPECT_TRUE(relay_->Turn());
+  EXPECT_FALSE(relay_->Turn());
+  EXPECT_FALSE(relay_->has_items());
+  EXPECT_EQ(Hear(0), Flows());
+  EXPECT_EQ(Hear(1), (Flows{5, 6, 7}));
+  EXPECT_EQ(Hear(2), Flows());
+  EXPECT_EQ(records_[1], std::vector(record.begin(), record.end()));
+  EXPECT_EQ(relay_->handled(), relay_->sent());
+}
+
+TEST_F(Relay, TakesNoWordInTheNameOfAnotherLoopAndGoesOnForTheOthers) {
+  Say(0, Pull(1, 2, 5));  // unit 2 is of loop 2
+  Say(0, Pull(1, 3, 6));
+  Say(2, Pull(1, 5, 7));
+  relay_->Turn();
+  EXPECT_EQ(Hear(1), Flows{7});
+  EXPECT_EQ(faults_.count(), 1u);
+  EXPECT_EQ(faults_.first()->loop, 0u);
+  EXPECT_EQ(faults_.first()->field, "requester");
+  Say(0, Pull(1, 3, 8));
+  Say(2, Pull(1, 5, 9));
+  relay_->Turn();
+  EXPECT_EQ(Hear(1), Flows{9});
+  EXPECT_EQ(faults_.count(), 1u);
+}
+
+TEST_F(Relay, LosesWhatALoopThatStandsStillHasNoRoomFor) {
+  constexpr uint64_t kMany = 1'000;  // more than its ring holds
+  for (uint64_t flow = 0; flow < kMany; ++flow) {
+    Say(0, Pull(1, 3, flow));
+    Say(0, Pull(2, 3, flow));
+    relay_->Turn();
+    EXPECT_EQ(Hear(2), Flows{flow}) << "another stands still";
+  }
+  const Flows heard = Hear(1);
+  EXPECT_GT(heard.size(), 0u);
+  EXPECT_GT(relay_->lost(), 0u);
+  size_t all = heard.size();
+  for (Flows more = Hear(1); !more.empty(); more = Hear(1)) all += more.size();
+  EXPECT_EQ(all + relay_->lost(), kMany);
+}
+
+}  // namespace
+}  // namespace snf
