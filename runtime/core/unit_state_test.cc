@@ -155,6 +155,15 @@ TEST(UnitPush, GoesToTheUnitsNamedThoughTheCopyBeforeWasTaken) {
   EXPECT_THAT(unit.on_timers(Ms(1)), ElementsAre("push 1 applied 4 to 1"));
 }
 
+TEST(UnitReplica, ThatIsKeptForEverIsSoBefore1970) {
+  UnitOptions options = kSmallUnit;
+  options.replica_lifetime = Nanos::max();
+  TestUnit unit(kA, options);
+  unit.now = Instant{-5};
+  unit.on_push(1, 2);
+  EXPECT_EQ(unit.unit.next_wakeup(), Instant::max());
+}
+
 TEST(UnitPush, GoesToTheUnitsNamedThoughTheReplicaWasEvicted) {
   TestUnit unit(kA, SmallUnit(16, 3, 1));
   unit.on_push(1, 3);
