@@ -333,7 +333,8 @@ class Control(unittest.TestCase):
                    "--log_json"),
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.kill)
-        self.assertEqual(listener.recv(100), b"READY=1")
+        self.assertEqual(listener.recv(100).decode(),
+                         f"MAINPID={process.pid}\nREADY=1")
         self.assertEqual(status()["pid"], process.pid)
         self.down()
         self.assertEqual(listener.recv(100), b"STOPPING=1")
