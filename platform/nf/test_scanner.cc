@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An NF that looks through, or writes over, all memory that its process shares
-// with others, once in an object. Each packet has a mark at the end of its
+// An NF that looks through all memory that its process shares with others, once
+// in an object. Each packet has a mark at the end of its
 // headers, which names its flow, and the NF keeps the mark in the flow's state:
 // so a mark of a flow that the object never got is another's packet or state.
-#include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -62,10 +59,7 @@ std::vector<Memory> MapAll() {
 
 class Scanner final : public NetworkFunction {
  public:
-  explicit Scanner(NfOptions& options)
-      : writes_(options.Choice("how", 0, kHows, "what it does") == 1),
-        flow_(static_cast<uint32_t>(options.Integer(
-            "flow", 0, 0, 65'535, "whose packet lets it write"))) {}
+  explicit Scanner(NfOptions& /*options*/) {}
 
   Verdict process_packet(Packet& packet, FlowState& state) override {
     Mark mark;
@@ -74,18 +68,12 @@ class Scanner final : public NetworkFunction {
     if (!mark.is()) return Verdict::forward();
     mine_.insert(mark.number());
     state.put(mark_, mark);
-    ++packets_;
-    seen.fetch_add(1);
-    if (writes_ && mark.number() == flow_ && packets_ >= kPackets) WriteLater();
-    if (!writes_ && packets_ == kPackets) Look();
+    if (++packets_ == kPackets) Look();
     return Verdict::forward();
   }
 
  private:
-  static constexpr std::string_view kHows[] = {"look", "write"};
   static constexpr uint32_t kPackets = 500;
-  static constexpr uint32_t kPacketsLater = 50;
-  static inline std::atomic<uint32_t> seen = 0;  // by the process
 
   void Look() {
     for (const Memory memory : MapAll()) {
@@ -104,51 +92,12 @@ class Scanner final : public NetworkFunction {
     }
   }
 
-  // In a thread, some packets later: the one that lets it do so has left by
-  // then, and no other unit gets it in its place.
-  void WriteLater() {
-    static std::atomic<bool> has_begun = false;
-    if (has_begun.exchange(true)) return;
-    count(wrote_);
-    pthread_t thread{};
-    if (pthread_create(&thread, nullptr, &WriteAll, nullptr) != 0) return;
-    pthread_detach(thread);
-  }
-  // Nonsense, over all of it, again and again.
-  static void* WriteAll(void* /*unused*/) {
-    constexpr size_t kAllOfThese = size_t{4} << 20;
-    constexpr int kRounds = 20;
-    const uint32_t begin = seen;
-    while (seen - begin < kPacketsLater) sched_yield();
-    uint64_t seed = 1;
-    const auto next = [&seed] {
-      seed = seed * 6'364'136'223'846'793'005 + 1'442'695'040'888'963'407;
-      return seed >> 16;
-    };
-    const std::vector<Memory> all = MapAll();
-    for (int round = 0; round < kRounds; ++round) {
-      for (const Memory memory : all) {
-        for (int i = 0; i < 20'000; ++i) {
-          memory[next() % memory.size()] = static_cast<std::byte>(next());
-        }
-        for (size_t i = 0; i < kAllOfThese && i < memory.size(); ++i) {
-          memory[i] = static_cast<std::byte>(next());
-        }
-      }
-      sched_yield();
-    }
-    return nullptr;
-  }
-
-  const bool writes_;
-  const uint32_t flow_;
   uint32_t packets_ = 0;
   std::set<uint32_t> mine_;
   Slot<Mark> mark_ = declare<Mark>("mark");
   Counter looked_ = declare_counter("looked", "memories shared with others");
   Counter own_ = declare_counter("own", "marks of its own flows");
   Counter others_ = declare_counter("others", "marks of others' flows");
-  Counter wrote_ = declare_counter("wrote", "over all of it");
 };
 SNF_REGISTER_NF(Scanner, "scanner", "looks for what is others'");
 
