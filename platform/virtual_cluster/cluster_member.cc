@@ -265,6 +265,7 @@ void ClusterMember::on_served(UnitId unit) {
 }
 
 void ClusterMember::on_left(UnitId unit) {
+  if (!locals_[value(unit)].is_used) return;  // it was detached since
   std::vector<ShareSet> answers;
   Shared(unit).leases().on_left(id_, locals_[value(unit)].newest, answers);
   for (const ShareSet& answer : answers) host_.Send(id_, answer);
