@@ -165,7 +165,9 @@ void ClusterMember::EndWait(bool has_manager) {
 
 int64_t ClusterMember::share(UnitLife life) const {
   const Local* const local = Find(life);
-  return local == nullptr ? 0 : local->share;
+  if (local == nullptr) return 0;
+  if (is_up()) return local->share;
+  return std::min(host_.FindUnit(id_, life)->leases().share(id_), kWholeUnit);
 }
 
 const ClusterMember::Local* ClusterMember::Find(UnitLife life) const {

@@ -58,7 +58,8 @@ class ClusterMember final : private UnitSharing {
 
   VirtualDriver& driver() { return driver_; }
   ControllerId id() const { return id_; }
-  // Returns what its controller uses of that unit, in 1/1024.
+  // Returns what its controller uses of that unit, in 1/1024. While there is
+  // none, it is what the unit has for it: nobody hears of a share that is cut.
   int64_t share(UnitLife life) const;
   int64_t held() const { return keeper_.held(); }
   // Returns the unit that the driver knows by that number.

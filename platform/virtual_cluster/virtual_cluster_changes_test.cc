@@ -202,6 +202,25 @@ TEST_F(Changes, AControllerFailsWhileThereIsNoResourceManager) {
   }
 }
 
+// It cannot hear that, so another one has that share before its successor
+// comes.
+TEST_F(Changes, AShareIsCutWhileItsControllerIsNotThere) {
+  options_.loggers = true;
+  options_.controller.max_units = 1;
+  options_.faults.detection = Milliseconds(20);
+  options_.faults.kills = {KillAt(Milliseconds(20), 0)};
+  options_.faults.changes = {{.joins = true, .at = Milliseconds(22)}};
+  cluster_.controllers = 2;
+  cluster_.fixed_shares = {700, 300, 100};
+  cluster_.revoke_grace = Milliseconds(1);
+  const Ran ran =
+      RunCluster(options_, cluster_, TimelessChronicleNf(), Captured(Steady()));
+  ExpectSoundCluster(ran);
+  EXPECT_EQ(ran.run.cluster.joined, 1u);
+  EXPECT_EQ(ran.run.cluster.revoked, 1u);
+  EXPECT_EQ(ran.run.controllers[2].share_max, 100);
+}
+
 TEST_F(Changes, TheLastOneStays) {
   cluster_.controllers = 2;
   options_.faults.changes = {

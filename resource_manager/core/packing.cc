@@ -149,7 +149,7 @@ bool ResourceManager::Fill(Instant now, uint32_t controller, ManagerOut& out) {
     slot = next;
   }
   while (Missing(controller) > 0) {
-    if (slots_.size() >= max_leases()) return false;
+    if (!has_room_for_lease()) return false;
     const int64_t share = std::min(Missing(controller), kWholeUnit);
     uint32_t unit = FullestWithRoom(share);
     if (unit == kNone) {

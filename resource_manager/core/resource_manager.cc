@@ -20,10 +20,10 @@ ResourceManager::ResourceManager(const ManagerOptions& options, uint64_t epoch,
     : options_(options),
       epoch_(epoch),
       units_(options.max_units),
-      leases_of_unit_(options.max_units, options.max_units * kLeasesPerUnit),
-      leases_of_controller_(kControllers, options.max_units * kLeasesPerUnit),
-      leases_due_(kDues, options.max_units * kLeasesPerUnit),
-      unconfirmed_(1, options.max_units * kLeasesPerUnit),
+      leases_of_unit_(options.max_units, options.max_units * kKnownPerUnit),
+      leases_of_controller_(kControllers, options.max_units * kKnownPerUnit),
+      leases_due_(kDues, options.max_units * kKnownPerUnit),
+      unconfirmed_(1, options.max_units * kKnownPerUnit),
       units_by_state_(kStates, options.max_units),
       units_by_free_(kWholeUnit + 1, options.max_units) {
   SNF_CHECK(epoch > 0 && epoch < uint64_t{1} << 31);
@@ -92,6 +92,7 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
   Lease& lease = leases_[slot];
   const uint32_t unit = lease.unit;
   controllers_[value(lease.holder.controller)].held -= lease.share;
+  shares_ -= lease.share > 0;
   Reserve(unit, -lease.reserved);
   slots_.erase(value(lease.id));
   leases_of_unit_.Remove(slot);
@@ -109,6 +110,8 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
 void ResourceManager::SetTo(uint32_t slot, int64_t share, ManagerOut& out) {
   Lease& lease = leases_[slot];
   controllers_[value(lease.holder.controller)].held += share - lease.share;
+  shares_ += share > 0;
+  shares_ -= lease.share > 0;
   lease.share = share;
   lease.confirmed = false;
   if (share > lease.reserved) {
@@ -411,7 +414,7 @@ LeaseRefusal ResourceManager::Close(Instant now, UnitLife life,
 
 LeaseRefusal ResourceManager::CheckReport(
     std::span<const ReportedLease> leases) const {
-  if (slots_.size() + leases.size() > max_leases()) {
+  if (slots_.size() + leases.size() > max_known()) {
     return LeaseRefusal::kTooMuch;
   }
   int64_t sum = 0;

@@ -165,14 +165,21 @@ class ResourceManager {
     int64_t held = 0;  // over leases that have not been ended
   };
 
-  // A unit is split among so many leases on average at most.
+  // A unit is split among so many leases on average at most; as many again can
+  // be drained.
   static constexpr uint32_t kLeasesPerUnit = 8;
+  static constexpr uint32_t kKnownPerUnit = 2 * kLeasesPerUnit;
   // What is not confirmed for so many ticks is said again.
   static constexpr uint32_t kRepeatTicks = 2;
   // A drain that takes longer is not waited for when another share is to be
   // cut.
   static constexpr uint32_t kDrainTicks = 4;
-  size_t max_leases() const { return units_.size() * kLeasesPerUnit; }
+  size_t max_known() const { return units_.size() * kKnownPerUnit; }
+  // Returns true if there may be one more lease.
+  bool has_room_for_lease() const {
+    return shares_ < units_.size() * kLeasesPerUnit &&
+           slots_.size() < max_known();
+  }
 
   LeaseRefusal Refuse(LeaseRefusal why);
   LeaseRefusal CheckController(ControllerLife life, ManagerOut& out);
@@ -236,6 +243,7 @@ class ResourceManager {
   uint32_t units_up_ = 0;
   uint32_t starting_ = 0;
   uint32_t failures_ = 0;
+  uint32_t shares_ = 0;  // leases that have not been ended
   Instant next_start_ = Instant::min();
   std::array<uint64_t, static_cast<size_t>(LeaseRefusal::kCount)> refused_{};
   std::vector<Unit> units_;

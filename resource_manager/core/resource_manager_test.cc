@@ -310,6 +310,34 @@ TEST(ResourceManager, SplitsAUnitAmongSoManyLeasesOnly) {
   EXPECT_EQ(b.manager.held(ControllerId{8}), 100);
 }
 
+// Where flows cannot move to another unit, a lease that is over is drained only
+// once its holder has another one.
+TEST(ResourceManager, LeasesThatAreDrainedKeepNobodyFromANewOne) {
+  Bench b({.max_units = 1});
+  std::vector<ControllerLife> lives;
+  for (uint8_t c = 0; c < 8; ++c) {
+    lives.push_back(b.Join(c));
+    b.AskFor(lives[c], 50);
+    b.Run();
+  }
+  EXPECT_EQ(b.grants.size(), 8u);
+  b.confirm = false;
+  b.Tick(Seconds(1));
+  EXPECT_EQ(b.gone.size(), 8u);
+  b.sets.clear();
+  for (const ControllerLife& life : lives) b.AskFor(life, 50);
+  b.Run();
+  EXPECT_EQ(b.sets.size(), 8u);
+  for (const ControllerLife& life : lives) {
+    EXPECT_EQ(b.manager.held(life.controller), 50);
+  }
+  // Twice as many as there can be in use.
+  b.Tick(Seconds(1));
+  EXPECT_EQ(b.gone.size(), 16u);
+  for (const ControllerLife& life : lives) b.AskFor(life, 50);
+  EXPECT_EQ(b.manager.held(ControllerId{0}), 0);
+}
+
 TEST(ResourceManager, GrantsNothingBeforeAllUnitsHaveReportedRightly) {
   ManagerOut out;
   ResourceManager m({.max_units = 2}, 3, true, out);
@@ -412,10 +440,10 @@ TEST(ResourceManager, WhatThereIsNoRoomForEnds) {
   const auto* const stop = std::get_if<StopUnit>(out.data());
   ASSERT_NE(stop, nullptr);
   EXPECT_EQ(stop->unit.unit, GlobalUnitId{2});
-  EXPECT_EQ(report(0, 10, 10), LeaseRefusal::kNone);
-  EXPECT_EQ(report(1, 30, 10), LeaseRefusal::kTooMuch);  // 16 in all
+  EXPECT_EQ(report(0, 10, 20), LeaseRefusal::kNone);
+  EXPECT_EQ(report(1, 30, 20), LeaseRefusal::kTooMuch);  // 32 in all
   EXPECT_FALSE(m.recovering());
-  EXPECT_EQ(m.held(c.controller), 100);
+  EXPECT_EQ(m.held(c.controller), 200);
   EXPECT_EQ(m.state(GlobalUnitId{1}), State::kDraining);
   EXPECT_EQ(m.on_renew(now, {c, LeaseId{earlier | 10}}, out),
             LeaseRefusal::kNone);
