@@ -21,8 +21,7 @@ constexpr Nanos Seconds(int64_t s) { return {s * 1'000'000'000}; }
 
 // A point of time: nanoseconds since the Unix epoch in a capture, or since any
 // fixed start elsewhere. Sums and differences saturate at the int64 limits, so
-// hostile timestamps cannot overflow; `Instant::max()` means "never", and
-// anything and Nanos::max() is that, also in captures from before 1970.
+// hostile timestamps cannot overflow; `Instant::max()` means "never".
 struct Instant {
   int64_t ns = 0;
   friend constexpr auto operator<=>(Instant, Instant) = default;
@@ -35,7 +34,6 @@ struct Instant {
 };
 
 constexpr Instant operator+(Instant t, Nanos d) {
-  if (d == Nanos::max()) return Instant::max();
   int64_t sum = 0;
   if (__builtin_add_overflow(t.ns, d.ns, &sum)) {
     return d.ns > 0 ? Instant::max() : Instant::min();

@@ -12,6 +12,11 @@
 namespace snf {
 namespace {
 
+// Nanos::max() is without end, also in captures from before 1970.
+Instant After(Instant now, Nanos delay) {
+  return delay == Nanos::max() ? Instant::max() : now + delay;
+}
+
 bool IsLinkType(LinkType link) { return link <= LinkType::kLoop; }
 
 bool IsSound(const State& state, std::span<const std::byte> record) {
@@ -122,7 +127,7 @@ uint32_t Replication::on_state(Instant now, const State& state,
   // Awaited state becomes current at once; all else is a cache, also where an
   // older copy was more than that.
   flows.SetCopy(slot, CopyKind::kReplica);
-  copy.due = now + replica_lifetime_;
+  copy.due = After(now, replica_lifetime_);
   copy.has_left = false;
   copy.ran_here = false;
   counters_.replicas_taken += state.pushed ? 1 : 0;
@@ -218,7 +223,7 @@ void Replication::PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
   }
   if (SNF_RULE(kU2, false, true)) return;
   pending.Add(head, {.clock = need,
-                     .due = now + retry_after_,
+                     .due = After(now, retry_after_),
                      .next = kNone,
                      .peer = meta.source,
                      .kind = Pending::Kind::kMyPull,
@@ -260,7 +265,7 @@ void Replication::TellTakeover(Instant now, const PacketMeta& meta,
     return;
   }
   pending.Add(head, {.clock = meta.clock,
-                     .due = now + retry_after_,
+                     .due = After(now, retry_after_),
                      .next = kNone,
                      .peer = meta.source,
                      .kind = Pending::Kind::kMyTakeover,
@@ -358,7 +363,7 @@ void Replication::AskForTimer(Instant now, uint32_t slot, FlowStore& flows,
   PendingLists& pending = flows.pending();
   if (*pending.LinkOf(record.pending, Pending::Kind::kMyTimer) != kNone) return;
   pending.Add(record.pending, {.clock = record.applied,
-                               .due = now + retry_after_,
+                               .due = After(now, retry_after_),
                                .next = kNone,
                                .peer = kNoUnit,
                                .kind = Pending::Kind::kMyTimer,
