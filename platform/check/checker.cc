@@ -86,7 +86,7 @@ Checker::Moved Checker::Read(FlowId flow) const {
 void Checker::on_moved_here(FlowId id, Clock last, const Moved& moved) {
   Flow& flow = Begin(id);
   flow.given = flow.processed = flow.released = flow.logged = value(last);
-  uniqueness_.on_goes_on(id, moved.pieces);
+  uniqueness_.on_moved_here(id, moved.pieces);
   if (oracle_ != nullptr) oracle_->Begin(id, moved.state);
 }
 
@@ -374,11 +374,9 @@ void Checker::on_process_begins(Instant /*now*/, UnitId unit) {
 // From now on the unit may give them to others: it does so when it has applied
 // the flow's last clock and knows that it was the last.
 void Checker::FreePiecesIfOver(const Flow& flow) {
-  if (!flow.ended || flow.processed != flow.given) return;
-  std::vector<uint64_t> pieces = uniqueness_.PiecesOf(flow.id);
-  uniqueness_.on_pieces_gone(flow.id);
-  if (!expects_losses_ || pieces.empty()) return;
-  freed_[slot_of(flow.id)] = {flow.id, std::move(pieces)};
+  if (flow.ended && flow.processed == flow.given) {
+    uniqueness_.on_pieces_gone(flow.id);
+  }
 }
 
 void Checker::Left(Flow& flow, Clock clock) {
@@ -404,12 +402,7 @@ void Checker::on_unsent(Instant now, UnitId unit, const PacketMeta& meta) {
 void Checker::on_end_unsent(Instant now, const EndFlow& end) {
   const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
   Flow* const flow = Find(now, kNoUnit, last);
-  if (flow == nullptr) return;
-  flow->ended = false;
-  const auto freed = freed_.find(slot_of(end.flow));
-  if (freed == freed_.end() || freed->second.first != end.flow) return;
-  uniqueness_.on_goes_on(end.flow, freed->second.second);
-  freed_.erase(freed);
+  if (flow != nullptr) flow->ended = false;
 }
 
 void Checker::on_grant_unsent(Instant /*now*/, const PieceBlock& pieces) {

@@ -194,10 +194,6 @@ class Checker final : public RunObserver {
   absl::flat_hash_map<std::pair<FlowId, Clock>, UnderWay> under_way_;
   std::set<std::pair<FlowId, Clock>> lost_;  // and not given again
   std::map<FlowId, uint64_t> found_;  // by a new controller, up to that clock
-  // What the last flow of a slot had when it ended, which its unit may never
-  // hear of.
-  absl::flat_hash_map<uint32_t, std::pair<FlowId, std::vector<uint64_t>>>
-      freed_;
   std::unique_ptr<SingleUnitOracle> oracle_;
   bool expects_loggers_ = false;
   bool expects_losses_ = false;

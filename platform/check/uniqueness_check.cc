@@ -104,8 +104,8 @@ std::vector<uint64_t> UniquenessCheck::PiecesOf(FlowId flow) const {
   return pieces == pieces_.end() ? std::vector<uint64_t>{} : pieces->second;
 }
 
-void UniquenessCheck::on_goes_on(FlowId flow,
-                                 const std::vector<uint64_t>& pieces) {
+void UniquenessCheck::on_moved_here(FlowId flow,
+                                    const std::vector<uint64_t>& pieces) {
   if (pieces.empty()) return;
   pieces_[flow] = pieces;
   for (const uint64_t name : pieces) {

@@ -50,10 +50,10 @@ class UniquenessCheck {
   void on_pieces_came(const PieceBlock& pieces) {
     away_[Name(pieces.pool, pieces.word)] &= ~pieces.mask;
   }
-  // The flow goes on with these pieces: it had them under another controller,
-  // which has a check of its own, or before its end, which was never sent.
+  // The flow goes on under another controller, and another check, which has
+  // it with these pieces.
   std::vector<uint64_t> PiecesOf(FlowId flow) const;
-  void on_goes_on(FlowId flow, const std::vector<uint64_t>& pieces);
+  void on_moved_here(FlowId flow, const std::vector<uint64_t>& pieces);
 
   // It was granted; in place of the flow's alias before.
   std::string on_alias(const Alias& alias);
