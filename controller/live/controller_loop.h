@@ -69,7 +69,8 @@ struct ControllerLinks {
     LinkIn in;
     LoopProgress* progress;
     Doorbell* bell = nullptr;  // of the loop, if the controller may fail
-    // What the loop goes by, if it has memory of its own and that may be.
+    // The loop reads its controller's epoch here, if it has memory of its own
+    // and the controller may fail.
     ControllerEpoch* controllers = nullptr;
   };
   Doorbell* bell;                   // the controller's; all unit loops ring it

@@ -63,7 +63,7 @@ class NetworkInterface {
   // not every reader is told. Returns what was on: "rxvlan", or "".
   std::string LeaveTags();
 
-  // What was switched off, and is switched on again in the end.
+  // Names what was switched off, which is switched on again in the end.
   struct Changes {
     bool gro = false;
     uint32_t flags = 0;  // ETH_FLAG_… of ethtool

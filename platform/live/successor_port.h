@@ -26,7 +26,7 @@ class SuccessorPort final : public PacketPort {
   // Errors are those of PacketSocket::OpenToSend.
   static absl::StatusOr<std::unique_ptr<SuccessorPort>> Open(
       const PortSpec& spec);
-  // What comes is to be read from this channel, and later from that receiver.
+  // Has frames read from this channel, and later from that receiver.
   // Call it once, before there is anything to receive.
   void Begin(FrameChannel channel, PacketReceiver receiver);
   // Returns true as long as the daemon before reads.

@@ -29,7 +29,7 @@ uint32_t KeptCells(const LoopRegion::Options& options);
 
 std::vector<BufferPool::Options> SharesOf(const LoopRegion::Options& options);
 
-// What a loop of units has.
+// Says where the parts of a loop of units lie in its memory.
 struct LoopPlaces {
   Memory bell;
   Memory progress;
@@ -52,7 +52,8 @@ struct LoopPlaces {
 
   LoopPlaces(RegionCarver& carver, const LoopRegion::Options& options);
   static size_t BytesFor(const LoopRegion::Options& options);
-  // Of these, so many get pages in advance: all but most of the packets.
+  // Returns how many of these bytes get pages in advance: all but most of the
+  // packets.
   static size_t BytesInAdvance(const LoopRegion::Options& options);
 };
 
@@ -70,7 +71,7 @@ struct Places {
   static size_t BytesFor(const LoopRegion::Options& options);
 };
 
-// What the controller and the loggers alone have.
+// Says where the parts lie that only the controller and the loggers map.
 struct OwnPlaces {
   struct OfLoggers {
     Memory progress;

@@ -71,7 +71,8 @@ struct LoopRegion {
     LoopProgress* progress;
     LoopControl* control;
     LogControl* log_control = nullptr;  // of its loggers, if loops may end
-    // What the loop goes by; that of all, unless it has memory of its own.
+    // The loop reads the time from it. All loops share one, unless each has
+    // memory of its own.
     RealClock* clock = nullptr;
     // Rings from all loops of units, for has_mail.
     std::vector<std::span<std::byte>> from_loops{};
@@ -119,7 +120,7 @@ struct LoopRegion {
   static size_t InAdvance(const Options& options);
 
   SharedRegion memory;
-  // Those of loops of units, by loop, if each has its own.
+  // Holds the memory of each loop of units, by loop, if each has its own.
   std::vector<SharedRegion> apart;
   // What the controller and the loggers have between them, if there are
   // loggers: units do not map it.

@@ -23,7 +23,6 @@ import signal
 import sys
 import threading
 import time
-import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
@@ -187,10 +186,4 @@ for name in [name for name in dir(traffic_test.Traffic)
 
 
 if __name__ == "__main__":
-    reason = net.why_skipped()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(net.SKIPPED)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    net.remove_remains()
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], defaultTest="Kills")
+    net.main("Kills")

@@ -16,11 +16,9 @@ import json
 import os
 import pathlib
 import random
-import signal
 import subprocess
 import sys
 import time
-import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import control_test
@@ -177,10 +175,4 @@ for name in [name for name in dir(control_test.Control)
 
 
 if __name__ == "__main__":
-    reason = net.why_skipped()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(net.SKIPPED)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    net.remove_remains()
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], defaultTest="Soak")
+    net.main("Soak")

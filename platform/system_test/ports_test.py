@@ -13,10 +13,8 @@ Usage: ports_test.py PROGRAM SOURCE_DIR [TEST…]
 import hashlib
 import os
 import random
-import signal
 import subprocess
 import sys
-import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
@@ -270,10 +268,4 @@ for name in [name for name in dir(net.Run) if name.startswith("test_")]:
 
 
 if __name__ == "__main__":
-    reason = net.why_skipped()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(net.SKIPPED)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    net.remove_remains()
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], defaultTest="Ports")
+    net.main("Ports")

@@ -533,11 +533,18 @@ class Run(unittest.TestCase):
                            before=["setpriv", "--bounding-set=-all"])
 
 
-if __name__ == "__main__":
+def main(case=None, own=2):
+    """Runs the tests of `case`, or all, of the script that was started; the
+    first `own` of its arguments are not those of unittest."""
     reason = why_skipped()
     if reason:
         print(f"skipped: {reason}")
         sys.exit(SKIPPED)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     remove_remains()
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    unittest.main("__main__", argv=[sys.argv[0], *sys.argv[1 + own:]],
+                  defaultTest=case)
+
+
+if __name__ == "__main__":
+    main()

@@ -279,10 +279,4 @@ for name in [name for name in dir(net.Run) if name.startswith("test_")]:
 
 
 if __name__ == "__main__":
-    reason = net.why_skipped()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(net.SKIPPED)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    net.remove_remains()
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], defaultTest="Traffic")
+    net.main("Traffic")

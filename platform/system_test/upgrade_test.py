@@ -15,7 +15,6 @@ import os
 import signal
 import sys
 import threading
-import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import chain_set_test as chains
@@ -194,10 +193,4 @@ for name in [name for name in dir(chains.ChainSet) if name.startswith("test_")]:
 
 
 if __name__ == "__main__":
-    reason = net.why_skipped()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(net.SKIPPED)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    net.remove_remains()
-    unittest.main(argv=[sys.argv[0], *sys.argv[4:]], defaultTest="Upgrade")
+    net.main("Upgrade", own=3)

@@ -32,7 +32,7 @@ namespace snf {
 // Owner-thread only. Nothing is allocated for a message.
 class StateRelay {
  public:
-  // What the relay has of a loop of units.
+  // Connects the relay to a loop of units.
   struct Loop {
     LinkIn from;
     LinkOut to;
