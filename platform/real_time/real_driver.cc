@@ -158,6 +158,8 @@ void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
   }
   if (taken.fate == Fate::kDropped && real_.wait_for_room &&
       WaitForCause(taken)) {
+    // A unit may have failed meanwhile, and what it had fill another.
+    WaitForRoom(captured);
     ingress_.TakeAgain(arrival, captured);
   }
   egress_.on_offered(loop_.now(), captured.original_bytes);

@@ -38,6 +38,23 @@ def wait_for(what, condition):
     raise AssertionError(f"no {what} within {PATIENCE_S} s")
 
 
+def stat_of(pid):
+    """The state, parent and name of a process; None if it is gone."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    name = text[text.index("(") + 1:text.rindex(")")]
+    state, parent = text[text.rindex(")") + 2:].split()[:2]
+    return state, int(parent), name
+
+
+def is_alive(pid):
+    """Whether it has not let go of its files and locks: a zombie has."""
+    stat = stat_of(pid)
+    return stat is not None and stat[0] != "Z"
+
+
 def below(pid):
     """The processes that a process and those below it have started."""
     found = []

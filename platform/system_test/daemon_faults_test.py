@@ -23,7 +23,7 @@ import threading
 sys.dont_write_bytecode = True  # nothing beside the sources
 import control_test
 import run_test as net
-from command_case import OK, USAGE, below, wait_for
+from command_case import OK, USAGE, below, is_alive, wait_for
 from control_test import (FOLDER, NAME, UNAVAILABLE, is_of_program, processes,
                           told, units)
 from live_kills_test import LOGGERS, PROCESSES, STAY, UNITS, processes_of
@@ -305,7 +305,7 @@ class DaemonFaults(control_test.Control):
             with self.traffic():
                 self.some_packets_later()
                 os.kill(self.pid, signal.SIGKILL)
-                wait_for("end", lambda: not any(map(is_of_program, started)))
+                wait_for("end", lambda: not any(map(is_alive, started)))
                 self.up(*flags)  # in time for the connections
                 self.some_packets_later()
             self.down()

@@ -24,29 +24,12 @@ import urllib.request
 sys.dont_write_bytecode = True  # nothing beside the sources
 MISUSE, INTRUDER, SCANNER, ISOLATION = sys.argv[3:7]
 del sys.argv[3:7]
-from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, free_port, pcap,
-                          run, udp_frame, wait_for)
+from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, free_port,
+                          is_alive, pcap, run, stat_of, udp_frame, wait_for)
 
 SKIPPED, CHECK_FAILED, NF_FAILED, INTERNAL, PERMISSION = 4, 1, 3, 70, 77
 REAL = ("--clock=real", "--speed=max", "--unit_capacity=none")
 SMALL = SOURCE / "traces/small.pcap.zst"
-
-
-def stat_of(pid):
-    """The state, parent and name of a process; None if it is gone."""
-    try:
-        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    name = text[text.index("(") + 1:text.rindex(")")]
-    state, parent = text[text.rindex(")") + 2:].split()[:2]
-    return state, int(parent), name
-
-
-def is_alive(pid):
-    """Nor a zombie, whose parent has ended and which init is to reap."""
-    stat = stat_of(pid)
-    return stat is not None and stat[0] != "Z"
 
 
 def below(pid):
