@@ -50,9 +50,15 @@ def stat_of(pid):
 
 
 def is_alive(pid):
-    """Whether it has not let go of its files and locks: a zombie has."""
+    """Whether it has not let go of its files and locks yet: a zombie has, once
+    its other threads have ended."""
     stat = stat_of(pid)
-    return stat is not None and stat[0] != "Z"
+    if stat is None or stat[0] != "Z":
+        return stat is not None
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
 
 
 def below(pid):
