@@ -269,6 +269,10 @@ class ControllerLoop {
   uint64_t null_packets_lost() const {
     return recovery_.has_value() ? recovery_->null_packets_lost : 0;
   }
+  // Counts messages about state that units' links had no room for (StateRelay).
+  uint64_t relayed_lost() const {
+    return relay_.has_value() ? relay_->lost() : 0;
+  }
 
   // Sends a buffer to the unit loop whose share it belongs to: party i + 1 of
   // the pool is loop i.

@@ -456,6 +456,7 @@ void RealDriver::CheckLoggers() {
 
 void RealDriver::Collect() {
   result_.faults.null_packets_lost = loop_.null_packets_lost();
+  result_.state.messages_lost = loop_.relayed_lost();
   const ControllerLoopFigures& figures = loop_.figures();
   result_.aliases.packets_offered = figures.packets_by_alias;
   result_.aliases.packets_found =

@@ -211,6 +211,51 @@ def udp(address, *lengths):
                     print(length, "lost")
 
 
+def send_numbers(address):
+    """Numbered datagrams to port 9, 2,000 a second, by eight sources that one
+    after the other become others, until stdin ends: prints how many."""
+    ends = threading.Event()
+
+    def listen():
+        sys.stdin.read()
+        ends.set()
+    threading.Thread(target=listen, daemon=True).start()
+    sources, sent = [], 0
+    while not ends.wait(0.01):
+        if sent % 100 == 0:
+            source = socket.socket(of_family(address), socket.SOCK_DGRAM)
+            source.connect((address, 9))
+            sources = [*sources[-7:], source]
+        for _ in range(20):
+            sources[sent % len(sources)].send(struct.pack(">Q", sent) * 20)
+            sent += 1
+    print(sent)
+
+
+def receive_numbers(address):
+    """How often each of them came, once stdin tells how many there were."""
+    with socket.socket(of_family(address), socket.SOCK_DGRAM) as server:
+        so_rcvbufforce = 33
+        server.setsockopt(socket.SOL_SOCKET, so_rcvbufforce, 1 << 26)
+        server.bind((address, 9))
+        server.settimeout(0.5)
+        came, told = [], []
+        threading.Thread(target=lambda: told.append(int(sys.stdin.read())),
+                         daemon=True).start()
+        print("ready", flush=True)
+        last = time.monotonic()
+        while not told or (len(came) < told[0]
+                           and time.monotonic() - last < 5):
+            with contextlib.suppress(TimeoutError):
+                came.append(struct.unpack(">Q", server.recv(65_535)[:8])[0])
+                last = time.monotonic()
+    sent, once = told[0], set(came)
+    missing = sorted(set(range(sent)) - once)
+    print(json.dumps({"sent": sent, "missing": len(missing),
+                      "first missing": missing[:5],
+                      "repeated": len(came) - len(once)}))
+
+
 def who(address):
     """From where a request came to the server."""
     with socket.socket(of_family(address), socket.SOCK_DGRAM) as client:
@@ -324,6 +369,7 @@ def fetch(url):
 
 if __name__ == "__main__":
     {word.__name__: word for word in (
-        serve, get, tcp, soak, udp, who, hairpin, refused, ping, send_frame, receive_frame,
-        gro, finish_checksums, fetch,
+        serve, get, tcp, soak, udp, send_numbers, receive_numbers,
+        who, hairpin, refused, ping, send_frame, receive_frame, gro,
+        finish_checksums, fetch,
     )}[sys.argv[1]](*sys.argv[2:])

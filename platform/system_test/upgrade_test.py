@@ -13,8 +13,10 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import chain_set_test as chains
@@ -22,7 +24,7 @@ import run_test as net
 from chain_set_test import NAT, Connection, snf
 from command_case import OK, USAGE, wait_for
 from control_test import FOLDER, NAME, UNAVAILABLE, processes, status
-from run_test import CLIENT, PORTS, SERVER4, peer
+from run_test import CLIENT, PEER, PORTS, SERVER, SERVER4, peer
 
 SHORT = ["--flow_timeout=3s", "--evict_after=2s"]
 
@@ -64,6 +66,13 @@ class Upgrade(chains.ChainSet):
             thread.join()
         self.assertEqual(wrong, [])
         self.assertTrue(rounds)
+
+    def start_peer(self, namespace, *words):
+        process = subprocess.Popen(
+            net.inside(namespace, sys.executable, PEER, *words),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        return process
 
     def log(self):
         return (FOLDER / f"{NAME}.log").read_text()
@@ -112,6 +121,23 @@ class Upgrade(chains.ChainSet):
         done = snf("down")
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+
+    def test_no_datagram_is_lost_or_there_twice(self):
+        self.up("--nf=monitor", *SHORT)
+        receiver = self.start_peer(SERVER, "receive_numbers", SERVER4)
+        self.assertEqual(receiver.stdout.readline(), "ready\n")
+        sender = self.start_peer(CLIENT, "send_numbers", SERVER4)
+        for _ in range(2):
+            time.sleep(0.5)
+            new = self.upgrade("--nf=monitor", *SHORT)
+            wait_for("end of the old one", lambda: processes() == {new})
+        time.sleep(0.5)
+        sent, _ = sender.communicate(timeout=60)
+        said, _ = receiver.communicate(input=sent, timeout=60)
+        came = json.loads(said)
+        self.assertGreater(came["sent"], 2_000)
+        self.assertEqual((came["missing"], came["repeated"]), (0, 0), came)
+        self.down()
 
     def test_a_nat_keeps_its_connections_and_gives_no_port_twice(self):
         self.assertEqual(peer(net.MIDDLE, "gro", "lan0", 1), ["1"])
