@@ -145,6 +145,7 @@ TEST_F(Changes, AResourceManagerThatFailsIsReplaced) {
     cluster_.shared = shared;
     cluster_.epoch = Milliseconds(5);
     cluster_.term = Milliseconds(15);
+    cluster_.revoke_grace = Milliseconds(1);  // and a tick: leases may lapse
     Kill kill;
     kill.victim = Kill::Victim::kManager;
     kill.at = Milliseconds(20);
@@ -182,6 +183,7 @@ TEST_F(Changes, AControllerFailsWhileThereIsNoResourceManager) {
   options_.faults.detection = Milliseconds(5);
   cluster_.epoch = Milliseconds(5);
   cluster_.term = Milliseconds(15);
+  cluster_.revoke_grace = Milliseconds(1);  // and a tick: leases may lapse
   Kill kill;
   kill.victim = Kill::Victim::kManager;
   kill.at = Milliseconds(20);

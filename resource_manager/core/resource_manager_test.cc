@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resource_manager/core/resource_manager.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 #include <vector>
@@ -560,6 +561,89 @@ TEST(ResourceManager, OneWhoWaitsDoesNotWaitForDrainsOfOthers) {
   b.Tick(Milliseconds(10));
   b.Tick(Milliseconds(10));
   EXPECT_EQ(b.manager.held(ControllerId{3}), 100);
+}
+
+// The rich one gives up one share for one who waits, and not another with each
+// tick until the first is drained.
+TEST(ResourceManager, OneWhoWaitsGetsTheShareThatIsBeingDrained) {
+  for (const bool is_closed : {false, true}) {
+    SCOPED_TRACE(is_closed);
+    Bench b({.max_units = 2, .max_starts = 2});
+    const auto rich = b.Join(1);
+    const auto other = b.Join(2);
+    b.AskFor(rich, kWholeUnit + 300);
+    b.Run();
+    b.AskFor(other, kWholeUnit - 300);
+    b.Run();
+    ASSERT_EQ(b.grants.size(), 3u);
+    const auto poor = b.Join(3);
+    b.AskFor(poor, 300);
+    b.confirm = false;
+    if (is_closed) {
+      // What is drained there is for nobody.
+      ASSERT_EQ(b.manager.Close(b.now, b.starts[1], b.out),
+                LeaseRefusal::kNone);
+      b.Run();
+      EXPECT_EQ(b.revoked.size(), 2u);
+      b.Tick(Milliseconds(100));
+      EXPECT_EQ(b.revoked.size(), 3u);
+      continue;
+    }
+    b.Tick(Milliseconds(10));
+    EXPECT_EQ(b.revoked.size(), 1u);
+    b.sets.clear();
+    for (int i = 0; i < 3; ++i) b.Tick(Milliseconds(100));
+    EXPECT_EQ(b.revoked.size(), 1u);
+    ASSERT_FALSE(b.sets.empty());
+    EXPECT_EQ(b.sets[0].share, 0);
+    b.confirm = true;
+    b.manager.on_share_set(b.now, Bench::Answer(b.sets[0]), b.out);
+    b.Run();
+    EXPECT_EQ(b.manager.held(poor.controller), 300);
+    EXPECT_EQ(b.manager.held(rich.controller), kWholeUnit);
+  }
+}
+
+// Until all units have reported nobody gives up anything for growth, and no
+// unit stops.
+TEST(ResourceManager, LeasesAndUnitsStayWhileItRecovers) {
+  ManagerOut out;
+  ResourceManager m({.max_units = 3, .keep_warm = Milliseconds(20)}, 3, true,
+                    out);
+  const uint64_t earlier = uint64_t{2} << 32;
+  const ControllerLife rich = {ControllerId{1}, earlier | 1};
+  const ControllerLife poor = {ControllerId{2}, earlier | 2};
+  const auto life = [&](uint32_t unit) {
+    return UnitLife{GlobalUnitId{unit}, earlier | (10 + unit)};
+  };
+  const auto is_cut = [](const ManagerCommand& command) {
+    return std::holds_alternative<Revoke>(command) ||
+           std::holds_alternative<StopUnit>(command);
+  };
+  Instant now{0};
+  out.clear();
+  const std::vector<ReportedLease> whole = {
+      {LeaseId{earlier | 3}, rich, 1, kWholeUnit, kWholeUnit}};
+  EXPECT_EQ(m.on_report(now, {life(0), 3}, whole, out), LeaseRefusal::kNone);
+  EXPECT_EQ(m.on_report(now, {life(1), 3}, {}, out), LeaseRefusal::kNone);
+  ASSERT_EQ(out.size(), 1u);
+  const SetShare set = std::get<SetShare>(out[0]);
+  const ShareSet confirmed = {set.to, 3, set.lease, set.sequence, set.share};
+  EXPECT_EQ(m.on_share_set(now, confirmed, out), LeaseRefusal::kNone);
+  EXPECT_EQ(m.on_ask(now, {poor, 1, 2 * kWholeUnit}, out), LeaseRefusal::kNone);
+  for (int i = 0; i < 4; ++i) {
+    now = now + Milliseconds(10);
+    m.on_tick(now, out);
+  }
+  EXPECT_EQ(std::ranges::count_if(out, is_cut), 0);
+  EXPECT_EQ(m.state(GlobalUnitId{1}), State::kWarm);
+  EXPECT_EQ(m.held(rich.controller), kWholeUnit);
+  EXPECT_EQ(m.held(poor.controller), 0);
+  // Then the one who waits has what is free.
+  EXPECT_EQ(m.on_report(now, {{GlobalUnitId{2}, 0}, 3, true}, {}, out),
+            LeaseRefusal::kNone);
+  EXPECT_FALSE(m.recovering());
+  EXPECT_EQ(m.held(poor.controller), kWholeUnit);
 }
 
 TEST(ResourceManager, AsksAgainForReportsThatDoNotCome) {
