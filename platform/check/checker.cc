@@ -375,7 +375,7 @@ void Checker::on_process_begins(Instant /*now*/, UnitId unit) {
 // the flow's last clock and knows that it was the last.
 void Checker::FreePiecesIfOver(const Flow& flow) {
   if (flow.ended && flow.processed == flow.given) {
-    uniqueness_.on_pieces_gone(flow.id);
+    uniqueness_.on_over(flow.id);
   }
 }
 
@@ -402,7 +402,9 @@ void Checker::on_unsent(Instant now, UnitId unit, const PacketMeta& meta) {
 void Checker::on_end_unsent(Instant now, const EndFlow& end) {
   const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
   Flow* const flow = Find(now, kNoUnit, last);
-  if (flow != nullptr) flow->ended = false;
+  if (flow == nullptr) return;
+  flow->ended = false;
+  uniqueness_.on_goes_on(flow->id);
 }
 
 void Checker::on_grant_unsent(Instant /*now*/, const PieceBlock& pieces) {

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
 #include "platform/check/test_checker.h"
 
 namespace snf {
@@ -436,6 +439,17 @@ TEST_F(CheckerTest, KnowsTheLastPacketOfAFlow) {
   EXPECT_FALSE(is_last(1));
   EXPECT_TRUE(is_last(2));
   EXPECT_FALSE(checker_.IsLast(Meta(kNextInSlot, 1)));
+}
+
+// Its unit never hears of such an end.
+TEST_F(CheckerTest, AFlowWhoseEndWasNotSentKeepsItsPieces) {
+  checker_.ExpectLosses();
+  const std::vector<uint64_t> pieces = {1'024, 1'030};
+  checker_.on_moved_here(kFlow, Clock{3}, {.state = {}, .pieces = pieces});
+  EndFlowAt(3);
+  EXPECT_TRUE(checker_.Read(kFlow).pieces.empty());
+  checker_.on_end_unsent(Now(), {kFlow, Clock{3}});
+  EXPECT_EQ(checker_.Read(kFlow).pieces, pieces);
 }
 
 TEST_F(CheckerTest, CountsAllViolationsAndKeepsTheFirstMessages) {

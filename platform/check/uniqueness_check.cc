@@ -72,6 +72,11 @@ std::string UniquenessCheck::on_taken(FlowId flow, PoolId pool,
                                       uint32_t piece) {
   const auto index = static_cast<uint16_t>(pool);
   const uint64_t name = Name(index, piece);
+  over_.erase(flow);
+  if (const auto taker = takers_.find(name);
+      taker != takers_.end() && over_.contains(taker->second)) {
+    on_given_back(taker->second, pool, piece);
+  }
   const auto [entry, is_new] = takers_.try_emplace(name, flow);
   if (!is_new) {
     return fmt::format("took piece {} of pool {}, which {} has", piece, index,
@@ -89,7 +94,11 @@ void UniquenessCheck::on_given_back(FlowId flow, PoolId pool, uint32_t piece) {
   const auto taker = takers_.find(name);
   if (taker == takers_.end() || taker->second != flow) return;
   takers_.erase(taker);
-  std::erase(pieces_[flow], name);
+  const auto pieces = pieces_.find(flow);
+  std::erase(pieces->second, name);
+  if (!pieces->second.empty()) return;
+  pieces_.erase(pieces);
+  over_.erase(flow);
 }
 
 void UniquenessCheck::on_pieces_gone(FlowId flow) {
@@ -97,11 +106,17 @@ void UniquenessCheck::on_pieces_gone(FlowId flow) {
   if (pieces == pieces_.end()) return;
   for (const uint64_t name : pieces->second) takers_.erase(name);
   pieces_.erase(pieces);
+  over_.erase(flow);
+}
+
+void UniquenessCheck::on_over(FlowId flow) {
+  if (pieces_.contains(flow)) over_.insert(flow);
 }
 
 std::vector<uint64_t> UniquenessCheck::PiecesOf(FlowId flow) const {
   const auto pieces = pieces_.find(flow);
-  return pieces == pieces_.end() ? std::vector<uint64_t>{} : pieces->second;
+  const bool has_any = pieces != pieces_.end() && !over_.contains(flow);
+  return has_any ? pieces->second : std::vector<uint64_t>{};
 }
 
 void UniquenessCheck::on_moved_here(FlowId flow,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
@@ -43,15 +44,19 @@ class UniquenessCheck {
 
   std::string on_taken(FlowId flow, PoolId pool, uint32_t piece);
   void on_given_back(FlowId flow, PoolId pool, uint32_t piece);
-  // The flow has no pieces any more, or nobody knows which.
+  // Nobody knows which pieces the flow has.
   void on_pieces_gone(FlowId flow);
+  // The flow has ended, so its unit may give its pieces to others from now on;
+  // or the end was never sent, and it goes on with those that none has taken.
+  void on_over(FlowId flow);
+  void on_goes_on(FlowId flow) { over_.erase(flow); }
 
   // Pieces came back that another check knows of.
   void on_pieces_came(const PieceBlock& pieces) {
     away_[Name(pieces.pool, pieces.word)] &= ~pieces.mask;
   }
   // The flow goes on under another controller, and another check, which has
-  // it with these pieces.
+  // it with these pieces: none if it has ended.
   std::vector<uint64_t> PiecesOf(FlowId flow) const;
   void on_moved_here(FlowId flow, const std::vector<uint64_t>& pieces);
 
@@ -77,6 +82,7 @@ class UniquenessCheck {
   absl::flat_hash_map<uint64_t, uint64_t> away_;  // pool, word → pieces granted
   absl::flat_hash_map<uint64_t, FlowId> takers_;  // pool, piece → who has it
   absl::flat_hash_map<FlowId, std::vector<uint64_t>> pieces_;
+  absl::flat_hash_set<FlowId> over_;  // of these, the flows that have ended
   absl::flat_hash_map<FlowId, HeldAlias> aliases_;
   absl::flat_hash_map<FlowKey, FlowId, FlowKeyHash> holders_;
 };

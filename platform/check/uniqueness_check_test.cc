@@ -66,6 +66,30 @@ TEST(UniquenessCheck, NamesWhoHasThePieceThatIsTaken) {
   EXPECT_NE(uniqueness.on_taken(kOther, kPool, 192), "");
 }
 
+// Its unit may never hear of that, and go on with them.
+TEST(UniquenessCheck, AFlowKeepsWhatNobodyTookAfterItsEnd) {
+  UniquenessCheck uniqueness;
+  uniqueness.on_granted(Pieces(3, ~uint64_t{0}));
+  for (const uint32_t piece : {192u, 193u, 194u, 195u}) {
+    uniqueness.on_taken(kFlow, kPool, piece);
+  }
+  uniqueness.on_over(kFlow);
+  EXPECT_THAT(uniqueness.PiecesOf(kFlow), testing::IsEmpty());
+  EXPECT_EQ(uniqueness.on_taken(kOther, kPool, 193), "");
+  // What it did last may be undone.
+  uniqueness.on_given_back(kFlow, kPool, 195);
+  uniqueness.on_goes_on(kFlow);
+  const uint64_t pool = uint64_t{2} << 32;
+  EXPECT_THAT(uniqueness.PiecesOf(kFlow),
+              testing::ElementsAre(pool | 192, pool | 194));
+  EXPECT_NE(uniqueness.on_taken(kOther, kPool, 192), "");
+  EXPECT_EQ(uniqueness.on_taken(kOther, kPool, 195), "");
+  // One that takes pieces is not over.
+  uniqueness.on_over(kFlow);
+  EXPECT_EQ(uniqueness.on_taken(kFlow, kPool, 196), "");
+  EXPECT_NE(uniqueness.on_taken(kOther, kPool, 194), "");
+}
+
 TEST(UniquenessCheck, NamesAPieceThatTheControllerHas) {
   UniquenessCheck uniqueness;
   EXPECT_EQ(uniqueness.on_taken(kFlow, kPool, 192),
