@@ -9,6 +9,7 @@
 
 #include "base/messages/lease_messages.h"
 #include "platform/cluster/cluster_options.h"
+#include "platform/cluster/manager_host.h"
 #include "platform/real_cluster/lease_mail.h"
 #include "platform/run/run.h"
 #include "resource_manager/core/resource_manager.h"
@@ -21,11 +22,16 @@ namespace snf {
 // what the manager commands (proto/protocol.md §7). The unit of the number n is
 // one of the n % units-th thread of units.
 //
+// The manager may fail, with all that it knew: what is said then is lost. Some
+// time later another one asks all threads of units what they have promised.
+//
 // Its owner makes and ends it; the mail is for any thread.
 class LeaseDesk {
  public:
-  // The mail of threads of units must outlive the desk.
-  LeaseDesk(const ManagerOptions& options, std::vector<UnitMail*> units);
+  // The mail of threads of units must outlive the desk. `detection` goes by
+  // until a manager that has failed has a successor.
+  LeaseDesk(const ManagerOptions& options, Nanos detection,
+            std::vector<UnitMail*> units);
   ~LeaseDesk() { Stop(); }
   LeaseDesk(const LeaseDesk&) = delete;
   LeaseDesk& operator=(const LeaseDesk&) = delete;
@@ -43,6 +49,9 @@ class LeaseDesk {
  private:
   void Run();
   void Handle(const ToManager& message);
+  void Tell(ResourceManager& manager, const ToManager& message);
+  void FailAndSucceed();
+  Instant NextDue() const;
   void SendCommands();
   void Send(const ManagerCommand& command);
 
@@ -52,7 +61,12 @@ class LeaseDesk {
   Doorbell bell_;
   ManagerMail mail_{&bell_};
   ManagerOut commands_;
-  ResourceManager manager_;
+  uint64_t epoch_ = 1;  // of the latest manager
+  ManagerHost manager_;
+  Nanos detection_;
+  std::vector<Instant> deaths_;          // that are to come
+  Instant succession_ = Instant::max();  // while there is no manager
+  Instant next_tick_;
   ClusterFigures figures_;
   Instant now_;
   std::atomic<bool> stops_{false};

@@ -5,6 +5,8 @@
 #include <variant>
 
 #include "base/messages/lease_messages.h"
+#include "base/time.h"
+#include "platform/cluster/unit_hosts.h"
 #include "platform/real_cluster/mail.h"
 #include "resource_manager/core/manager_commands.h"
 
@@ -19,10 +21,15 @@ struct UnitStopped {
   UnitLife unit;
 };
 
-using ToManager =
-    std::variant<Ask, Renew, GiveBack, ShareSet, UnitReady, UnitStopped>;
+// The resource manager is to fail, at that time of the machine's clock.
+struct ManagerDeath {
+  Instant at;
+};
+
+using ToManager = std::variant<Ask, Renew, GiveBack, ShareSet, UnitReady,
+                               UnitStopped, UnitLeaseReport, ManagerDeath>;
 using ToController = std::variant<Grant, Revoke, Gone, NewManager>;
-using ToUnit = std::variant<SetShare, StartUnit, StopUnit>;
+using ToUnit = std::variant<SetShare, StartUnit, StopUnit, AskReport>;
 
 using ManagerMail = Mail<ToManager>;
 using ControllerMail = Mail<ToController>;

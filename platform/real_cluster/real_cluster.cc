@@ -108,7 +108,8 @@ void RealCluster::MakeLeases(const ClusterOptions& cluster) {
                                   .term = cluster.term,
                                   .revoke_grace = cluster.revoke_grace,
                                   .keep_warm = options_.controller.keep_warm};
-  desk_ = std::make_unique<LeaseDesk>(manager, workers_->mail());
+  desk_ = std::make_unique<LeaseDesk>(manager, options_.faults.detection,
+                                      workers_->mail());
   for (uint32_t c = 0; c < cluster.controllers; ++c) {
     const ControllerId id{static_cast<uint8_t>(c)};
     leases_.push_back(std::make_unique<ShardLeases>(
@@ -137,6 +138,7 @@ RealCluster::RealCluster(const RunOptions& options, const RealOptions& real,
       example_(nf.create()),
       dispatcher_(options, *example_, controllers),
       pace_(real.speed),
+      rng_(Rng(options.controller.seed).Fork(8)),
       own_(EmptyResult(*example_)) {}
 
 bool RealCluster::has_failed() const {
@@ -152,6 +154,21 @@ void RealCluster::Begin(Instant first_packet) {
   for (const auto& shard : shards_) shard->Begin(first_packet);
   if (desk_ != nullptr) WaitForUnits();
   now_ = clock_.Now();
+  const Nanos until_packet = first_packet - now_;
+  for (const Kill& kill : options_.faults.kills) {
+    if (desk_ == nullptr || !kill.is_of_manager() || kill.at.ns < 0) continue;
+    desk_->mail().Put(
+        ManagerDeath{RealClock::Monotonic() + until_packet + kill.at});
+  }
+}
+
+// Kills the resource manager.
+void RealCluster::KillByChance() {
+  for (const Kill& kill : options_.faults.kills) {
+    if (!kill.is_of_manager() || kill.at.ns >= 0) continue;
+    if (!rng_.Chance(kill.chance_65536) || desk_ == nullptr) continue;
+    desk_->mail().Put(ManagerDeath{RealClock::Monotonic()});
+  }
 }
 
 RealCluster::~RealCluster() {
@@ -169,6 +186,7 @@ void RealCluster::Offer(const CapturedPacket& captured) {
   last_captured_ = std::max(last_captured_, captured.time);
   const Instant arrival = WaitUntilDue(captured);
   if (dispatcher_.has_sides()) TakeNews();
+  if (!options_.faults.kills.empty()) KillByChance();
   ++own_.packets_in;
   own_.bytes_in += captured.original_bytes;
   const PacketDispatcher::Placed& placed = dispatcher_.Place(arrival, captured);

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/rng.h"
 #include "base/time.h"
 #include "controller/core/placement.h"
 #include "platform/cluster/cluster_options.h"
@@ -40,7 +41,7 @@ namespace snf {
 // its own (lease_desk.h): then further threads run these units for all
 // (shared_workers.h), with a loop of units, and so a ring, for each controller.
 // Each controller has a share before the first packet comes; after the last one
-// no lease changes.
+// no lease changes. This manager may fail (RunOptions::faults).
 //
 // A packet's arrival is when it was due, as with a single controller; at the
 // greatest speed it is when its controller took it.
@@ -87,6 +88,7 @@ class RealCluster {
   void MakeLeases(const ClusterOptions& cluster);
   void WaitForUnits();
   void Begin(Instant first_packet);
+  void KillByChance();
   Instant WaitUntilDue(const CapturedPacket& captured);
   void WaitForAlias(RealShard& shard);
   // Returns true if packets that departed came back.
@@ -106,6 +108,7 @@ class RealCluster {
   PacketDispatcher dispatcher_;
   Pace pace_;
   RealClock clock_;
+  Rng rng_;
   ExternalAddresses external_;
   // Of units that are shared: null and none, if they are not.
   std::unique_ptr<SharedWorkers> workers_;

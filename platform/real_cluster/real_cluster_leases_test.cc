@@ -96,6 +96,30 @@ TEST(RealClusterLeases, TakePacketsAtTheirTime) {
   EXPECT_EQ(result.digest, one.run.digest);
 }
 
+// The next one is told by the units who has which leases: they stay, and
+// nothing is lost.
+TEST(RealClusterLeases, OutliveTheResourceManager) {
+  const auto frames = Packets(10'000, 50, Microseconds(20));
+  RunOptions options = SmallTables();
+  const Outcome one = RunFrames(options, TimelessChronicleNf(), frames);
+  Kill kill;
+  kill.victim = Kill::Victim::kManager;
+  kill.at = Milliseconds(20);
+  options.faults.kills = {kill};
+  options.faults.detection = Milliseconds(20);
+  RealOptions real = AsFastAsCanBe(2);
+  real.speed = Speed{};
+  const RunResult result =
+      RunAll(options, real, Shared(3), TimelessChronicleNf(), frames);
+  EXPECT_EQ(result.packets_released, 10'000u);
+  EXPECT_EQ(result.digest, one.run.digest);
+  EXPECT_EQ(result.cluster.managers_failed, 1u);
+  EXPECT_EQ(result.cluster.managers_recovered, 1u);
+  EXPECT_GE(result.cluster.manager_recovery_ns_max, 20'000'000u);
+  // Whoever renews a lease that is unknown hears that it is gone.
+  EXPECT_EQ(result.cluster.gone, 0u);
+}
+
 // No port twice, and what comes back finds its flow.
 TEST(RealClusterLeases, DivideANatsPorts) {
   constexpr uint32_t kHosts = 60;
@@ -124,10 +148,11 @@ TEST(RealClusterLeases, DivideANatsPorts) {
   }
 }
 
-// Leases come and go: little load, then much.
+// Leases come and go: little load, then much. So do resource managers.
 TEST(RealClusterLeases, HoldTheInvariantsHoweverLeasesMove) {
   const TestSeeds seeds(10, 300);
   uint64_t given_back = 0;
+  uint64_t managers_recovered = 0;
   for (const uint64_t seed : seeds.all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
@@ -153,6 +178,13 @@ TEST(RealClusterLeases, HoldTheInvariantsHoweverLeasesMove) {
     }
     const Outcome one = RunFrames(SmallTables(), TimelessChronicleNf(), slowly);
     ASSERT_EQ(one.run.packets_released, 3'000u);
+    if (rng.Chance(32'768)) {
+      Kill kill;
+      kill.victim = Kill::Victim::kManager;
+      kill.chance_65536 = 65;
+      options.faults.kills = {kill};
+      options.faults.detection = Milliseconds(rng.Uniform(0, 5));
+    }
     RealOptions real = AsFastAsCanBe(static_cast<uint32_t>(rng.Uniform(1, 2)));
     real.speed = Speed{};
     real.unpaced = rng.Chance(32'768);
@@ -165,11 +197,15 @@ TEST(RealClusterLeases, HoldTheInvariantsHoweverLeasesMove) {
         RunAll(options, real, cluster, TimelessChronicleNf(), frames);
     EXPECT_EQ(result.packets_released, 3'000u);
     EXPECT_EQ(result.digest, one.run.digest);
+    EXPECT_LE(result.cluster.managers_recovered,
+              result.cluster.managers_failed);
     given_back += result.cluster.given_back;
+    managers_recovered += result.cluster.managers_recovered;
     if (testing::Test::HasFailure()) return;
   }
   if (!seeds.is_chosen) {
     EXPECT_GT(given_back, seeds.count());
+    EXPECT_GT(managers_recovered, 0u);
   }
 }
 

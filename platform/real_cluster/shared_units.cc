@@ -25,6 +25,12 @@ void SharedUnits::Handle(const ToUnit& message) {
     } else {
       ++refused_;
     }
+  } else if (const auto* ask = std::get_if<AskReport>(&message)) {
+    if (auto report = hosts_.Ask(*ask); report.has_value()) {
+      answers_.emplace_back(*std::move(report));
+    } else {
+      ++refused_;
+    }
   } else {
     std::vector<ShareSet> answers;
     const bool is_taken = hosts_.SetShare(std::get<SetShare>(message), answers);

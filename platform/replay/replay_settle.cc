@@ -252,10 +252,14 @@ absl::Status ReplayFlags::CheckFaults() const {
   }
   const bool any_manager =
       std::ranges::any_of(faults.kills, &Kill::is_of_manager);
-  if (clock_ == 1 && (any_manager || !faults.changes.empty())) {
+  if (clock_ == 1 && any_manager && !options_.cluster.shared) {
+    return AtOdds("faults", "leases",
+                  "in real time controllers with units of their own have no "
+                  "resource manager");
+  }
+  if (clock_ == 1 && !faults.changes.empty()) {
     return AtOdds("faults", "clock",
-                  "in real time only units, loggers and controllers can be "
-                  "killed so far");
+                  "in real time no controller joins or leaves so far");
   }
   if (flags_.given("recovery")) {
     return AtOdds("faults", "recovery",

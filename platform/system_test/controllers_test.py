@@ -79,6 +79,17 @@ class Controllers(Command):
             self.assertEqual(many["violations"], 0)
             self.assertGreaterEqual(many["leases"]["grants"], n)
 
+    def test_goes_on_without_a_resource_manager_in_real_time(self):
+        one = self.report(self.many, "--nf=chronicle")
+        many = self.report(
+            self.many, "--nf=chronicle", "--clock=real", "--controllers=3",
+            "--threads=1", "--faults=kill resource_manager at 1ms; "
+            "kill resource_manager p=0.01")
+        self.assertEqual(many["digest"], one["digest"])
+        self.assertEqual(many["violations"], 0)
+        self.assertGreater(many["leases"]["managers_failed"], 0)
+        self.assertEqual(many["leases"]["gone"], 0)
+
     def test_tells_of_units_as_a_run_of_one_does(self):
         report = self.report(self.many, "--controllers=3",
                              "--unit_capacity=5Mbps")
@@ -194,6 +205,12 @@ class Controllers(Command):
                  ["--faults=add controller at 1ms", "--controllers=64"]),
                 (["--compare", "--controllers"],
                  ["--compare=hash", "--controllers=2"]),
+                (["--faults", "--leases", "resource manager"],
+                 ["--controllers=2", "--clock=real", "--leases=independent",
+                  "--faults=kill resource_manager at 1ms"]),
+                (["--faults", "--clock", "joins"],
+                 ["--controllers=2", "--clock=real",
+                  "--faults=add controller at 1ms"]),
                 (["--faults", "--controllers", "resource manager"],
                  ["--faults=kill resource_manager at 1ms"]),
                 (["--chaos", "--controllers"], ["--chaos=lease_loss=0.1"]),
