@@ -38,6 +38,10 @@ class ControllerEvents {
   // units had of it.
   virtual void on_successor(Instant /*now*/, const Controller& /*controller*/) {
   }
+  // Behind that, if it was one of another process: for each packet that units
+  // have of it. kNoPacket: a clock without a packet.
+  virtual void on_inherited(const PacketMeta& /*meta*/,
+                            PacketHandle /*packet*/) {}
   // The NF says that the flow has no alias of up to this clock any more.
   virtual void on_alias_over(FlowId flow, Clock clock) = 0;
 };

@@ -69,26 +69,46 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
     SNF_CHECK(has_loggers && tables_.size() == 0);
     SNF_CHECK(links_.controllers != nullptr);
     succession_.emplace(options.controller, loops);
+    keeps_words_ = !links_.copies.empty();
+    SNF_CHECK(keeps_words_ || !options.inherits);
+    if (options.inherits) Inherit(policy);
   }
   starting_.reserve(options.controller.max_units);
   batch_.reserve(2 * kBatch);
 }
 
-void ControllerLoop::FlushAll() {
-  if (succession_.has_value()) {
-    bool is_all = true;
-    for (ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-      loop.out.FlushWhole(PayloadFromController);
-      is_all &= !loop.out.has_staged();
-    }
-    if (is_all) succession_->on_flushed();
-  } else {
-    for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.out.Flush();
+bool ControllerLoop::FlushAll() {
+  bool is_all = true;
+  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) {
+    is_all &= succession_.has_value()
+                  ? loop.out.FlushWhole(PayloadFromController)
+                  : loop.out.Flush();
   }
-  if (!recovery_.has_value()) return;
+  if (is_all && succession_.has_value()) succession_->on_flushed();
+  if (!recovery_.has_value()) return is_all;
   for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
-    loop.out->Flush();
+    is_all &= loop.out->Flush();
   }
+  return is_all;
+}
+
+void ControllerLoop::ReceiveAll() {
+  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) Receive(loop.in);
+  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) Receive(loop.in);
+  if (!keeps_words_) return;
+  for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
+    loop.note->taken.store(loop.in.taken(), std::memory_order_release);
+  }
+}
+
+// What was said stays in its ring until what it led to is sent. But a unit
+// whose ring gets full may take nothing itself before there is room.
+void ControllerLoop::ReleaseHandled(bool is_flushed) {
+  const auto release = [is_flushed](LinkIn& in) {
+    if (is_flushed || in.is_half_full()) in.Release();
+  };
+  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) release(loop.in);
+  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) release(loop.in);
 }
 
 void ControllerLoop::IdleWait(Nanos most) {

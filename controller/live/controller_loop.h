@@ -59,6 +59,9 @@ struct ControllerLoopOptions {
   bool recovers = false;
   // The controller may fail (Fail). Units have loggers, and no shared tables.
   bool fails = false;
+  // With `fails`: the loop takes the place of that of another process, which
+  // had made these controllers and is dead. Succeed has to follow.
+  bool inherits = false;
 };
 
 // Connects a controller to the loops of units. Where it points to outlives the
@@ -85,6 +88,7 @@ struct ControllerLinks {
     std::optional<LinkOut> out{};  // if loops may end, as what follows
     LogControl* control = nullptr;
     Doorbell* bell = nullptr;
+    ControllerNote* note = nullptr;  // if the controller may fail
   };
   std::vector<LoggerLoopEnd> loggers{};
   ControllerEpoch* controllers = nullptr;  // if the controller may fail
@@ -142,6 +146,15 @@ struct ControllerLoopFigures {
 // sends: then the host calls Fail, and Succeed once it knows, and another one
 // is made (succession.h). Packets go on to leave meanwhile. What was sent to
 // units is there, whole; what was not is lost, and told.
+//
+// So may its process, of a loop whose units have memory of their own; a loop of
+// another process then goes on with the same memory, and makes its controller
+// of reports in the same way. What units and loggers say stays in their rings
+// until what it led to is sent, so that the next one hears it as well, but for
+// what becomes of packets. Of these it has those that are reported; others,
+// which were in the rings to the dead process or with it, are lost. That is,
+// unless a unit takes so little from its ring that the one from it is half
+// full: then a note may be lost with the process that was handling it.
 //
 // Owner-thread only. Nothing is allocated for a packet.
 class ControllerLoop {
@@ -337,7 +350,8 @@ class ControllerLoop {
     }
   };
 
-  void FlushAll();
+  // Returns false if there is no room for some of it.
+  bool FlushAll();
   void CloseBrokenLinks();
   // Of loops of units that are not trusted with what others have: a packet goes
   // to one, and a word about a packet has come. TakePacket returns false if
@@ -358,6 +372,19 @@ class ControllerLoop {
                  ControllerEvents& events);
   void LosePacket(PacketHandle packet, ControllerEvents& events);
   void HoldBatch(ControllerEvents& events);
+  void Inherit(const PlacementPolicy& policy);
+  void LoseWord(size_t loop, const UnitCommand& command);
+  void TakeInherited();
+  // Take a burst from all links, and let go of what was handled.
+  void ReceiveAll();
+  void Receive(LinkIn& in) const {
+    if (keeps_words_) {
+      in.ReceiveKept();
+    } else {
+      in.Receive();
+    }
+  }
+  void ReleaseHandled(bool is_flushed);
   void BeginSuccessor(ControllerEvents& events);
   void TellUnits(ControllerEvents& events);
   void HandleTell(const UnitCommand& word, ControllerEvents& events);
@@ -418,6 +445,8 @@ class ControllerLoop {
   std::optional<StateRelay> relay_;
   std::optional<Recovery> recovery_;
   std::optional<Succession> succession_;  // if the controller may fail
+  // What was heard stays in its ring for another process.
+  bool keeps_words_ = false;
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;
@@ -456,8 +485,7 @@ bool ControllerLoop::Turn(Host& host) {
   if (!has_controller()) [[unlikely]]
     return TurnUnled(host);
   const bool has_relayed = relay_.has_value() && relay_->Turn();
-  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) loop.in.Receive();
-  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) loop.in.Receive();
+  ReceiveAll();
   CloseBrokenLinks();
   // Units set out with it before: no packet is released before it was run.
   ReadClock();
@@ -481,7 +509,8 @@ bool ControllerLoop::Turn(Host& host) {
     Mend(host);
   // Packets that the host released may have come back.
   if (!batch_.empty() && messages > 0) HandleBatch(host);
-  FlushAll();
+  const bool is_flushed = FlushAll();
+  if (keeps_words_) ReleaseHandled(is_flushed);
   return messages > 0 || is_due || has_relayed;
 }
 
@@ -534,8 +563,8 @@ bool ControllerLoop::TurnUnled(Host& host) {
   for (uint32_t burst = 0; burst < kReportBursts; ++burst) {
     const size_t before = messages;
     for (size_t i = 0; i < links_.loops.size(); ++i) {
-      if (succession_->awaits(i, false)) links_.loops[i].in.Receive();
-      if (succession_->awaits(i, true)) links_.loggers[i].in.Receive();
+      if (succession_->awaits(i, false)) Receive(links_.loops[i].in);
+      if (succession_->awaits(i, true)) Receive(links_.loggers[i].in);
     }
     CloseBrokenLinks();
     ReadClock();
@@ -547,6 +576,7 @@ bool ControllerLoop::TurnUnled(Host& host) {
         messages += HandleLinkUnled(i, true, host);
       }
     }
+    if (keeps_words_) ReleaseHandled(true);
     if (messages == before) break;
   }
   HoldBatch(host);
@@ -574,6 +604,8 @@ size_t ControllerLoop::HandleLinkUnled(size_t loop, bool of_logger,
     const auto& command = cell.As<UnitCommand>();
     if (command.kind > UnitCommand::Kind::kDropPayload) {
       HandleUnled(loop, of_logger, cell, payload);
+    } else if (succession_->is_heir()) {
+      LoseWord(loop, command);
     } else if (packets_.has_value() && !TakePacket(loop, command)) {
       Refuse(command.unit, "end of a packet", "packet", value(command.packet));
     } else {
@@ -601,7 +633,7 @@ void ControllerLoop::EndLoop(size_t loop, Host& host) {
   // No more than a ring holds: whoever else has mapped it may lie about it.
   const uint64_t most = in.received() + in.capacity();
   do {
-    in.Receive();
+    Receive(in);
   } while ((HandleLink(loop, in, words_[loop], host) > 0 || in.has_items()) &&
            in.received() < most);
   ReportDrained(host);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "controller/live/controller_loop.h"
 #include "runtime/wire/link_payload.h"
@@ -242,6 +243,55 @@ void ControllerLoop::LosePacket(PacketHandle packet, ControllerEvents& events) {
   events.on_drop(now_, packet, DropReason::kControllerFailed);
 }
 
+// --- So has its process. ---
+
+// What the dead process had of packets that NFs made goes back to their units.
+void ControllerLoop::Inherit(const PlacementPolicy& policy) {
+  succession_->Inherit(links_.controllers->newest.load(),
+                       Controller(options_, policy));
+  options_.epoch = succession_->epoch() + 1;
+  controller_ = Controller(options_, policy);
+  links_.buffers->TakeAll();
+  for (size_t i = 0; i < links_.copies.size(); ++i) {
+    BufferPool& copies = links_.copies[i];
+    const BufferPool::Party party{static_cast<uint8_t>(i + 1)};
+    copies.ForEachClaimed(party, [&](PacketHandle packet) {
+      copies.Disclaim(packet);
+      succession_->of_loop(i).returns.push_back(packet);
+    });
+  }
+}
+
+// A packet left its unit, and did not come to its end. What the NF made is in a
+// buffer of the unit's: those that the dead process had begun to handle were
+// seen above, or are back already.
+void ControllerLoop::LoseWord(size_t loop, const UnitCommand& command) {
+  if (command.packet != kNoPacket) ++succession_->figures().packets_lost;
+  if (command.kind != UnitCommand::Kind::kEmit) return;
+  const ControllerLinks::LoggerLoopEnd& loggers = links_.loggers[loop];
+  if (loggers.in.handled() <= loggers.note->taken.load()) return;
+  succession_->of_loop(loop).returns.push_back(command.packet);
+}
+
+// All buffers but those of packets that were reported are free.
+void ControllerLoop::TakeInherited() {
+  for (const ControllerCommand& start : succession_->StartsOfWaiting()) {
+    starting_.push_back({.ready = now_, .command = start});
+    next_ready_ = std::min(next_ready_, now_);
+  }
+  absl::flat_hash_set<PacketHandle> reported;
+  for (const PacketsUnderWay::Sent& sent : succession_->packets()) {
+    ++in_channels_;
+    if (under_way_.size() > 0) ++under_way_[slot_of(sent.meta.flow)];
+    if (sent.packet == kNoPacket || reported.insert(sent.packet).second) {
+      continue;
+    }
+    words_[0].Refuse(sent.unit, "report", "packet", value(sent.packet));
+  }
+  links_.buffers->FreeOthers(
+      [&](PacketHandle packet) { return reported.contains(packet); });
+}
+
 void ControllerLoop::Succeed() {
   SNF_CHECK(succession_.has_value());
   const uint32_t epoch = succession_->Succeed();
@@ -282,13 +332,15 @@ void ControllerLoop::HandleUnled(size_t loop, bool of_logger, const Cell& cell,
   if (!succession_->on_word(loop, of_logger, word, payload)) {
     words.Refuse(word.unit, "report", "kind", static_cast<uint8_t>(word.kind));
     in.Close();
-  } else if (word.kind == Kind::kReported) {
+  } else if (!succession_->awaits(loop, of_logger)) {
     in.Pause();
   }
 }
 
 // All have reported.
 void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
+  const bool is_heir = succession_->is_heir();
+  if (is_heir) TakeInherited();
   std::vector<UnitId> starting;
   for (const UnitStart& start : starting_) {
     starting.push_back(start.command.unit);
@@ -313,6 +365,10 @@ void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
   }
   TellUnits(events);
   events.on_successor(now_, controller_);
+  if (!is_heir) return;
+  for (const PacketsUnderWay::Sent& sent : succession_->packets()) {
+    events.on_inherited(sent.meta, sent.packet);
+  }
 }
 
 // The successor takes other units for up than the one before, perhaps.

@@ -39,15 +39,40 @@ bool Succession::has_all() const {
 
 bool Succession::on_word(size_t loop, bool of_logger, const UnitCommand& word,
                          std::span<const std::byte> payload) {
-  using Kind = UnitCommand::Kind;
   if (phase_ != Phase::kGathering || !awaits(loop, of_logger) ||
       ++of_loops_[loop].words > kMaxWords) {
     return false;
   }
+  if (word.kind == UnitCommand::Kind::kReported) {
+    return OnLast(loop, of_logger, word);
+  }
+  FlowName name;
+  if (word.kind == UnitCommand::Kind::kReportName) {
+    name = LoadAs<FlowName>(payload.data());
+  }
+  if (!is_heir_) return Take(of_logger, word, name);
+  of_loops_[loop].early[of_logger ? 1 : 0].push_back({word, name});
+  return true;
+}
+
+bool Succession::OnLast(size_t loop, bool of_logger, const UnitCommand& last) {
+  OfLoop& of_loop = of_loops_[loop];
+  const auto early = std::exchange(of_loop.early[of_logger ? 1 : 0], {});
+  if (is_heir_ && last.epoch < epoch_) return true;
+  for (const Early& one : early) {
+    if (!Take(of_logger, one.word, one.name)) return false;
+  }
+  (of_logger ? of_loop.loggers_said : of_loop.units_said) = true;
+  return last.epoch == epoch_;
+}
+
+bool Succession::Take(bool of_logger, const UnitCommand& word,
+                      const FlowName& name) {
+  using Kind = UnitCommand::Kind;
   OfUnit& unit = of_units_[value(word.unit)];
   switch (word.kind) {
     case Kind::kReportName:
-      rebuild_->on_name(LoadAs<FlowName>(payload.data()));
+      rebuild_->on_name(name);
       return true;
     case Kind::kReportFlow:
       rebuild_->on_flow(word.report);
@@ -73,13 +98,28 @@ bool Succession::on_word(size_t loop, bool of_logger, const UnitCommand& word,
         unit.standing.incarnation = word.standing.incarnation;
       }
       return true;
-    case Kind::kReported:
-      (of_logger ? of_loops_[loop].loggers_said : of_loops_[loop].units_said) =
-          true;
-      return word.epoch == epoch_;
     default:
       return false;
   }
+}
+
+std::vector<ControllerCommand> Succession::StartsOfWaiting() {
+  uint32_t incarnation = 0;
+  for (const OfUnit& unit : of_units_) {
+    incarnation = std::max(incarnation, unit.standing.incarnation);
+  }
+  std::vector<ControllerCommand> starts;
+  for (OfUnit& unit : of_units_) {
+    UnitReport& standing = unit.standing;
+    if (unit.slots == 0 || standing.state == UnitReport::State::kActive) {
+      continue;
+    }
+    const bool is_warm = standing.incarnation > 0;
+    if (!is_warm) standing.incarnation = ++incarnation;
+    starts.push_back(
+        ControllerCommand::Start(standing.unit, is_warm, standing.incarnation));
+  }
+  return starts;
 }
 
 bool Succession::Begin(Controller& controller, Instant now,
@@ -99,6 +139,7 @@ bool Succession::Begin(Controller& controller, Instant now,
   rebuild_->Begin(controller, now, *former_);
   former_.reset();
   phase_ = Phase::kMending;
+  is_heir_ = false;
   return in_channels == packets_.size();
 }
 

@@ -2,10 +2,12 @@
 #ifndef SNF_CONTROLLER_LIVE_SUCCESSION_H_
 #define SNF_CONTROLLER_LIVE_SUCCESSION_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -80,6 +82,19 @@ class Succession {
 
   // The controller has failed; `former` is what it was.
   void Fail(Controller former);
+  // So has one of another process, with all that it knew of units; `epoch` was
+  // its own. `former` has had no packet. Of reports, those count that are made
+  // to the next one: the one before may have died over its own.
+  void Inherit(uint32_t epoch, Controller former) {
+    epoch_ = epoch;
+    is_heir_ = true;
+    Fail(std::move(former));
+  }
+  // True from then on until Begin.
+  bool is_heir() const { return is_heir_; }
+  // An heir does not know who is starting. Returns the starts of units in which
+  // packets wait, and which do not run.
+  std::vector<ControllerCommand> StartsOfWaiting();
   // Its end was seen: reports with the returned epoch are awaited.
   uint32_t Succeed();
 
@@ -116,12 +131,19 @@ class Succession {
   size_t waiting() const { return waiting_.size(); }
   std::vector<Arrival> TakeWaiting();
 
+  // A word of a report that may be to a controller that died over it.
+  struct Early {
+    UnitCommand word;
+    FlowName name;
+  };
   // Buffers that go back to a loop of units, and starts that were not sent.
   struct OfLoop {
     bool units_said = false;
     bool loggers_said = false;
     uint64_t words = 0;
     std::vector<PacketHandle> returns{};
+    // Of an heir: of the loop, and of its loggers.
+    std::array<std::vector<Early>, 2> early{};
   };
   OfLoop& of_loop(size_t loop) { return of_loops_[loop]; }
 
@@ -133,6 +155,9 @@ class Succession {
   const Figures& figures() const { return figures_; }
 
  private:
+  bool OnLast(size_t loop, bool of_logger, const UnitCommand& last);
+  bool Take(bool of_logger, const UnitCommand& word, const FlowName& name);
+
   struct OfUnit {
     UnitReport standing;
     uint32_t slots = 0;
@@ -146,6 +171,7 @@ class Succession {
   std::vector<uint8_t> is_up_;  // by unit
   Phase phase_ = Phase::kUp;
   uint32_t epoch_ = 0;
+  bool is_heir_ = false;
   std::optional<Controller> former_;
   std::optional<Rebuild> rebuild_;
   std::vector<OfLoop> of_loops_;

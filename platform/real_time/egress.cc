@@ -244,7 +244,7 @@ void Egress::on_successor(Instant /*now*/, const Controller& controller) {
     }
     return MakeFlowId(controller_id_, slot, flows.numbers(slot).generation);
   };
-  order_.Succeed(controller_id_, [&](uint32_t slot) {
+  order_.Succeed(controller_id_, flows.used(), [&](uint32_t slot) {
     const FlowId flow = flow_in(slot);
     return std::pair(flow, flow == kNoFlow ? Clock{} : flows.hot(slot).clock);
   });
@@ -258,6 +258,11 @@ void Egress::on_successor(Instant /*now*/, const Controller& controller) {
     }
     ingress_.on_alias(alias, flows.hot(slot).key);
   }
+}
+
+void Egress::on_inherited(const PacketMeta& meta, PacketHandle packet) {
+  order_.Inherit(meta);
+  result_.packets_inherited += packet != kNoPacket ? 1 : 0;
 }
 
 void Egress::on_alias_granted(const Alias& alias, const FlowKey& inside) {

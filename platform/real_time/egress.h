@@ -75,6 +75,7 @@ class Egress final : public ControllerEvents {
   void on_alias_over(FlowId flow, Clock clock) override;
   void on_forsake(Instant now, const EndFlow& end) override;
   void on_successor(Instant now, const Controller& controller) override;
+  void on_inherited(const PacketMeta& meta, PacketHandle packet) override;
 
   // Adds a violation to the result.
   void Violate(std::string what);

@@ -115,6 +115,9 @@ Places::Places(Memory memory, const LoopRegion::Options& options) {
   bell = carver.Take(sizeof(Doorbell));
   controllers = carver.Take(sizeof(ControllerEpoch));
   loggers_bell = carver.Take(sizeof(Doorbell));
+  for (uint32_t i = 0; options.reports && i < options.loops; ++i) {
+    notes.push_back(carver.Take(sizeof(ControllerNote)));
+  }
   if (options.apart) return;
   for (uint32_t i = 0; i < options.loops; ++i) {
     loops.emplace_back(carver, options);
@@ -123,9 +126,11 @@ Places::Places(Memory memory, const LoopRegion::Options& options) {
 
 size_t Places::BytesFor(const LoopRegion::Options& options) {
   const size_t loops = options.apart ? 0 : options.loops;
+  const size_t notes = options.reports ? options.loops : 0;
   return Room(BufferPool::BytesFor(SharesOf(options))) +
          Room(sizeof(RealClock)) + Room(sizeof(ControllerEpoch)) +
-         2 * Room(sizeof(Doorbell)) + loops * LoopPlaces::BytesFor(options);
+         2 * Room(sizeof(Doorbell)) + notes * Room(sizeof(ControllerNote)) +
+         loops * LoopPlaces::BytesFor(options);
 }
 
 // --- Of the controller and the loggers. ---

@@ -65,6 +65,7 @@ struct Places {
   Memory bell;         // the controller's
   Memory controllers;  // a ControllerEpoch
   Memory loggers_bell;
+  std::vector<Memory> notes;  // by loop: a ControllerNote, if it may fail
   std::vector<LoopPlaces> loops;
 
   Places(Memory memory, const LoopRegion::Options& options);

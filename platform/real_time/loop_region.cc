@@ -72,6 +72,7 @@ absl::Status MakeParts(const Places& places,
   new (places.bell.data()) Doorbell;
   new (places.controllers.data()) ControllerEpoch;
   new (places.loggers_bell.data()) Doorbell;
+  for (const Memory note : places.notes) new (note.data()) ControllerNote;
   return MakePool(places.pool, options);
 }
 
@@ -148,6 +149,10 @@ void AddLoggers(const LoopRegion::Options& options, const Places& places,
     region.controller.loggers.push_back(
         {.in = InFrom(loop.up, 0),
          .progress = At<LoopProgress>(loop.progress)});
+    if (options.reports) {
+      region.controller.loggers.back().note =
+          At<ControllerNote>(places.notes[i]);
+    }
     if (!options.recovers) continue;
     ControllerLinks::LoggerLoopEnd& end = region.controller.loggers.back();
     end.out.emplace(
@@ -199,13 +204,68 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
     if (!own.ok()) return own.status();
     own_memory = *std::move(own);
   }
-  const Places places(memory->bytes(), options);
-  if (absl::Status s = MakeParts(places, options); !s.ok()) return s;
+  return Make(options,
+              {.all = *std::move(memory),
+               .apart = *std::move(apart),
+               .own = std::move(own_memory)},
+              /*is_new=*/true);
+}
+
+absl::StatusOr<LoopRegion> LoopRegion::Adopt(const Options& options,
+                                             std::span<const int> fds) {
+  const size_t count = size_t{options.loops} + 1 + (options.loggers ? 1 : 0);
+  if (!options.apart || fds.size() != count) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "memory of ", options.loops, " loops in ", fds.size(), " descriptors"));
+  }
+  std::vector<SharedRegion> mapped;
+  for (size_t i = 0; i < count; ++i) {
+    const bool is_of_loop = i < options.loops;
+    const size_t bytes = is_of_loop      ? LoopPlaces::BytesFor(options)
+                         : i + 1 < count ? OwnPlaces::BytesFor(options)
+                                         : Places::BytesFor(options);
+    auto memory = SharedRegion::Map(
+        fds[i], is_of_loop ? InAdvance(options) : SharedRegion::kAll);
+    if (!memory.ok()) return memory.status();
+    if (memory->bytes().size() < bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "memory of ", memory->bytes().size(), " bytes, not ", bytes));
+    }
+    mapped.push_back(*std::move(memory));
+  }
+  SharedRegion all = std::move(mapped.back());
+  mapped.pop_back();
+  std::optional<SharedRegion> own;
+  if (options.loggers) {
+    own = std::move(mapped.back());
+    mapped.pop_back();
+  }
+  return Make(options,
+              {.all = std::move(all),
+               .apart = std::move(mapped),
+               .own = std::move(own)},
+              /*is_new=*/false);
+}
+
+std::vector<int> LoopRegion::memory_fds() const {
+  std::vector<int> fds;
+  for (const SharedRegion& of_loop : apart) fds.push_back(of_loop.fd());
+  if (own_memory.has_value()) fds.push_back(own_memory->fd());
+  fds.push_back(memory.fd());
+  return fds;
+}
+
+absl::StatusOr<LoopRegion> LoopRegion::Make(const Options& options,
+                                            Memories memories, bool is_new) {
+  const Places places(memories.all.bytes(), options);
+  if (is_new) {
+    if (absl::Status s = MakeParts(places, options); !s.ok()) return s;
+  }
   auto buffers = BufferPool::Attach(places.pool, BufferPool::Party{0});
   if (!buffers.ok()) return buffers.status();
-  LoopRegion region = {.memory = *std::move(memory),
-                       .apart = *std::move(apart),
-                       .own_memory = std::move(own_memory),
+  LoopRegion region = {.memory = std::move(memories.all),
+                       .apart = std::move(memories.apart),
+                       .own_memory = std::move(memories.own),
                        .faults = std::make_unique<WireFaults>(),
                        .buffers = *std::move(buffers),
                        .clock = At<RealClock>(places.clock),
@@ -219,12 +279,14 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
   region.controller.record_bytes = options.record_bytes;
   const auto loops = LoopsOf(places, region.memories(), options);
   for (uint32_t i = 0; i < options.loops; ++i) {
-    if (absl::Status s = MakeLoop(loops[i], options); !s.ok()) return s;
+    if (is_new) {
+      if (absl::Status s = MakeLoop(loops[i], options); !s.ok()) return s;
+    }
     AddLoop(options, loops[i], BellOf(loops, options, i), region);
   }
   if (options.loggers) {
     const OwnPlaces own(region.own_memory->bytes(), options);
-    MakeOwnParts(own, options);
+    if (is_new) MakeOwnParts(own, options);
     AddLoggers(options, places, own, region);
   }
   return region;

@@ -83,6 +83,16 @@ struct LoopRegion {
   };
   // Errors as SharedRegion::Create and BufferPool::Format.
   static absl::StatusOr<LoopRegion> Create(const Options& options);
+  // Returns what the controller's process has of the memory that another
+  // process has made so, which is dead: its ends of the links go on from where
+  // they are. `fds` are descriptors, which stay the caller's, in the order of
+  // memory_fds. With Options::apart. Errors: as SharedRegion::Map;
+  // InvalidArgument if the memory cannot be that.
+  static absl::StatusOr<LoopRegion> Adopt(const Options& options,
+                                          std::span<const int> fds);
+  // Returns the descriptors of all memory: of the loops of units, of what the
+  // controller and the loggers have between them, and of the controller's.
+  std::vector<int> memory_fds() const;
 
   // Returns what connects a loop of units, and the clock of the run, in its
   // memory (memory_of) that Create has made with these options, in this process
@@ -132,6 +142,15 @@ struct LoopRegion {
   std::vector<Loop> loops;
   Doorbell* loggers_bell = nullptr;        // of who runs the loggers
   LoopControl* loggers_control = nullptr;  // the same
+
+ private:
+  struct Memories {
+    SharedRegion all;
+    std::vector<SharedRegion> apart;
+    std::optional<SharedRegion> own;
+  };
+  static absl::StatusOr<LoopRegion> Make(const Options& options,
+                                         Memories memories, bool is_new);
 };
 
 }  // namespace snf

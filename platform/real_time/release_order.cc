@@ -5,15 +5,17 @@
 
 namespace snf {
 
+void ReleaseOrder::MakeSlots(std::vector<Flow>& flows, uint32_t least) const {
+  if (flows.empty()) Reserve(flows);
+  const size_t room = std::max(flows.capacity(), size_t{least});
+  flows.resize(std::min(2 * size_t{least} + 62, room));
+}
+
 // The flow takes its slot from the one that had it.
 void ReleaseOrder::Begin(FlowId flow) {
   std::vector<Flow>& flows = flows_[controller_of(flow)];
   const uint32_t slot = slot_of(flow);
-  if (slot >= flows.size()) {
-    if (flows.empty()) Reserve(flows);
-    const size_t room = std::max(flows.capacity(), size_t{slot} + 1);
-    flows.resize(std::min(2 * size_t{slot} + 64, room));
-  }
+  if (slot >= flows.size()) MakeSlots(flows, slot + 1);
   Flow& here = flows[slot];
   if (here.flow == flow && !here.is_over()) return;  // it is given once more
   if (here.flow != kNoFlow && !here.is_over()) earlier_[here.flow] = here;

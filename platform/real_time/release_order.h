@@ -59,7 +59,23 @@ class ReleaseOrder {
     Flow& flow = flows_[controller_of(meta.flow)][slot_of(meta.flow)];
     if (value(meta.clock) > flow.newest()) [[likely]] {
       flow.given = value(meta.clock) | (flow.given & Flow::kOver);
+    } else if (has_inherited_ && value(meta.clock) <= flow.ended) {
+      flow.ended = value(meta.clock) - 1;  // its packet was lost before
     }
+  }
+  // A controller goes on, behind Succeed, with what another process had given
+  // to units: this clock has not ended, nor have later ones. What is left of a
+  // flow that is not in its slot any more goes as it comes.
+  void Inherit(const PacketMeta& meta) {
+    has_inherited_ = true;
+    Flow* const flow = Find(meta.flow);
+    if (flow == nullptr) {
+      if (forsaken_.size() < kMaxForsaken) forsaken_.insert(meta.flow);
+      return;
+    }
+    flow->given = std::max(flow->newest(), value(meta.clock)) |
+                  (flow->given & Flow::kOver);
+    flow->ended = std::min(flow->ended, value(meta.clock) - 1);
   }
   // Takes a unit's command about a packet, kDropPayload apart. Calls
   // handle(command) for it, if it may go, and for each that waited for it.
@@ -95,13 +111,14 @@ class ReleaseOrder {
     }
     if (forsaken_.size() < kMaxForsaken) forsaken_.insert(flow);
   }
-  // Another controller goes on with the flows that it knows: newest(slot) names
-  // the one in a slot of its table, which may be kNoFlow, and its newest clock.
-  // Of flows that are not known any more no clock comes, and what of theirs was
-  // given and not sent never ends.
+  // Another controller goes on with the flows that it knows, in so many slots
+  // of its table: newest(slot) names the one there, which may be kNoFlow, and
+  // its newest clock. Of flows that are not known any more no clock comes, and
+  // what of theirs was given and not sent never ends.
   template <typename Newest>
-  void Succeed(uint8_t controller, const Newest& newest) {
+  void Succeed(uint8_t controller, uint32_t slots, const Newest& newest) {
     std::vector<Flow>& flows = flows_[controller];
+    if (slots > flows.size()) MakeSlots(flows, slots);
     for (uint32_t slot = 0; slot < flows.size(); ++slot) {
       const auto [flow, clock] = newest(slot);
       Resume(flows[slot], flow, clock);
@@ -185,6 +202,7 @@ class ReleaseOrder {
     if (flow->is_over()) earlier_.erase(command.meta.flow);
     return is_first;
   }
+  void MakeSlots(std::vector<Flow>& flows, uint32_t least) const;
   void Begin(FlowId flow);
   void Resume(Flow& here, FlowId flow, Clock newest);
   // Finds a flow. Returns null if it is over, and has lost its slot.
@@ -201,6 +219,7 @@ class ReleaseOrder {
   bool TakeFirst(Flow& flow, UnitCommand& next);
 
   uint32_t max_flows_;
+  bool has_inherited_ = false;
   std::array<std::vector<Flow>, 256> flows_;  // by controller, and by slot
   absl::flat_hash_map<FlowId, Flow> earlier_;
   absl::flat_hash_set<FlowId> forsaken_;  // few, and never forgotten

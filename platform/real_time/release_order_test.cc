@@ -10,6 +10,7 @@
 #include <iostream>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -78,6 +79,27 @@ TEST_F(ReleaseOrderTest, WaitsForWhateverEndsAClock) {
   EXPECT_THAT(out_, ElementsAre("1", "2", "3"));
   On(Kind::kAdvance, 4);
   EXPECT_THAT(out_, ElementsAre("1", "2", "3", "4", "5"));
+}
+
+// Clock 4 was lost, and becomes a tombstone; 6 is in a unit.
+TEST_F(ReleaseOrderTest, GoesOnWithWhatUnitsHaveOfAnotherProcess) {
+  order_.Succeed(0, 4, [](uint32_t slot) {
+    return slot == 3 ? std::pair(kFlow, Clock{6}) : std::pair(kNoFlow, Clock{});
+  });
+  const auto meta = [](uint64_t clock) {
+    return Command(Kind::kRelease, kFlow, clock).meta;
+  };
+  order_.Inherit(meta(5));
+  order_.Inherit(meta(6));
+  order_.Enqueue(meta(4));
+  order_.Enqueue(meta(7));
+  EXPECT_FALSE(On(Kind::kRelease, 3));
+  On(Kind::kRelease, 6);
+  On(Kind::kRelease, 5);
+  EXPECT_THAT(out_, ElementsAre());
+  On(Kind::kAdvance, 4);
+  On(Kind::kRelease, 7);
+  EXPECT_THAT(out_, ElementsAre("4", "5", "6", "7"));
 }
 
 TEST_F(ReleaseOrderTest, LetsATimersPacketOutBehindItsClock) {

@@ -70,6 +70,7 @@ struct LiveFigures {
   // Taken, made or come again, but not at an end yet.
   uint64_t packets_under_way() const {
     return counts[&RunResult::packets_in] +
+           counts[&RunResult::packets_inherited] +
            counts[&RunResult::packets_generated] +
            counts[&AliasFigures::packets_hairpinned] -
            counts[&RunResult::packets_released] -

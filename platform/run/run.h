@@ -383,12 +383,14 @@ struct PortsFigures {
 };
 
 // The result of a run. By the rule of conservation
-//   packets_in + packets_generated + aliases.packets_hairpinned
+//   packets_in + packets_inherited + packets_generated
+//     + aliases.packets_hairpinned
 //     = packets_released + packets_passed_through + packets_consumed
 //       + all drops.
 struct RunResult {
   uint64_t packets_in = 0;
-  uint64_t bytes_in = 0;  // original lengths
+  uint64_t bytes_in = 0;           // original lengths
+  uint64_t packets_inherited = 0;  // of a process whose place this run took
   uint64_t packets_generated = 0;
   uint64_t packets_released = 0;
   uint64_t packets_passed_through = 0;
@@ -468,7 +470,8 @@ struct RunResult {
     return sum;
   }
   uint64_t packets_begun() const {
-    return packets_in + packets_generated + aliases.packets_hairpinned;
+    return packets_in + packets_inherited + packets_generated +
+           aliases.packets_hairpinned;
   }
   uint64_t packets_ended() const {
     return packets_released + packets_passed_through + packets_consumed +

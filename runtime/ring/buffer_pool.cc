@@ -131,6 +131,19 @@ void BufferPool::FindFree() {
   }
 }
 
+void BufferPool::TakeAll() {
+  in_use_ = 0;
+  for (SizeClass& size : classes_) {
+    size.free = kEnd;
+    size.used = static_cast<uint32_t>(size.next.size());
+    for (uint32_t i = 0; i < size.used; ++i) {
+      size.next[i] = kTaken;
+      SetHolder(HolderAt(size, size.first + i), MarkOf(party_));
+      ++in_use_;
+    }
+  }
+}
+
 PacketHandle BufferPool::Allocate(uint32_t bytes) {
   for (size_t c = 0; c < classes_.size(); ++c) {
     SizeClass& size = classes_[c];

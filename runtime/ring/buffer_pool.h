@@ -153,6 +153,22 @@ class BufferPool {
   void Disclaim(PacketHandle handle) {
     SetHolder(HolderAt(Class(handle), IndexOf(handle)), MarkOf(owner(handle)));
   }
+  // The party's predecessor has died, and gave buffers away of which others
+  // will tell: all buffers of the share are in use, until FreeOthers.
+  void TakeAll();
+  // Frees those buffers of the share that are in use and for which is_kept(
+  // handle) does not hold. O(buffers of the share ever used).
+  template <typename IsKept>
+  void FreeOthers(const IsKept& is_kept) {
+    const auto free = [&](PacketHandle handle) {
+      if (!is_kept(handle)) Free(handle);
+    };
+    ForEachHeld(party_, free);
+  }
+  // Calls found(handle) for each buffer of another party's share that this one
+  // holds, by a Claim. O(buffers of that share).
+  template <typename Found>
+  void ForEachClaimed(Party owner, const Found& found);
   // Returns the party to which the handle is sent when the holder is done with
   // it.
   Party owner(PacketHandle handle) const;
@@ -324,6 +340,19 @@ void BufferPool::ForEachHeld(Party party, const Found& found) {
       if (size.next[i] == kTaken &&
           HolderOf(HolderAt(size, size.first + i)) == MarkOf(party)) {
         found(HandleOf(c, size.first + i));
+      }
+    }
+  }
+}
+
+template <typename Found>
+void BufferPool::ForEachClaimed(Party owner, const Found& found) {
+  const Share of_owner = share(owner);
+  for (size_t c = 0; c < classes_.size(); ++c) {
+    const uint32_t end = of_owner.first_[c] + of_owner.count_[c];
+    for (uint32_t i = of_owner.first_[c]; i < end; ++i) {
+      if (HolderOf(HolderAt(classes_[c], i)) == MarkOf(party_)) {
+        found(HandleOf(c, i));
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "runtime/ring/shared_region.h"
 
 namespace snf {
 namespace {
@@ -156,6 +157,39 @@ TEST(BufferPool, KeepsPacketsApartInAnyOrderOfFreeing) {
   EXPECT_GT(allocated, 10'000u);
   EXPECT_GT(fell_back, 300u);
   EXPECT_GT(refused, 300u);
+}
+
+// A party dies; others tell which of its buffers they have.
+TEST(BufferPool, LeavesToASuccessorWhatOthersHave) {
+  const std::vector<BufferPool::Options> shares(
+      2, {.small = 4, .medium = 1, .large = 1});
+  const auto memory =
+      SharedRegion::Create({.bytes = BufferPool::BytesFor(shares)});
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  ASSERT_TRUE(BufferPool::Format(memory->bytes(), shares).ok());
+  auto other = BufferPool::Attach(memory->bytes(), BufferPool::Party{1});
+  const PacketHandle made = other->Allocate(60);
+  const PacketHandle kept = other->Allocate(60);
+  PacketHandle given = kNoPacket;
+  {
+    auto dead = BufferPool::Attach(memory->bytes(), BufferPool::Party{0});
+    given = Take(*dead, 3, 60)[1];
+    ASSERT_TRUE(dead->Claim(made));
+  }
+  auto next = BufferPool::Attach(memory->bytes(), BufferPool::Party{0});
+  next->TakeAll();
+  EXPECT_EQ(next->in_use(), 6u);
+  EXPECT_EQ(next->Allocate(60), kNoPacket);
+  EXPECT_TRUE(next->IsInUse(given));
+  std::vector<PacketHandle> claimed;
+  next->ForEachClaimed(BufferPool::Party{1},
+                       [&](PacketHandle packet) { claimed.push_back(packet); });
+  EXPECT_THAT(claimed, testing::ElementsAre(made));
+  EXPECT_TRUE(other->IsInUse(kept));
+  next->FreeOthers([&](PacketHandle packet) { return packet == given; });
+  EXPECT_EQ(next->in_use(), 1u);
+  const std::vector<PacketHandle> rest = Take(*next, 3, 60);
+  EXPECT_THAT(rest, testing::Not(testing::Contains(given)));
 }
 
 }  // namespace

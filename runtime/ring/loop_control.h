@@ -27,6 +27,14 @@ struct alignas(128) ControllerEpoch {
   std::atomic<uint32_t> newest{0};
 };
 
+// How many cells of a link from loggers a controller's loop has taken so far,
+// to handle them: of what waits in the ring still, the next process that runs
+// the controller handles nothing twice. The loop writes. It may lie in memory
+// that several processes map one after the other.
+struct alignas(128) ControllerNote {
+  std::atomic<uint64_t> taken{0};
+};
+
 // Tells a loop of output loggers that the process of its units has ended, which
 // was seen, and when it has taken all that this process had sent; and who runs
 // the units' loop and the loggers, when, that these have what units keep. It

@@ -73,16 +73,13 @@ void LinkIn::ReceiveKept() {
 }
 
 void LinkIn::Release(Doorbell& sender) {
-  if (is_closed_) return;
-  const uint64_t handled = ring_.read() - (end_ - begin_);
-  if (handled == ring_.released()) return;
-  ring_.Release(handled - ring_.released(), sender);
+  if (is_closed_ || handled() == ring_.released()) return;
+  ring_.Release(handled() - ring_.released(), sender);
 }
 
 void LinkIn::Release() {
-  if (is_closed_) return;
-  const uint64_t handled = ring_.read() - (end_ - begin_);
-  if (handled != ring_.released()) ring_.Release(handled - ring_.released());
+  if (is_closed_ || joined_ != nullptr || handled() == ring_.released()) return;
+  ring_.Release(handled() - ring_.released());
 }
 
 std::span<Cell> LinkIn::Room() {

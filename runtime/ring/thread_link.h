@@ -216,7 +216,8 @@ class LinkIn {
   // longest message, until Release. Not of a joined link.
   void ReceiveKept();
   // Gives the cells of the messages that were handled back to the sender, and
-  // rings it, who sees by this that they are done with.
+  // rings it, who sees by this that they are done with. What waits after a
+  // Pause stays.
   void Release(Doorbell& sender);
   // The same, for a sender that does not wait for it.
   void Release();
@@ -268,6 +269,10 @@ class LinkIn {
   // Counts the positions of the sender that cannot be.
   uint64_t faults() const { return ring_.faults(); }
 
+  uint64_t taken() const { return ring_.read(); }  // cells, also unhandled
+  bool is_half_full() const {
+    return ring_.read() - ring_.released() > ring_.capacity() / 2;
+  }
   uint64_t received() const { return received_; }  // messages handled
   // Counts them as LinkOut::sent_in_all() does.
   uint64_t handled() const {

@@ -23,7 +23,7 @@ bool StateRelay::Turn() {
   size_t messages = 0;
   for (size_t i = 0; i < loops_.size(); ++i) {
     LinkIn& from = loops_[i].from;
-    from.Receive();
+    from.ReceiveKept();
     messages += from.Handle(
         words_[i], [this](const Cell& cell, std::span<const std::byte> record) {
           const auto& command = cell.As<UnitCommand>();
@@ -37,6 +37,7 @@ bool StateRelay::Turn() {
   }
   if (messages > 0) {
     for (Loop& loop : loops_) loop.to.Flush();
+    for (Loop& loop : loops_) loop.from.Release();
   }
   CloseBrokenLinks();
   return messages > 0;

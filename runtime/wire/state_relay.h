@@ -29,6 +29,9 @@ namespace snf {
 // A message for which a loop's link has no room is lost, and counted: units
 // repeat what matters, and a loop that stands still holds back no other.
 //
+// A message stays in its ring until it is carried on. So another process may go
+// on as the relay, if this one dies: it carries some messages once more.
+//
 // Owner-thread only. Nothing is allocated for a message.
 class StateRelay {
  public:
