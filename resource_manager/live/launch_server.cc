@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,8 +16,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "resource_manager/live/launch_wire.h"
 #include "resource_manager/live/launcher.h"
 
 namespace snf {
@@ -71,32 +75,132 @@ void Reap(int socket, uint32_t index, Started& child, LaunchMethod& method) {
   method.on_ended(index);
 }
 
+// Listens from the beginning: who comes just after the end finds it.
+class Keeper {
+ public:
+  explicit Keeper(const LaunchKeep* keep) : keep_(keep) {
+    sockaddr_un address;
+    if (keep == nullptr || !SocketAddressOf(keep->socket, address)) return;
+    listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    unlink(keep->socket.c_str());
+    const mode_t before = umask(0177);
+    if (bind(listener_, reinterpret_cast<const sockaddr*>(&address),
+             sizeof(address)) != 0 ||
+        listen(listener_, 1) != 0) {
+      close(std::exchange(listener_, -1));
+    }
+    umask(before);
+  }
+  Keeper(const Keeper&) = delete;
+  Keeper& operator=(const Keeper&) = delete;
+  ~Keeper() {
+    if (listener_ < 0) return;
+    unlink(keep_->socket.c_str());
+    close(listener_);
+  }
+
+  // Returns the socket of who takes the place of the one that was killed; -1 if
+  // nobody does in time, or a process is not what that one had.
+  int Await(std::span<const Started> children) const {
+    if (listener_ < 0) return -1;
+    if (!std::ranges::all_of(children, IsFirst)) {
+      RefuseNext();
+      return -1;
+    }
+    std::vector<pollfd> waits;
+    for (const Started& child : children) {
+      waits.push_back({.fd = child.pidfd, .events = POLLIN, .revents = 0});
+    }
+    waits.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
+    const int ready = poll(waits.data(), waits.size(), keep_->patience_ms);
+    if (ready > 0 && waits.back().revents != 0) {
+      const int next = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (next >= 0 && Give(next, children)) return next;
+      if (next >= 0) close(next);
+    } else if (ready > 0) {
+      RefuseNext();
+    }
+    return -1;
+  }
+
+ private:
+  static bool IsFirst(const Started& child) {
+    return child.pid > 0 && child.starts == 1;
+  }
+  // Who waits already hears of it.
+  void RefuseNext() const {
+    pollfd wait = {.fd = listener_, .events = POLLIN, .revents = 0};
+    if (poll(&wait, 1, 0) <= 0) return;
+    const int next = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (next < 0) return;
+    Answer(next, KeptHead::Kind::kEnded, {}, {});
+    close(next);
+  }
+  static bool Answer(int socket, KeptHead::Kind kind,
+                     std::span<const std::byte> rest,
+                     std::span<const int> descriptors) {
+    const KeptHead head = {.kind = kind};
+    std::vector<std::byte> bytes(sizeof(head));
+    std::memcpy(bytes.data(), &head, sizeof(head));
+    bytes.insert(bytes.end(), rest.begin(), rest.end());
+    return SendWithDescriptors(socket, bytes, descriptors);
+  }
+  bool Give(int socket, std::span<const Started> children) const {
+    pollfd wait = {.fd = socket, .events = POLLIN, .revents = 0};
+    if (poll(&wait, 1, kHelloMs) <= 0) return false;
+    std::vector<std::byte> hello(Launcher::kMostIdentityBytes);
+    std::vector<int> none;
+    if (!ReceiveWithDescriptors(socket, hello, none)) return false;
+    const auto own = std::as_bytes(std::span(keep_->identity));
+    if (!std::ranges::equal(hello, own)) {
+      Answer(socket, KeptHead::Kind::kOther, own, {});
+      return false;
+    }
+    std::vector<pid_t> pids;
+    for (const Started& child : children) pids.push_back(child.pid);
+    return Answer(socket, KeptHead::Kind::kTaken,
+                  std::as_bytes(std::span(pids)), keep_->descriptors);
+  }
+
+  static constexpr int kHelloMs = 1'000;
+  const LaunchKeep* keep_;
+  int listener_ = -1;
+};
+
 }  // namespace
 
 absl::StatusOr<Launch> ReceiveLaunch(int socket) {
+  std::vector<std::byte> bytes(Launcher::kMostSetupBytes +
+                               Launcher::kMostIdentityBytes +
+                               sizeof(LaunchHead) + sizeof(sockaddr_un));
   Launch launch;
-  launch.setup.resize(Launcher::kMostSetupBytes);
-  alignas(cmsghdr)
-      std::array<char, CMSG_SPACE(Launcher::kMostDescriptors * sizeof(int))>
-          control{};
-  iovec bytes = {.iov_base = launch.setup.data(),
-                 .iov_len = launch.setup.size()};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  const ssize_t size = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  const cmsghdr* const header = size > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS ||
-      (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  LaunchHead head;
+  const bool is_whole =
+      ReceiveWithDescriptors(socket, bytes, launch.descriptors);
+  if (bytes.size() >= sizeof(head)) {
+    std::memcpy(&head, bytes.data(), sizeof(head));
+  }
+  const size_t words =
+      sizeof(head) + size_t{head.socket_bytes} + head.identity_bytes;
+  if (!is_whole || launch.descriptors.empty() || bytes.size() < words ||
+      launch.descriptors.size() < head.kept) {
     return absl::FailedPreconditionError(
         absl::StrCat("descriptor ", socket, " is no launcher's socket"));
   }
-  launch.setup.resize(static_cast<size_t>(size));
-  launch.descriptors.resize((header->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-  std::memcpy(launch.descriptors.data(), CMSG_DATA(header),
-              launch.descriptors.size() * sizeof(int));
+  if (head.socket_bytes > 0) {
+    const auto* const text =
+        reinterpret_cast<const char*>(bytes.data() + sizeof(head));
+    const auto first_kept =
+        launch.descriptors.end() - static_cast<std::ptrdiff_t>(head.kept);
+    launch.keep = {
+        .socket = std::string(text, head.socket_bytes),
+        .patience_ms = head.patience_ms,
+        .identity = std::string(text + head.socket_bytes, head.identity_bytes),
+        .descriptors = {first_kept, launch.descriptors.end()}};
+    launch.descriptors.erase(first_kept, launch.descriptors.end());
+  }
+  launch.setup.assign(bytes.begin() + static_cast<std::ptrdiff_t>(words),
+                      bytes.end());
   return launch;
 }
 
@@ -145,7 +249,8 @@ void RefuseLaunch(int socket, const absl::Status& status) {
 
 void ServeLaunch(int socket, LaunchMethod& method,
                  std::span<const LaunchMethod::Process> processes,
-                 size_t at_once) {
+                 size_t at_once, const LaunchKeep* keep) {
+  const Keeper keeper(keep);
   const auto count = static_cast<uint32_t>(processes.size());
   std::vector<Started> children(count);
   for (uint32_t i = 0; i < std::min<size_t>(count, at_once); ++i) {
@@ -165,7 +270,13 @@ void ServeLaunch(int socket, LaunchMethod& method,
     }
     if (waits[count].revents == 0) continue;
     uint32_t index = 0;
-    is_open = recv(socket, &index, sizeof(index), 0) == sizeof(index);
+    if (recv(socket, &index, sizeof(index), 0) != sizeof(index)) {
+      const int next = keeper.Await(children);
+      is_open = next >= 0 && dup3(next, socket, O_CLOEXEC) >= 0;
+      if (next >= 0) close(next);
+      continue;
+    }
+    is_open = index != kLaunchEnds;
     if (!is_open || index >= count || children[index].pid > 0) continue;
     StartOne(socket, method, index, processes[index], children[index]);
   }

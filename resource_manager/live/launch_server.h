@@ -7,12 +7,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "resource_manager/live/launcher.h"
 
 namespace snf {
 
@@ -20,6 +22,7 @@ namespace snf {
 struct Launch {
   std::vector<std::byte> setup;
   std::vector<int> descriptors;
+  std::optional<LaunchKeep> keep{};
 };
 // Takes it from the socket. Errors: FailedPrecondition if the socket is not a
 // launcher's.
@@ -63,11 +66,11 @@ class ForkMethod final : public LaunchMethod {
 
 // Starts the first `at_once` processes, and any that does not run when
 // Launcher::StartAgain asks for it, tells the socket what becomes of them, and
-// returns when the socket's other end is closed: then it has killed those that
-// lived and waited for all.
+// returns when the socket's other end is closed, and nobody takes its place if
+// they are to be kept: then it has killed those that lived and waited for all.
 void ServeLaunch(int socket, LaunchMethod& method,
                  std::span<const LaunchMethod::Process> processes,
-                 size_t at_once = ~size_t{0});
+                 size_t at_once = ~size_t{0}, const LaunchKeep* keep = nullptr);
 // Tells the socket why there will be no process, and waits until its other end
 // is closed.
 void RefuseLaunch(int socket, const absl::Status& status);

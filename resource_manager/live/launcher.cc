@@ -2,9 +2,11 @@
 #include "resource_manager/live/launcher.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "resource_manager/live/launch_wire.h"
 
 namespace snf {
 namespace {
@@ -54,24 +57,36 @@ int Spawn(const Launcher::Options& options, int socket, pid_t& pid) {
 }
 
 bool SendSetup(int socket, const Launcher::Options& options) {
-  iovec bytes = {.iov_base = const_cast<std::byte*>(options.setup.data()),
-                 .iov_len = options.setup.size()};
-  alignas(cmsghdr)
-      std::array<char, CMSG_SPACE(Launcher::kMostDescriptors * sizeof(int))>
-          control{};
-  msghdr message{};
-  message.msg_iov = &bytes;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  const size_t size = options.descriptors.size_bytes();
-  message.msg_controllen = CMSG_SPACE(size);
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(size);
-  std::memcpy(CMSG_DATA(header), options.descriptors.data(), size);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(options.setup.size());
+  std::vector<int> descriptors(options.descriptors.begin(),
+                               options.descriptors.end());
+  LaunchHead head;
+  std::string words;
+  if (const LaunchKeep* const keep = options.keep; keep != nullptr) {
+    head = {.socket_bytes = static_cast<uint32_t>(keep->socket.size()),
+            .identity_bytes = static_cast<uint32_t>(keep->identity.size()),
+            .patience_ms = keep->patience_ms,
+            .kept = static_cast<uint32_t>(keep->descriptors.size())};
+    words = keep->socket + keep->identity;
+    descriptors.insert(descriptors.end(), keep->descriptors.begin(),
+                       keep->descriptors.end());
+  }
+  std::vector<std::byte> bytes(sizeof(head) + words.size());
+  std::memcpy(bytes.data(), &head, sizeof(head));
+  std::memcpy(bytes.data() + sizeof(head), words.data(), words.size());
+  bytes.insert(bytes.end(), options.setup.begin(), options.setup.end());
+  return SendWithDescriptors(socket, bytes, descriptors);
+}
+
+absl::Status CheckKeep(const LaunchKeep& keep) {
+  sockaddr_un address;
+  if (SocketAddressOf(keep.socket, address) &&
+      keep.identity.size() <= Launcher::kMostIdentityBytes) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("launcher: no name of a socket, \"", keep.socket,
+                   "\", or an identity of ", keep.identity.size(),
+                   " bytes, of at most ", Launcher::kMostIdentityBytes));
 }
 
 }  // namespace
@@ -83,12 +98,17 @@ std::string LaunchNote::InWords(int status) {
 }
 
 absl::StatusOr<Launcher> Launcher::Start(const Options& options) {
+  const size_t kept =
+      options.keep != nullptr ? options.keep->descriptors.size() : 0;
+  if (options.keep != nullptr) {
+    if (absl::Status s = CheckKeep(*options.keep); !s.ok()) return s;
+  }
   if (options.setup.size() > kMostSetupBytes || options.setup.empty() ||
-      options.descriptors.size() > kMostDescriptors ||
+      options.descriptors.size() + kept > kMostDescriptors ||
       options.descriptors.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "launcher: a set-up of ", options.setup.size(), " bytes and ",
-        options.descriptors.size(), " descriptors, of at most ",
+        options.descriptors.size() + kept, " descriptors, of at most ",
         kMostSetupBytes, " and ", kMostDescriptors));
   }
   std::array<int, 2> sockets{};
@@ -114,12 +134,71 @@ absl::StatusOr<Launcher> Launcher::Start(const Options& options) {
   return launcher;
 }
 
+absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
+    const std::string& socket, const std::string& identity) {
+  sockaddr_un address;
+  if (!SocketAddressOf(socket, address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("launcher: no name of a socket: \"", socket, "\""));
+  }
+  const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  if (connection < 0) return Error("socket", errno);
+  Launcher launcher(connection, -1);
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&address),
+              sizeof(address)) != 0) {
+    if (errno == ENOENT || errno == ECONNREFUSED) return std::nullopt;
+    return Error(socket, errno);
+  }
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  launcher.pid_ = peer.pid;
+  launcher.pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0));
+  if (launcher.pidfd_ < 0) return Error("pidfd_open", errno);
+  Kept kept = {.launcher = std::move(launcher), .pids = {}, .descriptors = {}};
+  std::vector<std::byte> answer(kMostSetupBytes);
+  KeptHead head;
+  const auto text = std::as_bytes(std::span(identity));
+  if (!SendWithDescriptors(connection, text, {}) ||
+      !ReceiveWithDescriptors(connection, answer, kept.descriptors) ||
+      answer.size() < sizeof(head)) {
+    return absl::AbortedError("launcher: what it kept has ended");
+  }
+  std::memcpy(&head, answer.data(), sizeof(head));
+  const auto rest = std::span(answer).subspan(sizeof(head));
+  if (head.kind == KeptHead::Kind::kEnded) {
+    return absl::AbortedError("launcher: what it kept has ended");
+  }
+  if (head.kind == KeptHead::Kind::kOther) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "launcher: it has kept \"",
+        std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
+        "\", not \"", identity, "\""));
+  }
+  kept.pids.resize(rest.size() / sizeof(pid_t));
+  std::memcpy(kept.pids.data(), rest.data(), kept.pids.size() * sizeof(pid_t));
+  return kept;
+}
+
 Launcher::Launcher(Launcher&& other) noexcept
     : socket_(std::exchange(other.socket_, -1)),
-      pid_(std::exchange(other.pid_, -1)) {}
+      pid_(std::exchange(other.pid_, -1)),
+      pidfd_(std::exchange(other.pidfd_, -1)) {}
 
+// It would wait for another process if this one had been killed.
 Launcher::~Launcher() {
-  if (socket_ >= 0) close(socket_);
+  if (socket_ >= 0) {
+    [[maybe_unused]] const auto sent =
+        send(socket_, &kLaunchEnds, sizeof(kLaunchEnds), MSG_NOSIGNAL);
+    close(socket_);
+  }
+  if (pidfd_ >= 0) {
+    pollfd end = {.fd = pidfd_, .events = POLLIN, .revents = 0};
+    while (poll(&end, 1, -1) < 0 && errno == EINTR) {
+    }
+    close(pidfd_);
+    return;
+  }
   if (pid_ < 0) return;
   while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,6 +34,20 @@ struct LaunchNote {
   static std::string InWords(int status);
 };
 
+// Lets a launcher and its processes outlive the one that wanted them, where
+// that was killed: another one may take them over (Launcher::TakeOver).
+struct LaunchKeep {
+  // The file of a unix socket at which the launcher listens, and which it
+  // removes; in a folder that is the user's alone.
+  std::string socket;
+  int patience_ms = 0;  // so long after the end all end, if nobody came
+  // Says what runs there: who says otherwise gets nothing, and all end.
+  std::string identity;
+  // For who comes: what the one before had of the processes, as its ends of
+  // their sockets.
+  std::vector<int> descriptors;
+};
+
 // Theory of operation. A launcher is a small process of one thread that starts
 // other processes by fork: it has loaded what they all need, once, so that a
 // start costs no more than the fork. It is made by exec, so that it has nothing
@@ -46,11 +61,20 @@ struct LaunchNote {
 // and the units end with the launcher, by a signal of the kernel. They are in a
 // process group of their own, which a terminal does not interrupt.
 //
+// With LaunchKeep the launcher tells a process that ends by itself, which says
+// so, from one that was killed. Then it waits for another one, as long as none
+// of its own processes ends or was started again before:
+//
+//   snf (killed)    launcher ──► unit, unit …     which go on
+//   snf ──connect──►         its socket is the launcher's from now on
+//       ◄─pids, descriptors─
+//
 // Owner-thread only, but for fd() and Read, which another thread may use.
 class Launcher {
  public:
   static constexpr size_t kMostSetupBytes = 64 * 1024;
   static constexpr size_t kMostDescriptors = 128;
+  static constexpr size_t kMostIdentityBytes = 16 * 1024;
 
   struct Options {
     std::string program;  // its file
@@ -59,10 +83,19 @@ class Launcher {
     std::vector<std::string> arguments;
     std::span<const std::byte> setup;
     std::span<const int> descriptors;  // which stay the caller's as well
+    const LaunchKeep* keep = nullptr;  // as its descriptors; may be null
   };
   // Errors: InvalidArgument for more than the limits above; Unavailable, with
   // the system's reason.
   static absl::StatusOr<Launcher> Start(const Options& options);
+
+  // Takes over a launcher that LaunchKeep has kept there, once the process is
+  // dead that had it; absent if there is none. Errors: FailedPrecondition, what
+  // is there is another thing; Aborted, something of it had ended: all of it
+  // has then; Unavailable, with the system's reason.
+  struct Kept;
+  static absl::StatusOr<std::optional<Kept>> TakeOver(
+      const std::string& socket, const std::string& identity);
 
   Launcher(Launcher&& other) noexcept;
   Launcher& operator=(Launcher&& other) = delete;
@@ -83,6 +116,13 @@ class Launcher {
 
   int socket_;
   pid_t pid_;
+  int pidfd_ = -1;  // of one that is another's child
+};
+
+struct Launcher::Kept {
+  Launcher launcher;
+  std::vector<pid_t> pids;       // of its processes, by index
+  std::vector<int> descriptors;  // LaunchKeep's, which are the caller's now
 };
 
 }  // namespace snf
