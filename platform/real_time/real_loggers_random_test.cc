@@ -66,6 +66,8 @@ struct Plan {
         TimelessChronicleNf(), ChronicleNf(), TinyNat(),
         *NfSpec::Parse("firewall | monitor | nat(ip=203.0.113.1)")};
     kind = seed % nfs.size();
+    // A flow that ends since a turn was late is another one when it goes on.
+    if (is_chronicle() || is_chain()) c.flow_timeout = Nanos::max();
     nf = nfs[kind];
     policy = rng.Chance(32'768) ? "rotate" : "snf";
     // Of many flows more is handed over than a ring has room for.
@@ -88,8 +90,6 @@ struct Plan {
       fails_65536 = static_cast<uint32_t>(rng.Uniform(1, 400));
       PrepareForFailures(c);
       c.awaits_ends = c.names_flows = true;
-      // A flow that ends since a turn was late is another one when it goes on.
-      if (is_chronicle() || is_chain()) c.flow_timeout = Nanos::max();
       // Without shared tables.
       if (is_chain()) nf = *NfSpec::Parse("firewall | nat(ip=203.0.113.1)");
     } else if (rng.Chance(32'768)) {
