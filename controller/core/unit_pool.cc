@@ -39,6 +39,11 @@ UnitPool::UnitPool(const ControllerOptions& options)
   SNF_CHECK(start_timeout_.ns > 0);
   SNF_CHECK(queue_packets_ + recovery_slots_ < kShut);
   first_untouched_ = units_warm_;
+  // Of a channel that ends, no later controller's packet has so low a number.
+  constexpr int kNumberBits = 40;
+  for (uint32_t i = 0; options.epoch > 0 && i < max_units_; ++i) {
+    units_[i].channel_number = uint64_t{options.epoch} << kNumberBits;
+  }
   for (uint32_t i = 0; i < units_warm_; ++i) units_[i].state = State::kWarm;
 }
 

@@ -236,7 +236,8 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
     case Kind::kStopped:
       if (controller_.on_unit_stopped(command.unit)) {
         if (is_leased_) left_.push_back(command.unit);
-      } else if (!is_leased_) {  // else a lease has withdrawn the Stop
+      } else if (!is_leased_ && hears(command.unit)) {
+        // Else a lease has withdrawn the Stop, or it has failed as it stopped.
         Refuse(command.unit, "stopped", "flows",
                controller_.units().owned_flows(command.unit));
       }
@@ -294,6 +295,7 @@ void ControllerLoop::ReportDrained(ControllerEvents& events) {
 
 void ControllerLoop::GivePacket(const ControllerCommand& command) {
   packets_->Add(command);
+  if (recovery_.has_value()) recovery_->OnEnd(command.packet);
   if (links_.copies.empty() || command.packet == kNoPacket) return;
   const size_t loop = value(command.unit) % links_.loops.size();
   links_.buffers->CopyTo(links_.copies[loop], command.packet);
@@ -338,6 +340,7 @@ void ControllerLoop::Execute(const ControllerCommand& command,
     case Kind::kDrop:
       figures_.aliases_unknown +=
           command.reason == DropReason::kNoAlias ? 1 : 0;
+      if (recovery_.has_value()) recovery_->OnEnd(command.packet);
       events.on_drop(now_, command.packet, command.reason);
       return;
     case Kind::kName:
@@ -366,6 +369,11 @@ void ControllerLoop::Execute(const ControllerCommand& command,
       break;
     case Kind::kSeal:
       SendSeal(command);
+      return;
+    case Kind::kForget:
+      if (!command.of_logger) break;
+      links_.loggers[value(command.unit) % links_.loops.size()].out->Send(
+          command);
       return;
     default:
       break;

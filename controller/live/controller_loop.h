@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
+#include "absl/container/flat_hash_set.h"
 #include "base/byte_order.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
@@ -145,7 +146,9 @@ struct ControllerLoopFigures {
 // The controller itself may fail, at any point between two messages that it
 // sends: then the host calls Fail, and Succeed once it knows, and another one
 // is made (succession.h). Packets go on to leave meanwhile. What was sent to
-// units is there, whole; what was not is lost, and told.
+// units is there, whole; what was not is lost, and told. A loop of units may
+// end at any time as well: then reports begin anew, and the packets that were
+// in its units are lost with the controller.
 //
 // So may its process, of a loop whose units have memory of their own; a loop of
 // another process then goes on with the same memory, and makes its controller
@@ -257,14 +260,19 @@ class ControllerLoop {
   // Returns true once a new process may run the loop: what the old one left is
   // where it should be.
   bool MayBegin(size_t loop) const;
+  // Another process is about to be started, which is to run the loop.
+  void StartLoop(size_t loop);
   // It runs.
   void BeginLoop(size_t loop);
+  // Returns true if the unit has a process, as far as is known.
+  bool IsUp(UnitId unit) const;
   // The controller fails. It may have been about to handle what is in the
   // batch, and to send what that led to: how far it came is drawn from `rng`.
   // What it had is lost, and told. `prepare` is told of the next one, before it
-  // gets anything, to add the NF's pools to it.
+  // gets anything, to add the NF's pools to it, and of those after it.
+  using Prepare = std::function<void(Controller&)>;
   template <ControllerHost Host>
-  void Fail(Rng& rng, absl::FunctionRef<void(Controller&)> prepare, Host& host);
+  void Fail(Rng& rng, const Prepare& prepare, Host& host);
   // Its end was seen: another one is made of what units report, over turns.
   void Succeed();
   // There is a controller; until is_led() it does not take packets yet.
@@ -334,6 +342,7 @@ class ControllerLoop {
   struct Recovery {
     struct Loop {
       bool has_ended = false;
+      bool starts = false;  // another process is about to run it
       bool awaits_survivors = false;
       uint32_t round = 0;  // of the first Seal; 0: it was not sent yet
       std::vector<UnitId> unsealed;  // whose loggers have still to answer
@@ -342,8 +351,15 @@ class ControllerLoop {
     };
     std::vector<Loop> loops;
     std::vector<uint64_t> old_numbers;  // by unit: of channels that have ended
+    // Packets that the controller has to find other units for.
+    absl::flat_hash_set<PacketHandle> survivors{};
     uint64_t null_packets_lost = 0;
 
+    // The packet, if it survived a unit, has gone to another, or was dropped.
+    void OnEnd(PacketHandle packet) {
+      if (!survivors.empty()) [[unlikely]]
+        survivors.erase(packet);
+    }
     // It went to the unit by a channel that has ended.
     bool IsOld(const UnitCommand& command) const {
       return command.meta.channel_number <= old_numbers[value(command.unit)];
@@ -367,10 +383,21 @@ class ControllerLoop {
                    std::span<const std::byte> payload);
   template <ControllerHost Host>
   void Mend(Host& host);
-  void CutLink(size_t loop, Rng& rng, ControllerEvents& events);
+  void CutLink(size_t loop, Rng* rng, ControllerEvents& events);
   void on_unsent(const ControllerCommand& command, size_t loop,
                  ControllerEvents& events);
   void LosePacket(PacketHandle packet, ControllerEvents& events);
+  void AbandonRecovery(ControllerEvents& events);
+  void MakeNext();
+  void FailAgain(ControllerEvents& events);
+  void EndUnits(size_t loop, ControllerEvents& events);
+  void LosePacketsOfDead(ControllerEvents& events);
+  bool IsDead(size_t loop) const {
+    return recovery_.has_value() && recovery_->loops[loop].has_ended &&
+           !recovery_->loops[loop].starts;
+  }
+  template <ControllerHost Host>
+  void EndLoopUnled(size_t loop, Host& host);
   void HoldBatch(ControllerEvents& events);
   void Inherit(const PlacementPolicy& policy);
   void LoseWord(size_t loop, const UnitCommand& command);
@@ -447,6 +474,7 @@ class ControllerLoop {
   std::optional<Succession> succession_;  // if the controller may fail
   // What was heard stays in its ring for another process.
   bool keeps_words_ = false;
+  Prepare prepare_;  // the next one
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;
@@ -534,10 +562,9 @@ size_t ControllerLoop::HandleLink(size_t loop, LinkIn& in,
 }
 
 template <ControllerHost Host>
-void ControllerLoop::Fail(Rng& rng,
-                          absl::FunctionRef<void(Controller&)> prepare,
-                          Host& host) {
+void ControllerLoop::Fail(Rng& rng, const Prepare& prepare, Host& host) {
   SNF_CHECK(succession_.has_value() && is_led());
+  prepare_ = prepare;
   ReportDrained(host);
   const size_t handled = rng.Below(batch_.size() + 1);
   const std::span<const Arrival> first = std::span(batch_).first(handled);
@@ -551,10 +578,9 @@ void ControllerLoop::Fail(Rng& rng,
   }
   batch_.clear();
   succession_->Fail(std::move(controller_));
-  for (size_t i = 0; i < links_.loops.size(); ++i) CutLink(i, rng, host);
-  options_.epoch = succession_->epoch() + 1;
-  controller_ = Controller(options_, *policy_);
-  prepare(controller_);
+  for (size_t i = 0; i < links_.loops.size(); ++i) CutLink(i, &rng, host);
+  AbandonRecovery(host);
+  MakeNext();
 }
 
 template <ControllerHost Host>
@@ -620,15 +646,38 @@ void ControllerLoop::Mend(Host& host) {
   const bool is_done = succession_->Mend(controller_, now_, out_);
   ExecuteAll(host);
   FlushAll();
-  if (!is_done) return;
+  if (!is_done || succession_->IsCrowded(in_channels_)) return;
+  succession_->Finish();
   const std::vector<Arrival> later = std::exchange(batch_, {});
   batch_ = succession_->TakeWaiting();
   batch_.insert(batch_.end(), later.begin(), later.end());
   HandleBatch(host);
 }
 
+// What was reported is out of date.
+template <ControllerHost Host>
+void ControllerLoop::EndLoopUnled(size_t loop, Host& host) {
+  using Phase = Succession::Phase;
+  const Phase phase = succession_->phase();
+  if (phase == Phase::kMending) FailAgain(host);
+  if (phase == Phase::kGathering) succession_->Restart();
+  for (ControllerLinks::UnitLoopEnds& each : links_.loops) each.in.GoOn();
+  for (ControllerLinks::LoggerLoopEnd& each : links_.loggers) each.in.GoOn();
+  LinkIn& in = links_.loops[loop].in;
+  const uint64_t most = in.received() + in.capacity();
+  do {
+    Receive(in);
+  } while ((HandleLinkUnled(loop, false, host) > 0 || in.has_items()) &&
+           in.received() < most);
+  CloseBrokenLinks();
+  EndUnits(loop, host);
+  if (phase != Phase::kDead) Succeed();
+}
+
 template <ControllerHost Host>
 void ControllerLoop::EndLoop(size_t loop, Host& host) {
+  if (!is_led()) [[unlikely]]
+    return EndLoopUnled(loop, host);
   LinkIn& in = links_.loops[loop].in;
   // No more than a ring holds: whoever else has mapped it may lie about it.
   const uint64_t most = in.received() + in.capacity();

@@ -33,8 +33,10 @@ void ControllerLoop::EndChannels(size_t loop) {
        unit += static_cast<uint32_t>(links_.loops.size())) {
     tables_.on_unit_failed(UnitId{static_cast<uint16_t>(unit)});
   }
-  recovery_->loops[loop].has_ended = true;
-  recovery_->loops[loop].started.clear();
+  Recovery::Loop& ended = recovery_->loops[loop];
+  ended.has_ended = true;
+  ended.starts = false;
+  ended.started.clear();
   ControllerLinks::LoggerLoopEnd& loggers = links_.loggers[loop];
   loggers.control->ends.fetch_add(1, std::memory_order_seq_cst);
   loggers.bell->Ring();
@@ -109,19 +111,39 @@ bool ControllerLoop::FailNext(size_t loop, uint32_t& unit,
 bool ControllerLoop::MayBegin(size_t loop) const {
   const LogControl& control = *links_.loggers[loop].control;
   const Recovery::Loop& ended = recovery_->loops[loop];
-  return !ended.awaits_survivors && ended.unsealed.empty() &&
+  return has_controller() && !ended.awaits_survivors &&
+         ended.unsealed.empty() &&
          control.drained.load(std::memory_order_acquire) ==
              control.ends.load(std::memory_order_relaxed);
 }
 
+void ControllerLoop::StartLoop(size_t loop) {
+  recovery_->loops[loop].starts = true;
+  ControllerEpoch* const controllers = links_.loops[loop].controllers;
+  if (controllers == nullptr || !succession_.has_value()) return;
+  controllers->begun.store(succession_->epoch(), std::memory_order_release);
+}
+
+bool ControllerLoop::IsUp(UnitId unit) const {
+  if (!has_controller()) return succession_->was_up(unit);
+  switch (controller_.units().state(unit)) {
+    case UnitPool::State::kStopped:
+    case UnitPool::State::kCrashed:
+    case UnitPool::State::kFailed:
+      return false;
+    default:
+      return true;
+  }
+}
+
 void ControllerLoop::BeginLoop(size_t loop) {
   Recovery::Loop& begun = recovery_->loops[loop];
-  begun.has_ended = false;
+  begun.has_ended = begun.starts = false;
   for (const PacketHandle packet : begun.buffers) {
     ReturnBuffer(BufferPool::Party{static_cast<uint8_t>(loop + 1)}, packet);
   }
   begun.buffers.clear();
-  links_.loops[loop].out.Flush();
+  FlushAll();
 }
 
 void ControllerLoop::SendSeal(const ControllerCommand& command) {
@@ -187,20 +209,23 @@ void ControllerLoop::TakeSurvivors(size_t loop, ControllerEvents& events) {
     }
     if (!controller_.on_survivor(sent.meta, sent.packet)) {
       events.on_drop(now_, sent.packet, DropReason::kUnitFailed);
+    } else if (succession_.has_value()) {
+      recovery_->survivors.insert(sent.packet);
     }
   });
 }
 
 // --- The controller has failed. ---
 
-// Of what is for the loop, some messages are sent still.
-void ControllerLoop::CutLink(size_t loop, Rng& rng, ControllerEvents& events) {
+// Of what is for the loop, some messages are sent still; without `rng` none.
+void ControllerLoop::CutLink(size_t loop, Rng* rng, ControllerEvents& events) {
   LinkOut& out = links_.loops[loop].out;
   const auto cut = [&](const Cell& cell) {
     on_unsent(cell.As<ControllerCommand>(), loop, events);
   };
   const size_t staged = out.CountStaged(PayloadFromController);
-  out.Cut(PayloadFromController, rng.Below(staged + 1), cut);
+  out.Cut(PayloadFromController, rng != nullptr ? rng->Below(staged + 1) : 0,
+          cut);
   if (!shares_thread_ && !out.FlushWhole(PayloadFromController)) {
     out.Cut(PayloadFromController, 0, cut);
   }
@@ -241,6 +266,59 @@ void ControllerLoop::on_unsent(const ControllerCommand& command, size_t loop,
 void ControllerLoop::LosePacket(PacketHandle packet, ControllerEvents& events) {
   ++succession_->figures().packets_lost;
   events.on_drop(now_, packet, DropReason::kControllerFailed);
+}
+
+// The controller had packets that survived units, and was to hear of others.
+// What is for the next process of a loop is not sent.
+void ControllerLoop::AbandonRecovery(ControllerEvents& events) {
+  if (!recovery_.has_value()) return;
+  for (const PacketHandle packet : std::exchange(recovery_->survivors, {})) {
+    LosePacket(packet, events);
+  }
+  for (size_t i = 0; i < links_.loops.size(); ++i) {
+    Recovery::Loop& loop = recovery_->loops[i];
+    loop.awaits_survivors = false;
+    loop.round = 0;
+    loop.unsealed.clear();
+    loop.started.clear();
+    if (IsDead(i)) links_.loops[i].out.SkipAll();
+  }
+}
+
+void ControllerLoop::MakeNext() {
+  options_.epoch = succession_->epoch() + 1;
+  controller_ = Controller(options_, *policy_);
+  prepare_(controller_);
+}
+
+// Before it has done all that is left to do: another one begins anew.
+void ControllerLoop::FailAgain(ControllerEvents& events) {
+  ReportDrained(events);
+  succession_->Fail(std::move(controller_));
+  for (size_t i = 0; i < links_.loops.size(); ++i) CutLink(i, nullptr, events);
+  AbandonRecovery(events);
+  MakeNext();
+}
+
+// The units of the loop have failed while there is no controller.
+void ControllerLoop::EndUnits(size_t loop, ControllerEvents& events) {
+  EndChannels(loop);
+  Succession::OfLoop& of_loop = succession_->of_loop(loop);
+  of_loop.of_units = {};
+  of_loop.returns.clear();  // the next process finds them
+  const auto is_of_loop = [&](UnitId unit) {
+    return value(unit) % links_.loops.size() == loop;
+  };
+  for (uint32_t i = 0; i < controller_.units().max_units(); ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (!is_of_loop(unit) || !succession_->was_up(unit)) continue;
+    succession_->set_up(unit, false);
+    succession_->on_unit_failed(unit);
+    events.on_unit_down(now_, unit);
+  }
+  std::erase_if(starting_, [&](const UnitStart& start) {
+    return is_of_loop(start.command.unit);
+  });
 }
 
 // --- So has its process. ---
@@ -295,6 +373,12 @@ void ControllerLoop::TakeInherited() {
 void ControllerLoop::Succeed() {
   SNF_CHECK(succession_.has_value());
   const uint32_t epoch = succession_->Succeed();
+  for (size_t i = 0; i < links_.loops.size(); ++i) {
+    if (!IsDead(i)) continue;
+    succession_->on_no_units(i);
+    links_.loggers[i].control->asked.store(epoch, std::memory_order_seq_cst);
+    links_.loggers[i].bell->Ring();
+  }
   links_.controllers->newest.store(epoch, std::memory_order_release);
   // Before any of them can hear of another one that has seen it (U14).
   for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
@@ -337,6 +421,29 @@ void ControllerLoop::HandleUnled(size_t loop, bool of_logger, const Cell& cell,
   }
 }
 
+// What was under way to units that have failed, or in them, nobody has
+// reported.
+void ControllerLoop::LosePacketsOfDead(ControllerEvents& events) {
+  if (!recovery_.has_value()) return;
+  const auto is_lost = [&](UnitId unit) {
+    return IsDead(value(unit) % links_.loops.size());
+  };
+  packets_->TakeOut(is_lost, [&](const PacketsUnderWay::Sent& sent) {
+    --in_channels_;
+    if (under_way_.size() > 0) --under_way_[slot_of(sent.meta.flow)];
+    ++succession_->figures().clocks_lost;
+    const AliasTable& aliases = succession_->former().aliases();
+    if (aliases.clock(slot_of(sent.meta.flow)) == sent.meta.clock) {
+      events.on_alias_over(sent.meta.flow, sent.meta.clock);
+    }
+    if (sent.packet == kNoPacket) {
+      ++recovery_->null_packets_lost;
+    } else {
+      LosePacket(sent.packet, events);
+    }
+  });
+}
+
 // All have reported.
 void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
   const bool is_heir = succession_->is_heir();
@@ -345,12 +452,23 @@ void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
   for (const UnitStart& start : starting_) {
     starting.push_back(start.command.unit);
   }
+  LosePacketsOfDead(events);
   if (!succession_->Begin(controller_, now_, starting, in_channels_)) {
     words_[0].Refuse(kNoUnit, "report", "packets", in_channels_);
+  }
+  for (uint32_t i = 0;
+       recovery_.has_value() && i < controller_.units().max_units(); ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    if (!IsDead(i % links_.loops.size())) continue;
+    recovery_->old_numbers[i] = controller_.units().channel_number(unit);
   }
   if (packets_.has_value()) {
     packets_.emplace(*links_.buffers);
     for (const PacketsUnderWay::Sent& sent : succession_->packets()) {
+      if (sent.packet != kNoPacket && !links_.buffers->IsInUse(sent.packet)) {
+        Refuse(sent.unit, "report", "packet", value(sent.packet));
+        continue;
+      }
       packets_->Add(
           ControllerCommand::Enqueue(sent.unit, sent.packet, sent.meta));
     }

@@ -9,10 +9,17 @@
 namespace snf {
 
 void Succession::Fail(Controller former) {
-  phase_ = Phase::kDead;
   former_.emplace(std::move(former));
+  // What it had just heard it may have been about to act on.
+  kept_.insert(kept_.begin(), unsure_.begin(), unsure_.end());
+  unsure_.clear();
+  Restart();
+}
+
+void Succession::Restart() {
+  phase_ = Phase::kDead;
   rebuild_.emplace(max_units_, max_flows_);
-  of_loops_.assign(loops_, {});
+  for (OfLoop& loop : of_loops_) loop.units_said = loop.loggers_said = false;
   of_units_.assign(max_units_, {});
   for (uint32_t i = 0; i < max_units_; ++i) {
     of_units_[i].standing.unit = UnitId{static_cast<uint16_t>(i)};
@@ -22,8 +29,6 @@ void Succession::Fail(Controller former) {
     of_loops_[i].units_said = of_loops_[i].loggers_said = true;
   }
   packets_.clear();
-  // What it had just heard it may have been about to act on.
-  kept_ = std::exchange(unsure_, {});
 }
 
 uint32_t Succession::Succeed() {
@@ -39,44 +44,33 @@ bool Succession::has_all() const {
 
 bool Succession::on_word(size_t loop, bool of_logger, const UnitCommand& word,
                          std::span<const std::byte> payload) {
-  if (phase_ != Phase::kGathering || !awaits(loop, of_logger) ||
-      ++of_loops_[loop].words > kMaxWords) {
-    return false;
+  OfLoop& of_loop = of_loops_[loop];
+  Said& said = of_logger ? of_loop.of_loggers : of_loop.of_units;
+  if (said.words.size() >= kMaxWords) return false;
+  if (word.kind != UnitCommand::Kind::kReported) {
+    if (word.kind == UnitCommand::Kind::kReportName) {
+      said.names.push_back(LoadAs<FlowName>(payload.data()));
+    }
+    said.words.push_back(word);
+    return true;
   }
-  if (word.kind == UnitCommand::Kind::kReported) {
-    return OnLast(loop, of_logger, word);
+  const Said whole = std::exchange(said, {});
+  if (phase_ != Phase::kGathering || word.epoch != epoch_) {
+    return word.epoch <= epoch_;
   }
-  FlowName name;
-  if (word.kind == UnitCommand::Kind::kReportName) {
-    name = LoadAs<FlowName>(payload.data());
-  }
-  if (!is_heir_) return Take(of_logger, word, name);
-  of_loops_[loop].early[of_logger ? 1 : 0].push_back({word, name});
+  for (const FlowName& name : whole.names) rebuild_->on_name(name);
+  for (const UnitCommand& each : whole.words) Take(of_logger, each);
+  (of_logger ? of_loop.loggers_said : of_loop.units_said) = true;
   return true;
 }
 
-bool Succession::OnLast(size_t loop, bool of_logger, const UnitCommand& last) {
-  OfLoop& of_loop = of_loops_[loop];
-  const auto early = std::exchange(of_loop.early[of_logger ? 1 : 0], {});
-  if (is_heir_ && last.epoch < epoch_) return true;
-  for (const Early& one : early) {
-    if (!Take(of_logger, one.word, one.name)) return false;
-  }
-  (of_logger ? of_loop.loggers_said : of_loop.units_said) = true;
-  return last.epoch == epoch_;
-}
-
-bool Succession::Take(bool of_logger, const UnitCommand& word,
-                      const FlowName& name) {
+void Succession::Take(bool of_logger, const UnitCommand& word) {
   using Kind = UnitCommand::Kind;
   OfUnit& unit = of_units_[value(word.unit)];
   switch (word.kind) {
-    case Kind::kReportName:
-      rebuild_->on_name(name);
-      return true;
     case Kind::kReportFlow:
       rebuild_->on_flow(word.report);
-      return true;
+      return;
     case Kind::kReportPacket:
       rebuild_->on_packet({.meta = word.meta, .unit = word.unit});
       [[fallthrough]];
@@ -85,10 +79,10 @@ bool Succession::Take(bool of_logger, const UnitCommand& word,
       unit.bytes += former_->CostOf(word.meta.original_length);
       packets_.push_back(
           {.meta = word.meta, .packet = word.packet, .unit = word.unit});
-      return true;
+      return;
     case Kind::kReportWord:
       rebuild_->on_word(word.pieces);
-      return true;
+      return;
     case Kind::kReportUnit:
       if (of_logger) {
         unit.standing.was_sealed = word.standing.was_sealed;
@@ -97,9 +91,9 @@ bool Succession::Take(bool of_logger, const UnitCommand& word,
         unit.standing.state = word.standing.state;
         unit.standing.incarnation = word.standing.incarnation;
       }
-      return true;
+      return;
     default:
-      return false;
+      return;
   }
 }
 
@@ -132,6 +126,8 @@ bool Succession::Begin(Controller& controller, Instant now,
                value(standing.unit) < warm_units_) {
       standing.state = UnitReport::State::kWarm;
     }
+    standing.has_failed =
+        std::exchange(has_failed_[value(standing.unit)], 0) != 0;
     standing.slots = unit.slots;
     standing.bytes = unit.bytes;
     rebuild_->on_unit(standing);
@@ -148,7 +144,10 @@ std::vector<UnitCommand> Succession::TakeKept() {
 }
 
 bool Succession::Mend(Controller& controller, Instant now, ControllerOut& out) {
-  if (!rebuild_->Advance(controller, now, out)) return false;
+  return rebuild_->Advance(controller, now, out);
+}
+
+void Succession::Finish() {
   const Rebuild::Figures& made = rebuild_->figures();
   figures_.made.flows += made.flows;
   figures_.made.flows_ending += made.flows_ending;
@@ -157,7 +156,6 @@ bool Succession::Mend(Controller& controller, Instant now, ControllerOut& out) {
   figures_.made.tombstones += made.tombstones;
   figures_.made.refused += made.refused;
   phase_ = Phase::kUp;
-  return true;
 }
 
 bool Succession::Hold(const Arrival& arrival) {

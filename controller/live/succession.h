@@ -2,7 +2,7 @@
 #ifndef SNF_CONTROLLER_LIVE_SUCCESSION_H_
 #define SNF_CONTROLLER_LIVE_SUCCESSION_H_
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,6 +42,12 @@ namespace snf {
 //
 // Packets that arrive meanwhile wait.
 //
+// A loop of units whose process has ended reports nothing; its loggers do, once
+// they have all that it had sent, and seal what has failed. If one ends while
+// reports come, all that was reported may be out of date: reports with the next
+// epoch are awaited (Restart). A report counts once it is whole, and if it is
+// for the newest epoch.
+//
 // Worked example: of two loops, the first has reported, and its logger has not.
 // That logger's link brings a release, which goes out, a note, which is kept,
 // and the ledger. When the second loop and its logger are through, the
@@ -67,8 +73,12 @@ class Succession {
       : max_units_(options.max_units),
         max_flows_(options.max_flows),
         warm_units_(options.warm_units),
+        room_(
+            std::min(options.unit_queue_packets, options.start_buffer_packets)),
         loops_(loops),
-        is_up_(options.max_units) {}
+        is_up_(options.max_units),
+        has_failed_(options.max_units),
+        of_loops_(loops) {}
 
   Phase phase() const { return phase_; }
   bool is_up() const { return phase_ == Phase::kUp; }
@@ -95,8 +105,14 @@ class Succession {
   // An heir does not know who is starting. Returns the starts of units in which
   // packets wait, and which do not run.
   std::vector<ControllerCommand> StartsOfWaiting();
+  // What was reported is void: Succeed has to follow once more.
+  void Restart();
   // Its end was seen: reports with the returned epoch are awaited.
   uint32_t Succeed();
+  // The loop of units, which has ended, reports nothing.
+  void on_no_units(size_t loop) { of_loops_[loop].units_said = true; }
+  // The unit has failed since the last controller failed.
+  void on_unit_failed(UnitId unit) { has_failed_[value(unit)] = 1; }
 
   // True while the loop has not reported yet, or its loggers have not.
   bool awaits(size_t loop, bool of_logger) const {
@@ -123,27 +139,34 @@ class Succession {
   // Returns what is to be said to it now.
   std::vector<UnitCommand> TakeKept();
   std::span<const PacketsUnderWay::Sent> packets() const { return packets_; }
-  // Does what is left to do; packets go on once it returns true.
+  // Until Begin.
+  const Controller& former() const { return *former_; }
+  // Does what is left to do; returns true if that was all.
   bool Mend(Controller& controller, Instant now, ControllerOut& out);
+  // While so many are in units, there is no room for all packets that wait.
+  bool IsCrowded(uint64_t in_channels) const {
+    return in_channels > 0 && in_channels + waiting_.size() > room_;
+  }
+  // Packets go on.
+  void Finish();
 
   // A packet comes. Returns false if it is lost.
   bool Hold(const Arrival& arrival);
   size_t waiting() const { return waiting_.size(); }
   std::vector<Arrival> TakeWaiting();
 
-  // A word of a report that may be to a controller that died over it.
-  struct Early {
-    UnitCommand word;
-    FlowName name;
+  // What the units of a loop, or their loggers, have reported so far.
+  struct Said {
+    std::vector<UnitCommand> words{};
+    std::vector<FlowName> names{};
   };
-  // Buffers that go back to a loop of units, and starts that were not sent.
+  // Also the buffers that go back to the loop of units.
   struct OfLoop {
     bool units_said = false;
     bool loggers_said = false;
-    uint64_t words = 0;
+    Said of_units{};
+    Said of_loggers{};
     std::vector<PacketHandle> returns{};
-    // Of an heir: of the loop, and of its loggers.
-    std::array<std::vector<Early>, 2> early{};
   };
   OfLoop& of_loop(size_t loop) { return of_loops_[loop]; }
 
@@ -155,26 +178,27 @@ class Succession {
   const Figures& figures() const { return figures_; }
 
  private:
-  bool OnLast(size_t loop, bool of_logger, const UnitCommand& last);
-  bool Take(bool of_logger, const UnitCommand& word, const FlowName& name);
-
   struct OfUnit {
     UnitReport standing;
     uint32_t slots = 0;
     uint64_t bytes = 0;
   };
 
+  void Take(bool of_logger, const UnitCommand& word);
+
   uint32_t max_units_;
   uint32_t max_flows_;
   uint32_t warm_units_;
+  uint32_t room_;  // for packets, in any unit
   uint32_t loops_;
-  std::vector<uint8_t> is_up_;  // by unit
+  std::vector<uint8_t> is_up_;       // by unit
+  std::vector<uint8_t> has_failed_;  // by unit
+  std::vector<OfLoop> of_loops_;
   Phase phase_ = Phase::kUp;
   uint32_t epoch_ = 0;
   bool is_heir_ = false;
   std::optional<Controller> former_;
   std::optional<Rebuild> rebuild_;
-  std::vector<OfLoop> of_loops_;
   std::vector<OfUnit> of_units_;
   std::vector<PacketsUnderWay::Sent> packets_;  // reported
   std::vector<UnitCommand> kept_;

@@ -147,7 +147,7 @@ void AddLoggers(const LoopRegion::Options& options, const Places& places,
   for (size_t i = 0; i < options.loops; ++i) {
     const OwnPlaces::OfLoggers& loop = own.loggers[i];
     region.controller.loggers.push_back(
-        {.in = InFrom(loop.up, 0),
+        {.in = InFrom(loop.up, kMaxPayloadToController),
          .progress = At<LoopProgress>(loop.progress)});
     if (options.reports) {
       region.controller.loggers.back().note =

@@ -26,7 +26,7 @@ class RealControllerFaults {
   using Notice = std::function<void(std::string_view)>;
   // All of them must outlive the object. `prepare` adds the NF's pools to a
   // controller. `notice`, which may be null, is told of each that failed, and
-  // of its successor. `may_fail` says whether nothing else has failed.
+  // of its successor. `may_fail` says whether it may now.
   RealControllerFaults(const RunOptions& options, Notice notice,
                        std::function<void(Controller&)> prepare,
                        std::function<bool()> may_fail, ControllerLoop& loop,

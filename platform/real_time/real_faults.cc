@@ -86,23 +86,10 @@ bool RealFaults::CanDie(UnitId unit) const {
   if (of_unit.is_down || of_unit.is_killed() || !loggers_.CanSpareUnits()) {
     return false;
   }
-  switch (loop_.controller().units().state(unit)) {
-    case UnitPool::State::kStopped:
-    case UnitPool::State::kCrashed:
-    case UnitPool::State::kFailed:
-      return false;
-    default:
-      return true;
-  }
+  return loop_.IsUp(unit);
 }
 
 void RealFaults::KillOne(const Kill& kill) {
-  if (loop_.succession() != nullptr && loop_.succession()->begun()) {
-    // What follows a controller's failure does not mix with this so far.
-    ++(kill.is_of_logger() ? figures_.kills_without_logger
-                           : figures_.kills_without_unit);
-    return;
-  }
   if (kill.is_of_logger()) {
     if (CanLoggersDie()) {
       loggers_.Kill();
@@ -189,17 +176,15 @@ bool RealFaults::TurnNow() {
   bool did = false;
   while (const auto ended = processes_.TakeEnd()) {
     did = true;
-    has_failures_ = true;
-    if (loop_.succession() != nullptr && loop_.succession()->begun()) {
-      processes_.EndRun(
-          "a process of units or loggers failed after the controller had "
-          "(proto/protocol.md, section 6)");
-      return true;
-    }
     if (ended->process < processes_.units()) {
       on_end(*ended);
-    } else {
+    } else if (loop_.is_led()) {
       on_loggers_end(*ended);
+    } else {
+      processes_.EndRun(
+          "the loggers failed while the controller was down "
+          "(proto/protocol.md, section 6)");
+      return true;
     }
   }
   for (size_t i = 0; down_ > 0 && i < lives_.size(); ++i) {
@@ -284,11 +269,15 @@ void RealFaults::BringUp(size_t down) {
   life.Start(loop_.now());
   LogControl& control = *loops_[down].log_control;
   control.begun = control.ends.load();
+  loop_.StartLoop(down);
   processes_.StartAgain(down);
 }
 
 void RealFaults::NoteRecovery() {
-  if (deaths_.empty() || loop_.controller().is_recovering()) return;
+  if (deaths_.empty() || !loop_.is_led() ||
+      loop_.controller().is_recovering()) {
+    return;
+  }
   for (const Instant died : deaths_) {
     figures_.recovery_ns.Record((loop_.now() - died).ns);
   }

@@ -83,8 +83,11 @@ class RealFaults {
     stops_ = true;
     loggers_.Stop();
   }
-  // A process has ended, some time.
-  bool has_failures() const { return has_failures_; }
+  // The loggers can report to another controller. What they have of pieces ends
+  // with their process.
+  bool can_report() const {
+    return loggers_.CanSpareUnits() && figures_.logger_failures == 0;
+  }
   // There are loggers, which have all that units keep.
   bool has_loggers() const { return !loggers_.is_down(); }
 
@@ -99,7 +102,8 @@ class RealFaults {
   void KillOne(const Kill& kill);
   bool CanDie(UnitId unit) const;
   bool CanLoggersDie() const {
-    return std::ranges::none_of(lives_, &ProcessLife::is_killed);
+    return loop_.is_led() &&
+           std::ranges::none_of(lives_, &ProcessLife::is_killed);
   }
   pid_t KillLoop(size_t loop);
   void KillFrozen();
@@ -119,7 +123,6 @@ class RealFaults {
   FaultFigures& figures_;
   Rng rng_;
   bool has_chances_ = false;
-  bool has_failures_ = false;
   bool stops_ = false;
   std::vector<Instant> kill_times_;  // of options_.kills; max: by chance, done
   Instant next_kill_ = Instant::max();

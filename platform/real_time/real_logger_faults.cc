@@ -16,7 +16,7 @@ bool RealLoggerFaults::CanBeReplaced() const {
   bool is_source = false;
   for (uint32_t slot = 0; slot < controller.flows().used(); ++slot) {
     controller.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
-      is_source |= run.at_logger;
+      is_source |= run.at_logger && !run.is_taken;
     });
   }
   return !is_source;

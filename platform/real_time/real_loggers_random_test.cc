@@ -5,8 +5,9 @@
 // order that follows from the seed, some far less often than others: as if
 // threads were delayed for as long as it takes. In some, others take the place
 // of the loggers now and then, wherever these are; in others, the controller
-// fails, at any point between two messages, and has a successor. Only the clock
-// is the machine's. A failure names its seed, which SNF_TEST_SEED=n runs alone;
+// fails, at any point between two messages, and has a successor, and so do
+// loops of units, whatever the controller is at. Only the clock is the
+// machine's. A failure names its seed, which SNF_TEST_SEED=n runs alone;
 // SNF_LONG_TESTS=1 runs 50 times as many.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -97,9 +98,17 @@ struct Plan {
       PrepareForFailures(c);
       c.awaits_ends = true;
     }
-    is_apart = seed / 4 % 2 == 0;
+    if (fails && rng.Chance(32'768)) {
+      kills_65536 = static_cast<uint32_t>(rng.Uniform(1, 60));
+      AddSpareUnits(c);
+      PrepareForFailures(c);
+      c.forgets_copies = true;
+    }
+    is_apart = seed / 4 % 2 == 0 || kills();
   }
   bool fails() const { return fails_65536 > 0; }
+  bool kills() const { return kills_65536 > 0; }
+  bool recovers() const { return replaces() || kills(); }
   bool replaces() const { return replaced_65536 > 0; }
   bool is_chronicle() const { return kind == 0; }
   bool has_timers() const { return kind == 1; }
@@ -115,6 +124,7 @@ struct Plan {
   std::vector<OfferedFrame> frames;
   uint32_t replaced_65536 = 0;  // chance of the loggers, with each step
   uint32_t fails_65536 = 0;     // the same of the controller
+  uint32_t kills_65536 = 0;     // the same of some loop of units
 };
 
 // The loops of a run, and what is around them.
@@ -133,7 +143,7 @@ class World {
                    .loggers = true,
                    .entry_bytes = MaxLogEntryBytes(example_->schema()),
                    .logger_cells = 1,
-                   .recovers = plan.replaces(),
+                   .recovers = plan.recovers(),
                    .reports = plan.fails()},
         region_(*LoopRegion::Create(of_region_)),
         ingress_(plan.options, HasSides(*example_), region_.buffers),
@@ -144,7 +154,7 @@ class World {
                    static_cast<uint32_t>(example_->drop_reasons().size()),
                .pools = static_cast<uint32_t>(example_->pools().size()),
                .counts_flows = HasSides(*example_),
-               .recovers = plan.replaces(),
+               .recovers = plan.recovers(),
                .fails = plan.fails()},
               *FindPlacementPolicy(plan.policy),
               TableHomes(*example_, plan.options.controller.max_units,
@@ -153,20 +163,8 @@ class World {
         egress_(plan.options, {&by_flow_}, ingress_, region_.buffers, loop_,
                 result_) {
     AddPiecePools(*example_, loop_.controller());
-    UnitLoopOptions options = {
-        .loops = plan.loops,
-        .max_units = plan.options.controller.max_units,
-        .unit = UnitOptionsOf(plan.options, loop_.controller().replicas()),
-        .tables = TableOptionsOf(plan.options),
-        .service = {}};
-    for (; options.index < options.loops; ++options.index) {
-      auto side =
-          LoopRegion::Attach(region_.memory_of(options.index).bytes(),
-                             of_region_, options.index, *region_.faults);
-      EXPECT_TRUE(side.ok()) << side.status();
-      units_.push_back(std::make_unique<UnitLoop>(options, plan.nf, clock_,
-                                                  std::move(side->links)));
-    }
+    units_.resize(plan.loops);
+    for (uint32_t i = 0; i < plan.loops; ++i) MakeUnits(i);
     MakeLoggers();
     // Some have one turn where others have hundreds.
     for (uint32_t i = 0; i < plan.loops + 2; ++i) {
@@ -184,6 +182,7 @@ class World {
     }
     Drain();
     for (int i = 0; i < 10'000 && loop_.NextDue() != Instant::max(); ++i) {
+      if (testing::Test::HasFailure()) break;
       for (const auto& loop : units_) loop->StopTimers();
       clock_.SkipTo(loop_.NextDue() + Milliseconds(10));
       Drain();
@@ -191,6 +190,8 @@ class World {
     loggers_->Stop();
     egress_.CheckNoneWaits();
     for (uint16_t i = 0; i < plan_.options.controller.max_units; ++i) {
+      // One that has failed may not have what its logger has.
+      if (plan_.kills()) break;
       const auto difference = loggers_->DifferenceFrom(
           units_[i % plan_.loops]->unit(UnitId{i}), example_->pools().size());
       EXPECT_EQ(difference.value_or(""), "") << "unit " << i;
@@ -238,6 +239,8 @@ class World {
       EXPECT_EQ(made.made.flows_unnamed, 0u);
     }
     totals["processes of loggers replaced"] += process_;
+    totals["processes of units replaced"] += kills_;
+    totals["failed with both"] += kills_ > 0 && failures_ > 0 ? 1 : 0;
     for (const LoopRegion::Loop& loop : region_.loops) {
       if (loop.log_control == nullptr) continue;
       totals["records restored"] += loop.log_control->records;
@@ -248,6 +251,40 @@ class World {
   ControllerLinks Links() {
     region_.controller.buffers = &region_.buffers;
     return std::move(region_.controller);
+  }
+
+  void MakeUnits(uint32_t index) {
+    const LogControl* const control = region_.loops[index].log_control;
+    const UnitLoopOptions options = {
+        .index = index,
+        .loops = plan_.loops,
+        .max_units = plan_.options.controller.max_units,
+        .incarnation = LogWord::kIncarnation +
+                       (control != nullptr ? control->ends.load() : 0),
+        .unit = UnitOptionsOf(plan_.options, loop_.controller().replicas()),
+        .tables = TableOptionsOf(plan_.options),
+        .service = {}};
+    auto side = LoopRegion::Attach(region_.memory_of(index).bytes(), of_region_,
+                                   index, *region_.faults);
+    ASSERT_TRUE(side.ok()) << side.status();
+    units_[index] = std::make_unique<UnitLoop>(options, plan_.nf, clock_,
+                                               std::move(side->links));
+  }
+  // As if their process had been killed, which was seen.
+  void KillUnits(uint32_t index) {
+    // What recovery sends may leave no room for what was taken before.
+    loop_.HandleBatch(egress_);
+    units_[index].reset();
+    loop_.EndLoop(index, egress_);
+    ++kills_;
+  }
+  void StartAgain(uint32_t index) {
+    if (!loop_.MayBegin(index)) return;
+    LogControl& control = *region_.loops[index].log_control;
+    control.begun = control.ends.load();
+    loop_.StartLoop(index);
+    MakeUnits(index);
+    loop_.BeginLoop(index);
   }
 
   void MakeLoggers() {
@@ -284,7 +321,8 @@ class World {
     const auto length = static_cast<uint32_t>(frame.bytes.size());
     // As many as wait for room in a run, unless a channel is full.
     const ControllerOptions& c = plan_.options.controller;
-    while (loop_.in_channels() + loop_.batch_size() >= c.unit_queue_packets &&
+    while ((loop_.in_channels() + loop_.batch_size() >= c.unit_queue_packets ||
+            loop_.controller().is_recovering()) &&
            region_.faults->count() == 0) {
       loop_.HandleBatch(egress_);
       Step();
@@ -318,12 +356,18 @@ class World {
   void Step() {
     if (plan_.rng.Chance(plan_.replaced_65536)) ReplaceLoggers();
     if (plan_.fails()) FailOrSucceed();
+    if (plan_.rng.Chance(plan_.kills_65536)) {
+      const auto victim = static_cast<uint32_t>(plan_.rng.Below(plan_.loops));
+      if (units_[victim] != nullptr) KillUnits(victim);
+    }
     uint64_t all = 0;
     for (const uint32_t weight : weights_) all += weight;
     uint64_t at = plan_.rng.Below(all);
     size_t chosen = 0;
     while (at >= weights_[chosen]) at -= weights_[chosen++];
-    if (chosen < units_.size()) {
+    if (chosen < units_.size() && units_[chosen] == nullptr) {
+      StartAgain(static_cast<uint32_t>(chosen));
+    } else if (chosen < units_.size()) {
       units_[chosen]->Turn();
     } else if (chosen == units_.size()) {
       loggers_->Turn();
@@ -338,7 +382,8 @@ class World {
       Step();
       const bool is_late = RealClock::Monotonic() - begin > Seconds(60);
       if (!is_late && region_.faults->count() == 0) continue;
-      ADD_FAILURE() << loop_.in_channels() << " packets never came out";
+      ADD_FAILURE() << loop_.in_channels() << " packets never came out; "
+                    << ToString(region_.faults->first().value_or(WireFault{}));
       return;
     }
   }
@@ -357,6 +402,7 @@ class World {
   std::unique_ptr<RealLoggers> loggers_;
   uint32_t process_ = 0;   // of the loggers
   uint64_t failures_ = 0;  // of controllers
+  uint64_t kills_ = 0;     // of loops of units
   std::vector<uint32_t> weights_;
 };
 
@@ -443,6 +489,8 @@ TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
   EXPECT_GE(totals["flows found"], 5'000u);
   EXPECT_GE(totals["flows found ending"], 5u);
   EXPECT_GE(totals["tombstones"], 20u);
+  EXPECT_GE(totals["processes of units replaced"], 200u);
+  EXPECT_GE(totals["failed with both"], 20u);
   EXPECT_GE(totals["flows compared after failures"], 100u);
   EXPECT_GE(totals["ports"], 100u);
 }

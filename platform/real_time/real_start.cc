@@ -108,6 +108,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     }
     PrepareForFailures(options.controller);
     options.controller.awaits_ends = options.controller.names_flows = true;
+    options.controller.forgets_copies = recovers;
   }
   const std::vector<int> cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
@@ -202,11 +203,10 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
   };
   prepare(loop_.controller());
   if (options.faults.any_controller()) {
-    // Others that have failed report nothing so far.
     controller_faults_.emplace(
         options, real.notice, prepare,
         [this] {
-          return !unit_faults_.has_value() || !unit_faults_->has_failures();
+          return !unit_faults_.has_value() || unit_faults_->can_report();
         },
         loop_, egress_, result_.controller_faults);
   }

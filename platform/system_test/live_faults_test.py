@@ -9,9 +9,10 @@ Each run is under load from its first packet to its last, and processes of units
 and loggers are killed at random, by --faults and from outside, though not both
 at once, which is outside the promise. What it releases must be,
 flow by flow, what a run without failures releases. Controllers are killed by
---faults: they take what they had not sent along, and nothing else. SNF_DRILL_KILLS=n asks for
-so many kills; SNF_TEST_SEED=n for another beginning of the random numbers,
-which a failure names.
+--faults, also among units: they take what they had not sent along, and what
+survived units that are down, and nothing else. SNF_DRILL_KILLS=n asks for so
+many kills; SNF_TEST_SEED=n for another beginning of the random numbers, which a
+failure names.
 """
 
 import json
@@ -205,9 +206,10 @@ class Drill(Command):
     def test_kills_of_both_from_outside_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.from_outside, LONGER, victims=BOTH)
 
-    def drill_controllers(self, nf, flags):
+    def drill_controllers(self, nf, flags, others=""):
         rng = random.Random(SEED)
         totals, rounds = Counter(), 0
+        kills = "kill controller p=0.0003" + others
         slowest = 0
         while totals["kills"] < KILLS and rounds < 4 * KILLS:
             rounds += 1
@@ -217,7 +219,7 @@ class Drill(Command):
                               threads=threads, seed=seed):
                 report, _ = self.report_of(
                     *flags, f"--nf={nf}", f"--threads={threads}",
-                    f"--seed={seed}", "--faults=kill controller p=0.0003")
+                    f"--seed={seed}", f"--faults={kills}")
                 self.assertEqual(report["violation_messages"], [])
                 self.assertTrue(report["conserved"])
                 succession = report["controller_faults"]
@@ -231,6 +233,10 @@ class Drill(Command):
                 dropped.pop("nf:not_ipv4", None)
                 self.assertEqual(sum(dropped.values()), 0, dropped)
                 self.assertEqual(succession["flows_unnamed"], 0)
+                if others:
+                    faults = report["faults"]
+                    self.assertEqual(faults["flows_given_up"], 0)
+                    totals["units"] += faults["kills"]
                 for what in ("kills", "kills_in_vain", "packets_lost", "flows",
                              "tombstones", "packets_waited"):
                     totals[what] += succession[what]
@@ -241,7 +247,16 @@ class Drill(Command):
                 f"packets went on after {slowest / 1e6:.1f} ms at most")
         self.assertGreaterEqual(totals["kills"], KILLS, text)
         self.assertGreater(totals["flows"], 0, text)
+        if others:
+            self.assertGreater(totals["units"], 0, text)
         print(text)
+
+    def test_kills_of_controllers_and_units_lose_nothing_else(self):
+        self.drill_controllers("chronicle", REAL, "; kill any p=0.0005")
+
+    def test_kills_of_controllers_and_units_of_a_nat_lose_nothing_else(self):
+        self.drill_controllers("nat:ip=203.0.113.9", REAL,
+                               "; kill any p=0.0005")
 
     def test_kills_of_controllers_lose_what_they_had_not_sent(self):
         self.drill_controllers("chronicle", REAL)

@@ -66,7 +66,9 @@ size_t LoggerLoop::HandleEntries() {
         } else if (word.kind == LogWord::Kind::kStopped) {
           Send(word.unit, UnitCommand::Stopped());
         } else if (word.kind == LogWord::Kind::kReport) {
-          on_report(LoadAs<uint32_t>(word.entry(cell).data()));
+          MakeReport(LoadAs<uint32_t>(word.entry(cell).data()));
+        } else if (word.kind == LogWord::Kind::kName) {
+          on_name(word.unit, LoadAs<FlowName>(word.entry(cell).data()));
         } else {
           on_pull(word.unit, LoadAs<Pull>(word.entry(cell).data()));
         }
@@ -114,6 +116,8 @@ void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
     const auto entry = LoadAs<LogEntry>(bytes.data());
     if (entry.tells()) [[unlikely]]
       Tell(unit, entry);
+    if (!fresh_.empty() && entry.kind == LogEntry::Kind::kClock) [[unlikely]]
+      fresh_.erase({unit, entry.meta.flow});
     if (entry.kind == LogEntry::Kind::kGrant && !kept_.empty()) {
       KeptReport& kept = kept_[value(unit)];
       kept.on_grant(entry.block);
@@ -176,24 +180,6 @@ void LoggerLoop::Execute(UnitId unit, const LoggerCommand& command) {
               .nf_reason = command.nf_reason,
               .packet = command.packet,
               .meta = command.meta});
-}
-
-// The units have reported; behind all that they did before.
-void LoggerLoop::on_report(uint32_t epoch) {
-  UnitId any = kNoUnit;
-  for (size_t i = options_.index; i < kept_.size(); i += options_.loops) {
-    const UnitId unit{static_cast<uint16_t>(i)};
-    any = unit;
-    kept_[i].ForEachWord(unit, [&](const PieceBlock& word) {
-      Send(unit, UnitCommand::OfWord(word));
-    });
-    const OutputLogger* const logger = loggers_[i].get();
-    Send(unit, UnitCommand::Of(UnitReport{
-                   .unit = unit,
-                   .was_sealed = logger != nullptr && logger->was_sealed(),
-                   .grants = kept_[i].grants()}));
-  }
-  if (any != kNoUnit) Send(any, UnitCommand::Reported(any, epoch));
 }
 
 // Where units do not fail, the controller has ended the flow itself, and does

@@ -8,10 +8,15 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/ids.h"
 #include "base/messages/failure_messages.h"
+#include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
+#include "controller/core/commands.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/logger_commands.h"
@@ -104,8 +109,11 @@ struct LoggerLoopLinks {
 //
 // If the controller may fail, the loop also keeps a ledger of the pieces that
 // came and went (KeptReport), which it tells to another controller once it has
-// all that the units did before they reported (F9, F10). What else the one
-// before had not heard is in the ring to it, which outlives it.
+// all that the units did before they reported (F9, F10), and of loggers that
+// were sealed what they have of flows, with the names of these. Where the units
+// have no process, the controller asks the loop itself, which seals what has
+// failed first (LogControl::asked). What else the one before had not heard is
+// in the ring to it, which outlives it.
 //
 // Owner-thread only, but for the progress in its links. Allocates a logger with
 // the first word of its unit, and nothing for a packet.
@@ -154,12 +162,15 @@ class LoggerLoop {
   void CloseIfBroken();
   // Of a loop whose units may fail (logger_loop_seal.cc):
   bool has_orders() {
+    const LogControl& control = *links_.recovery->control;
     return links_.recovery->from_controller.has_items() ||
-           links_.recovery->control->ends.load(std::memory_order_seq_cst) !=
-               ends_;
+           control.ends.load(std::memory_order_seq_cst) != ends_ ||
+           control.asked.load(std::memory_order_seq_cst) != asked_;
   }
   bool Recover(bool has_drained);
+  void on_order(const ControllerCommand& order);
   void on_seal(const Seal& seal);
+  void ForgetSome();
   void Obey(UnitId unit);
   bool ReportSome();
   void Report(UnitId unit, const LoggerCommand& command);
@@ -176,7 +187,11 @@ class LoggerLoop {
   void Handle(UnitId unit, std::span<const std::byte> bytes);
   void Refuse(UnitId unit, std::string_view field, uint64_t number);
   void Execute(UnitId unit, const LoggerCommand& command);
-  void on_report(uint32_t epoch);
+  void on_name(UnitId unit, const FlowName& name);
+  void MakeReport(uint32_t epoch);
+  void ReportUnit(UnitId unit);
+  void ReportSealed(UnitId unit, const LoggerCommand& command);
+  void ReportAlone(uint32_t epoch);
   void Tell(UnitId unit, const LogEntry& entry);
   void Send(UnitId unit, UnitCommand command);
   void Publish();
@@ -195,6 +210,7 @@ class LoggerLoop {
   std::vector<Sealed> sealed_;         // by unit
   uint32_t reporting_ = 0;             // of these
   std::vector<UnitCommand> reported_;  // not yet sent
+  std::vector<Takeover> forgets_;      // by the controller's order
   std::optional<WordsToNewLoggers> kept_words_;
   bool is_restoring_ = false;  // units have still to hand over what they keep
   bool is_for_this_ = false;   // what they hand over now
@@ -202,6 +218,9 @@ class LoggerLoop {
   uint64_t sent_before_ = 0;
   LogNote::Positions noted_;
   std::vector<KeptReport> kept_;  // by unit, if the controller may fail
+  // Flows of units of which a name has come, and nothing else yet.
+  absl::flat_hash_set<std::pair<UnitId, FlowId>> fresh_;
+  uint32_t asked_ = 0;  // to that controller, without the units
   LoggerOut out_;
 };
 

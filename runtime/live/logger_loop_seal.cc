@@ -15,11 +15,13 @@ namespace snf {
 // in the ring of entries in this turn.
 bool LoggerLoop::Recover(bool has_drained) {
   LoggerLoopLinks::Recovery& links = *links_.recovery;
+  // What the controller has ordered and seen before it asked is here by then.
+  const uint32_t asked = links.control->asked.load(std::memory_order_acquire);
   links.from_controller.Receive();
   const size_t orders = links.from_controller.Handle(
       [](const Cell&) { return size_t{0}; },
       [this](const Cell& cell, std::span<const std::byte>) {
-        on_seal(cell.As<ControllerCommand>().seal);
+        on_order(cell.As<ControllerCommand>());
       });
   // Read after the Seals: an end that these follow is seen.
   const uint32_t ends = links.control->ends.load(std::memory_order_acquire);
@@ -32,22 +34,52 @@ bool LoggerLoop::Recover(bool has_drained) {
     ends_ = ends;
     links.control->drained.store(ends, std::memory_order_release);
   }
+  if (!forgets_.empty()) [[unlikely]]
+    ForgetSome();
+  if (asked != asked_) [[unlikely]]
+    ReportAlone(asked);
   return ReportSome() || orders > 0;
+}
+
+void LoggerLoop::on_order(const ControllerCommand& order) {
+  using Kind = ControllerCommand::Kind;
+  if (value(order.unit) >= sealed_.size() ||
+      value(order.unit) % options_.loops != options_.index) {
+    words_->Refuse(kNoUnit, "order", "unit", value(order.unit));
+    links_.recovery->from_controller.Close();
+  } else if (order.kind == Kind::kForget) {
+    forgets_.push_back(
+        {.flow = order.end.flow, .clock = order.end.last, .taker = order.unit});
+  } else {
+    on_seal(order.seal);
+  }
 }
 
 // Of several Seals of a unit that come together, only the last is answered.
 // What they seal may still be in the ring.
 void LoggerLoop::on_seal(const Seal& seal) {
-  if (value(seal.unit) >= sealed_.size() ||
-      value(seal.unit) % options_.loops != options_.index) {
-    words_->Refuse(kNoUnit, "seal", "unit", value(seal.unit));
-    links_.recovery->from_controller.Close();
-    return;
-  }
   Sealed& sealed = sealed_[value(seal.unit)];
   sealed.seal = seal;
   sealed.is_new = true;
   if (!std::exchange(sealed.reports, true)) ++reporting_;
+}
+
+// Drops older copies than those that the controller has told of, and tells it.
+// A logger that has still to report keeps what it has until then.
+void LoggerLoop::ForgetSome() {
+  std::erase_if(forgets_, [this](const Takeover& forget) {
+    const UnitId unit = forget.taker;
+    OutputLogger* const logger = loggers_[value(unit)].get();
+    if (logger != nullptr && logger->was_sealed()) {
+      if (logger->has_more()) return false;
+      out_.clear();
+      logger->on_takeover(forget, out_);
+    }
+    UnitCommand gone = UnitCommand::Report(forget);
+    gone.unit = unit;
+    reported_.push_back(gone);
+    return true;
+  });
 }
 
 // A Seal is about a process that has ended: one that is sealed, or has begun
@@ -140,6 +172,11 @@ void LoggerLoop::BeginAnew(UnitId unit) {
   }
   incarnation_[value(unit)] = incarnation();
   logger.Begin(incarnation());
+  if (kept_.empty()) return;
+  absl::erase_if(fresh_,
+                 [unit](const auto& fresh) { return fresh.first == unit; });
+  kept_[value(unit)].BeginAnew(
+      [&](FlowId flow) { return logger.applied(flow) != Clock{}; });
 }
 
 void LoggerLoop::on_pull(UnitId unit, const Pull& pull) {
@@ -265,6 +302,97 @@ void LoggerLoop::Note(bool has_others) {
   if (now == noted_) return;
   noted_ = now;
   links_.recovery->note->Write(now);
+}
+
+// --- Another controller. ---
+
+// Names of which nothing has come yet are of packets that are on their way.
+void LoggerLoop::on_name(UnitId unit, const FlowName& name) {
+  if (kept_.empty()) return;
+  const OutputLogger* const logger = loggers_[value(unit)].get();
+  if (logger != nullptr && incarnation_[value(unit)] != incarnation()) {
+    BeginAnew(unit);
+  }
+  const auto has = [logger](FlowId flow) {
+    return logger != nullptr && logger->applied(flow) != Clock{};
+  };
+  kept_[value(unit)].on_name(name, [&](FlowId flow) {
+    return has(flow) || fresh_.contains({unit, flow});
+  });
+  fresh_.emplace(unit, name.flow);
+}
+
+// Behind all that the units did before they reported, or have done at all.
+void LoggerLoop::MakeReport(uint32_t epoch) {
+  // These were for the controller before.
+  reported_.clear();
+  forgets_.clear();
+  UnitId any = kNoUnit;
+  for (size_t i = options_.index; i < kept_.size(); i += options_.loops) {
+    any = UnitId{static_cast<uint16_t>(i)};
+    ReportUnit(any);
+  }
+  if (any != kNoUnit) Send(any, UnitCommand::Reported(any, epoch));
+}
+
+void LoggerLoop::ReportUnit(UnitId unit) {
+  KeptReport& kept = kept_[value(unit)];
+  OutputLogger* const logger = loggers_[value(unit)].get();
+  const bool was_sealed = logger != nullptr && logger->was_sealed();
+  if (was_sealed) {
+    // Whatever an earlier controller has asked for.
+    Sealed& sealed = sealed_[value(unit)];
+    reporting_ -= std::exchange(sealed.reports, false) ? 1 : 0;
+    logger->Report();
+    while (logger->has_more()) {
+      out_.clear();
+      logger->Resume(out_);
+      for (const LoggerCommand& command : out_.commands()) {
+        ReportSealed(unit, command);
+      }
+    }
+    kept.ForEachName([&](const FlowName& name) {
+      UnitCommand word = UnitCommand::OfName(unit);
+      links_.to_controller.Send(word, std::as_bytes(std::span(&name, 1)));
+    });
+  }
+  kept.ForEachWord(unit, [&](const PieceBlock& word) {
+    Send(unit, UnitCommand::OfWord(word));
+  });
+  // A process that has logged nothing yet has got none.
+  const bool has_begun = incarnation_[value(unit)] == incarnation();
+  Send(unit,
+       UnitCommand::Of(UnitReport{.unit = unit,
+                                  .was_sealed = was_sealed,
+                                  .grants = has_begun ? kept.grants() : 0}));
+}
+
+// Free pieces are the next controller's, which has them by the ledger.
+void LoggerLoop::ReportSealed(UnitId unit, const LoggerCommand& command) {
+  using Kind = LoggerCommand::Kind;
+  if (command.kind == Kind::kFreePieces) {
+    PieceBlock pieces = command.pieces;
+    pieces.unit = unit;
+    kept_[value(unit)].on_returned(pieces);
+  } else if (command.kind == Kind::kApplied) {
+    Send(unit,
+         UnitCommand::Of(FlowReport{
+             .flow = command.applied.flow,
+             .clock = command.applied.clock,
+             .unit = unit,
+             .kind = command.applied.ended ? FlowReport::Kind::kOverAtLogger
+                                           : FlowReport::Kind::kAtLogger}));
+  }
+}
+
+// The units have no process, and all that they did is here.
+void LoggerLoop::ReportAlone(uint32_t epoch) {
+  asked_ = epoch;
+  for (size_t i = options_.index; i < loggers_.size(); i += options_.loops) {
+    OutputLogger* const logger = loggers_[i].get();
+    if (logger != nullptr && incarnation_[i] != incarnation()) logger->Seal();
+  }
+  MakeReport(epoch);
 }
 
 }  // namespace snf

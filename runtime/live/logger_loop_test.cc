@@ -433,10 +433,11 @@ TEST(LoggerLoop, RefusesASealOfAUnitThatIsNotItsOwn) {
     loggers.Turn();
     EXPECT_TRUE(loggers.TakeHeard().empty());
     ASSERT_EQ(loggers.faults().count(), 1u);
-    EXPECT_EQ(ToString(*loggers.faults().first()),
-              fmt::format("the loop of units 0 sent a bad word: seal with unit "
-                          "{}",
-                          value(unit)));
+    EXPECT_EQ(
+        ToString(*loggers.faults().first()),
+        fmt::format("the loop of units 0 sent a bad word: order with unit "
+                    "{}",
+                    value(unit)));
   }
 }
 

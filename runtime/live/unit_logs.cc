@@ -64,6 +64,13 @@ void UnitLogs::SendReport(uint32_t epoch) {
       std::as_bytes(std::span(&epoch, 1)));
 }
 
+void UnitLogs::SendName(UnitId unit, const FlowName& name) {
+  link_.SendBytes(
+      LogWord{
+          .kind = LogWord::Kind::kName, .unit = unit, .bytes = sizeof(name)},
+      std::as_bytes(std::span(&name, 1)));
+}
+
 void UnitLogs::SendPull(UnitId unit, const Pull& pull) {
   link_.SendBytes(
       LogWord{

@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/messages/report_messages.h"
 #include "runtime/core/entry_maker.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_commands.h"
@@ -86,6 +87,9 @@ class UnitLogs {
   // The units have reported to the controller with this epoch: their loggers
   // do so once they have all entries up to here.
   void SendReport(uint32_t epoch);
+  // The unit was told what only a controller knows of a flow, which is to be
+  // known of what the logger keeps when the unit has failed.
+  void SendName(UnitId unit, const FlowName& name);
   // Asks the logger of `unit`, which has failed, for the state of a flow.
   void SendPull(UnitId unit, const Pull& pull);
   // Hands over what there is room for; returns true if that was all.

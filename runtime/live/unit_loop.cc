@@ -34,6 +34,7 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
   for (const UnitShell& shell : shells_) timers_.push_back(NextTimer(shell));
   runnable_.reserve(shells_.size());
+  if (links_.controllers != nullptr) epoch_ = links_.controllers->begun.load();
   SNF_CHECK(options.unit.has_logger == links_.to_loggers.has_value());
   if (options.unit.has_logger) {
     logs_.emplace(*std::move(links_.to_loggers), options.max_units,

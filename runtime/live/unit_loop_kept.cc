@@ -114,8 +114,16 @@ bool UnitLoop::HandleReleased() {
 void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
   out_.clear();
   if (entry.kind == LogEntry::Kind::kForget) {
-    // A flow that is given up was taken over by nobody.
-    if (entry.taker == kNoUnit) return;
+    // It is given up, or a controller that may fail has told of the taker.
+    if (entry.taker == kNoUnit) {
+      if (links_.controllers == nullptr) return;
+      UnitCommand gone = UnitCommand::Report({.flow = entry.meta.flow,
+                                              .clock = entry.meta.clock,
+                                              .taker = entry.unit});
+      gone.unit = entry.unit;
+      links_.to_controller.Send(gone);
+      return;
+    }
     SendToUnit(
         UnitCommand::Send(entry.taker, TakeoverAck{.flow = entry.meta.flow,
                                                    .clock = entry.meta.clock,
@@ -224,6 +232,7 @@ void UnitLoop::SendRecord(const UnitCommand& command,
 // --- Another controller. ---
 
 void UnitLoop::on_name(UnitShell& shell, const FlowName& name) {
+  if (handover_.has_value()) logs_->SendName(shell.unit.id(), name);
   std::optional<Flows> flows;
   shell.kept.on_name(name, [&](FlowId flow) {
     if (shell.unit.Keeps(flow)) return true;

@@ -25,6 +25,9 @@ static_assert(std::atomic<bool>::is_always_lock_free);
 // the one before was seen; loops of units read. It may lie in a region.
 struct alignas(128) ControllerEpoch {
   std::atomic<uint32_t> newest{0};
+  // A process that runs the loop from now on has nothing to report to
+  // controllers up to this one; whoever starts it writes.
+  std::atomic<uint32_t> begun{0};
 };
 
 // How many cells of a link from loggers a controller's loop has taken so far,
@@ -45,6 +48,9 @@ struct alignas(128) LogControl {
   // Of the ends, those after which another process was started: that many as
   // there are ends, unless there is none. Whoever starts it writes.
   std::atomic<uint32_t> begun{0};
+  // The controller to which the loggers are to report although their units have
+  // no process, once all is drained; who starts controllers writes.
+  std::atomic<uint32_t> asked{0};
   // The process of loggers (LoopControl) that has all that units keep, and how
   // many records of flows processes have got so far; the loop writes.
   std::atomic<uint32_t> restored{0};

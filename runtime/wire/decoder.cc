@@ -117,7 +117,10 @@ bool WordsToController::IsOfSender(const UnitCommand& word) const {
       return is_loggers;
     case FromUnit::kReportWord:
       return is_loggers;
+    case FromUnit::kReportTakeover:
     case FromUnit::kSendDone:
+    case FromUnit::kReportName:
+    case FromUnit::kReportFlow:
     case FromUnit::kReportUnit:
     case FromUnit::kReported:
       return true;
@@ -213,13 +216,16 @@ size_t WordsToController::OfReport(const UnitCommand& word) const {
       if (word.report.unit != word.unit) {
         return Bad(word, "sender", value(word.report.unit));
       }
-      if (word.report.kind > FlowReport::Kind::kTookOver) {
+      if (word.report.kind > FlowReport::Kind::kOverAtLogger ||
+          (limits_.sender == Sender::kLoggers) !=
+              (word.report.kind >= FlowReport::Kind::kAtLogger)) {
         return Bad(word, "kind", static_cast<uint8_t>(word.report.kind));
       }
       return bad_flow(word.report.flow);
     case FromUnit::kReportPacket:
     case FromUnit::kReportParked:
-      if (word.packet != kNoPacket && !buffers_->IsInUse(word.packet)) {
+      // A report that is out of date may name one that has left.
+      if (word.packet != kNoPacket && !buffers_->IsHandle(word.packet)) {
         return Bad(word, "packet", value(word.packet));
       }
       if (word.meta.source_kind > StateSource::kLogger) {
@@ -483,6 +489,10 @@ size_t WordsToLoggers::Other(const LogWord& word) const {
   // Of a unit that failed, of any loop.
   if (word.kind == LogWord::Kind::kPull && value(word.unit) < max_units_ &&
       word.bytes == sizeof(Pull)) {
+    return word.payload_bytes();
+  }
+  if (word.kind == LogWord::Kind::kName && units_.Has(word.unit) &&
+      word.bytes == sizeof(FlowName)) {
     return word.payload_bytes();
   }
   if (!units_.Has(word.unit)) {

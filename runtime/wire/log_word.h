@@ -26,6 +26,7 @@ struct LogWord {
     kPull,     // a Pull follows: to the logger of `unit`, which has failed
     kReport,   // the units have reported to the controller whose epoch, of 4
                // bytes, follows: so do their loggers now
+    kName,     // a FlowName follows, of which the unit has been told
   };
   Kind kind{};
   uint8_t reserved = 0;
