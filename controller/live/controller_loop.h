@@ -273,6 +273,8 @@ class ControllerLoop {
   using Prepare = std::function<void(Controller&)>;
   template <ControllerHost Host>
   void Fail(Rng& rng, const Prepare& prepare, Host& host);
+  // The same `prepare`, of a loop that inherits.
+  void set_prepare(Prepare prepare) { prepare_ = std::move(prepare); }
   // Its end was seen: another one is made of what units report, over turns.
   void Succeed();
   // There is a controller; until is_led() it does not take packets yet.

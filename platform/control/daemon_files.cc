@@ -102,6 +102,7 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
                        .socket = stem + ".sock",
                        .log = stem + ".log",
                        .modules = stem + ".modules",
+                       .keep = stem + ".keep",
                        .network = stem + ".net"};
   if (files.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::InvalidArgumentError(

@@ -21,6 +21,7 @@ struct DaemonFiles {
   std::string socket;     // of its control service
   std::string log;        // of a daemon in the background without --log
   std::string modules;    // a folder of NFs' modules that were deployed
+  std::string keep;       // a socket, where units wait after it was killed
   std::string network;    // names what DaemonNetwork has made for it
 
   // Errors: InvalidArgument, no name of a daemon, or it makes too long a name

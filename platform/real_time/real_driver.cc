@@ -31,10 +31,34 @@ absl::Status NoneMayDie() {
 
 void RealDriver::Begin(Instant now) {
   has_begun_ = true;
-  clock_.Start(now);
+  if (!is_heir_) clock_.Start(now);
   SetClocks();
   began_ = loop_.ReadClock();
   if (real_.live != nullptr) next_live_ = began_;
+}
+
+// Makes the controller of what the units of a process had that was killed.
+absl::Status RealDriver::TakeOver() {
+  const Instant begin = RealClock::Monotonic();
+  egress_.on_start(loop_.ReadClock());
+  loop_.Succeed();
+  while (!loop_.is_led() && !has_failed() &&
+         RealClock::Monotonic() - begin < UnitProcesses::kPatience) {
+    if (!Turn()) std::this_thread::yield();
+  }
+  if (!loop_.is_led()) {
+    return absl::UnavailableError(
+        "what units had of the process before was not told: " +
+        (has_failed() ? WhyFailed() : std::string("it took too long")));
+  }
+  if (real_.notice != nullptr) {
+    real_.notice(fmt::format(
+        "goes on with {} flows and {} packets in units of the process that was "
+        "killed, after {}",
+        controller().flows().size(), result_.packets_inherited,
+        FormatDuration(RealClock::Monotonic() - begin)));
+  }
+  return absl::OkStatus();
 }
 
 // Processes of units read clocks of their own.
@@ -74,7 +98,7 @@ void RealDriver::Offer(const CapturedPacket& captured) {
   if (result_.packets_in == 0) {
     if (!has_begun_) Begin(captured.time);
     result_.first_packet = first_packet_.value_or(captured.time);
-    egress_.on_start(result_.first_packet);
+    if (!is_heir_) egress_.on_start(result_.first_packet);
     began_ = loop_.ReadClock();
     if (unit_faults_.has_value()) unit_faults_->on_start(began_);
     if (controller_faults_.has_value()) controller_faults_->on_start(began_);

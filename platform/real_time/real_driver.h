@@ -98,6 +98,15 @@ struct RealOptions {
   std::function<void(std::string_view)> notice = nullptr;
   // Adds to what the board gets; may be null. Called on the driver's thread.
   std::function<void(LiveFigures&)> amend = nullptr;
+  // If it is there, processes of units and loggers outlive this one if it is
+  // killed, for so long: the next driver with the same socket, options of units
+  // and program goes on with them, and says so by `notice`. They are the user's
+  // alone who can write into the socket's folder.
+  struct Keep {
+    std::string socket;
+    Nanos patience;
+  };
+  std::optional<Keep> keep = std::nullopt;
   // The run is that of the controller with this id (ControllerOptions), of so
   // many that share the NF's pools.
   uint32_t controllers = 1;
@@ -256,7 +265,8 @@ class RealDriver final : private NfCallNames {
 
   RealDriver(const RunOptions& options, const RealOptions& real,
              const PlacementPolicy& policy, const NfSpec& nf,
-             Observers observers, LoopRegion region);
+             Observers observers, LoopRegion region, bool is_heir);
+  absl::Status TakeOver();
   UnitLoopOptions WorkerOptions(uint32_t index) const;
   absl::Status OpenStores(uint32_t loops);
   absl::Status CreateWorkers(const NfSpec& nf, const LoopRegion::Options& of);
@@ -268,7 +278,8 @@ class RealDriver final : private NfCallNames {
   }
   absl::Status StartLoggers(const std::vector<int>& cpus);
   void CheckLoggers();
-  absl::Status StartProcesses(const NfSpec& nf, const LoopRegion::Options& of);
+  absl::Status StartProcesses(const NfSpec& nf, const LoopRegion::Options& of,
+                              std::optional<Launcher::Kept> kept);
   absl::Status StartThreads(const std::vector<int>& cpus);
   absl::Status PinProcesses(const std::vector<int>& cpus);
 
@@ -313,6 +324,7 @@ class RealDriver final : private NfCallNames {
   RealOptions real_;                          // threads: how many there are
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
   const bool recovers_;  // the processes of units may be killed
+  const bool is_heir_;   // they were those of a process that was killed
   RunResult result_;
 
   SharedRegion region_;

@@ -4,10 +4,15 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "platform/process/nf_guard.h"
@@ -71,9 +76,53 @@ bool Recovers(const RunOptions& options, const RealOptions& real) {
   return options.loggers && real.isolation != Isolation::kThread;
 }
 
+// Returns true if the controller may fail, or its process.
+bool MayFail(const RunOptions& options, const RealOptions& real) {
+  return options.faults.any_controller() || real.keep.has_value();
+}
+
+// Tells one program from another one, or a newer one of the same name.
+std::string IdentityOf(const std::string& program) {
+  struct stat file = {};
+  if (stat(program.c_str(), &file) != 0) return program;
+  return fmt::format("program {}:{}, of {} bytes and {}.{:09}", file.st_dev,
+                     file.st_ino, file.st_size, file.st_mtim.tv_sec,
+                     file.st_mtim.tv_nsec);
+}
+
+// Says all that processes of units are told, so far as it can differ.
+std::string IdentityOf(const RunOptions& options, const RealOptions& real,
+                       const LoopRegion::Options& of, const NfSpec& nf) {
+  const ControllerOptions& c = options.controller;
+  return fmt::format(
+      "{}; isolation {}, {} loops, {} units, {} flows, buffers {} {} {}, "
+      "queues "
+      "{} {} {}, replicas {}, state {}, capacity {} {}, unpaced {}, patience "
+      "{}, guard {}; {}",
+      TextWithModules(nf), static_cast<int>(real.isolation), of.loops,
+      c.max_units, c.max_flows, of.controller.small, of.controller.medium,
+      of.controller.large, c.unit_queue_packets, c.start_buffer_packets,
+      options.hold_packets, c.replicas, static_cast<int>(options.state),
+      c.unit_capacity_bps, c.unit_packets_ps, real.unpaced,
+      options.nf_patience.ns, real.guard_every, IdentityOf(real.program));
+}
+
+// Returns what is kept for this run; none if there is nothing.
+std::optional<Launcher::Kept> FindKept(const RealOptions& real,
+                                       const std::string& identity) {
+  auto kept = Launcher::TakeOver(real.keep->socket, identity);
+  if (kept.ok()) return *std::move(kept);
+  if (real.notice != nullptr) {
+    real.notice(
+        fmt::format("begins anew: {}", std::string(kept.status().message())));
+  }
+  return std::nullopt;
+}
+
 ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
                                     const RealOptions& real,
-                                    const NetworkFunction& example) {
+                                    const NetworkFunction& example,
+                                    bool is_heir) {
   const bool starts_at_once =
       real.unpaced || real.warm_pool.has_value() || options.controller.leased;
   return {
@@ -85,7 +134,8 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
       .counts_flows = HasSides(example),
       .shares_thread = real.threads == 1,
       .recovers = Recovers(options, real),
-      .fails = options.faults.any_controller()};
+      .fails = MayFail(options, real),
+      .inherits = is_heir};
 }
 
 }  // namespace
@@ -100,7 +150,11 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
     PrepareForFailures(options.controller);
     options.controller.awaits_ends = true;
   }
-  if (options.faults.any_controller()) {
+  if (real.keep.has_value() && !recovers) {
+    return absl::InvalidArgumentError(
+        "only processes of units with output loggers can be kept");
+  }
+  if (MayFail(options, real)) {
     if (!options.loggers || !TablesOf(*nf.create()).empty()) {
       return absl::InvalidArgumentError(
           "a controller that fails needs units with output loggers, and an NF "
@@ -151,32 +205,50 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .loggers = options.loggers,
       .entry_bytes = MaxLogEntryBytes(schema),
       .recovers = recovers,
-      .reports = options.faults.any_controller(),
+      .reports = MayFail(options, real),
       .bells = real.host != nullptr ? real.host->bells() : nullptr};
-  auto region = LoopRegion::Create(of);
+  std::optional<Launcher::Kept> kept =
+      real.keep.has_value()
+          ? FindKept(real, IdentityOf(options, resolved, of, nf))
+          : std::nullopt;
+  const bool is_heir = kept.has_value();
+  const size_t memories = of.loops + 2;
+  if (is_heir && kept->descriptors.size() < memories) {
+    return absl::InternalError("less memory was kept than there is");
+  }
+  auto region = is_heir ? LoopRegion::Adopt(
+                              of, std::span(kept->descriptors).first(memories))
+                        : LoopRegion::Create(of);
   if (!region.ok()) return region.status();
-  std::unique_ptr<RealDriver> driver(new RealDriver(
-      options, resolved, policy, nf, std::move(observers), *std::move(region)));
+  for (size_t i = 0; is_heir && i < memories; ++i) close(kept->descriptors[i]);
+  std::unique_ptr<RealDriver> driver(
+      new RealDriver(options, resolved, policy, nf, std::move(observers),
+                     *std::move(region), is_heir));
   absl::Status status = driver->OpenStores(of.loops);
   if (!status.ok()) return status;
   status = driver->CreateLoggers(nf, of);
   if (!status.ok()) return status;
-  status = driver->has_processes() ? driver->StartProcesses(nf, of)
-                                   : driver->CreateWorkers(nf, of);
+  status = driver->has_processes()
+               ? driver->StartProcesses(nf, of, std::move(kept))
+               : driver->CreateWorkers(nf, of);
   if (!status.ok()) return status;
   status = driver->has_processes() ? driver->PinProcesses(cpus)
                                    : driver->StartThreads(cpus);
   if (!status.ok()) return status;
+  if (is_heir) {
+    if (absl::Status s = driver->TakeOver(); !s.ok()) return s;
+  }
   return driver;
 }
 
 RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                        const PlacementPolicy& policy, const NfSpec& nf,
-                       Observers observers, LoopRegion region)
+                       Observers observers, LoopRegion region, bool is_heir)
     : options_(options),
       real_(real),
       example_(nf.create()),
       recovers_(Recovers(options, real)),
+      is_heir_(is_heir),
       result_(EmptyResult(*example_)),
       region_(std::move(region.memory)),
       apart_(std::move(region.apart)),
@@ -188,7 +260,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       controller_bell_(region.controller.bell),
       pace_(real.speed),
       ingress_(options, HasSides(*example_), buffers_),
-      loop_(LoopOptionsOf(options, real, *example_), policy,
+      loop_(LoopOptionsOf(options, real, *example_, is_heir), policy,
             TableHomes(*example_, options.controller.max_units,
                        TableOptionsOf(options)),
             clock_, LinksOf(region)),
@@ -202,6 +274,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                   real_.controllers);
   };
   prepare(loop_.controller());
+  if (is_heir) loop_.set_prepare(prepare);
   if (options.faults.any_controller()) {
     controller_faults_.emplace(
         options, real.notice, prepare,
@@ -253,7 +326,7 @@ LoggerLoopOptions RealDriver::LoggerOptions() const {
           .max_units = options_.controller.max_units,
           .max_copies =
               unit.max_flows + unit.queue_packets + unit.packets_elsewhere,
-          .reports = options_.faults.any_controller()};
+          .reports = MayFail(options_, real_)};
 }
 
 absl::Status RealDriver::CreateLoggers(const NfSpec& nf,
@@ -319,7 +392,8 @@ absl::Status RealDriver::CreateWorkers(const NfSpec& nf,
 }
 
 absl::Status RealDriver::StartProcesses(const NfSpec& nf,
-                                        const LoopRegion::Options& of) {
+                                        const LoopRegion::Options& of,
+                                        std::optional<Launcher::Kept> kept) {
   UnitProcesses::Options options = {
       .program = real_.program,
       .setup = {.region = of,
@@ -343,6 +417,17 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
       .ready = [bell = controller_bell_] { bell->Ring(); }};
   for (const SharedRegion& memory : apart_) {
     options.regions.push_back(memory.fd());
+  }
+  if (real_.keep.has_value()) {
+    options.keep = LaunchKeep{
+        .socket = real_.keep->socket,
+        .patience_ms = static_cast<int>(real_.keep->patience.ns / 1'000'000),
+        .identity = IdentityOf(options_, real_, of, nf),
+        .descriptors = options.regions};
+    options.keep->descriptors.push_back(own_region_->fd());
+    options.keep->descriptors.push_back(region_.fd());
+    options.kept_memories = options.keep->descriptors.size();
+    if (kept.has_value()) options.kept.emplace(*std::move(kept));
   }
   const std::string command =
       real_.command.substr(0, options.setup.command.size() - 1);

@@ -160,7 +160,7 @@ absl::Status Serve(int socket, const Launch& launch) {
   const auto method = MethodOf(setup.isolation);
   if (!method.ok()) return method.status();
   ServeLaunch(socket, **method, ProcessesOf(setup, *nf, launch.descriptors),
-              setup.at_once);
+              setup.at_once, launch.keep.has_value() ? &*launch.keep : nullptr);
   return absl::OkStatus();
 }
 

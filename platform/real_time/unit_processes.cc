@@ -77,7 +77,23 @@ UnitProcesses::UnitProcesses(Options options)
   }
 }
 
+absl::Status UnitProcesses::TakeOver() {
+  Launcher::Kept& kept = *options_.kept;
+  if (kept.pids.size() != processes_.size() ||
+      kept.descriptors.size() != options_.kept_memories + processes_.size()) {
+    return absl::InternalError("other processes were kept than there are");
+  }
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    processes_[i].socket = kept.descriptors[options_.kept_memories + i];
+    processes_[i].pid = kept.pids[i];
+    processes_[i].is_ready = true;
+  }
+  launcher_.emplace(std::move(kept.launcher));
+  return BeginToWatch();
+}
+
 absl::Status UnitProcesses::Launch() {
+  if (options_.kept.has_value()) return TakeOver();
   std::vector<int> theirs = options_.regions;
   if (options_.setup.region.loggers) theirs.push_back(options_.own_region);
   const auto close_theirs = [&theirs, first = theirs.size()] {
@@ -95,15 +111,23 @@ absl::Status UnitProcesses::Launch() {
     process.socket = sockets[0];
     fcntl(process.socket, F_SETFL, O_NONBLOCK);
     theirs.push_back(sockets[1]);
+    if (options_.keep.has_value()) {
+      options_.keep->descriptors.push_back(process.socket);
+    }
   }
-  auto launcher =
-      Launcher::Start({.program = options_.program,
-                       .arguments = {std::string(kUnitProcessCommand)},
-                       .setup = options_.setup.WithNf(options_.nf),
-                       .descriptors = theirs});
+  auto launcher = Launcher::Start(
+      {.program = options_.program,
+       .arguments = {std::string(kUnitProcessCommand)},
+       .setup = options_.setup.WithNf(options_.nf),
+       .descriptors = theirs,
+       .keep = options_.keep.has_value() ? &*options_.keep : nullptr});
   close_theirs();
   if (!launcher.ok()) return launcher.status();
   launcher_.emplace(*std::move(launcher));
+  return BeginToWatch();
+}
+
+absl::Status UnitProcesses::BeginToWatch() {
   end_ = eventfd(0, EFD_CLOEXEC);
   if (end_ < 0) {
     return absl::UnavailableError(

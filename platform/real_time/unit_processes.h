@@ -49,6 +49,13 @@ class UnitProcesses {
     std::function<void()> killed;  // TakeEnd has something to tell
     // That a signal ends a process is no failure: TakeEnd tells of it.
     bool may_be_killed = false;
+    // If it is there, the processes outlive this one if it is killed. To its
+    // descriptors, those of all memory, come those of processes' sockets.
+    std::optional<LaunchKeep> keep = std::nullopt;
+    // Those of a process that was killed, which are taken over, by the same
+    // descriptors behind so many; none are started then.
+    std::optional<Launcher::Kept> kept = std::nullopt;
+    size_t kept_memories = 0;
     // A process is ready. Called while Start waits as well.
     std::function<void()> ready = [] {};
   };
@@ -128,6 +135,8 @@ class UnitProcesses {
 
   explicit UnitProcesses(Options options);
   absl::Status Launch();
+  absl::Status TakeOver();
+  absl::Status BeginToWatch();
   template <typename Done>
   bool WaitUntil(Nanos patience, const Done& done);
   void Watch();

@@ -95,6 +95,7 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   const std::string policy = options.policies.front();
   const LiveSteering::StartDriver start = [&](const ReplayOptions& of) {
     RealOptions real = of.real;
+    if (chains != nullptr) real.keep.reset();  // the first chain is kept
     real.interrupted = &interrupt.came;
     real.live = (*outputs)->board();
     real.amend = [&](LiveFigures& figures) {

@@ -208,6 +208,12 @@ UpCommand::UpCommand()
   flags().DurationOrInfinity(
       "within", within_, Nanos{},
       "with --upgrade: flows that the old one still has by then begin anew");
+  flags().Duration(
+      "keep", keep_, Nanos{}, Seconds(3'600),
+      "if the daemon is killed, its units and loggers, which are processes, "
+      "wait so long for the next snf up with the same flags, which goes on "
+      "with their flows; 0s: they end with it. Of --nf; chains that were set "
+      "since end with it");
   flags().Switch("foreground", foreground_,
                  "stay in the foreground, and tell systemd when it is ready");
   flags().Text("log", log_, "FILE",
@@ -251,6 +257,13 @@ absl::Status UpCommand::Settle() {
 absl::Status UpCommand::CheckTogether() const {
   if (flags().given("within") && !upgrade_) {
     return absl::InvalidArgumentError("--within: only --upgrade has that");
+  }
+  const ReplayOptions& options = run_flags_.options();
+  if (keep_.ns > 0 && (options.real.isolation == Isolation::kThread ||
+                       !options.run.loggers || upgrade_)) {
+    return absl::InvalidArgumentError(
+        "--keep: wants --isolation=process or lxc and --loggers=on, and is "
+        "not for --upgrade");
   }
   if (foreground_) return absl::OkStatus();
   const auto refuse = [](const char* flag) {
@@ -348,7 +361,10 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   const LogOptions log = LogOf(files);
   if (absl::Status s = OpenLog(log); !s.ok()) return s;
-  const ReplayOptions& options = run_flags_.options();
+  ReplayOptions options = run_flags_.options();
+  if (keep_.ns > 0) {
+    options.real.keep = {.socket = files.keep, .patience = keep_};
+  }
   // Processes of units keep what they are given.
   if (options.real.isolation != Isolation::kThread) {
     Background::SendErrorsTo(log.file);

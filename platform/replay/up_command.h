@@ -37,6 +37,7 @@ class UpCommand final : public FlagCommand {
   std::optional<DaemonNetwork::Names> network_;  // that is made for it
   std::string no_containers_;  // why its units are in none, if they might be
   bool upgrade_ = false;
+  Nanos keep_;
   Nanos within_ = Nanos::max();
   bool foreground_ = false;
   std::string log_;

@@ -30,6 +30,7 @@ from live_kills_test import LOGGERS, PROCESSES, STAY, UNITS, processes_of
 from run_test import CLIENT, EXTERNAL4, MIDDLE, PORTS, SERVER, SERVER4, ip, peer
 
 CHAIN = f"--nf=firewall | monitor | nat(ip={EXTERNAL4})"
+WITHOUT_TABLES = f"--nf=firewall | nat(ip={EXTERNAL4})"
 
 
 def mounts():
@@ -161,6 +162,46 @@ class DaemonFaults(control_test.Control):
             self.some_packets_later()
             self.assertEqual(self.part(UNITS) + self.part(LOGGERS), before)
         self.check_down()
+
+    # --- The daemon itself
+
+    def kill_daemon(self):
+        os.kill(self.pid, signal.SIGKILL)
+        wait_for("its end", lambda: not is_alive(self.pid))
+
+    def test_flows_outlive_a_daemon_that_is_killed(self):
+        flags = [*PROCESSES, WITHOUT_TABLES, "--keep=60s"]
+        self.up(*flags)
+        with self.traffic():
+            wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
+            others = self.part(UNITS) + self.part(LOGGERS)
+            for _ in range(3):
+                self.some_packets_later()
+                self.kill_daemon()
+                self.up(*flags)  # in time for the connections
+                self.assertRegex(self.log(), r"goes on with \d+ flows and \d+ packets")
+                self.some_packets_later()
+                self.assertTrue(all(map(is_alive, others)))
+        self.check_down()
+        self.assertFalse(any(map(is_alive, others)))
+        self.assertEqual([path for path in FOLDER.glob(f"{NAME}*")
+                          if path.suffix != ".log"], [])
+
+    def test_what_waits_for_a_daemon_ends_if_another_one_comes_or_none(self):
+        self.up(*PROCESSES, WITHOUT_TABLES, "--keep=60s")
+        others = [self.pid, *below(self.pid)]
+        self.kill_daemon()
+        self.assertTrue(all(map(is_alive, others[1:])))
+        self.up(*PROCESSES, "--nf=passthrough", "--keep=500ms")
+        self.assertIn("begins anew: ", self.log())
+        self.assertFalse(any(map(is_alive, others)))
+        others = [self.pid, *below(self.pid)]
+        self.kill_daemon()
+        wait_for("end", lambda: not any(map(is_alive, others)))
+        self.up(*PROCESSES, "--nf=monitor")
+        self.down()
+        self.refused(USAGE, ["--keep: wants --isolation=process or lxc"],
+                     "up", *PORTS, "--keep=1s")
 
     # --- Interfaces
 

@@ -210,6 +210,7 @@ TEST_F(LauncherKeep, GivesWhatItKeptToTheNextProcess) {
 TEST_F(LauncherKeep, KeepsNothingOfOneThatEndsByItself) {
   StartOwner(kLong);
   send(to_owner_, "e", 1, 0);
+  EXPECT_TRUE(Watched(owner_).EndsWithin(kLong / 3));
   waitpid(owner_, nullptr, 0);
   close(to_owner_);
   EXPECT_TRUE(AllEndWithin(0));  // it has waited for that
