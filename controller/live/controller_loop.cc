@@ -171,11 +171,15 @@ bool ControllerLoop::IsQuiet() const {
 void ControllerLoop::Refuse(UnitId unit, std::string_view kind,
                             std::string_view field, uint64_t value) {
   const size_t loop = snf::value(unit) % links_.loops.size();
-  // Loggers say all that can be refused here.
-  (logger_words_.empty() ? words_ : logger_words_)[loop].Refuse(unit, kind,
-                                                                field, value);
   links_.loops[loop].in.Close();
-  if (!links_.loggers.empty()) links_.loggers[loop].in.Close();
+  if (logger_words_.empty() || recovery_.has_value()) {
+    // Loggers say what units have said; if these may end alone, it is theirs,
+    // and what others have said is heard.
+    words_[loop].Refuse(unit, kind, field, value);
+    return;
+  }
+  logger_words_[loop].Refuse(unit, kind, field, value);
+  links_.loggers[loop].in.Close();
 }
 
 // A link whose ring has had a position that cannot be, at either end.

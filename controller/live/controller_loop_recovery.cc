@@ -27,6 +27,7 @@ void ControllerLoop::EndChannels(size_t loop) {
   ControllerLinks::UnitLoopEnds& ends = links_.loops[loop];
   ends.in.SkipAll();
   ends.out.SkipAll();
+  if (relay_.has_value()) relay_->EndLoop(loop);
   ends.progress->next_due.store(Instant::max().ns);
   const uint32_t units = controller_.units().max_units();
   for (auto unit = static_cast<uint32_t>(loop); unit < units;

@@ -31,12 +31,14 @@ std::string Named(const std::vector<UnitId>& units) {
 
 RealFaults::RealFaults(const RunOptions& options, Notice notice,
                        std::span<const LoopRegion::Loop> loops,
-                       UnitProcesses& processes, ControllerLoop& loop,
-                       Egress& egress, FaultFigures& figures)
+                       UnitProcesses& processes, WireFaults& wire,
+                       ControllerLoop& loop, Egress& egress,
+                       FaultFigures& figures)
     : options_(options.faults),
       notice_(std::move(notice)),
       max_units_(options.controller.max_units),
       processes_(processes),
+      wire_(wire),
       loop_(loop),
       egress_(egress),
       figures_(figures),
@@ -45,6 +47,7 @@ RealFaults::RealFaults(const RunOptions& options, Notice notice,
       loops_(loops),
       loggers_(loops, processes, loop, figures),
       lives_(loops.size()),
+      hostile_(loops.size()),
       frozen_(processes.size()) {}
 
 // --- Deaths. ---
@@ -169,9 +172,39 @@ void RealFaults::KillFrozen() {
   loggers_.KillFrozen();
 }
 
+// Nothing more is taken from them already. What a process has said that has
+// ended, or is killed anyway, is over with it.
+void RealFaults::KillHostile() {
+  const Instant now = loop_.ReadClock();
+  for (uint32_t i = 0; i < lives_.size(); ++i) {
+    ProcessLife& life = lives_[i];
+    if (life.starts) continue;  // it is killed once it is known to be ready
+    const auto what = wire_.TakeBlame(i);
+    const pid_t pid = processes_.pid(i);
+    if (!what.has_value() || life.is_down || life.is_killed() || pid <= 1) {
+      continue;
+    }
+    if (now - life.begun >= kGoodLife) hostile_[i] = 0;
+    if (++hostile_[i] > kMostHostile) {
+      processes_.EndRun(
+          fmt::format("{}, as {} processes before it did that ran unit loop {}",
+                      *what, kMostHostile, i));
+      return;
+    }
+    if (notice_ != nullptr) {
+      notice_(fmt::format("unit loop {} (process {}) is killed: {}", i, pid,
+                          *what));
+    }
+    ++figures_.processes_hostile;
+    life.Kill(now);
+    ::kill(pid, SIGKILL);
+  }
+}
+
 // --- What follows. ---
 
 bool RealFaults::TurnNow() {
+  if (wire_.has_blame()) KillHostile();
   if (next_kill_ <= loop_.now()) KillPlanned();
   bool did = false;
   while (const auto ended = processes_.TakeEnd()) {
@@ -267,6 +300,7 @@ void RealFaults::BringUp(size_t down) {
   }
   if (stops_ || !life.may_start(loop_.now()) || !loop_.MayBegin(down)) return;
   life.Start(loop_.now());
+  wire_.TakeBlame(static_cast<uint32_t>(down));  // of the one before, late
   LogControl& control = *loops_[down].log_control;
   control.begun = control.ends.load();
   loop_.StartLoop(down);

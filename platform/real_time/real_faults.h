@@ -24,6 +24,7 @@
 #include "platform/real_time/real_logger_faults.h"
 #include "platform/real_time/unit_processes.h"
 #include "platform/run/run.h"
+#include "runtime/wire/wire_faults.h"
 
 namespace snf {
 
@@ -31,7 +32,11 @@ namespace snf {
 // processes (proto/protocol.md F1-F6, F8): it kills processes as
 // RunOptions::faults says, lets the controller know when one of units has
 // ended, whoever killed it, and starts it again after a pause (ProcessLife). It
-// also kills those that a signal has stopped for long (FrozenWatch).
+// also kills those that a signal has stopped for long (FrozenWatch), and those
+// whose units or loggers' links have brought a bad word (WireFaults::Blame):
+// more than kMostHostile of a loop in a row end the run. One that has lived for
+// kGoodLife begins another row.
+//
 // That a unit and its logger end at once, so that nobody has what the unit did,
 // ends the run; it kills none that would bring this about.
 //
@@ -43,11 +48,15 @@ namespace snf {
 class RealFaults {
  public:
   using Notice = std::function<void(std::string_view)>;
+  static constexpr uint32_t kMostHostile = 3;
+  static constexpr Nanos kGoodLife = Seconds(10);
+
   // All of them must outlive the object, but `notice`, which is told of each
   // process that was killed, and that is back; it may be null.
   RealFaults(const RunOptions& options, Notice notice,
              std::span<const LoopRegion::Loop> loops, UnitProcesses& processes,
-             ControllerLoop& loop, Egress& egress, FaultFigures& figures);
+             WireFaults& wire, ControllerLoop& loop, Egress& egress,
+             FaultFigures& figures);
 
   // The first packet comes: those kills that have a time are planned.
   void on_start(Instant first_packet);
@@ -60,8 +69,10 @@ class RealFaults {
   // of the run.
   bool Turn() {
     const bool looks = loop_.in_channels() > 0 && frozen_.is_due(loop_.now());
-    if (!is_busy() && !looks && loop_.now() < next_kill_) [[likely]]
+    if (!is_busy() && !looks && !wire_.has_blame() && loop_.now() < next_kill_)
+        [[likely]] {
       return false;
+    }
     if (looks) KillFrozen();
     return TurnNow();
   }
@@ -107,6 +118,7 @@ class RealFaults {
   }
   pid_t KillLoop(size_t loop);
   void KillFrozen();
+  void KillHostile();
   void on_end(const UnitProcesses::End& end);
   void on_loggers_end(const UnitProcesses::End& end);
   std::vector<UnitId> UnitsOf(size_t loop) const;
@@ -118,6 +130,7 @@ class RealFaults {
   const Notice notice_;
   const uint32_t max_units_;
   UnitProcesses& processes_;
+  WireFaults& wire_;
   ControllerLoop& loop_;
   Egress& egress_;
   FaultFigures& figures_;
@@ -129,6 +142,7 @@ class RealFaults {
   std::span<const LoopRegion::Loop> loops_;
   RealLoggerFaults loggers_;
   std::vector<ProcessLife> lives_;  // by loop of units
+  std::vector<uint32_t> hostile_;   // by loop: processes in a row
   FrozenWatch frozen_;
   uint32_t down_ = 0;            // of lives_
   std::vector<Instant> deaths_;  // whose flows are not all moved yet

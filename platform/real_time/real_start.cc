@@ -413,6 +413,12 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
             bell->Ring();
           },
       .killed = [bell = controller_bell_] { bell->Ring(); },
+      .blamed =
+          [faults = faults_.get(), bell = controller_bell_](uint32_t loop,
+                                                            std::string what) {
+            faults->Blame(loop, std::move(what));
+            bell->Ring();
+          },
       .may_be_killed = recovers_,
       .ready = [bell = controller_bell_] { bell->Ring(); }};
   for (const SharedRegion& memory : apart_) {
@@ -437,6 +443,7 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
         options.like.figures.nf_counts.size() + part.nf->counts().size());
   }
   options.like.tables.emplace_back(TablesOf(*example_).size());
+  if (recovers_) faults_->BlameLoops(of.loops);
   auto processes = UnitProcesses::Start(std::move(options));
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
@@ -445,8 +452,8 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
                          result_.real.starts);
   }
   if (recovers_) {
-    unit_faults_.emplace(options_, real_.notice, loops_, *processes_, loop_,
-                         egress_, result_.faults);
+    unit_faults_.emplace(options_, real_.notice, loops_, *processes_, *faults_,
+                         loop_, egress_, result_.faults);
   }
   return absl::OkStatus();
 }

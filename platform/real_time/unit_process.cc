@@ -35,6 +35,15 @@ void EndForFault(const WireFault& fault) {
   _exit(kExitInternal);
 }
 
+// Loggers go on without the units that are hostile.
+void BlameForFault(const WireFault& fault) {
+  if (fault.loop == WireFault::kController) return EndForFault(fault);
+  UnitWord::Blame blame = {.loop = fault.loop, .text = {}};
+  const std::string text = ToString(fault);
+  text.copy(blame.text.data(), blame.text.size() - 1);
+  TellWord(UnitWord::Kind::kBlame, &blame, sizeof(blame));
+}
+
 // Runs a loop of units until it is stopped.
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket) {
@@ -88,7 +97,7 @@ int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
     memories.push_back(memory->bytes());
     mapped.push_back(*std::move(memory));
   }
-  WireFaults faults(EndForFault);
+  WireFaults faults(setup.region.recovers ? BlameForFault : EndForFault);
   auto side =
       LoopRegion::AttachLoggers(std::span(memories).first(memories.size() - 1),
                                 memories.back(), setup.region, faults);

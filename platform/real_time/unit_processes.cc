@@ -40,6 +40,8 @@ size_t MostBytes(UnitWord::Kind kind) {
       return sizeof(UnitWord::NfFailure);
     case UnitWord::Kind::kResults:
       return LoopResults::kMostWords * sizeof(uint64_t);
+    case UnitWord::Kind::kBlame:
+      return sizeof(UnitWord::Blame);
     default:
       return 0;
   }
@@ -323,6 +325,8 @@ bool UnitProcesses::TakeWord(size_t loop) {
   const bool is_too_much =
       process.results.has_value() ||
       (word.kind == UnitWord::Kind::kResults && loop >= units()) ||
+      (word.kind == UnitWord::Kind::kBlame &&
+       (loop < units() || !options_.may_be_killed)) ||
       (process.is_ready && word.kind == UnitWord::Kind::kReady);
   if (word.bytes > MostBytes(word.kind) || is_too_much) {
     Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
@@ -337,6 +341,7 @@ bool UnitProcesses::TakeWord(size_t loop) {
   const std::string_view text(reinterpret_cast<const char*>(payload.data()),
                               payload.size());
   UnitWord::NfFailure failed{};
+  UnitWord::Blame blame{};
   switch (word.kind) {
     case UnitWord::Kind::kReady: {
       const std::scoped_lock lock(mutex_);
@@ -359,6 +364,12 @@ bool UnitProcesses::TakeWord(size_t loop) {
       return false;
     case UnitWord::Kind::kResults:
       TakeResults(loop, payload);
+      break;
+    case UnitWord::Kind::kBlame:
+      std::memcpy(&blame, payload.data(),
+                  std::min(payload.size(), sizeof(blame)));
+      blame.text.back() = '\0';
+      options_.blamed(blame.loop, Line(blame.text.data()));
       break;
   }
   process.heard.erase(process.heard.begin(),

@@ -47,6 +47,9 @@ class UnitProcesses {
     LoopResults like;  // of a loop of as few units as any has; runs nothing
     std::function<void()> told;    // something has failed
     std::function<void()> killed;  // TakeEnd has something to tell
+    // Loggers say that the loop of units has said what cannot be; if units may
+    // be killed.
+    std::function<void(uint32_t loop, std::string what)> blamed = nullptr;
     // That a signal ends a process is no failure: TakeEnd tells of it.
     bool may_be_killed = false;
     // If it is there, the processes outlive this one if it is killed. To its

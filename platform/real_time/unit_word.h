@@ -19,6 +19,7 @@ struct UnitWord {
     kFault,     // text: a bad word came, and it ends
     kNfFailed,  // NfFailure: and it ends
     kResults,   // words of LoopResults: it has stopped
+    kBlame,     // Blame: by loggers, which go on without that loop of units
   };
   Kind kind;
   uint32_t bytes;
@@ -28,6 +29,11 @@ struct UnitWord {
     uint64_t clock;
     PacketHandle packet;
     std::array<char, 1'012> text;  // ends with a zero
+  };
+  // The loop of units has said what cannot be.
+  struct Blame {
+    uint32_t loop;
+    std::array<char, 252> text;  // ends with a zero
   };
 };
 

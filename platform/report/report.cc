@@ -318,6 +318,10 @@ void AddFaults(const RunResult& result, Page& page) {
     page.Count("", faults.kills_without_unit,
                "kills that found no unit running, or only the last one");
   }
+  if (faults.processes_hostile > 0) {
+    page.Count("", faults.processes_hostile,
+               "processes of units killed for a bad word");
+  }
   page.Count("", faults.packets_lost, "packets lost with them");
   if (failures.packets_rerouted > 0) {
     page.Count("", failures.packets_rerouted,

@@ -370,6 +370,9 @@ constexpr Figure kFigures[] = {
      &FaultFigures::processes_uncounted,
      "Processes of units that were killed in real time: what their units "
      "counted themselves, of state and entries, is not in the figures."},
+    {"faults.processes_hostile", "processes", kSum,
+     &FaultFigures::processes_hostile,
+     "Processes of units that were killed for a word that cannot be."},
     {"faults.detection_ns", "ns", kNot, &FaultFigures::detection_ns,
      "From a kill until the controller knew of it, in real time."},
     {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,

@@ -77,11 +77,13 @@ class Isolation(Command):
         self.frames = self.file("frames.pcap", pcap(
             [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(4000)]))
 
-    def replay(self, *flags, capture=None, isolation=ISOLATION, pace=REAL):
+    def replay(self, *flags, capture=None, isolation=ISOLATION, pace=REAL,
+               quiet=True):
         path = os.path.join(self.folder.name, "report.json")
         if os.path.exists(path):
             os.unlink(path)
-        done = run("replay", capture or self.frames, *pace, "--quiet",
+        done = run("replay", capture or self.frames, *pace,
+                   *(("--quiet",) if quiet else ()),
                    f"--isolation={isolation}", f"--json={path}", *flags)
         report = json.loads(pathlib.Path(path).read_text()) \
             if os.path.exists(path) else None
@@ -427,6 +429,55 @@ class Intrusions(Isolation):
             self.assertNotEqual(done.stderr, b"")
         if report is not None:
             self.assertGreater(report["packets_in"], 0)
+
+    WORDS = {"report": "message", "state": "message", "entry": "log word"}
+
+    def hostile(self, how, *flags, mark=None, after=30):
+        marked = f",mark={mark}" if mark else ""
+        nf = f"chronicle | {INTRUDER}(how={how},after={after}{marked})"
+        return self.replay(f"--nf={nf}", "--max_units=2", "--policy=hash",
+                           *flags, quiet=False)
+
+    def test_a_unit_that_says_a_bad_word_ends_alone(self):
+        if ISOLATION == "lxc":
+            self.skipTest("in a container no file says that one was hostile")
+        mark = self.file("mark", b"")
+        done, undisturbed = self.hostile("report", "--threads=4",
+                                         "--loggers=on", mark=mark)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        for how, word in self.WORDS.items():
+            with self.subTest(how):
+                os.unlink(mark)
+                done, report = self.hostile(how, "--threads=4", "--loggers=on",
+                                            mark=mark)
+                said = done.stderr.decode()
+                self.assertEqual(done.returncode, OK, said)
+                self.assertTrue(os.path.exists(mark), "none was hostile")
+                self.assertRegex(
+                    said, r"unit loop [01] \(process \d+\) is killed: .*"
+                    rf"[01] sent a bad word: {word} with ")
+                self.assertRegex(said, "unit loop [01] is back as process")
+                faults = report["faults"]
+                self.assertEqual(faults["processes_hostile"], 1)
+                self.assertEqual(faults["packets_lost"], 0)
+                self.assertEqual(report["packets_released"], 4000)
+                self.assertEqual(report["digest"], undisturbed["digest"])
+                self.assertEqual(report["violations"], 0)
+
+    def test_units_that_say_bad_words_in_a_row_end_the_run(self):
+        done, report = self.hostile("report", "--threads=4", "--loggers=on")
+        said = done.stderr.decode()
+        self.assertRegex(said, "sent a bad word: .* as 3 processes before it "
+                         "did that ran unit loop [01]")
+        self.assertEqual(done.returncode, INTERNAL, said)
+        self.assertTrue(report["conserved"])
+
+    def test_without_loggers_a_bad_word_ends_the_run(self):
+        done, report = self.hostile("report", "--threads=3", after=0)
+        self.assertRegex(done.stderr.decode(),
+                         "sent a bad word: message with ")
+        self.assertEqual(done.returncode, INTERNAL, done.stderr)
+        self.assertTrue(report["conserved"])
 
     # Each flow stays with its unit, whose state nobody else gets.
     APART = ("--policy=hash", "--max_units=2", "--flow_timeout=1h",

@@ -43,6 +43,13 @@ bool StateRelay::Turn() {
   return messages > 0;
 }
 
+void StateRelay::EndLoop(size_t loop) {
+  auto& [from, to] = loops_[loop];
+  if (from.faults() + to.faults() == 0 && !from.is_closed()) return;
+  from.SkipAll();
+  to.SkipAll();
+}
+
 // A link whose ring has had a position that cannot be, at either end.
 void StateRelay::CloseBrokenLinks() {
   for (size_t i = 0; i < loops_.size(); ++i) {

@@ -47,6 +47,9 @@ class StateRelay {
 
   // Carries on what has come; returns true if there was anything.
   bool Turn();
+  // The loop's process has ended. If its links were closed, or broken, what is
+  // in them is dropped, and they are open again.
+  void EndLoop(size_t loop);
   // For Doorbell::Wait.
   bool has_items() {
     return std::ranges::any_of(

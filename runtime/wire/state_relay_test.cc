@@ -72,6 +72,27 @@ class Relay : public testing::Test {
 
 using Flows = std::vector<uint64_t>;
 
+// A process that has said what cannot be is heard no more; the next one is.
+TEST_F(Relay, HearsTheNextProcessOfALoop) {
+  faults_.BlameLoops(kLoops);
+  Say(1, Pull(1, 0, 5));  // for a unit of another loop
+  Say(1, Pull(2, 1, 6));
+  relay_->Turn();
+  EXPECT_TRUE(faults_.has_blame());
+  EXPECT_EQ(faults_.TakeBlame(0), std::nullopt);
+  EXPECT_NE(faults_.TakeBlame(1), std::nullopt);
+  EXPECT_FALSE(faults_.has_blame());
+  EXPECT_EQ(faults_.count(), 0u);
+  Say(1, Pull(2, 1, 7));
+  relay_->Turn();
+  EXPECT_EQ(Hear(2), Flows());
+  relay_->EndLoop(1);
+  Say(1, Pull(2, 1, 8));
+  relay_->Turn();
+  EXPECT_EQ(Hear(2), Flows({8}));
+  EXPECT_FALSE(faults_.has_blame());
+}
+
 TEST_F(Relay, BringsWordsAndRecordsToTheLoopOfTheirUnitInOrder) {
   std::array<std::byte, 48> record;
   record.fill(std::byte{7});

@@ -18,10 +18,27 @@ std::string ToString(const WireFault& fault) {
 }
 
 void WireFaults::Add(const WireFault& fault) {
+  if (fault.loop < blames_.size() && !fault.of_logger) {
+    return Blame(fault.loop, ToString(fault));
+  }
   const std::scoped_lock lock(mutex_);
   if (!first_.has_value()) first_ = fault;
   count_.fetch_add(1, std::memory_order_release);
   if (told_ != nullptr) told_(fault);
+}
+
+void WireFaults::Blame(uint32_t loop, std::string what) {
+  const std::scoped_lock lock(mutex_);
+  if (loop >= blames_.size() || blames_[loop].has_value()) return;
+  blames_[loop] = std::move(what);
+  untaken_.fetch_add(1, std::memory_order_release);
+}
+
+std::optional<std::string> WireFaults::TakeBlame(uint32_t loop) {
+  const std::scoped_lock lock(mutex_);
+  if (loop >= blames_.size() || !blames_[loop].has_value()) return std::nullopt;
+  untaken_.fetch_sub(1, std::memory_order_relaxed);
+  return std::exchange(blames_[loop], std::nullopt);
 }
 
 std::optional<WireFault> WireFaults::first() const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/ids.h"
 
@@ -47,11 +48,25 @@ class WireFaults {
   // Returns the one that was added first, if there is any.
   std::optional<WireFault> first() const;
 
+  // From now on what loops of units, of so many, say wrong is not counted: they
+  // are blamed for it. Not while others add something.
+  void BlameLoops(uint32_t loops) { blames_.resize(loops); }
+  // The loop has said what cannot be, as `what` tells; the first one is kept.
+  void Blame(uint32_t loop, std::string what);
+  // Some loop is blamed for something that was not taken. Costs one load.
+  bool has_blame() const {
+    return untaken_.load(std::memory_order_acquire) > 0;
+  }
+  // Returns what the loop is blamed for, once.
+  std::optional<std::string> TakeBlame(uint32_t loop);
+
  private:
   const std::function<void(const WireFault&)> told_;
   std::atomic<uint64_t> count_{0};
   mutable std::mutex mutex_;
   std::optional<WireFault> first_;
+  std::vector<std::optional<std::string>> blames_;  // by loop
+  std::atomic<uint32_t> untaken_{0};                // of these
 };
 
 }  // namespace snf
