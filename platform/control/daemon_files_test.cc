@@ -23,6 +23,7 @@ DaemonFiles Files() {
           .socket = directory + "/it.sock",
           .log = directory + "/it.log",
           .modules = directory + "/it.modules",
+          .keep = directory + "/it.keep",
           .network = directory + "/it.net"};
 }
 

@@ -96,9 +96,8 @@ std::string IdentityOf(const RunOptions& options, const RealOptions& real,
   const ControllerOptions& c = options.controller;
   return fmt::format(
       "{}; isolation {}, {} loops, {} units, {} flows, buffers {} {} {}, "
-      "queues "
-      "{} {} {}, replicas {}, state {}, capacity {} {}, unpaced {}, patience "
-      "{}, guard {}; {}",
+      "queues {} {} {}, replicas {}, state {}, capacity {} {}, unpaced {}, "
+      "patience {}, guard {}; {}",
       TextWithModules(nf), static_cast<int>(real.isolation), of.loops,
       c.max_units, c.max_flows, of.controller.small, of.controller.medium,
       of.controller.large, c.unit_queue_packets, c.start_buffer_packets,
