@@ -27,7 +27,7 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 import control_peer
 import run_test as net
-from command_case import OK, PATIENCE_S, USAGE, below, wait_for
+from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PEER, PORTS, PROGRAM, SERVER,
                       SERVER4, in_network, inside, ip, peer)
 
@@ -260,7 +260,7 @@ class Control(unittest.TestCase):
             return {pid, *below(pid)}
 
         def have_ended(pids):
-            return not any(map(is_of_program, pids))
+            return not any(map(is_alive, pids))
         flags = ["--isolation=process", "--threads=2"]
         self.up(*flags, f"--json={self.folder}/report.json")
         # None of them has the terminal: else the command would not have

@@ -21,7 +21,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
-from command_case import OK, PATIENCE_S, USAGE, below, wait_for
+from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
 from run_test import PROGRAM, inside, ip, peer
 
 UNAVAILABLE, PERMISSION = 69, 77
@@ -139,7 +139,7 @@ class Up(unittest.TestCase):
         pids = self.system.adopt(pid)
         self.assertGreater(pid, 1)
         os.kill(pid, signal.SIGKILL)
-        wait_for("end", lambda: not any(map(self.lives, pids)))
+        wait_for("end", lambda: not any(map(is_alive, pids)))
 
     @staticmethod
     def lives(pid):
