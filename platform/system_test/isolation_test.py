@@ -433,14 +433,14 @@ class Intrusions(Isolation):
     WORDS = {"report": "message", "state": "message", "entry": "log word"}
 
     def hostile(self, how, *flags, mark=None, after=30):
+        if ISOLATION == "lxc":
+            self.skipTest("in a container no file tells where its memory is")
         marked = f",mark={mark}" if mark else ""
         nf = f"chronicle | {INTRUDER}(how={how},after={after}{marked})"
         return self.replay(f"--nf={nf}", "--max_units=2", "--policy=hash",
                            *flags, quiet=False)
 
     def test_a_unit_that_says_a_bad_word_ends_alone(self):
-        if ISOLATION == "lxc":
-            self.skipTest("in a container no file says that one was hostile")
         mark = self.file("mark", b"")
         done, undisturbed = self.hostile("report", "--threads=4",
                                          "--loggers=on", mark=mark)

@@ -148,12 +148,14 @@ class Kills(traffic_test.Traffic):
               f"{faults['flows_moved']}, records restored "
               f"{faults['records_restored']}", flush=True)
 
+    @wants("nginx")
     def test_a_chain_in_containers_goes_on(self):
         sums = self.files(100_000, 5_000_000)
         with self.nginx(SERVER4) as host, self.killing(
                 f"--nf={CHAIN}", isolation="lxc"):
             self.check_curl(host, sums)
 
+    @wants("nginx")
     def test_loggers_in_threads_take_live_traffic(self):
         sums = self.files(100_000, 5_000_000)
         for threads in (1, 2, 3):
