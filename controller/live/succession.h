@@ -155,7 +155,7 @@ class Succession {
   size_t waiting() const { return waiting_.size(); }
   std::vector<Arrival> TakeWaiting();
 
-  // What the units of a loop, or their loggers, have reported so far.
+  // Holds what the units of a loop, or their loggers, have reported so far.
   struct Said {
     std::vector<UnitCommand> words{};
     std::vector<FlowName> names{};

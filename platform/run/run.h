@@ -220,7 +220,7 @@ struct FaultFigures {
   // Processes of units that were killed in real time: what their units counted,
   // of state and of entries, is not in the figures.
   uint64_t processes_uncounted = 0;
-  // Those that were killed for a bad word.
+  // Counts processes that were killed for a bad word.
   uint64_t processes_hostile = 0;
   Histogram detection_ns;  // from a kill until the controller knows
   Histogram recovery_ns;   // from a death until its flows are moved
