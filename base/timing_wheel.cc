@@ -27,14 +27,15 @@ TimingWheel::TimingWheel(uint32_t capacity, Pages pages)
 uint64_t TimingWheel::FirstTickFrom(Instant t) {
   constexpr uint64_t kMask = (uint64_t{1} << kTickShift) - 1;
   const uint64_t shifted = static_cast<uint64_t>(t.ns) ^ kSign;
-  return std::min((shifted >> kTickShift) + ((shifted & kMask) != 0 ? 1 : 0),
-                  kTickMask);
+  return (shifted >> kTickShift) + ((shifted & kMask) != 0 ? 1 : 0);
 }
 
 void TimingWheel::Arm(uint32_t node, Instant due) {
   if (armed(node)) Unlink(node);
-  if (due == Instant::max()) return;
-  Link(node, std::max(FirstTickFrom(due), now_tick_));
+  const uint64_t tick = FirstTickFrom(due);
+  // At the last tick it would be too early, and armed again, without an end.
+  if (tick > kTickMask) return;
+  Link(node, std::max(tick, now_tick_));
 }
 
 void TimingWheel::Disarm(uint32_t node) {

@@ -16,9 +16,9 @@ namespace snf {
 // tick that is not before t. Level l has 64 slots of 64^l ticks, and a bitmap
 // of its non-empty slots, so the next wake-up is found without walking and a
 // gap of years costs as much as one of a tick. Nine levels span every int64
-// nanosecond (a node armed beyond the last tick is due at the last). The lists
-// are doubly linked by node number: arming, re-arming and disarming are O(1),
-// and nothing is allocated after construction.
+// nanosecond; behind the last tick nothing is ever due. The lists are doubly
+// linked by node number: arming, re-arming and disarming are O(1), and nothing
+// is allocated after construction.
 //
 // Worked example: at tick 100, arming tick 130 puts the node on level 0 only if
 // 130 and 100 share all bits above the lowest six: 100 = 1·64 + 36 and
@@ -37,8 +37,8 @@ class TimingWheel {
   explicit TimingWheel(uint32_t capacity, Pages pages = Pages::kSmall);
 
   // Arms the node for `due`, in place of the time it was armed for before. A
-  // node armed for the past is due at the next PopDue; Instant::max() disarms
-  // it.
+  // node armed for the past is due at the next PopDue; one armed for later than
+  // the last tick, as for Instant::max(), is disarmed.
   void Arm(uint32_t node, Instant due);
   // Disarms the node, if it is armed.
   void Disarm(uint32_t node);

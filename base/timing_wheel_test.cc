@@ -121,14 +121,20 @@ TEST(TimingWheel, FindsNothingNewAtAnEarlierTime) {
   EXPECT_THAT(PopAll(wheel, At(51 * kTick)), ElementsAre(0));
 }
 
-TEST(TimingWheel, NeverHasInstantMaxDue) {
-  TimingWheel wheel(2);
-  wheel.Arm(0, Instant::max());
-  EXPECT_FALSE(wheel.armed(0));
-  EXPECT_EQ(wheel.next_wakeup(), Instant::max());
+TEST(TimingWheel, HasNothingDueBehindTheLastTick) {
+  constexpr int64_t kLast = kMax - kTick + 1;
+  TimingWheel wheel(1);
+  for (const int64_t due : {kMax, kMax - 1, kLast + 1}) {
+    wheel.Arm(0, At(kLast));
+    wheel.Arm(0, At(due));
+    EXPECT_FALSE(wheel.armed(0)) << due;
+    EXPECT_EQ(wheel.next_wakeup(), Instant::max());
+    EXPECT_THAT(PopAll(wheel, At(kLast - 1)), IsEmpty());
+  }
+  wheel.Arm(0, At(kLast));
+  EXPECT_THAT(PopAll(wheel, Instant::max()), ElementsAre(0));
+  wheel.Arm(0, At(kMax));
   EXPECT_THAT(PopAll(wheel, Instant::max()), IsEmpty());
-  wheel.Arm(1, At(kMax - 1));
-  EXPECT_THAT(PopAll(wheel, Instant::max()), ElementsAre(1));
 }
 
 TEST(TimingWheel, SpansEveryTime) {
@@ -189,11 +195,10 @@ class ReferenceWheel {
 
   void Arm(uint32_t node, Instant due) {
     Disarm(node);
-    if (due == Instant::max()) return;
     // Floor, then one more unless that is exact; the last tick has no next.
     Tick tick = Floor(due);
     if (tick * kTick < Tick{due.ns}) ++tick;
-    tick = std::min(tick, Floor(Instant::max()));
+    if (tick > Floor(Instant::max())) return;
     places_[node] = order_.emplace(std::max(tick, now_), node);
   }
   void Disarm(uint32_t node) {
