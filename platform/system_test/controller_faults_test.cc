@@ -43,6 +43,15 @@ TEST(ControllerFaultsRandom, LeaveChroniclesWhole) {
   RunSeeds(700, RunAnyChronicle);
 }
 
+// Schedules in which a unit or a logger once reported behind one from which it
+// had heard already.
+TEST(ControllerFaultsRandom, ReportBeforeTheyHearOfWhoeverHas) {
+  for (const uint64_t seed : {17'714, 18'760}) {
+    Rng rng(seed);
+    EXPECT_EQ(WhatIsWrong(RunAnyChronicle(rng)), "") << TestSeeds::Name(seed);
+  }
+}
+
 TEST(ControllerFaultsRandom, HoldTheirPromisesWhateverAnNfDoes) {
   RunSeeds(700, RunAnyAsks);
 }

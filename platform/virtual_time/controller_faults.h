@@ -44,10 +44,12 @@ namespace snf {
 //
 // Messages between units name the epoch of the controller to which their sender
 // has reported last; who gets the present one before it has reported does so
-// first (U14). So
-// no report tells of what came of another's later than that one's report: a
-// unit that has run a clock and told the one before of it, which forgets its
-// copy, is not reported as one that waits, beside nobody who has that copy.
+// first (U14). So do a unit that hears what its logger has taken, and the
+// logger of a dead unit that gets what was for that. So no report tells of what
+// came of another's later than that one's report: a unit that has run a clock
+// and told the one before of it, which forgets its copy, is not reported as one
+// that waits, beside nobody who has that copy; nor does a logger report a flow
+// whose end it gets then, beside a unit that has done with it.
 //
 // Units and loggers may have failed before, and may die meanwhile. The logger
 // of a unit whose death is known is sealed, if it is not yet, and reports in

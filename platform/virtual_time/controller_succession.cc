@@ -125,16 +125,24 @@ UnitReport ControllerFaults::StandingOf(VirtualUnit& shell) {
   return unit;
 }
 
-// Whoever sent that has reported. Those that are not asked have nothing.
+// Whoever sent that has reported. Those that are not asked have nothing. What
+// its own logger has taken, a unit keeps no longer.
 bool ControllerFaults::MustReportFirst(const Event& event) {
-  if (phase_ != Phase::kGathering || !event.is_between_units()) return false;
+  const bool is_taken = event.kind == Event::Kind::kTakenAtUnit;
+  if (phase_ != Phase::kGathering || (!is_taken && !event.is_between_units())) {
+    return false;
+  }
   const OfUnit& of = KeptOf(event.unit);
-  return of.is_asked && !of.has_reported && event.epoch == epoch_;
+  return of.is_asked && !of.has_reported &&
+         (is_taken ? of.logger.has_reported : event.epoch == epoch_);
 }
 
-// The same of a logger.
+// The same of a logger, which also gets the Takeovers to a unit that is dead.
 bool ControllerFaults::MustLoggerReportFirst(const Event& event) {
-  if (phase_ != Phase::kGathering || !event.is_to_other_logger()) return false;
+  if (phase_ != Phase::kGathering) return false;
+  const bool is_for_dead = event.kind == Event::Kind::kTakeoverAtUnit &&
+                           !units_.of(event.unit).process.lives();
+  if (!is_for_dead && !event.is_to_other_logger()) return false;
   const OfLogger& of = KeptOf(event.unit).logger;
   return of.is_awaited && !of.has_reported && event.epoch == epoch_;
 }

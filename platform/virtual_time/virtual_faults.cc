@@ -205,7 +205,9 @@ bool VirtualFaults::Lose(const Event& event, VirtualUnit& shell) {
       break;
     case Event::Kind::kTakeoverAtUnit:
       // Its logger takes it in its place, once it is sealed (U7).
-      loggers_.on_takeover(shell, event.takeover);
+      if (shell.log->logger().sealed()) {
+        loggers_.on_takeover(shell, event.takeover);
+      }
       break;
     case Event::Kind::kEndFlowAtUnit:
       ++figures_.ends_lost;
