@@ -180,8 +180,10 @@ left() {
 # the log, which may say why. Notes in of_daemons what daemons have made.
 left_by_daemons() {
   local file stem pid what kind name entry
-  for file in "$1"/*.{lock,sock,log,net,modules}; do
-    stem=${file%.*}
+  for file in "$1"/*.{lock,sock,log,net,modules} "$1"/*.keep{,.*}; do
+    if [[ $kept == *" $file "* ]]; then continue; fi
+    stem=${file%%.keep*}
+    if [[ $stem == "$file" ]]; then stem=${file%.*}; fi
     pid=
     if [[ -e $stem.lock ]]; then pid=$(line_of "$stem.lock"); fi
     what="snf down --name=${stem##*/} removes it"
@@ -201,16 +203,43 @@ left_by_daemons() {
   done
 }
 
-# A launcher, and all that it has started, ends with whoever made it.
+# Says at which socket the launcher waits for the next daemon if its own is
+# killed; nothing if it does not.
+keep_of() {
+  local link target own='' flags inode path
+  for link in "/proc/$1/fd/"*; do
+    target=$(readlink "$link") || continue
+    own+=" ${target//[^0-9]/} "
+  done
+  while read -r _ _ _ flags _ _ inode path; do
+    # Of who listens, not of those who are connected.
+    if [[ $path == *.keep* && $flags == 00010000 && $own == *" $inode "* ]]; then
+      printf '%s' "$path"
+    fi
+  done <"/proc/$1/net/unix"
+}
+
+# A launcher, and all that it has started, ends with whoever made it, or is
+# kept for the next daemon. Notes in kept where it is.
 left_processes() {
-  local entry pid parent
+  local entry pid parent file stem dead
   for entry in /proc/[0-9]*; do
     pid=${entry#/proc/}
     parent=$(sed -n 's/^PPid:[[:space:]]*//p' "$entry/status" 2>/dev/null)
-    if [[ $parent == 1 ]] && is_snf "$pid" &&
-       [[ $(tr '\0' ' ' 2>/dev/null <"$entry/cmdline") == *'unit-process '* ]]
+    if [[ $parent != 1 ]] || ! is_snf "$pid" ||
+       [[ $(tr '\0' ' ' 2>/dev/null <"$entry/cmdline") != *'unit-process '* ]]
     then
+      continue
+    fi
+    file=$(keep_of "$pid")
+    stem=${file%%.keep*}
+    dead=
+    if [[ -e $stem.lock ]]; then dead=$(line_of "$stem.lock"); fi
+    if [[ -z $file ]]; then
       add leftovers "process $pid" absent "a launcher of units, whose maker has ended" ""
+    elif ! is_snf "$dead"; then
+      kept+=" $file "
+      add leftovers "$file" absent "units and loggers of process $dead, which was killed, wait there for snf up --name=${stem##*/}; snf down --name=${stem##*/} ends them" ""
     fi
   done
 }
@@ -218,12 +247,13 @@ left_processes() {
 # What a run that was killed may leave. While a snf process lives, it may own
 # what has no process in its name.
 leftovers() {
-  local entry running='' name pid of_daemons=''
+  local entry running='' name pid of_daemons='' kept=''
   for entry in /proc/[0-9]*; do
     pid=${entry#/proc/}
     if is_snf "$pid"; then running+=" $pid"; fi
   done
   shopt -s nullglob
+  left_processes
   left_by_daemons /run/snf
   if [[ -n ${XDG_RUNTIME_DIR-} ]]; then
     left_by_daemons "$XDG_RUNTIME_DIR/snf"
@@ -239,7 +269,6 @@ leftovers() {
     add leftovers "$entry" absent \
       "${running:+in use by$running, or }left by a run that was killed" ""
   done
-  left_processes
   shopt -u nullglob
 }
 

@@ -293,7 +293,8 @@ class DownCommand final : public DaemonCommand {
              .about = "Lets a daemon of snf up come to its end, and waits for "
                       "it: it takes no packet any more, and what is under way "
                       "still leaves. A daemon of this machine that does not "
-                      "end in time is killed."}) {
+                      "end in time is killed. Where one with --keep was "
+                      "killed, ends what waits for the next one."}) {
     flags().Duration("patience", patience_, Milliseconds(1), Seconds(3'600),
                      "a daemon that has not ended by then is killed");
   }
@@ -330,7 +331,7 @@ class DownCommand final : public DaemonCommand {
     const absl::StatusOr<pid_t> pid = PidOf(*files);
     if (!pid.ok()) return pid.status();
     if (*pid == 0) {
-      RemoveRemains(*files);
+      if (RemoveRemains(*files)) return absl::OkStatus();
       return NoDaemon(daemon());
     }
     // From here on the number may become another process's.
@@ -361,10 +362,15 @@ class DownCommand final : public DaemonCommand {
     return absl::OkStatus();
   }
 
-  // What a daemon left behind that was killed.
-  static void RemoveRemains(const DaemonFiles& files) {
-    if (access(files.lock.c_str(), F_OK) != 0) return;
-    [[maybe_unused]] const auto removed = DaemonLock::Take(files);
+  // What a daemon left behind that was killed. Returns true if that were
+  // processes that waited for another one.
+  static bool RemoveRemains(const DaemonFiles& files) {
+    if (access(files.lock.c_str(), F_OK) != 0) return false;
+    const auto lock = DaemonLock::Take(files);
+    if (!lock.ok() || !EndWaiting(files)) return false;
+    fmt::print("What waited for another daemon \"{}\" has ended.\n",
+               files.name);
+    return true;
   }
 
   Nanos patience_ = Seconds(30);

@@ -94,7 +94,11 @@ ControlDesk::ControlDesk(proto::StatusReply about, ControlSettings& settings,
                          std::atomic<bool>& down)
     : about_(std::move(about)), down_(down), settings_(settings) {}
 
-void ControlDesk::Begin(ControlChains& chains, const LiveBoard& board) {
+void ControlDesk::Begin(ControlChains& chains, const LiveBoard& board,
+                        std::optional<uint64_t> inherited_flows) {
+  if (inherited_flows.has_value()) {
+    about_.set_inherited_flows(*inherited_flows);
+  }
   chains_ = &chains;
   board_ = &board;
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,8 +79,10 @@ class ControlDesk final : public ControlHandler {
   // more but Status.
   Mailbox& mailbox() { return mailbox_; }
   // Questions are of this run. Call once, before any comes; both must outlive
-  // the mailbox's end, the board the desk.
-  void Begin(ControlChains& chains, const LiveBoard& board);
+  // the mailbox's end, the board the desk. `inherited_flows`: as in
+  // StatusReply.
+  void Begin(ControlChains& chains, const LiveBoard& board,
+             std::optional<uint64_t> inherited_flows);
 
   absl::Status Status(Deadline deadline, const proto::StatusRequest& request,
                       proto::StatusReply& reply) override;
@@ -103,7 +106,7 @@ class ControlDesk final : public ControlHandler {
  private:
   absl::Status Change(Deadline deadline, const ControlSettings::Values& values);
 
-  const proto::StatusReply about_;
+  proto::StatusReply about_;
   std::atomic<bool>& down_;
   Mailbox mailbox_;
   ControlChains* chains_ = nullptr;

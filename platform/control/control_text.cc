@@ -72,6 +72,15 @@ std::string TextOf(const proto::StatusReply& reply) {
     }
   }
   say("units", fmt::format("{} up", figures.units_up()));
+  if (reply.has_keep_ns()) {
+    say("keep",
+        fmt::format("{} if it is killed{}", FormatDuration({reply.keep_ns()}),
+                    reply.has_inherited_flows()
+                        ? fmt::format("; goes on with {} of one that "
+                                      "was",
+                                      Plural(reply.inherited_flows(), "flow"))
+                        : ""));
+  }
   text += fmt::format("  {:<9} p50 {}, p99 {}, at most {}\n", "latency",
                       FormatDuration(figures.latency.all.p50),
                       FormatDuration(figures.latency.all.p99),

@@ -34,9 +34,18 @@ void AddDaemonName(FlagSet& flags, std::string& name) {
 }
 
 absl::Status NoDaemon(const std::string& name) {
+  const std::string flag = name == "default" ? "" : " --name=" + name;
+  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(name);
+  const std::string waits = files.ok() ? WhatWaits(*files) : "";
+  if (!waits.empty()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "no daemon \"{0}\" runs; {2} for snf up{1} with the flags of the one "
+        "that was killed, which goes on with their flows; snf down{1} ends "
+        "them",
+        name, flag, waits));
+  }
   return absl::FailedPreconditionError(
-      fmt::format("no daemon \"{}\" runs; snf up{} starts one", name,
-                  name == "default" ? "" : " --name=" + name));
+      fmt::format("no daemon \"{}\" runs; snf up{} starts one", name, flag));
 }
 
 DaemonCommand::DaemonCommand(Text text) : FlagCommand(std::move(text)) {

@@ -14,12 +14,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "base/quantity.h"
 #include "platform/control/daemon_network.h"
+#include "platform/text/wording.h"
+#include "resource_manager/live/launcher.h"
 
 namespace snf {
 namespace {
@@ -68,6 +73,19 @@ void RemoveFolder(const std::string& name) {
   std::filesystem::remove_all(name, ignored);
 }
 
+std::vector<std::string> KeepSockets(const DaemonFiles& files) {
+  std::vector<std::string> sockets;
+  std::error_code ignored;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(files.directory, ignored)) {
+    const std::string path = entry.path();
+    if (path == files.keep || path.starts_with(files.keep + ".")) {
+      sockets.push_back(path);
+    }
+  }
+  return sockets;
+}
+
 pid_t ReadPid(int file) {
   char text[16] = {};
   const ssize_t size = pread(file, text, sizeof text - 1, 0);
@@ -109,6 +127,30 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
         fmt::format("{}: too long for a socket's name", files.socket));
   }
   return files;
+}
+
+std::string WhatWaits(const DaemonFiles& files) {
+  uint32_t processes = 0;
+  int left_ms = std::numeric_limits<int>::max();
+  for (const std::string& socket : KeepSockets(files)) {
+    const auto waiting = Launcher::LookAt(socket);
+    if (!waiting.has_value()) continue;
+    processes += waiting->processes;
+    left_ms = std::min(left_ms, waiting->left_ms);
+  }
+  if (processes == 0) return "";
+  return fmt::format("{} of units and loggers wait {} more",
+                     Plural(processes, "process"),
+                     FormatDuration(Milliseconds(left_ms)));
+}
+
+bool EndWaiting(const DaemonFiles& files) {
+  bool has_ended = false;
+  for (const std::string& socket : KeepSockets(files)) {
+    has_ended |= Launcher::EndWaiting(socket);
+    unlink(socket.c_str());  // of a launcher that was killed
+  }
+  return has_ended;
 }
 
 absl::StatusOr<pid_t> PidOf(const DaemonFiles& files) {

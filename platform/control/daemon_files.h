@@ -21,13 +21,23 @@ struct DaemonFiles {
   std::string socket;     // of its control service
   std::string log;        // of a daemon in the background without --log
   std::string modules;    // a folder of NFs' modules that were deployed
-  std::string keep;       // a socket, where units wait after it was killed
-  std::string network;    // names what DaemonNetwork has made for it
+  // A socket, where units wait after it was killed; others have a dot and more
+  // behind that.
+  std::string keep;
+  std::string network;  // names what DaemonNetwork has made for it
 
   // Errors: InvalidArgument, no name of a daemon, or it makes too long a name
   // of a socket; FailedPrecondition, there is no such directory.
   static absl::StatusOr<DaemonFiles> Of(const std::string& name);
 };
+
+// Says of processes of units and loggers that wait for the next daemon, since
+// the last one was killed, how many there are and for how long they wait; "" if
+// there are none. No daemon may run.
+std::string WhatWaits(const DaemonFiles& files);
+// Ends them, and returns once they have ended; false if there are none. The
+// caller has the lock of that name (DaemonLock).
+bool EndWaiting(const DaemonFiles& files);
 
 // Returns the process id of the daemon; 0 if none runs. Errors: those of the
 // directory and the file; PermissionDenied.

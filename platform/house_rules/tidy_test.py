@@ -98,7 +98,9 @@ MAY_INCLUDE = {
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},
     "platform/control": RUN | {"platform/real_time", "platform/watch",
-                               "platform/process", "platform/tls", "proto"},
+                               "platform/process", "platform/tls", "proto",
+                               # launchers that wait for a daemon
+                               "resource_manager/live"},
     "platform/upgrade": RUN | {"platform/live", "platform/control",
                                "platform/real_time", "platform/process",
                                "proto"},

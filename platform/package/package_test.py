@@ -100,6 +100,8 @@ class Package(unittest.TestCase):
         unit = self.root / "usr/lib/systemd/system/snf@.service"
         text = unit.read_text()
         self.assertIn("Type=notify\n", text)
+        # Or nothing would be left that the next daemon could go on with.
+        self.assertIn("\nKillMode=process\n", text)
         words = re.search(r"^ExecStart=(\S+) (.*)$", text, re.M)
         self.assertTrue((self.root / words.group(1)[1:]).exists())
         flags = run(self.program, "up", "--help")

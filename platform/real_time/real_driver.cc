@@ -51,11 +51,12 @@ absl::Status RealDriver::TakeOver() {
         "what units had of the process before was not told: " +
         (has_failed() ? WhyFailed() : std::string("it took too long")));
   }
+  inherited_flows_ = controller().flows().size();
   if (real_.notice != nullptr) {
     real_.notice(fmt::format(
         "goes on with {} flows and {} packets in units of the process that was "
         "killed, after {}",
-        controller().flows().size(), result_.packets_inherited,
+        *inherited_flows_, result_.packets_inherited,
         FormatDuration(RealClock::Monotonic() - begin)));
   }
   return absl::OkStatus();

@@ -243,6 +243,9 @@ class RealDriver final : private NfCallNames {
   uint32_t buffers_in_use() const;
   // A bad word has ended the run, or that the store is gone.
   bool has_failed() const { return faults_->count() > 0 || has_lost_store(); }
+  // Returns how many flows it found in processes that were kept for it; none
+  // if it began anew.
+  std::optional<uint64_t> inherited_flows() const { return inherited_flows_; }
   // The processes of units; null if they are threads.
   const UnitProcesses* processes() const { return processes_.get(); }
   // Returns the memory between the threads, for tests that spoil it.
@@ -354,6 +357,7 @@ class RealDriver final : private NfCallNames {
   std::optional<FlowClassifier> looker_;  // after BecomeOlder
   Instant older_since_;
   bool has_begun_ = false;
+  std::optional<uint64_t> inherited_flows_;
   std::optional<Instant> first_packet_;  // if it may be another controller's
   Nanos busy_;                           // that was told of
   Instant began_;

@@ -239,8 +239,11 @@ void RealFaults::on_end(const UnitProcesses::End& end) {
   ProcessLife& life = lives_[ended];
   const Instant now = loop_.ReadClock();
   if (notice_ != nullptr) {
-    notice_(fmt::format("unit loop {} (process {}) was killed by signal {}{}",
-                        ended, end.pid, SIGKILL, Named(UnitsOf(ended))));
+    notice_(end.pid == 0
+                ? fmt::format("unit loop {} had been killed before", ended)
+                : fmt::format("unit loop {} (process {}) was killed by signal "
+                              "{}{}",
+                              ended, end.pid, SIGKILL, Named(UnitsOf(ended))));
   }
   ++figures_.processes_uncounted;
   if (life.is_killed()) figures_.detection_ns.Record((now - life.died).ns);

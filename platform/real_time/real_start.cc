@@ -106,15 +106,28 @@ std::string IdentityOf(const RunOptions& options, const RealOptions& real,
       options.nf_patience.ns, real.guard_every, IdentityOf(real.program));
 }
 
+// The loggers' ledger of pieces, of which a controller is made, ends with them.
+bool HasFirstLoggers(const Launcher::Kept& kept) {
+  const KeptProcess& loggers = kept.processes.back();
+  return loggers.pid > 0 && loggers.starts == 1;
+}
+
 // Returns what is kept for this run; none if there is nothing.
 std::optional<Launcher::Kept> FindKept(const RealOptions& real,
                                        const std::string& identity) {
-  auto kept = Launcher::TakeOver(real.keep->socket, identity);
-  if (kept.ok()) return *std::move(kept);
-  if (real.notice != nullptr) {
-    real.notice(
-        fmt::format("begins anew: {}", std::string(kept.status().message())));
+  const auto tell = [&real](const std::string& why) {
+    if (real.notice != nullptr) real.notice("begins anew: " + why);
+  };
+  auto found = Launcher::TakeOver(real.keep->socket, identity);
+  if (!found.ok()) {
+    tell(std::string(found.status().message()));
+    return std::nullopt;
   }
+  std::optional<Launcher::Kept>& kept = *found;
+  if (!kept.has_value() || HasFirstLoggers(*kept)) return std::move(kept);
+  for (const int descriptor : kept->descriptors) close(descriptor);
+  kept.reset();
+  tell("the loggers that were kept are not those that it began with");
   return std::nullopt;
 }
 

@@ -34,7 +34,9 @@ void ReleaseOrder::Resume(Flow& here, FlowId flow, Clock newest) {
   if (here.first != kNone) earlier_[here.flow] = here;
   const auto earlier = earlier_.find(flow);
   if (earlier == earlier_.end()) {
-    // It was over, so all its clocks have ended.
+    // It was over, or another process's: so all clocks have ended that are not
+    // given once more.
+    has_inherited_ = true;
     here = {};
     here.flow = flow;
     here.ended = here.given = value(newest);

@@ -114,7 +114,9 @@ class ReleaseOrder {
   // Another controller goes on with the flows that it knows, in so many slots
   // of its table: newest(slot) names the one there, which may be kNoFlow, and
   // its newest clock. Of flows that are not known any more no clock comes, and
-  // what of theirs was given and not sent never ends.
+  // what of theirs was given and not sent never ends. Of those that are new
+  // here all clocks have ended, but for what Inherit tells and what is given
+  // after that.
   template <typename Newest>
   void Succeed(uint8_t controller, uint32_t slots, const Newest& newest) {
     std::vector<Flow>& flows = flows_[controller];

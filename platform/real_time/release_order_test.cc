@@ -102,6 +102,21 @@ TEST_F(ReleaseOrderTest, GoesOnWithWhatUnitsHaveOfAnotherProcess) {
   EXPECT_THAT(out_, ElementsAre("4", "5", "6", "7"));
 }
 
+// Nobody had its packets, but clocks 5 and 6 were lost.
+TEST_F(ReleaseOrderTest, GivesLostClocksOfADeadProcessOnceMore) {
+  order_.Succeed(0, 1, [](uint32_t) { return std::pair(kFlow, Clock{6}); });
+  const auto meta = [](uint64_t clock) {
+    return Command(Kind::kAdvance, kFlow, clock).meta;
+  };
+  EXPECT_FALSE(On(Kind::kAdvance, 5));
+  order_.Enqueue(meta(5));
+  order_.Enqueue(meta(6));
+  EXPECT_TRUE(On(Kind::kAdvance, 6));
+  EXPECT_TRUE(On(Kind::kAdvance, 5));
+  EXPECT_FALSE(On(Kind::kAdvance, 4));
+  EXPECT_THAT(out_, ElementsAre("5", "6"));
+}
+
 TEST_F(ReleaseOrderTest, LetsATimersPacketOutBehindItsClock) {
   Give(1);
   On(Kind::kRelease, 1);

@@ -81,14 +81,23 @@ UnitProcesses::UnitProcesses(Options options)
 
 absl::Status UnitProcesses::TakeOver() {
   Launcher::Kept& kept = *options_.kept;
-  if (kept.pids.size() != processes_.size() ||
+  if (kept.processes.size() != processes_.size() ||
       kept.descriptors.size() != options_.kept_memories + processes_.size()) {
     return absl::InternalError("other processes were kept than there are");
   }
   for (size_t i = 0; i < processes_.size(); ++i) {
-    processes_[i].socket = kept.descriptors[options_.kept_memories + i];
-    processes_[i].pid = kept.pids[i];
-    processes_[i].is_ready = true;
+    Process& process = processes_[i];
+    process.socket = kept.descriptors[options_.kept_memories + i];
+    const pid_t pid = kept.processes[i].pid;
+    process.may_be_ready = true;
+    if (pid > 0) {
+      process.pid = pid;
+      process.is_ready = true;
+    } else {
+      process.has_ended = true;
+      ended_.push_back({.process = i});
+      ++ends_;
+    }
   }
   launcher_.emplace(std::move(kept.launcher));
   return BeginToWatch();
@@ -327,7 +336,8 @@ bool UnitProcesses::TakeWord(size_t loop) {
       (word.kind == UnitWord::Kind::kResults && loop >= units()) ||
       (word.kind == UnitWord::Kind::kBlame &&
        (loop < units() || !options_.may_be_killed)) ||
-      (process.is_ready && word.kind == UnitWord::Kind::kReady);
+      (process.is_ready && !process.may_be_ready &&
+       word.kind == UnitWord::Kind::kReady);
   if (word.bytes > MostBytes(word.kind) || is_too_much) {
     Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
                               NameOf(loop), static_cast<uint32_t>(word.kind),
@@ -346,6 +356,7 @@ bool UnitProcesses::TakeWord(size_t loop) {
     case UnitWord::Kind::kReady: {
       const std::scoped_lock lock(mutex_);
       process.is_ready = true;
+      process.may_be_ready = false;
       process.failed_starts = 0;
       changed_.notify_all();
       options_.ready();

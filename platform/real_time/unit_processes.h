@@ -102,7 +102,7 @@ class UnitProcesses {
   // none.
   struct End {
     size_t process = 0;
-    pid_t pid = 0;
+    pid_t pid = 0;  // 0: it was another's (Options::kept)
   };
   std::optional<End> TakeEnd();
   // Starts the process, which was not started at once, or of which TakeEnd has
@@ -128,6 +128,8 @@ class UnitProcesses {
     int socket = -1;
     pid_t pid = 0;
     bool is_ready = false;
+    // It is one that was taken over: perhaps it has still to say so.
+    bool may_be_ready = false;
     bool has_ended = false;
     bool may_end = false;            // LetEnd
     uint32_t failed_starts = 0;      // since it was ready

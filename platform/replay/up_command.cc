@@ -44,6 +44,8 @@ proto::StatusReply AboutOf(const DaemonFiles& files,
   about.set_pid(getpid());
   about.set_nf(options.nf);
   about.set_policy(options.policies.front());
+  const auto& keep = options.real.keep;
+  if (keep.has_value()) about.set_keep_ns(keep->patience.ns);
   return about;
 }
 
@@ -80,7 +82,7 @@ class Daemon final : public LiveSteering {
       if (!taken.ok()) return taken;
     }
     chains_.Begin(chains, start, upgrade_);
-    desk_.Begin(chains_, board);
+    desk_.Begin(chains_, board, chains.newest().inherited_flows());
     upgrade_.Begin(
         traffic, chains, ports,
         successor_ != nullptr ? successor_->lock_file() : lock_->file(),
@@ -259,11 +261,16 @@ absl::Status UpCommand::CheckTogether() const {
     return absl::InvalidArgumentError("--within: only --upgrade has that");
   }
   const ReplayOptions& options = run_flags_.options();
-  if (keep_.ns > 0 && (options.real.isolation == Isolation::kThread ||
-                       !options.run.loggers || upgrade_)) {
+  if (keep_.ns > 0 && options.real.isolation == Isolation::kThread) {
     return absl::InvalidArgumentError(
-        "--keep: wants --isolation=process or lxc and --loggers=on, and is "
-        "not for --upgrade");
+        "--keep: wants --isolation=process or lxc: threads end with the "
+        "daemon");
+  }
+  if (keep_.ns > 0 && !options.run.loggers) {
+    return absl::InvalidArgumentError("--keep: wants --loggers=on");
+  }
+  if (keep_.ns > 0 && upgrade_) {
+    return absl::InvalidArgumentError("--keep: is not for --upgrade");
   }
   if (foreground_) return absl::OkStatus();
   const auto refuse = [](const char* flag) {

@@ -168,7 +168,7 @@ class Control(unittest.TestCase):
 
     def check_sound(self, report):
         self.assertTrue(report["conserved"])
-        self.assertEqual(report["violations"], 0)
+        self.assertEqual(report["violations"], 0, report.get("violation_messages"))
 
     # --- Up and down
 

@@ -11,6 +11,7 @@ Usage: daemon_faults_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -187,6 +188,75 @@ class DaemonFaults(control_test.Control):
         self.assertEqual([path for path in FOLDER.glob(f"{NAME}*")
                           if path.suffix != ".log"], [])
 
+    def test_flows_outlive_a_daemon_whatever_became_of_its_units(self):
+        self.check_units_and_daemon_die("process")
+
+    def test_so_they_do_in_containers(self):
+        try:
+            ctypes.CDLL("liblxc.so.1")
+        except OSError as error:
+            self.skipTest(f"wants LXC (Debian's package liblxc1): {error}")
+        self.check_units_and_daemon_die("lxc")
+
+    def check_units_and_daemon_die(self, isolation):
+        flags = [f"--isolation={isolation}", *STAY, WITHOUT_TABLES,
+                 "--keep=60s"]
+        self.up(*flags)
+        launcher, = [pid for pid in below(self.pid)
+                     if "unit-process" in pathlib.Path(
+                         f"/proc/{pid}/cmdline").read_text()
+                     and processes_of(pid, UNITS)]
+
+        def a_unit():
+            return processes_of(launcher, UNITS)[0]
+        with self.traffic():
+            wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
+            for when in ("long before", "just before", "after"):
+                with self.subTest(when):
+                    self.some_packets_later()
+                    victim = a_unit()
+                    if when != "after":
+                        os.kill(victim, signal.SIGKILL)
+                    if when == "long before":
+                        wait_for("another", lambda: "is back as process"
+                                 in self.log())
+                        self.some_packets_later()
+                    self.kill_daemon()
+                    if when == "after":
+                        os.kill(victim, signal.SIGKILL)
+                    self.up(*flags)
+                    self.assertRegex(self.log(), r"goes on with [1-9]\d* flows")
+                    self.some_packets_later()
+                    wait_for("all of them", lambda: len(processes_of(
+                        launcher, UNITS)) == 2)
+                    self.assertFalse(is_alive(victim))
+                    self.assertTrue(is_alive(launcher))
+        self.check_down()
+
+    def test_it_is_seen_that_processes_wait_for_a_daemon(self):
+        flags = [*PROCESSES, WITHOUT_TABLES, "--keep=60s"]
+        self.up(*flags)
+        others = below(self.pid)
+        self.assertRegex(told("status"), r"\n  keep +60.0 s if it is killed\n")
+        self.assertEqual(self.leftovers(), {})
+        self.kill_daemon()
+        self.refused(UNAVAILABLE, [
+            f'no daemon "{NAME}" runs; ', "of units and loggers wait 5",
+            f" s more for snf up --name={NAME} with the flags of the one"],
+            "status")
+        self.assertIn(f"units and loggers of process {self.pid}, which was killed",
+                      self.leftovers()[f"{FOLDER}/{NAME}.keep"])
+        self.assertNotIn("launcher", str(self.leftovers()))
+        self.up(*flags)
+        self.assertRegex(told("status"), r"\n  keep +60.0 s if it is killed; "
+                                         r"goes on with \d+ flows? of one that was\n")
+        self.assertEqual(self.leftovers(), {})
+        self.assertTrue(all(map(is_alive, others)))
+        self.kill_daemon()
+        self.assertIn("has ended", told("down"))
+        self.assertFalse(any(map(is_alive, others)))
+        self.refused(UNAVAILABLE, [f"snf up --name={NAME} starts one"], "down")
+
     def test_what_waits_for_a_daemon_ends_if_another_one_comes_or_none(self):
         self.up(*PROCESSES, WITHOUT_TABLES, "--keep=60s")
         others = [self.pid, *below(self.pid)]
@@ -200,8 +270,11 @@ class DaemonFaults(control_test.Control):
         wait_for("end", lambda: not any(map(is_alive, others)))
         self.up(*PROCESSES, "--nf=monitor")
         self.down()
-        self.refused(USAGE, ["--keep: wants --isolation=process or lxc"],
-                     "up", *PORTS, "--keep=1s")
+        for flags, why in (([], "wants --isolation=process or lxc: threads"),
+                           (["--isolation=process"], "wants --loggers=on"),
+                           ([*PROCESSES, "--upgrade"], "is not for --upgrade")):
+            self.refused(USAGE, [f"--keep: {why}"], "up", *PORTS, "--keep=1s",
+                         *flags)
 
     # --- Interfaces
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -29,6 +30,7 @@ struct Started {
   pid_t pid = -1;  // -1: it has ended
   int pidfd = -1;
   uint32_t starts = 0;
+  bool was_killed = true;  // the one before, by SIGKILL
 };
 
 void Tell(int socket, const LaunchNote& note) {
@@ -71,7 +73,8 @@ void Reap(int socket, uint32_t index, Started& child, LaunchMethod& method) {
                 .pid = child.pid,
                 .status = status});
   close(child.pidfd);
-  child = {.starts = child.starts};
+  const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+  child = {.starts = child.starts, .was_killed = was_killed};
   method.on_ended(index);
 }
 
@@ -100,32 +103,43 @@ class Keeper {
   }
 
   // Returns the socket of who takes the place of the one that was killed; -1 if
-  // nobody does in time, or a process is not what that one had.
-  int Await(std::span<const Started> children) const {
+  // nobody does in time, or a process has failed. `reap` is told of those that
+  // end meanwhile.
+  template <typename Reap>
+  int Await(std::span<const Started> children, const Reap& reap) const {
     if (listener_ < 0) return -1;
-    if (!std::ranges::all_of(children, IsFirst)) {
-      RefuseNext();
-      return -1;
-    }
-    std::vector<pollfd> waits;
-    for (const Started& child : children) {
-      waits.push_back({.fd = child.pidfd, .events = POLLIN, .revents = 0});
-    }
-    waits.push_back({.fd = listener_, .events = POLLIN, .revents = 0});
-    const int ready = poll(waits.data(), waits.size(), keep_->patience_ms);
-    if (ready > 0 && waits.back().revents != 0) {
+    const auto end =
+        Clock::now() + std::chrono::milliseconds(keep_->patience_ms);
+    std::vector<pollfd> waits(children.size() + 1);
+    while (std::ranges::all_of(children, &Started::was_killed)) {
+      for (size_t i = 0; i < children.size(); ++i) {
+        waits[i] = {.fd = children[i].pidfd, .events = POLLIN, .revents = 0};
+      }
+      waits.back() = {.fd = listener_, .events = POLLIN, .revents = 0};
+      if (poll(waits.data(), waits.size(), MsUntil(end)) == 0) return -1;
+      for (uint32_t i = 0; i < children.size(); ++i) {
+        if (waits[i].revents != 0) reap(i);
+      }
+      if (waits.back().revents == 0) continue;
       const int next = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
-      if (next >= 0 && Give(next, children)) return next;
-      if (next >= 0) close(next);
-    } else if (ready > 0) {
-      RefuseNext();
+      if (next < 0) continue;
+      const Asked asked = Serve(next, children, MsUntil(end));
+      if (asked == Asked::kTaken) return next;
+      close(next);
+      if (asked == Asked::kEnd) return -1;
     }
+    RefuseNext();
     return -1;
   }
 
  private:
-  static bool IsFirst(const Started& child) {
-    return child.pid > 0 && child.starts == 1;
+  using Clock = std::chrono::steady_clock;
+  enum class Asked { kNothing, kTaken, kEnd };
+
+  static int MsUntil(Clock::time_point end) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    return static_cast<int>(std::max<int64_t>(left.count(), 0));
   }
   // Who waits already hears of it.
   void RefuseNext() const {
@@ -133,33 +147,55 @@ class Keeper {
     if (poll(&wait, 1, 0) <= 0) return;
     const int next = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (next < 0) return;
-    Answer(next, KeptHead::Kind::kEnded, {}, {});
+    Answer(next, {.kind = KeptHead::Kind::kEnded}, {}, {});
     close(next);
   }
-  static bool Answer(int socket, KeptHead::Kind kind,
+  static bool Answer(int socket, const KeptHead& head,
                      std::span<const std::byte> rest,
                      std::span<const int> descriptors) {
-    const KeptHead head = {.kind = kind};
     std::vector<std::byte> bytes(sizeof(head));
     std::memcpy(bytes.data(), &head, sizeof(head));
     bytes.insert(bytes.end(), rest.begin(), rest.end());
     return SendWithDescriptors(socket, bytes, descriptors);
   }
-  bool Give(int socket, std::span<const Started> children) const {
+  // Who hangs up, or says nothing in time, has asked for nothing.
+  Asked Serve(int socket, std::span<const Started> children,
+              int left_ms) const {
     pollfd wait = {.fd = socket, .events = POLLIN, .revents = 0};
-    if (poll(&wait, 1, kHelloMs) <= 0) return false;
-    std::vector<std::byte> hello(Launcher::kMostIdentityBytes);
+    std::vector<std::byte> bytes(sizeof(KeptHello) +
+                                 Launcher::kMostIdentityBytes);
     std::vector<int> none;
-    if (!ReceiveWithDescriptors(socket, hello, none)) return false;
-    const auto own = std::as_bytes(std::span(keep_->identity));
-    if (!std::ranges::equal(hello, own)) {
-      Answer(socket, KeptHead::Kind::kOther, own, {});
-      return false;
+    KeptHello hello;
+    if (poll(&wait, 1, kHelloMs) <= 0 ||
+        !ReceiveWithDescriptors(socket, bytes, none) ||
+        bytes.size() < sizeof(hello)) {
+      return Asked::kNothing;
     }
-    std::vector<pid_t> pids;
-    for (const Started& child : children) pids.push_back(child.pid);
-    return Answer(socket, KeptHead::Kind::kTaken,
-                  std::as_bytes(std::span(pids)), keep_->descriptors);
+    std::memcpy(&hello, bytes.data(), sizeof(hello));
+    std::vector<KeptProcess> processes;
+    for (const Started& child : children) {
+      processes.push_back({.pid = child.pid, .starts = child.starts});
+    }
+    const auto all = std::as_bytes(std::span(processes));
+    const auto own = std::as_bytes(std::span(keep_->identity));
+    switch (hello.kind) {
+      case KeptHello::Kind::kLook:
+        Answer(socket, {.kind = KeptHead::Kind::kWaits, .left_ms = left_ms},
+               all, {});
+        return Asked::kNothing;
+      case KeptHello::Kind::kEnd:
+        return Asked::kEnd;
+      case KeptHello::Kind::kTake:
+        break;
+    }
+    if (!std::ranges::equal(std::span(bytes).subspan(sizeof(hello)), own)) {
+      Answer(socket, {.kind = KeptHead::Kind::kOther}, own, {});
+      return Asked::kEnd;
+    }
+    return Answer(socket, {.kind = KeptHead::Kind::kTaken}, all,
+                  keep_->descriptors)
+               ? Asked::kTaken
+               : Asked::kNothing;
   }
 
   static constexpr int kHelloMs = 1'000;
@@ -271,7 +307,8 @@ void ServeLaunch(int socket, LaunchMethod& method,
     if (waits[count].revents == 0) continue;
     uint32_t index = 0;
     if (recv(socket, &index, sizeof(index), 0) != sizeof(index)) {
-      const int next = keeper.Await(children);
+      const int next = keeper.Await(
+          children, [&](uint32_t i) { Reap(socket, i, children[i], method); });
       is_open = next >= 0 && dup3(next, socket, O_CLOEXEC) >= 0;
       if (next >= 0) close(next);
       continue;

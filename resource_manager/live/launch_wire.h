@@ -28,11 +28,19 @@ struct LaunchHead {
 // An index that asks for no process: who wants the launcher ends by itself.
 inline constexpr uint32_t kLaunchEnds = ~uint32_t{0};
 
-// Stands in front of what a launcher answers to who takes it over: the ids of
-// its processes, or why it does not.
+// Says what somebody wants of a launcher that waits. With kTake, the identity
+// follows.
+struct KeptHello {
+  enum class Kind : uint32_t { kTake, kLook, kEnd };
+  Kind kind = Kind::kTake;
+};
+
+// Stands in front of what a launcher answers to who takes it over, or looks at
+// it: its processes (KeptProcess), or why nobody gets them.
 struct KeptHead {
-  enum class Kind : uint32_t { kTaken, kOther, kEnded };
+  enum class Kind : uint32_t { kTaken, kWaits, kOther, kEnded };
   Kind kind = Kind::kTaken;
+  int32_t left_ms = 0;  // for which it still waits
 };
 
 // A message with descriptors. Returns false, with errno, if it cannot be sent.

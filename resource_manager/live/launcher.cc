@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +22,8 @@ namespace snf {
 namespace {
 
 constexpr int kSocketOfChild = 3;
+// Of who looks at a launcher that waits.
+constexpr timeval kPatience = {.tv_sec = 2, .tv_usec = 0};
 
 absl::Status Error(const std::string& what, int error) {
   return absl::UnavailableError(
@@ -79,14 +82,37 @@ bool SendSetup(int socket, const Launcher::Options& options) {
 
 absl::Status CheckKeep(const LaunchKeep& keep) {
   sockaddr_un address;
-  if (SocketAddressOf(keep.socket, address) &&
-      keep.identity.size() <= Launcher::kMostIdentityBytes) {
+  if (!SocketAddressOf(keep.socket, address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("launcher: no name of a socket: \"", keep.socket, "\""));
+  }
+  if (keep.identity.size() <= Launcher::kMostIdentityBytes) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("launcher: no name of a socket, \"", keep.socket,
-                   "\", or an identity of ", keep.identity.size(),
+      absl::StrCat("launcher: an identity of ", keep.identity.size(),
                    " bytes, of at most ", Launcher::kMostIdentityBytes));
+}
+
+bool SayHello(int socket, KeptHello::Kind kind, const std::string& identity) {
+  const KeptHello hello = {.kind = kind};
+  std::vector<std::byte> bytes(sizeof(hello) + identity.size());
+  std::memcpy(bytes.data(), &hello, sizeof(hello));
+  std::memcpy(bytes.data() + sizeof(hello), identity.data(), identity.size());
+  return SendWithDescriptors(socket, bytes, {});
+}
+
+// Takes the answer: a head, and what follows.
+bool HearAnswer(int socket, KeptHead& head, std::vector<std::byte>& rest,
+                std::vector<int>& descriptors) {
+  rest.resize(Launcher::kMostSetupBytes);
+  if (!ReceiveWithDescriptors(socket, rest, descriptors) ||
+      rest.size() < sizeof(head)) {
+    return false;
+  }
+  std::memcpy(&head, rest.data(), sizeof(head));
+  rest.erase(rest.begin(), rest.begin() + sizeof(head));
+  return true;
 }
 
 }  // namespace
@@ -134,8 +160,8 @@ absl::StatusOr<Launcher> Launcher::Start(const Options& options) {
   return launcher;
 }
 
-absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
-    const std::string& socket, const std::string& identity) {
+absl::StatusOr<std::optional<Launcher>> Launcher::Connect(
+    const std::string& socket) {
   sockaddr_un address;
   if (!SocketAddressOf(socket, address)) {
     return absl::InvalidArgumentError(
@@ -144,6 +170,9 @@ absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
   const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (connection < 0) return Error("socket", errno);
   Launcher launcher(connection, -1);
+  // Connects in time as well.
+  setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &kPatience,
+             sizeof(kPatience));
   if (connect(connection, reinterpret_cast<const sockaddr*>(&address),
               sizeof(address)) != 0) {
     if (errno == ENOENT || errno == ECONNREFUSED) return std::nullopt;
@@ -155,18 +184,22 @@ absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
   launcher.pid_ = peer.pid;
   launcher.pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0));
   if (launcher.pidfd_ < 0) return Error("pidfd_open", errno);
-  Kept kept = {.launcher = std::move(launcher), .pids = {}, .descriptors = {}};
-  std::vector<std::byte> answer(kMostSetupBytes);
+  return launcher;
+}
+
+absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
+    const std::string& socket, const std::string& identity) {
+  auto launcher = Connect(socket);
+  if (!launcher.ok()) return launcher.status();
+  if (!launcher->has_value()) return std::nullopt;
+  Kept kept = {
+      .launcher = *std::move(*launcher), .processes = {}, .descriptors = {}};
+  const int connection = kept.launcher.fd();
+  std::vector<std::byte> rest;
   KeptHead head;
-  const auto text = std::as_bytes(std::span(identity));
-  if (!SendWithDescriptors(connection, text, {}) ||
-      !ReceiveWithDescriptors(connection, answer, kept.descriptors) ||
-      answer.size() < sizeof(head)) {
-    return absl::AbortedError("launcher: what it kept has ended");
-  }
-  std::memcpy(&head, answer.data(), sizeof(head));
-  const auto rest = std::span(answer).subspan(sizeof(head));
-  if (head.kind == KeptHead::Kind::kEnded) {
+  if (!SayHello(connection, KeptHello::Kind::kTake, identity) ||
+      !HearAnswer(connection, head, rest, kept.descriptors) ||
+      head.kind == KeptHead::Kind::kEnded) {
     return absl::AbortedError("launcher: what it kept has ended");
   }
   if (head.kind == KeptHead::Kind::kOther) {
@@ -175,15 +208,50 @@ absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
         std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
         "\", not \"", identity, "\""));
   }
-  kept.pids.resize(rest.size() / sizeof(pid_t));
-  std::memcpy(kept.pids.data(), rest.data(), kept.pids.size() * sizeof(pid_t));
+  kept.processes.resize(rest.size() / sizeof(KeptProcess));
+  std::memcpy(kept.processes.data(), rest.data(),
+              kept.processes.size() * sizeof(KeptProcess));
   return kept;
+}
+
+std::optional<Launcher::Waiting> Launcher::LookAt(const std::string& socket) {
+  auto launcher = Connect(socket);
+  if (!launcher.ok() || !launcher->has_value()) return std::nullopt;
+  const int connection = (*launcher)->fd();
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kPatience,
+             sizeof(kPatience));
+  std::vector<std::byte> rest;
+  std::vector<int> none;
+  KeptHead head;
+  const bool waits = SayHello(connection, KeptHello::Kind::kLook, "") &&
+                     HearAnswer(connection, head, rest, none) &&
+                     head.kind == KeptHead::Kind::kWaits;
+  (*launcher)->LetGo();
+  if (!waits) return std::nullopt;
+  return Waiting{
+      .processes = static_cast<uint32_t>(rest.size() / sizeof(KeptProcess)),
+      .left_ms = head.left_ms};
+}
+
+bool Launcher::EndWaiting(const std::string& socket) {
+  auto launcher = Connect(socket);
+  if (!launcher.ok() || !launcher->has_value()) return false;
+  // Its end is waited for where the launcher goes.
+  if (SayHello((*launcher)->fd(), KeptHello::Kind::kEnd, "")) return true;
+  (*launcher)->LetGo();
+  return false;
 }
 
 Launcher::Launcher(Launcher&& other) noexcept
     : socket_(std::exchange(other.socket_, -1)),
       pid_(std::exchange(other.pid_, -1)),
       pidfd_(std::exchange(other.pidfd_, -1)) {}
+
+void Launcher::LetGo() {
+  close(std::exchange(socket_, -1));
+  close(std::exchange(pidfd_, -1));
+  pid_ = -1;
+}
 
 // It would wait for another process if this one had been killed.
 Launcher::~Launcher() {

@@ -62,12 +62,13 @@ struct LaunchKeep {
 // process group of their own, which a terminal does not interrupt.
 //
 // With LaunchKeep the launcher tells a process that ends by itself, which says
-// so, from one that was killed. Then it waits for another one, as long as none
-// of its own processes ends or was started again before:
+// so, from one that was killed. Then it waits for another one, whatever became
+// of its own processes before, unless one of them has ended by anything but
+// SIGKILL since:
 //
 //   snf (killed)    launcher ──► unit, unit …     which go on
 //   snf ──connect──►         its socket is the launcher's from now on
-//       ◄─pids, descriptors─
+//       ◄─processes, descriptors─
 //
 // Owner-thread only, but for fd() and Read, which another thread may use.
 class Launcher {
@@ -91,11 +92,22 @@ class Launcher {
 
   // Takes over a launcher that LaunchKeep has kept there, once the process is
   // dead that had it; absent if there is none. Errors: FailedPrecondition, what
-  // is there is another thing; Aborted, something of it had ended: all of it
-  // has then; Unavailable, with the system's reason.
+  // is there is another thing; Aborted, something of it had failed: all of it
+  // has ended then; Unavailable, with the system's reason.
   struct Kept;
   static absl::StatusOr<std::optional<Kept>> TakeOver(
       const std::string& socket, const std::string& identity);
+
+  // Looks at a launcher that waits there for somebody to take it over; absent
+  // if none does, be it that its process lives.
+  struct Waiting {
+    uint32_t processes = 0;
+    int left_ms = 0;  // then all end
+  };
+  static std::optional<Waiting> LookAt(const std::string& socket);
+  // Ends one that waits there, and returns once all that it had has ended;
+  // false if there is none.
+  static bool EndWaiting(const std::string& socket);
 
   Launcher(Launcher&& other) noexcept;
   Launcher& operator=(Launcher&& other) = delete;
@@ -113,15 +125,24 @@ class Launcher {
 
  private:
   Launcher(int socket, pid_t pid) : socket_(socket), pid_(pid) {}
+  static absl::StatusOr<std::optional<Launcher>> Connect(
+      const std::string& socket);
+  void LetGo();
 
   int socket_;
   pid_t pid_;
   int pidfd_ = -1;  // of one that is another's child
 };
 
+// Tells of a process of a launcher that is taken over.
+struct KeptProcess {
+  pid_t pid = -1;       // -1: it was killed, or was not started yet
+  uint32_t starts = 0;  // how often it was started so far
+};
+
 struct Launcher::Kept {
   Launcher launcher;
-  std::vector<pid_t> pids;       // of its processes, by index
+  std::vector<KeptProcess> processes;  // by index
   std::vector<int> descriptors;  // LaunchKeep's, which are the caller's now
 };
 

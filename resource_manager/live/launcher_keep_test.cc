@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "resource_manager/live/launch_server.h"
+#include "resource_manager/live/launch_wire.h"
 #include "resource_manager/live/launcher.h"
 
 namespace snf {
@@ -179,7 +180,11 @@ TEST_F(LauncherKeep, GivesWhatItKeptToTheNextProcess) {
     auto kept = Launcher::TakeOver(socket_, kIdentity);
     ASSERT_TRUE(kept.ok()) << kept.status();
     ASSERT_TRUE(kept->has_value());
-    EXPECT_EQ((*kept)->pids, pids_);
+    ASSERT_EQ((*kept)->processes.size(), size_t{kProcesses});
+    for (int i = 0; i < kProcesses; ++i) {
+      EXPECT_EQ((*kept)->processes[i].pid, pids_[i]);
+      EXPECT_EQ((*kept)->processes[i].starts, 1u);
+    }
     ASSERT_EQ((*kept)->descriptors.size(), size_t{kProcesses});
     for (const int socket : (*kept)->descriptors) {
       char byte = 'a';
@@ -234,28 +239,97 @@ TEST_F(LauncherKeep, RefusesWhoWantsAnotherThing) {
   EXPECT_FALSE(has_socket());
 }
 
-TEST_F(LauncherKeep, KeepsNoPart) {
+TEST_F(LauncherKeep, TellsOfThoseThatWereKilledAndStartsThemAgain) {
   StartOwner(kLong);
   kill(owner_, SIGSTOP);
-  kill(pids_[0], SIGKILL);
+  kill(pids_[0], SIGKILL);  // before its end
   EXPECT_TRUE(watched_[0].EndsWithin(kLong));
   KillOwner();
-  const auto kept = Launcher::TakeOver(socket_, kIdentity);
-  EXPECT_TRUE(!kept.ok() || !kept->has_value());
-  EXPECT_TRUE(AllEndWithin(kLong));
+  ASSERT_TRUE(Launcher::LookAt(socket_).has_value());  // it waits
+  kill(pids_[1], SIGKILL);                             // and after that
+  EXPECT_TRUE(watched_[1].EndsWithin(kLong));
+  auto kept = Launcher::TakeOver(socket_, kIdentity);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  ASSERT_TRUE(kept->has_value());
+  for (const int socket : (*kept)->descriptors) close(socket);
+  for (uint32_t i = 0; i < kProcesses; ++i) {
+    EXPECT_EQ((*kept)->processes[i].pid, -1);
+    EXPECT_EQ((*kept)->processes[i].starts, 1u);
+    (*kept)->launcher.StartAgain(i);
+    LaunchNote note;
+    ASSERT_TRUE((*kept)->launcher.Read(note));
+    EXPECT_EQ(note.kind, LaunchNote::Kind::kStarted);
+    EXPECT_EQ(note.index, i);
+  }
 }
 
-TEST_F(LauncherKeep, NeedsANameOfASocket) {
-  const LaunchKeep keep = {
-      .socket = std::string(200, 'x'), .identity = "", .descriptors = {}};
+TEST_F(LauncherKeep, KeepsNothingOnceAProcessHasFailedByItself) {
+  StartOwner(kLong);
+  KillOwner();
+  ASSERT_TRUE(Launcher::LookAt(socket_).has_value());
+  kill(pids_[0], SIGSEGV);
+  EXPECT_TRUE(AllEndWithin(kLong));
+  const auto kept = Launcher::TakeOver(socket_, kIdentity);
+  EXPECT_TRUE(!kept.ok() || !kept->has_value());
+}
+
+TEST_F(LauncherKeep, SaysForHowLongItWaits) {
+  StartOwner(kLong);
+  KillOwner();
+  for (int i = 0; i < 2; ++i) {
+    const auto waiting = Launcher::LookAt(socket_);
+    ASSERT_TRUE(waiting.has_value());
+    EXPECT_EQ(waiting->processes, uint32_t{kProcesses});
+    EXPECT_GT(waiting->left_ms, 0);
+    EXPECT_LE(waiting->left_ms, kLong);
+  }
+  EXPECT_FALSE(AllEndWithin(0));
+  EXPECT_TRUE(Launcher::EndWaiting(socket_));
+  EXPECT_TRUE(AllEndWithin(0));  // it has waited for that
+  EXPECT_FALSE(Launcher::LookAt(socket_).has_value());
+  EXPECT_FALSE(Launcher::EndWaiting(socket_));
+}
+
+TEST_F(LauncherKeep, GoesOnToWaitWhereSomebodySaysNothing) {
+  StartOwner(kLong);
+  KillOwner();
+  const int silent = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  sockaddr_un address;
+  ASSERT_TRUE(SocketAddressOf(socket_, address));
+  ASSERT_EQ(connect(silent, reinterpret_cast<const sockaddr*>(&address),
+                    sizeof(address)),
+            0);
+  close(silent);
+  const auto kept = Launcher::TakeOver(socket_, kIdentity);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  ASSERT_TRUE(kept->has_value());
+  for (const int socket : (*kept)->descriptors) close(socket);
+}
+
+TEST(LauncherKeepOptions, NeedANameOfASocketAndNoLongIdentity) {
   const std::array<std::byte, 1> setup{};
   const int descriptor = STDERR_FILENO;
-  const auto launcher = Launcher::Start({.program = "/proc/self/exe",
-                                         .arguments = {kArgument},
-                                         .setup = setup,
-                                         .descriptors = {&descriptor, 1},
-                                         .keep = &keep});
-  EXPECT_EQ(launcher.status().code(), absl::StatusCode::kInvalidArgument);
+  const auto start = [&](const LaunchKeep& keep) {
+    return Launcher::Start({.program = "/proc/self/exe",
+                            .arguments = {kArgument},
+                            .setup = setup,
+                            .descriptors = {&descriptor, 1},
+                            .keep = &keep})
+        .status();
+  };
+  const std::string long_name(200, 'x');
+  const absl::Status name =
+      start({.socket = long_name, .identity = "", .descriptors = {}});
+  EXPECT_EQ(name.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(name.message(),
+            "launcher: no name of a socket: \"" + long_name + "\"");
+  const absl::Status identity =
+      start({.socket = "s",
+             .identity = std::string(Launcher::kMostIdentityBytes + 1, 'x'),
+             .descriptors = {}});
+  EXPECT_EQ(identity.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(identity.message(),
+            "launcher: an identity of 16385 bytes, of at most 16384");
 }
 
 }  // namespace
