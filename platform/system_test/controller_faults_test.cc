@@ -52,6 +52,21 @@ TEST(ControllerFaultsRandom, ReportBeforeTheyHearOfWhoeverHas) {
   }
 }
 
+// The slots of all units fill with packets that wait for clocks that are lost.
+TEST(ControllerFaultsRandom, GiveUpFlowsForWhichThereIsNoRoom) {
+  Rng rng(21'567);
+  const Outcome outcome = RunAnyChronicle(rng);
+  EXPECT_EQ(WhatIsWrong(outcome), "");
+  EXPECT_GT(outcome.run.controller.failures.flows_given_up, 0u);
+}
+
+// A unit waits for an alias when its logger fails, while there is no
+// controller; and messages take no time.
+TEST(ControllerFaultsRandom, LetNewLoggersWaitForTheNextController) {
+  Rng rng(1'613);
+  EXPECT_EQ(WhatIsWrong(RunAnyTinyNat(rng)), "");
+}
+
 TEST(ControllerFaultsRandom, HoldTheirPromisesWhateverAnNfDoes) {
   RunSeeds(700, RunAnyAsks);
 }

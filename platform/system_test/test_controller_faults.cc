@@ -112,7 +112,9 @@ std::string WhatIsWrong(const Outcome& outcome) {
   }
   const ControllerFaultFigures& faults = run.controller_faults;
   const PieceCounters& pieces = run.controller.pieces;
-  const bool is_given_up = run.controller.failures.flows_given_up > 0;
+  const uint64_t given_up = run.controller.failures.flows_given_up;
+  // A flow that has found no room for a second is given up.
+  const bool had_room = run.faults.recovery_ns.max() < Seconds(1).ns;
   const auto dropped = [&run](DropReason reason) {
     return run.dropped[static_cast<size_t>(reason)];
   };
@@ -136,11 +138,11 @@ std::string WhatIsWrong(const Outcome& outcome) {
       {"flows unnamed", faults.flows_unnamed, 0},
       {"future answers", run.controller.failures.answers_future_clock, 0},
       // A flow that is given up takes its pieces along.
-      {"pieces out", is_given_up ? 0 : pieces.pieces_out, 0},
+      {"pieces out", given_up > 0 ? 0 : pieces.pieces_out, 0},
       {"pieces faulty", pieces.pieces_faulty, 0},
       {"piece messages faulty", pieces.messages_faulty, 0},
       {"pieces refused", run.state.units.pieces_refused, 0},
-      {"flows given up", run.controller.failures.flows_given_up, 0},
+      {"flows given up", had_room ? given_up : 0, 0},
   };
   for (const auto& [name, is, expected] : all) {
     if (is != expected)

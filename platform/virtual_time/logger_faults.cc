@@ -4,6 +4,12 @@
 #include "platform/virtual_time/log_channel.h"
 
 namespace snf {
+namespace {
+
+// A new logger looks so often whether its unit still waits for the controller.
+constexpr Nanos kParkedRetry = Microseconds(10);
+
+}  // namespace
 
 LoggerFaults::LoggerFaults(const RunOptions& options, VirtualNetwork& network,
                            VirtualLoggers& loggers, FaultFigures& figures)
@@ -48,10 +54,12 @@ void LoggerFaults::on_ready(VirtualUnit& shell) {
   LogChannel& log = *shell.log;
   if (shell.unit.has_parked()) {
     // What is here of the flow is more than the logger is to have. The
-    // controller answers soon, and until then the unit begins nothing.
+    // controller, or its successor, answers, and until then the unit begins
+    // nothing. A hop may take no time, and a successor does.
     log.failure->pauses_unit = true;
-    network_.AfterHop(VirtualEvent::OfUnit(VirtualEvent::Kind::kLoggerReady,
-                                           shell.unit.id()));
+    network_.After(kParkedRetry,
+                   VirtualEvent::OfUnit(VirtualEvent::Kind::kLoggerReady,
+                                        shell.unit.id()));
     return;
   }
   log.failure->pauses_unit = false;
