@@ -28,6 +28,7 @@
 #include "controller/live/loop_starter.h"
 #include "controller/live/packets_under_way.h"
 #include "controller/live/succession.h"
+#include "controller/rebuild/lease_finder.h"
 #include "platform/process/real_clock.h"
 #include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
@@ -197,6 +198,9 @@ class ControllerLoop {
   // Asks `starter`, which outlives the loop, before each start of a unit. Call
   // it before anything else. Without one, all loops of units run at all times.
   void set_starter(LoopStarter& starter) { starter_ = &starter; }
+  // A controller that leases its units and may fail asks `finder`, which
+  // outlives the loop, for their leases. Call it before anything else.
+  void set_lease_finder(LeaseFinder& finder) { lease_finder_ = &finder; }
   // A loop of units runs now: starts that wait for it go on.
   void BeginStarts(size_t loop);
   // Returns true if nothing is under way between this and the loop of units,
@@ -414,6 +418,10 @@ class ControllerLoop {
     }
   }
   void ReleaseHandled(bool is_flushed);
+  // Returns true unless units have still to say what is leased.
+  bool has_leases() const {
+    return lease_finder_ == nullptr || lease_finder_->has_answers();
+  }
   void BeginSuccessor(ControllerEvents& events);
   void TellUnits(ControllerEvents& events);
   void HandleTell(const UnitCommand& word, ControllerEvents& events);
@@ -462,6 +470,7 @@ class ControllerLoop {
   bool is_leased_;
   std::vector<UnitId> left_;
   LoopStarter* starter_ = nullptr;
+  LeaseFinder* lease_finder_ = nullptr;
   Controller controller_;
   TableHomes tables_;
   ControllerLinks links_;
@@ -609,7 +618,7 @@ bool ControllerLoop::TurnUnled(Host& host) {
   }
   HoldBatch(host);
   if (succession_->phase() != Succession::Phase::kGathering ||
-      !succession_->has_all()) {
+      !succession_->has_all() || !has_leases()) {
     return messages > 0;
   }
   BeginSuccessor(host);

@@ -249,6 +249,7 @@ void ControllerLoop::on_unsent(const ControllerCommand& command, size_t loop,
       succession_->of_loop(loop).returns.push_back(command.packet);
       return;
     case Kind::kStartUnit:
+      if (is_leased_) return;  // the successor finds a unit that is not used
       // Whoever starts it finds that it did not begin.
       starting_.push_back({.ready = now_, .command = command});
       next_ready_ = std::min(next_ready_, now_);
@@ -290,6 +291,7 @@ void ControllerLoop::MakeNext() {
   options_.epoch = succession_->epoch() + 1;
   controller_ = Controller(options_, *policy_);
   prepare_(controller_);
+  left_.clear();
 }
 
 // Before it has done all that is left to do: another one begins anew.
@@ -373,6 +375,7 @@ void ControllerLoop::TakeInherited() {
 
 void ControllerLoop::Succeed() {
   SNF_CHECK(succession_.has_value());
+  if (lease_finder_ != nullptr) lease_finder_->on_failure();
   const uint32_t epoch = succession_->Succeed();
   for (size_t i = 0; i < links_.loops.size(); ++i) {
     if (!IsDead(i)) continue;
@@ -482,8 +485,10 @@ void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
       links_.loops[i].out.Send(ControllerCommand::Drop(packet, {}));
     }
   }
-  TellUnits(events);
+  // Leased units are up for others, too.
+  if (!is_leased_) TellUnits(events);
   events.on_successor(now_, controller_);
+  if (lease_finder_ != nullptr) lease_finder_->on_successor();
   if (!is_heir) return;
   for (const PacketsUnderWay::Sent& sent : succession_->packets()) {
     events.on_inherited(sent.meta, sent.packet);

@@ -72,7 +72,7 @@ class Succession {
   Succession(const ControllerOptions& options, uint32_t loops)
       : max_units_(options.max_units),
         max_flows_(options.max_flows),
-        warm_units_(options.warm_units),
+        warm_units_(options.leased ? 0 : options.warm_units),
         room_(
             std::min(options.unit_queue_packets, options.start_buffer_packets)),
         loops_(loops),

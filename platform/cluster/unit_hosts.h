@@ -59,6 +59,12 @@ class UnitHosts {
   // Returns null if there is no such process.
   Process* Find(UnitLife life);
   Process* Find(GlobalUnitId unit);
+  template <typename Visit>
+  void ForEach(const Visit& visit) {
+    for (auto& [id, host] : hosts_) {
+      if (host.process.has_value()) visit(*host.process);
+    }
+  }
   // Counts processes.
   uint32_t units_up() const { return units_up_; }
   // Counts units that honour more than the manager has reserved for leases.

@@ -103,9 +103,21 @@ void LeaseDesk::Tell(ResourceManager& manager, const ToManager& message) {
         std::max<uint64_t>(figures_.units_up_max, manager.units_up());
   } else if (const auto* report = std::get_if<UnitLeaseReport>(&message)) {
     manager.on_report(now_, report->unit, report->leases, commands_);
+  } else if (const auto* life = std::get_if<AskLife>(&message)) {
+    GiveLife(life->controller);
   } else {
     manager.on_stopped(now_, std::get<UnitStopped>(message).unit, commands_);
   }
+}
+
+// Who asks a manager that is not ready asks again. One whose leases are all
+// over is as new.
+void LeaseDesk::GiveLife(ControllerId controller) {
+  if (!manager_.is_ready()) return;
+  ResourceManager& manager = *manager_.core();
+  auto life = manager.on_succeed(now_, controller, commands_);
+  if (!life.has_value()) life = manager.on_join(now_, controller, commands_);
+  if (life.has_value()) controllers_[value(controller)]->Put(NewLife{*life});
 }
 
 void LeaseDesk::SendCommands() {

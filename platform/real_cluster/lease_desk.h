@@ -50,6 +50,7 @@ class LeaseDesk {
   void Run();
   void Handle(const ToManager& message);
   void Tell(ResourceManager& manager, const ToManager& message);
+  void GiveLife(ControllerId controller);
   void FailAndSucceed();
   Instant NextDue() const;
   void SendCommands();

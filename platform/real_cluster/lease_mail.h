@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REAL_CLUSTER_LEASE_MAIL_H_
 
 #include <variant>
+#include <vector>
 
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
@@ -26,13 +27,39 @@ struct ManagerDeath {
   Instant at;
 };
 
-using ToManager = std::variant<Ask, Renew, GiveBack, ShareSet, UnitReady,
-                               UnitStopped, UnitLeaseReport, ManagerDeath>;
-using ToController = std::variant<Grant, Revoke, Gone, NewManager>;
-using ToUnit = std::variant<SetShare, StartUnit, StopUnit, AskReport>;
+// The controller has taken the place of one that failed, and asks for a life of
+// its own. The answer, which comes from a resource manager that is ready.
+struct AskLife {
+  ControllerId controller;
+};
+struct NewLife {
+  ControllerLife life;
+};
+
+// The answer to AskLeases: what a thread of units has of the controller's.
+struct HeldLease {
+  UnitLife unit;
+  ReportedLease lease;
+};
+using HeldLeases = std::vector<HeldLease>;
+
+using ToManager =
+    std::variant<Ask, Renew, GiveBack, ShareSet, UnitReady, UnitStopped,
+                 UnitLeaseReport, ManagerDeath, AskLife>;
+using ToController =
+    std::variant<Grant, Revoke, Gone, NewManager, NewLife, HeldLeases>;
 
 using ManagerMail = Mail<ToManager>;
 using ControllerMail = Mail<ToController>;
+
+// The controller has failed: its successor asks for its leases. The mail for
+// the answer must outlive it.
+struct AskLeases {
+  ControllerId controller;
+  ControllerMail* answer_to;
+};
+using ToUnit =
+    std::variant<SetShare, StartUnit, StopUnit, AskReport, AskLeases>;
 using UnitMail = Mail<ToUnit>;
 
 }  // namespace snf

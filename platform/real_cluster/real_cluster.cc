@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -17,16 +18,26 @@ namespace snf {
 namespace {
 
 absl::Status CheckOptions(const RunOptions& options, const RealOptions& real) {
-  const char* const what = real.isolation != Isolation::kThread ? "isolation"
-                           : real.pin                           ? "pin"
-                           : options.loggers                    ? "loggers"
-                           : options.state == StateMode::kExternal
-                               ? "an external store"
-                           : real.live != nullptr ? "a live view"
-                                                  : nullptr;
+  const char* const what =
+      real.isolation != Isolation::kThread    ? "isolation"
+      : real.pin                              ? "pin"
+      : !options.faults.changes.empty()       ? "those that join or leave"
+      : options.state == StateMode::kExternal ? "an external store"
+      : real.live != nullptr                  ? "a live view"
+                                              : nullptr;
   if (what == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
       fmt::format("several controllers in real time do not have {} yet", what));
+}
+
+absl::Status CheckKills(const FaultOptions& faults, uint32_t controllers) {
+  for (const Kill& kill : faults.kills) {
+    if (kill.controller < static_cast<int>(controllers)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("there is no controller {} to fail, the last one is {}",
+                    kill.controller, controllers - 1));
+  }
+  return absl::OkStatus();
 }
 
 // Packets have their arrival as their time.
@@ -67,6 +78,7 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
   const uint32_t controllers = of_cluster.controllers;
   SNF_CHECK(observers.size() == controllers);
   if (absl::Status s = CheckOptions(options, real); !s.ok()) return s;
+  if (auto s = CheckKills(options.faults, controllers); !s.ok()) return s;
   if (auto s = FlowDispatcher::Check(*nf.create(), controllers); !s.ok()) {
     return s;
   }
@@ -80,6 +92,7 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
     cluster->MakeLeases(of_cluster);
     resolved.host = cluster->workers_.get();
   }
+  std::vector<FaultOptions> faults = cluster->FaultsOfControllers(controllers);
   for (uint32_t c = 0; c < controllers; ++c) {
     RealShard::Options of = {.run = options,
                              .real = resolved,
@@ -89,6 +102,12 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
                              .clock = &cluster->clock_,
                              .external = &cluster->external_};
     of.run.controller.controller_id = static_cast<uint8_t>(c);
+    of.run.faults = std::move(faults[c]);
+    if (real.notice != nullptr) {
+      of.real.notice = [notice = real.notice, c](std::string_view line) {
+        notice(fmt::format("controller {}: {}", c, line));
+      };
+    }
     if (of_cluster.shared) {
       of.run.controller.leased = true;
       of.leases = cluster->leases_[c].get();
@@ -113,7 +132,7 @@ void RealCluster::MakeLeases(const ClusterOptions& cluster) {
   for (uint32_t c = 0; c < cluster.controllers; ++c) {
     const ControllerId id{static_cast<uint8_t>(c)};
     leases_.push_back(std::make_unique<ShardLeases>(
-        options_, cluster, desk_->Join(id), desk_->mail()));
+        options_, cluster, desk_->Join(id), desk_->mail(), workers_->mail()));
     desk_->Connect(leases_.back()->mail());
   }
   workers_->Start(desk_->mail());
@@ -162,12 +181,36 @@ void RealCluster::Begin(Instant first_packet) {
   }
 }
 
-// Kills the resource manager.
+// Any may fail, when it is said to.
+std::vector<FaultOptions> RealCluster::FaultsOfControllers(
+    uint32_t controllers) {
+  std::vector<FaultOptions> faults(controllers);
+  if (!options_.faults.any_controller()) return faults;
+  Kill never;
+  never.victim = Kill::Victim::kController;
+  for (FaultOptions& of_one : faults) of_one.kills.push_back(never);
+  for (const Kill& kill : options_.faults.kills) {
+    if (!kill.is_of_controller() || kill.at.ns < 0) continue;
+    faults[Choose(kill, controllers)].kills.push_back(kill);
+  }
+  return faults;
+}
+
+size_t RealCluster::Choose(const Kill& kill, size_t controllers) {
+  return kill.controller != Kill::kAnyController
+             ? static_cast<size_t>(kill.controller)
+             : rng_.Below(controllers);
+}
+
+// Kills controllers, and the resource manager.
 void RealCluster::KillByChance() {
   for (const Kill& kill : options_.faults.kills) {
-    if (!kill.is_of_manager() || kill.at.ns >= 0) continue;
-    if (!rng_.Chance(kill.chance_65536) || desk_ == nullptr) continue;
-    desk_->mail().Put(ManagerDeath{RealClock::Monotonic()});
+    if (kill.at.ns >= 0 || !rng_.Chance(kill.chance_65536)) continue;
+    if (kill.is_of_controller()) {
+      shards_[Choose(kill, shards_.size())]->KillController();
+    } else if (kill.is_of_manager() && desk_ != nullptr) {
+      desk_->mail().Put(ManagerDeath{RealClock::Monotonic()});
+    }
   }
 }
 

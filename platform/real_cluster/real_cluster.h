@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REAL_CLUSTER_REAL_CLUSTER_H_
 #define SNF_PLATFORM_REAL_CLUSTER_REAL_CLUSTER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -42,6 +43,11 @@ namespace snf {
 // (shared_workers.h), with a loop of units, and so a ring, for each controller.
 // Each controller has a share before the first packet comes; after the last one
 // no lease changes. This manager may fail (RunOptions::faults).
+//
+// So may controllers, whose units have output loggers then, which run on the
+// controller's thread: what one knew is lost, and its thread makes a successor
+// of what units report, and of the leases that they have for it. Packets for it
+// wait meanwhile, and those of others go on, also in the same units.
 //
 // A packet's arrival is when it was due, as with a single controller; at the
 // greatest speed it is when its controller took it.
@@ -88,6 +94,8 @@ class RealCluster {
   void MakeLeases(const ClusterOptions& cluster);
   void WaitForUnits();
   void Begin(Instant first_packet);
+  std::vector<FaultOptions> FaultsOfControllers(uint32_t controllers);
+  size_t Choose(const Kill& kill, size_t controllers);
   void KillByChance();
   Instant WaitUntilDue(const CapturedPacket& captured);
   void WaitForAlias(RealShard& shard);

@@ -249,14 +249,14 @@ TEST(RealCluster, DropsWhatWasNeverTranslated) {
 }
 
 TEST(RealCluster, RefusesWhatSeveralControllersDoNotHave) {
-  RunOptions options = SmallTables();
-  options.loggers = true;
+  const RunOptions options = SmallTables();
   const auto refusal = [&](const RealOptions& real) {
     const TestRealCluster cluster(options, real, 2, TimelessChronicleNf());
     return std::string(cluster.status().message());
   };
-  EXPECT_THAT(refusal(AsFastAsCanBe(1)), HasSubstr("loggers"));
-  options.loggers = false;
+  RealOptions pinned = AsFastAsCanBe(1);
+  pinned.pin = true;
+  EXPECT_THAT(refusal(pinned), HasSubstr("pin"));
   EXPECT_THAT(refusal(AsFastAsCanBe(100)), HasSubstr("100 threads"));
   EXPECT_EQ(refusal(AsFastAsCanBe(1)), "");
 }

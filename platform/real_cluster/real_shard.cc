@@ -23,10 +23,12 @@ absl::StatusOr<std::unique_ptr<RealShard>> RealShard::Start(Options options) {
 void RealShard::Run(std::promise<absl::Status> started) {
   GuardThread();
   options_.real.aliases = &aliases_;
+  options_.real.lease_finder = options_.leases;
   auto driver = RealDriver::Start(options_.run, options_.real, *options_.policy,
                                   options_.nf, std::move(options_.observers));
   started.set_value(driver.status());
   if (!driver.ok()) return;
+  if (options_.leases != nullptr) options_.leases->set_driver(**driver);
   TakePackets(**driver);
   result_ = (*driver)->Finish();
   buffers_in_use_ = (*driver)->buffers_in_use();
@@ -42,6 +44,7 @@ void RealShard::TakePackets(RealDriver& driver) {
   };
   const auto offer = [&](const CapturedPacket& packet) {
     begin();  // the run has begun, if there are packets
+    Kill(driver);
     if (options_.leases != nullptr) {
       options_.leases->on_packet(
           driver.controller().CostOf(packet.original_bytes));
@@ -50,7 +53,7 @@ void RealShard::TakePackets(RealDriver& driver) {
   };
   while (!feed_.is_over()) {
     begin();
-    if (options_.leases != nullptr && has_begun) options_.leases->Poll(driver);
+    if (options_.leases != nullptr && has_begun) options_.leases->Poll();
     if (feed_.Take(PacketFeed::kBurst, offer) > 0) {
       if (driver.has_failed()) has_failed_.store(true);
     } else if (!has_begun) {
@@ -59,6 +62,13 @@ void RealShard::TakePackets(RealDriver& driver) {
       Idle(driver);
     }
   }
+  begin();
+  Kill(driver);
+}
+
+void RealShard::Kill(RealDriver& driver) {
+  const uint32_t kills = kills_.load(std::memory_order_relaxed);
+  for (; killed_ != kills; ++killed_) driver.KillController();
 }
 
 void RealShard::Idle(RealDriver& driver) {

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REAL_CLUSTER_REAL_SHARD_H_
 
 #include <atomic>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <optional>
@@ -62,6 +63,8 @@ class RealShard {
   AliasMail& aliases() { return aliases_; }
   // The driver's run has failed.
   bool has_failed() const { return has_failed_.load(); }
+  // Lets the controller fail, if it may (RunOptions::faults), soon.
+  void KillController() { kills_.fetch_add(1, std::memory_order_relaxed); }
 
   // No more packets come; the shard brings all to their end.
   void Close() { feed_.Close(); }
@@ -75,6 +78,7 @@ class RealShard {
       : options_(std::move(options)), aliases_(*options_.external) {}
   void Run(std::promise<absl::Status> started);
   void TakePackets(RealDriver& driver);
+  void Kill(RealDriver& driver);
   void Idle(RealDriver& driver);
   void Stop();
 
@@ -84,6 +88,8 @@ class RealShard {
   Instant first_packet_;  // once has_begun_
   std::atomic<bool> has_begun_{false};
   std::atomic<bool> has_failed_{false};
+  std::atomic<uint32_t> kills_{0};
+  uint32_t killed_ = 0;  // of these; the thread's
   // The thread writes these; they are read after it has ended.
   std::optional<RunResult> result_;
   uint32_t buffers_in_use_ = 0;

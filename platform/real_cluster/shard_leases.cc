@@ -26,25 +26,29 @@ LeaseKeeperOptions KeeperOptions(const RunOptions& options,
 
 ShardLeases::ShardLeases(const RunOptions& options,
                          const ClusterOptions& cluster, ControllerLife life,
-                         ManagerMail& manager)
+                         ManagerMail& manager, std::vector<UnitMail*> units)
     : least_bps_(options.controller.unit_capacity_bps *
                  (cluster.fixed_shares.empty()
                       ? cluster.least_share
                       : cluster.fixed_shares[value(life.controller)]) /
                  kWholeUnit),
-      keeper_(KeeperOptions(options, cluster), life),
+      keeper_options_(KeeperOptions(options, cluster)),
+      life_(life),
+      keeper_(keeper_options_, life),
       manager_(manager),
+      unit_mail_(std::move(units)),
       units_(options.controller.max_units) {}
 
-bool ShardLeases::Poll(RealDriver& driver) {
+bool ShardLeases::Poll() {
+  if (!driver_->has_controller()) return false;
   const Instant now = RealClock::Monotonic();
   bool did = false;
   bool at_once = false;
   for (const ToController& message : mail_.Take()) {
-    Handle(message, at_once);
+    Handle(now, message, at_once);
     did = true;
   }
-  for (const UnitId unit : driver.TakeLeft()) {
+  for (const UnitId unit : driver_->TakeLeft()) {
     Used& left = units_[value(unit)];
     for (const LeaseId lease : left.vacating) {
       keeper_.on_vacated(now, lease, requests_);
@@ -53,9 +57,69 @@ bool ShardLeases::Poll(RealDriver& driver) {
     did = true;
   }
   if (now >= next_sample_) Sample(now);
-  if (now >= keeper_.next_wakeup()) keeper_.on_epoch(now, requests_);
-  if (did || !requests_.empty()) Execute(now, driver, at_once);
+  if (now >= keeper_.next_wakeup()) {
+    if (awaits_life_) AskForLife();
+    keeper_.on_epoch(now, requests_);
+  }
+  if (did || !requests_.empty()) Execute(now, at_once);
   return did;
+}
+
+// --- A controller that takes the place of one that failed. ---
+
+void ShardLeases::on_failure() {
+  reported_.clear();
+  awaited_ = unit_mail_.size();
+  for (UnitMail* const thread : unit_mail_) {
+    thread->Put(AskLeases{life_.controller, &mail_});
+  }
+}
+
+bool ShardLeases::has_answers() {
+  if (awaited_ == 0) return true;
+  for (const ToController& message : mail_.Take()) {
+    const auto* held = std::get_if<HeldLeases>(&message);
+    if (held == nullptr) continue;
+    --awaited_;
+    reported_.insert(reported_.end(), held->begin(), held->end());
+  }
+  return awaited_ == 0;
+}
+
+void ShardLeases::on_successor() {
+  const Instant now = RealClock::Monotonic();
+  keeper_ = LeaseKeeper(keeper_options_, life_);
+  requests_.clear();
+  std::ranges::fill(units_, Used{});
+  for (const HeldLease& held : std::exchange(reported_, {})) Adopt(held);
+  for (uint16_t u = 0; u < units_.size(); ++u) {
+    units_[u].is_used = driver_->controller().units().state(UnitId{u}) !=
+                        UnitPool::State::kStopped;
+    if (!units_[u].is_used || ShareByLeases(units_[u].life) > 0) continue;
+    // It has flows there, and no lease: they move away.
+    SNF_CHECK(driver_->Lease(UnitId{u}, 1));
+    driver_->Revoke(UnitId{u}, false);
+  }
+  AskForLife();
+  keeper_.on_load(now, least_bps_, requests_);
+  Execute(now, false);
+}
+
+void ShardLeases::Adopt(const HeldLease& held) {
+  const ReportedLease& lease = held.lease;
+  if (lease.target == 0 || value(held.unit.unit) >= units_.size()) return;
+  keeper_.on_grant({.to = life_,
+                    .lease = lease.lease,
+                    .unit = held.unit,
+                    .share = lease.target,
+                    .sequence = lease.sequence},
+                   requests_);
+  units_[value(held.unit.unit)].life = held.unit;
+}
+
+void ShardLeases::AskForLife() {
+  awaits_life_ = true;
+  manager_.Put(AskLife{life_.controller});
 }
 
 void ShardLeases::Sample(Instant now) {
@@ -70,7 +134,8 @@ void ShardLeases::Sample(Instant now) {
   keeper_.on_load(now, std::max(load, least_bps_), requests_);
 }
 
-void ShardLeases::Handle(const ToController& message, bool& at_once) {
+void ShardLeases::Handle(Instant now, const ToController& message,
+                         bool& at_once) {
   if (const auto* grant = std::get_if<Grant>(&message)) {
     ++grants_;
     keeper_.on_grant(*grant, requests_);
@@ -80,14 +145,17 @@ void ShardLeases::Handle(const ToController& message, bool& at_once) {
     keeper_.on_gone(*gone);
     for (Used& unit : units_) std::erase(unit.vacating, gone->lease);
     at_once = true;
-  } else {
-    keeper_.on_new_manager(RealClock::Monotonic(),
-                           std::get<NewManager>(message), requests_);
+  } else if (const auto* next = std::get_if<NewManager>(&message)) {
+    keeper_.on_new_manager(now, *next, requests_);
+  } else if (const auto* given = std::get_if<NewLife>(&message)) {
+    awaits_life_ = false;
+    life_ = given->life;
+    keeper_.Succeed(now, life_, requests_);
   }
   share_max_ = std::max(share_max_, keeper_.held());
 }
 
-void ShardLeases::Execute(Instant now, RealDriver& driver, bool at_once) {
+void ShardLeases::Execute(Instant now, bool at_once) {
   while (true) {
     for (const LeaseCommand& request : std::exchange(requests_, {})) {
       if (const auto* vacate = std::get_if<VacateLease>(&request)) {
@@ -105,12 +173,13 @@ void ShardLeases::Execute(Instant now, RealDriver& driver, bool at_once) {
           [this](const auto& what) {
             if constexpr (!std::is_same_v<std::decay_t<decltype(what)>,
                                           VacateLease>) {
-              manager_.Put(what);
+              // Nobody would take it from one without a life of its own.
+              if (!awaits_life_) manager_.Put(what);
             }
           },
           request);
     }
-    SetShares(now, driver, at_once);
+    SetShares(now, at_once);
     if (requests_.empty()) return;
   }
 }
@@ -123,7 +192,7 @@ int64_t ShardLeases::ShareByLeases(UnitLife life) const {
   return std::min(sum, kWholeUnit);
 }
 
-void ShardLeases::SetShares(Instant now, RealDriver& driver, bool at_once) {
+void ShardLeases::SetShares(Instant now, bool at_once) {
   for (uint16_t u = 0; u < keeper_.units(); ++u) {
     if (keeper_.share(UnitId{u}) == 0) continue;
     const UnitLife life = keeper_.life(UnitId{u});
@@ -135,21 +204,21 @@ void ShardLeases::SetShares(Instant now, RealDriver& driver, bool at_once) {
   bool has_unit = false;
   for (uint16_t u = 0; u < units_.size(); ++u) {
     if (!units_[u].is_used) continue;
-    SetShare(now, driver, u, ShareByLeases(units_[u].life), at_once);
+    SetShare(now, u, ShareByLeases(units_[u].life), at_once);
     has_unit |= units_[u].share > 0;
   }
   has_unit_.store(has_unit, std::memory_order_release);
 }
 
-void ShardLeases::SetShare(Instant now, RealDriver& driver, uint16_t unit,
-                           int64_t share, bool at_once) {
+void ShardLeases::SetShare(Instant now, uint16_t unit, int64_t share,
+                           bool at_once) {
   Used& used = units_[unit];
   if (share == 0) {
     // Without a lease that is to be given back, the unit's time is over.
     const bool is_over = at_once && used.vacating.empty();
-    if (used.share > 0 || is_over) driver.Revoke(UnitId{unit}, is_over);
+    if (used.share > 0 || is_over) driver_->Revoke(UnitId{unit}, is_over);
   } else if (share != used.share) {
-    SNF_CHECK(driver.Lease(UnitId{unit}, static_cast<uint32_t>(share)));
+    SNF_CHECK(driver_->Lease(UnitId{unit}, static_cast<uint32_t>(share)));
     // It stays: what was to be given back is so at once.
     for (const LeaseId lease : std::exchange(used.vacating, {})) {
       keeper_.on_vacated(now, lease, requests_);

@@ -12,6 +12,7 @@
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
 #include "controller/leases/lease_keeper.h"
+#include "controller/rebuild/lease_finder.h"
 #include "platform/cluster/cluster_options.h"
 #include "platform/real_cluster/lease_mail.h"
 #include "platform/real_time/real_driver.h"
@@ -28,13 +29,28 @@ namespace snf {
 //       ▲                           │
 //       └────asks, renewals─────────┘
 //
+// All of that fails with the controller; what comes by mail until its successor
+// is made is lost. That one is given the leases that units have for it: those
+// that end stay over, and a unit which it uses without one it leaves. It asks
+// the resource manager for a life of its own, and for nothing else before it
+// has that: until then its leases stay as they are.
+//
+// Worked example: the controller fails with a lease of 512 of unit 3. Unit 3
+// reports a flow, and its thread that lease. The successor places flowlets in
+// unit 3 at once. The resource manager gives it life 9 and sets the lease anew,
+// for life 9; the unit confirms, and the grant comes.
+//
 // Owner-thread only, but for the mail and has_unit.
-class ShardLeases {
+class ShardLeases final : public LeaseFinder {
  public:
-  // The manager's mail must outlive the object.
+  // The mail of the manager, and of the threads of units, must outlive the
+  // object.
   ShardLeases(const RunOptions& options, const ClusterOptions& cluster,
-              ControllerLife life, ManagerMail& manager);
+              ControllerLife life, ManagerMail& manager,
+              std::vector<UnitMail*> units);
 
+  // The controller's, before Poll; it must outlive all calls.
+  void set_driver(RealDriver& driver) { driver_ = &driver; }
   ControllerMail& mail() { return mail_; }
   // The controller has a share of a unit. Any thread.
   bool has_unit() const { return has_unit_.load(std::memory_order_acquire); }
@@ -43,7 +59,11 @@ class ShardLeases {
   void on_packet(uint64_t bytes) { sampled_[sample_] += bytes; }
   // Does what is to be done by now. Returns true if there was anything. Not
   // before RealDriver::Begin.
-  bool Poll(RealDriver& driver);
+  bool Poll();
+
+  void on_failure() override;
+  bool has_answers() override;
+  void on_successor() override;
 
   uint64_t grants() const { return grants_; }
   int64_t share_max() const { return share_max_; }
@@ -60,17 +80,25 @@ class ShardLeases {
   };
 
   void Sample(Instant now);
-  void Handle(const ToController& message, bool& at_once);
-  void Execute(Instant now, RealDriver& driver, bool at_once);
-  void SetShares(Instant now, RealDriver& driver, bool at_once);
-  void SetShare(Instant now, RealDriver& driver, uint16_t unit, int64_t share,
-                bool at_once);
+  void Handle(Instant now, const ToController& message, bool& at_once);
+  void Adopt(const HeldLease& held);
+  void AskForLife();
+  void Execute(Instant now, bool at_once);
+  void SetShares(Instant now, bool at_once);
+  void SetShare(Instant now, uint16_t unit, int64_t share, bool at_once);
   int64_t ShareByLeases(UnitLife life) const;
 
   int64_t least_bps_;
+  LeaseKeeperOptions keeper_options_;
+  ControllerLife life_;
+  bool awaits_life_ = false;
   LeaseKeeper keeper_;
   ManagerMail& manager_;
+  std::vector<UnitMail*> unit_mail_;  // by thread
+  RealDriver* driver_ = nullptr;
   ControllerMail mail_;
+  size_t awaited_ = 0;   // answers of threads of units
+  HeldLeases reported_;  // by those that have answered
   LeaseCommands requests_;
   std::vector<Used> units_;                   // by number
   std::array<uint64_t, kSamples> sampled_{};  // bytes

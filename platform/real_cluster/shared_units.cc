@@ -31,12 +31,25 @@ void SharedUnits::Handle(const ToUnit& message) {
     } else {
       ++refused_;
     }
+  } else if (const auto* leases = std::get_if<AskLeases>(&message)) {
+    leases->answer_to->Put(LeasesOf(leases->controller));
   } else {
     std::vector<ShareSet> answers;
     const bool is_taken = hosts_.SetShare(std::get<SetShare>(message), answers);
     refused_ += is_taken ? 0 : 1;
     Answer(answers);
   }
+}
+
+HeldLeases SharedUnits::LeasesOf(ControllerId controller) {
+  HeldLeases held;
+  hosts_.ForEach([&](SharedUnit& unit) {
+    for (const ReportedLease& lease : unit.leases().Report()) {
+      if (lease.holder.controller != controller) continue;
+      held.push_back({.unit = unit.leases().life(), .lease = lease});
+    }
+  });
+  return held;
 }
 
 void SharedUnits::Answer(const std::vector<ShareSet>& answers) {

@@ -71,7 +71,8 @@ class SharedUnits {
   SharedUnits(const SharedUnits&) = delete;
   SharedUnits& operator=(const SharedUnits&) = delete;
 
-  // A message of the resource manager; answers are kept for TakeAnswers.
+  // A message of the resource manager; answers are kept for TakeAnswers. To
+  // that of a controller the answer goes at once.
   void Handle(const ToUnit& message);
   std::vector<ToManager> TakeAnswers();
   // Returns what the controller's loop asks; it lives as long as this.
@@ -110,6 +111,7 @@ class SharedUnits {
     friend class SharedUnits;
   };
 
+  HeldLeases LeasesOf(ControllerId controller);
   void Answer(const std::vector<ShareSet>& answers);
   void SayIfStopped(UnitLife life);
   Inbox& InboxOf(ControllerId controller);

@@ -140,6 +140,25 @@ TEST_F(SharedUnitsTest, OneThatHasLeftBeforeEndsAtOnce) {
   EXPECT_EQ(Confirmed(), std::vector<int64_t>{300});
 }
 
+TEST_F(SharedUnitsTest, ASuccessorIsToldOfItsLeases) {
+  Set(1, kA, 512);
+  Set(2, kB, 300);
+  Of(kA).on_start(kUnit);
+  Set(3, kA, 100);
+  Set(1, kA, 0);  // which is not over yet
+  ControllerMail mail;
+  units_.Handle(AskLeases{kA, &mail});
+  const std::vector<ToController> answers = mail.Take();
+  ASSERT_EQ(answers.size(), 1u);
+  const auto& held = std::get<HeldLeases>(answers[0]);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].unit, kLife);
+  EXPECT_EQ(held[0].lease.lease, LeaseId{kEpoch | 3});
+  EXPECT_EQ(held[0].lease.target, 100);
+  units_.Handle(AskLeases{ControllerId{2}, &mail});
+  EXPECT_TRUE(std::get<HeldLeases>(mail.Take().at(0)).empty());
+}
+
 TEST_F(SharedUnitsTest, RefusesWhatIsForAnotherLife) {
   units_.Handle(StartUnit{{kLife.unit, kEpoch | 1}});
   units_.Handle(SetShare{.to = {kLife.unit, kEpoch | 9},

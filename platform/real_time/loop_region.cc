@@ -423,7 +423,7 @@ absl::StatusOr<LoopRegion::LoggersSide> LoopRegion::AttachLoggers(
       At<Doorbell>(options.apart ? own.controller_bell : all->bell);
   for (uint32_t i = 0; i < options.loops; ++i) {
     const OwnPlaces::OfLoggers& loop = own.loggers[i];
-    Doorbell* const units_bell = At<Doorbell>(loops[i].bell);
+    Doorbell* const units_bell = BellOf(loops, options, i);
     side.loops.push_back(
         {.units_bell = units_bell,
          .progress = At<LoopProgress>(loop.progress),

@@ -21,7 +21,9 @@ RealControllerFaults::RealControllerFaults(
       loop_(loop),
       egress_(egress),
       figures_(figures),
-      rng_(Rng(options.controller.seed).Fork(8)),
+      rng_(Rng(options.controller.seed)
+               .Fork(8)
+               .Fork(options.controller.controller_id)),
       kill_times_(options.faults.kills.size(), Instant::max()) {}
 
 void RealControllerFaults::on_start(Instant first_packet) {
@@ -85,8 +87,8 @@ bool RealControllerFaults::TurnNow() {
   const Nanos took = loop_.now() - died_;
   figures_.recovery_ns.Record(took.ns);
   if (notice_ != nullptr) {
-    notice_(fmt::format("controller {} goes on after {}, with {} flows",
-                        loop_.succession()->epoch(), FormatDuration(took),
+    notice_(fmt::format("another controller goes on after {}, with {} flows",
+                        FormatDuration(took),
                         loop_.controller().flows().size()));
   }
   return true;

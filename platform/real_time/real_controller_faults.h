@@ -50,6 +50,8 @@ class RealControllerFaults {
   Nanos MayWait() const {
     return next_kill_ != Instant::max() ? Milliseconds(1) : Nanos::max();
   }
+  // The controller fails now, if it may; else that is counted.
+  void KillOne();
   // No controller is killed any more. Adds what was counted to the figures.
   void Finish();
 
@@ -57,7 +59,6 @@ class RealControllerFaults {
   bool TurnNow();
   void KillByChance();
   bool KillPlanned();
-  void KillOne();
 
   const FaultOptions options_;
   const Notice notice_;

@@ -35,6 +35,10 @@ void RealDriver::Begin(Instant now) {
   SetClocks();
   began_ = loop_.ReadClock();
   if (real_.live != nullptr) next_live_ = began_;
+  // Of several controllers, each counts from the first packet of all.
+  if (controller_faults_.has_value() && first_packet_.has_value()) {
+    controller_faults_->on_start(*first_packet_);
+  }
 }
 
 // Makes the controller of what the units of a process had that was killed.
@@ -102,7 +106,9 @@ void RealDriver::Offer(const CapturedPacket& captured) {
     if (!is_heir_) egress_.on_start(result_.first_packet);
     began_ = loop_.ReadClock();
     if (unit_faults_.has_value()) unit_faults_->on_start(began_);
-    if (controller_faults_.has_value()) controller_faults_->on_start(began_);
+    if (controller_faults_.has_value() && !first_packet_.has_value()) {
+      controller_faults_->on_start(began_);
+    }
   } else if (captured.time < last_captured_) {
     ++result_.late_packets;
   }
@@ -290,8 +296,8 @@ bool RealDriver::Turn() {
   if (!has_threads()) {
     nf_call.names = this;  // another may have had this thread
     did = workers_.front().loop->Turn();
-    if (loggers_.has_value() && loggers_->Turn()) did = true;
   }
+  if (has_loggers_here() && loggers_->Turn()) did = true;
   if (loop_.Turn(egress_)) did = true;
   if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
   if (controller_faults_.has_value() && controller_faults_->Turn()) did = true;

@@ -22,6 +22,7 @@
 #include "controller/core/controller.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_loop.h"
+#include "controller/rebuild/lease_finder.h"
 #include "platform/process/real_clock.h"
 #include "platform/real_time/egress.h"
 #include "platform/real_time/loop_region.h"
@@ -94,7 +95,8 @@ struct RealOptions {
   std::string redis = "";
   LiveBoard* live = nullptr;  // gets figures, unless it is null
   // Is told a line, by the caller's thread, of each process of units or loggers
-  // that was killed, and that is back, and of controllers; may be null.
+  // that was killed, and that is back, and of controllers; may be null. Of
+  // several controllers, each one's thread tells it, and names the controller.
   std::function<void(std::string_view)> notice = nullptr;
   // Adds to what the board gets; may be null. Called on the driver's thread.
   std::function<void(LiveFigures&)> amend = nullptr;
@@ -114,6 +116,8 @@ struct RealOptions {
   // Runs the loops of units, which controllers share and this one leases; then
   // `threads` is 1 and its own. Null: the driver runs them.
   LoopHost* host = nullptr;
+  // Of a controller that leases its units: finds its leases after a failure.
+  LeaseFinder* lease_finder = nullptr;
   // Observers are told for how long units were busy: by their capacity, or else
   // by the clock.
   bool measures_busy = false;
@@ -185,7 +189,11 @@ class RealDriver final : private NfCallNames {
   Nanos MayWait() const;
   const RealClock& clock() const { return clock_; }
   // Returns true if all packets that were taken are at their end.
-  bool is_idle() const { return loop_.in_channels() + loop_.batch_size() == 0; }
+  bool is_idle() const {
+    return loop_.in_channels() + loop_.batch_size() == 0 && loop_.is_led();
+  }
+  // There is a controller: none has failed, or the next one has been made.
+  bool has_controller() const { return loop_.has_controller(); }
 
   // Takes the next packet of the capture; returns when it was taken, which is
   // when it was due or later.
@@ -209,6 +217,9 @@ class RealDriver final : private NfCallNames {
   // the end of any would be that of the run; those of RealFaults.
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
   absl::StatusOr<RealFaults::Killed> KillLoggers();
+  // Lets the controller fail, of a run in which it may (RunOptions::faults);
+  // between Begin and Finish. In vain if it has failed already.
+  void KillController() { controller_faults_->KillOne(); }
   // As those of ControllerLoop, for a controller that leases units; after
   // Begin.
   bool Lease(UnitId unit, uint32_t share) {
@@ -278,6 +289,10 @@ class RealDriver final : private NfCallNames {
   // Loggers take their turns behind those of the units, on the same thread.
   bool shares_loggers() const {
     return loggers_.has_value() && real_.threads <= 2;
+  }
+  // … or on the dispatcher's, where units have no thread of the driver's own.
+  bool has_loggers_here() const {
+    return loggers_.has_value() && (!has_threads() || real_.host != nullptr);
   }
   absl::Status StartLoggers(const std::vector<int>& cpus);
   void CheckLoggers();

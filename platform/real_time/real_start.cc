@@ -61,10 +61,10 @@ uint32_t HowManyThreads(const RealOptions& real, uint32_t cpus) {
   return std::clamp(cpus, least, RealOptions::kMaxThreads);
 }
 
-// Of three threads or more, loggers have one.
-uint32_t HowManyWorkers(uint32_t threads, bool has_loggers) {
-  const uint32_t others = has_loggers && threads > 2 ? 2 : 1;
-  return std::max(threads - others, uint32_t{1});
+// Of three threads or more, loggers have one, if all are the driver's.
+uint32_t HowManyWorkers(const RealOptions& real, bool has_loggers) {
+  const bool have_one = has_loggers && real.threads > 2 && real.host == nullptr;
+  return std::max(real.threads - (have_one ? 2 : 1), uint32_t{1});
 }
 
 ServiceModel ServiceOf(const ControllerOptions& options) {
@@ -211,7 +211,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   const LoopRegion::Options of = {
       .controller = real.buffers,
       .loop = kWorkerBuffers,
-      .loops = HowManyWorkers(resolved.threads, options.loggers),
+      .loops = HowManyWorkers(resolved, options.loggers),
       .apart = real.isolation != Isolation::kThread,
       .record_bytes = schema.record_bytes(),
       .loggers = options.loggers,
@@ -296,6 +296,9 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
         loop_, egress_, result_.controller_faults);
   }
   if (real.aliases != nullptr) ingress_.set_listener(*real.aliases);
+  if (real.lease_finder != nullptr) {
+    loop_.set_lease_finder(*real.lease_finder);
+  }
   if (!real.unpaced) {
     constexpr uint32_t kMaxPacket = 65'535;
     const Nanos service = ServiceOf(options.controller).ServiceTime(kMaxPacket);

@@ -35,6 +35,15 @@ class ByFlow final : public RunObserver {
     lost_.insert(FlowOf(packet.bytes));
   }
 
+  // Adds what another one has kept of the same run, of other flows.
+  void Add(const ByFlow& other) {
+    released_.insert(other.released_.begin(), other.released_.end());
+    lost_.insert(other.lost_.begin(), other.lost_.end());
+    for (const auto& [port, flows] : other.flows_of_port_) {
+      flows_of_port_[port].insert(flows.begin(), flows.end());
+    }
+  }
+
   // Returns how many flows have lost nothing; those that differ are failures.
   size_t CompareWith(const ByFlow& whole) const {
     size_t compared = 0;

@@ -44,6 +44,11 @@ std::optional<uint32_t> DoneOf(uint64_t done, uint64_t all) {
   return static_cast<uint32_t>(1000 * std::min(share, 1.0));
 }
 
+// Of any thread.
+void TellNotice(std::string_view line) {
+  fmt::print(stderr, "snf replay: {}\n", line);
+}
+
 }  // namespace
 
 absl::Status ReplayRun::FeedLoaded(const LoadedCapture& capture,
@@ -107,11 +112,7 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   real.interrupted = &interrupt_.came;
   real.live = (*live_outputs)->board();
   real.command = "snf replay";
-  if (!options_.quiet && !options_.watch) {
-    real.notice = [](std::string_view line) {
-      fmt::print(stderr, "snf replay: {}\n", line);
-    };
-  }
+  if (!options_.quiet && !options_.watch) real.notice = TellNotice;
   real.measures_busy = watchers.usage != nullptr;
   Observers observers;
   if (watchers.sink != nullptr) observers.Add(*watchers.sink);
@@ -162,6 +163,7 @@ absl::Status ReplayRun::RunRealCluster(MergedReader& reader,
   RealOptions real = options_.real;
   real.interrupted = &interrupt_.came;
   real.command = "snf replay";
+  if (!options_.quiet) real.notice = TellNotice;
   real.measures_busy = watchers.usage != nullptr;
   // Each is told on a thread of its own.
   std::deque<UsageMeter> meters;

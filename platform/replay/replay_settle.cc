@@ -395,8 +395,8 @@ absl::Status ReplayFlags::CheckWarmPool() const {
 }
 
 absl::Status ReplayFlags::CheckLeasesInRealTime() const {
-  for (const char* flag : {"out", "drops", "loggers", "isolation", "pin",
-                           "state", "redis", "watch", "metrics_port"}) {
+  for (const char* flag : {"out", "drops", "isolation", "pin", "state", "redis",
+                           "watch", "metrics_port"}) {
     if (!flags_.given(flag)) continue;
     return AtOdds(flag, "controllers",
                   "several controllers in real time do not have that yet");

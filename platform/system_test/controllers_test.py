@@ -90,6 +90,29 @@ class Controllers(Command):
         self.assertGreater(many["leases"]["managers_failed"], 0)
         self.assertEqual(many["leases"]["gone"], 0)
 
+    def test_goes_on_when_controllers_fail_in_real_time(self):
+        for leases in ("shared", "independent"):
+            with self.subTest(leases):
+                usage = pathlib.Path(self.folder.name, f"used_{leases}.jsonl")
+                many = self.report(
+                    self.many, "--nf=chronicle", "--clock=real",
+                    "--controllers=3", "--threads=1", f"--leases={leases}",
+                    "--loggers=on", "--usage", usage,
+                    "--faults=kill controller 1 at 10ms; "
+                    "kill controller p=0.01")
+                faults = many["controller_faults"]
+                self.assertEqual(many["violations"], 0)
+                self.assertGreater(faults["kills"], 0)
+                dropped = many["packets_dropped"]
+                self.assertEqual(dropped["controller_failed"],
+                                 faults["packets_lost"])
+                self.assertEqual(
+                    many["packets_released"] + sum(dropped.values()), 600)
+                rows = [json.loads(line)
+                        for line in usage.read_text().splitlines()]
+                self.assertEqual(sum(row["packets"] for row in rows),
+                                 many["packets_released"])
+
     def test_tells_of_units_as_a_run_of_one_does(self):
         report = self.report(self.many, "--controllers=3",
                              "--unit_capacity=5Mbps")
@@ -214,9 +237,12 @@ class Controllers(Command):
                 (["--faults", "--controllers", "resource manager"],
                  ["--faults=kill resource_manager at 1ms"]),
                 (["--chaos", "--controllers"], ["--chaos=lease_loss=0.1"]),
-                (["--loggers", "--controllers"],
-                 ["--controllers=2", "--clock=real", "--leases=independent",
-                  "--loggers=on"]),
+                (["--faults", "--controllers", "controller 2", "is 1"],
+                 ["--controllers=2", "--clock=real", "--loggers=on",
+                  "--faults=kill controller 2 at 1ms"]),
+                (["--faults", "--loggers"],
+                 ["--controllers=2", "--clock=real",
+                  "--faults=kill controller 1 at 1ms"]),
                 (["--out", "--controllers"],
                  ["--controllers=2", "--clock=real", "--leases=independent",
                   "--out=x.pcap"]),

@@ -235,7 +235,7 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       if (links_.turns != nullptr) {
         // It may have obeyed a Stop that was withdrawn meanwhile.
         shell.unit.on_start();
-        shell.leaves = false;
+        shell.leaves = shell.has_left = false;
         links_.turns->on_start(command.unit);
       } else if (!command.warm) {
         shell.unit.on_start();
@@ -340,10 +340,12 @@ void UnitLoop::SendStopped(UnitId unit) {
   stopped.unit = unit;
   if (logs_.has_value()) {
     logs_->SendStopped(unit);
-    return;
+  } else {
+    links_.to_controller.Send(stopped);
   }
-  links_.to_controller.Send(stopped);
-  if (links_.turns != nullptr) links_.turns->on_stopped(unit);
+  if (links_.turns == nullptr) return;
+  Shell(unit).has_left = true;
+  links_.turns->on_stopped(unit);
 }
 
 void UnitLoop::AfterCall(UnitShell& shell) {

@@ -210,6 +210,7 @@ class UnitLoop {
     uint32_t asked_round = 0;
     bool awaits_turn = false;  // of UnitTurns: its packet is not served yet
     bool leaves = false;       // … and nothing comes to it any more
+    bool has_left = false;     // … and nothing of the controller is here
     PacedService service{};    // of a unit with a capacity
     uint32_t incarnation = 0;  // 0: it was never started
     KeptReport kept{};         // for another controller

@@ -249,6 +249,7 @@ void UnitLoop::on_name(UnitShell& shell, const FlowName& name) {
 UnitReport UnitLoop::StandingOf(const UnitShell& shell) const {
   UnitReport standing = {.unit = shell.unit.id(),
                          .incarnation = shell.incarnation};
+  if (shell.has_left) return standing;  // its lease is over
   if (shell.ready) {
     standing.state = UnitReport::State::kActive;
   } else if (shell.incarnation > 0) {
@@ -272,6 +273,10 @@ void UnitLoop::MakeReport() {
   for (UnitShell& shell : shells_) {
     shell.unit.on_start();  // a Stop is void from now on
     const UnitId unit = shell.unit.id();
+    if (links_.turns != nullptr && shell.ready && !shell.has_left) {
+      shell.leaves = false;
+      links_.turns->on_start(unit);
+    }
     shell.kept.ForEachName([&](const FlowName& name) {
       out.Send(UnitCommand::OfName(unit), std::as_bytes(std::span(&name, 1)));
     });

@@ -3,12 +3,14 @@
 // Packets in, packets out, over links; there is no controller.
 #include "runtime/live/unit_loop.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -24,10 +26,28 @@ namespace {
 
 using Kind = UnitCommand::Kind;
 
+// Serves whoever asks, and notes what a loop says of its units.
+class NotedTurns final : public UnitTurns {
+ public:
+  void on_start(UnitId /*unit*/) override { said_ += "start "; }
+  void on_drained(UnitId /*unit*/) override { said_ += "drained "; }
+  void on_stopped(UnitId /*unit*/) override { said_ += "stopped "; }
+  void on_next(UnitId /*unit*/, uint32_t /*cost*/) override {}
+  void on_empty(UnitId /*unit*/) override {}
+  bool Begin(UnitId /*unit*/) override { return true; }
+  void on_served(UnitId /*unit*/, Instant /*end*/) override {}
+  Instant last_end(UnitId /*unit*/) const override { return Instant::min(); }
+  std::string TakeSaid() { return std::exchange(said_, ""); }
+
+ private:
+  std::string said_;
+};
+
 // Loops of units, and a controller's ends of their links.
 class Loops {
  public:
-  Loops(size_t count, std::string_view nf, UnitLoopOptions options = {}) {
+  Loops(size_t count, std::string_view nf, UnitLoopOptions options = {},
+        UnitTurns* turns = nullptr) {
     clock_.Start(Instant{1'000'000});
     const std::vector<BufferPool::Options> shares(
         1 + count, {.small = 64, .medium = 0, .large = 0});
@@ -72,6 +92,7 @@ class Loops {
                         .from_loops = std::move(ins[i]),
                         .to_loops = std::move(outs[i]),
                         .to_loggers = OutToLoggers(has_logger),
+                        .turns = turns,
                         .controllers = has_logger ? &controllers_ : nullptr}));
     }
   }
@@ -375,6 +396,49 @@ TEST(UnitLoop, ReportsToANewControllerWhatItsUnitsHave) {
   loops.Enqueue(1, New(10));
   loops.Turn();
   EXPECT_TRUE(loops.TakeHeard().empty());
+}
+
+// What is left of a lease: nothing, or flows that were about to move.
+TEST(UnitLoop, ReportsASharedUnitAsUsedUntilItsControllerHasLeft) {
+  UnitLoopOptions options;
+  options.unit.has_logger = true;
+  NotedTurns turns;
+  Loops loops(1, "passthrough", options, &turns);
+  const auto stop = [&](uint16_t unit) {
+    loops.Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit,
+                                         UnitId{unit}, false));
+  };
+  const auto states = [&] {
+    std::vector<UnitReport::State> found;
+    for (const UnitCommand& word : loops.TakeHeard()) {
+      if (word.kind == Kind::kReportUnit) found.push_back(word.standing.state);
+    }
+    return found;
+  };
+  using State = UnitReport::State;
+  loops.Start(0);
+  loops.Start(1);
+  loops.Enqueue(1, New(7));
+  loops.Turn();
+  EXPECT_EQ(turns.TakeSaid(), "start start ");
+  stop(0);
+  stop(1);
+  loops.Turn();
+  EXPECT_THAT(turns.TakeSaid(), testing::HasSubstr("stopped "));
+  loops.Succeed();
+  loops.Turn();
+  EXPECT_THAT(states(), testing::ElementsAre(State::kStopped, State::kActive,
+                                             State::kStopped, State::kStopped));
+  // The Stop is void.
+  EXPECT_EQ(turns.TakeSaid(), "start ");
+  loops.Enqueue(1, New(8));
+  loops.Turn();
+  EXPECT_EQ(turns.TakeSaid(), "");
+  loops.Start(0);
+  loops.Succeed();
+  loops.Turn();
+  EXPECT_THAT(states(), testing::ElementsAre(State::kActive, State::kActive,
+                                             State::kStopped, State::kStopped));
 }
 
 // U14: who sent what is in its ring may have reported.
