@@ -509,7 +509,8 @@ void UnitPool::Restore(Instant now, const UnitReport& report) {
       break;
     case UnitReport::State::kStarting:
       u.state = State::kStarting;
-      u.was_warm = report.slots > 0;
+      // What it has goes back only from a process that runs.
+      u.was_warm = report.slots > 0 || report.grants > 0;
       ++pending_starts_;
       SetAwaited(u, true);
       timers_.Arm(value(report.unit), now + start_timeout_);

@@ -201,6 +201,32 @@ TEST_F(RebuildTest, GoesOnWithTheClockAfterTheHighestSeen) {
   EXPECT_EQ(sent.meta.source, kUnit1);
 }
 
+// Its pieces come back only from a process that runs.
+TEST_F(RebuildTest, StartsAUnitAgainThatHasPieces) {
+  for (const uint64_t grants : {0, 1}) {
+    ControllerOptions options = Options(1);
+    options.start_timeout = Milliseconds(1);
+    Controller controller(options, policy_);
+    Rebuild rebuild(2, 16);
+    rebuild.on_unit({.unit = kUnit1});
+    rebuild.on_unit({.unit = kUnit0,
+                     .state = UnitReport::State::kStarting,
+                     .incarnation = 3,
+                     .grants = grants});
+    rebuild.Begin(controller, kNow, before_);
+    out_.clear();
+    controller.on_timers(kNow + Milliseconds(2), out_);  // it has failed
+    ASSERT_EQ(out_.commands().size(), 1u);
+    EXPECT_EQ(out_.commands()[0].kind, ControllerCommand::Kind::kParkUnit);
+    out_.clear();
+    controller.on_timers(kNow + Seconds(10), out_);
+    ASSERT_EQ(out_.commands().size(), grants);
+    if (grants == 0) continue;
+    EXPECT_EQ(out_.commands()[0].kind, ControllerCommand::Kind::kStartUnit);
+    EXPECT_TRUE(out_.commands()[0].warm);
+  }
+}
+
 // Somebody had asked for that state, and there is no later clock.
 TEST_F(RebuildTest, LeavesAFlowAloneThatIsOver) {
   Ran(kUnit0, 5, FlowReport::Kind::kHandedOver);

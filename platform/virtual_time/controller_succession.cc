@@ -154,11 +154,19 @@ void ControllerFaults::MakeLoggerReport(UnitId self) {
   OfUnit& of = KeptOf(self);
   of.logger.has_reported = true;
   shell.process.log_epoch = static_cast<uint16_t>(epoch_);
+  const uint32_t round = Failover::FirstRound({.epoch = epoch_});
+  // One that is being replaced has nothing that its unit does not report; and
+  // its unit may wait for what only the next controller can answer.
+  if (shell.log->failure.has_value()) {
+    network_.AfterHop({.kind = Event::Kind::kSealedAtController,
+                       .done = {.round = round, .unit = self}});
+    return;
+  }
   const bool has_failed = shell.process.state == UnitProcess::State::kFailed;
   host_.SealLogger({.unit = self,
                     .is_sealed = !has_failed || shell.log->logger().sealed(),
                     .incarnation = of.incarnation,
-                    .round = Failover::FirstRound({.epoch = epoch_})});
+                    .round = round});
 }
 
 void ControllerFaults::MakeReport(UnitId self) {

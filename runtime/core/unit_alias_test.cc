@@ -73,6 +73,26 @@ TEST(UnitAlias, LetsItsPacketAndThoseBehindItGoOnceGranted) {
   EXPECT_EQ(unit.pool.in_use(), 0u);
 }
 
+// Else a new controller had what the unit before keeps forgotten.
+TEST(UnitAlias, OfAFlowIsReportedAsNotReleased) {
+  struct Collector final : Unit::Report {
+    void on_flow(const FlowReport& flow) override { flows.push_back(flow); }
+    void on_packet(const PacketReport&) override {}
+    void on_open_alias(const Alias&) override {}
+    void on_open_request(const PieceRequest&) override {}
+    std::vector<FlowReport> flows;
+  };
+  for (const bool is_granted : {false, true}) {
+    TestUnit unit = Parked();
+    if (is_granted) unit.on_alias_ack(1, 2);
+    Collector collector;
+    unit.unit.MakeReport(collector);
+    ASSERT_EQ(collector.flows.size(), 1u);
+    EXPECT_EQ(collector.flows[0].clock, Clock{2});
+    EXPECT_EQ(collector.flows[0].is_released, is_granted);
+  }
+}
+
 TEST(UnitAlias, DoesNotHoldUpOtherFlows) {
   TestUnit unit = Parked();
   unit.Send(New(2));

@@ -218,11 +218,12 @@ void Unit::MakeReport(Report& report) const {
 void Unit::ReportFlow(uint32_t slot, Report& report) const {
   const FlowRecord& record = flows_[slot];
   const uint32_t begun = flows_.begun(slot);
-  FlowReport flow = {.flow = record.flow,
-                     .clock = record.applied,
-                     .flowlet = begun > 0 ? begun - 1 : 0,
-                     .unit = id_,
-                     .is_released = !flows_.is_unreleased(slot)};
+  FlowReport flow = {
+      .flow = record.flow,
+      .clock = record.applied,
+      .flowlet = begun > 0 ? begun - 1 : 0,
+      .unit = id_,
+      .is_released = record.parked == kNone && !flows_.is_unreleased(slot)};
   if (record.copy != CopyKind::kNone) {
     // A copy from elsewhere says only that its clock was run.
     flow.kind =
