@@ -34,11 +34,21 @@ void SharedUnits::Handle(const ToUnit& message) {
   } else if (const auto* leases = std::get_if<AskLeases>(&message)) {
     leases->answer_to->Put(LeasesOf(leases->controller));
   } else {
-    std::vector<ShareSet> answers;
-    const bool is_taken = hosts_.SetShare(std::get<SetShare>(message), answers);
-    refused_ += is_taken ? 0 : 1;
-    Answer(answers);
+    Set(std::get<SetShare>(message));
   }
+}
+
+void SharedUnits::Set(const SetShare& set) {
+  const auto too_much = [&] {
+    SharedUnit* const unit = hosts_.Find(set.to);
+    if (unit == nullptr) return uint64_t{0};
+    return unit->leases().refused(UnitLeases::Refusal::kTooMuch);
+  };
+  const uint64_t before = too_much();
+  std::vector<ShareSet> answers;
+  refused_ += hosts_.SetShare(set, answers) ? 0 : 1;
+  overpromised_ += too_much() - before;
+  Answer(answers);
 }
 
 HeldLeases SharedUnits::LeasesOf(ControllerId controller) {

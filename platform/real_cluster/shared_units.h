@@ -80,6 +80,8 @@ class SharedUnits {
   // The controller's loop takes no turns any more.
   void Leave(ControllerId controller);
   uint64_t refused() const { return refused_; }
+  // Counts shares, of these, that were more than other leases have left.
+  uint64_t overpromised() const { return overpromised_; }
 
  private:
   // What one controller's loop asks.
@@ -111,6 +113,7 @@ class SharedUnits {
     friend class SharedUnits;
   };
 
+  void Set(const SetShare& set);
   HeldLeases LeasesOf(ControllerId controller);
   void Answer(const std::vector<ShareSet>& answers);
   void SayIfStopped(UnitLife life);
@@ -120,6 +123,7 @@ class SharedUnits {
   std::deque<Inbox> inboxes_;
   std::vector<ToManager> answers_;
   uint64_t refused_ = 0;
+  uint64_t overpromised_ = 0;
 };
 
 }  // namespace snf

@@ -140,6 +140,14 @@ TEST_F(SharedUnitsTest, OneThatHasLeftBeforeEndsAtOnce) {
   EXPECT_EQ(Confirmed(), std::vector<int64_t>{300});
 }
 
+TEST_F(SharedUnitsTest, RefusesAndCountsMoreThanAWholeUnit) {
+  Set(1, kA, 600);
+  Set(2, kB, 600);
+  EXPECT_EQ(Confirmed(), std::vector<int64_t>{600});
+  EXPECT_EQ(units_.refused(), 1u);
+  EXPECT_EQ(units_.overpromised(), 1u);
+}
+
 TEST_F(SharedUnitsTest, ASuccessorIsToldOfItsLeases) {
   Set(1, kA, 512);
   Set(2, kB, 300);

@@ -42,6 +42,7 @@ void SharedWorkers::Stop() {
 void SharedWorkers::AddFigures(ClusterFigures& figures) const {
   for (const Worker& worker : workers_) {
     figures.refused += worker.units.refused();
+    figures.overpromised += worker.units.overpromised();
   }
 }
 

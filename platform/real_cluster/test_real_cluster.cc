@@ -55,6 +55,7 @@ RunResult TestRealCluster::Finish() {
   EXPECT_EQ(result.violations, 0u);
   EXPECT_EQ(result.packets_in, offered_);
   EXPECT_EQ(result.cluster.foreign_aliases, 0u);
+  EXPECT_EQ(result.cluster.overpromised, 0u);
   EXPECT_EQ(result.controllers.size(), controllers_);
   uint64_t got = 0;
   for (const ControllerFigures& one : result.controllers) got += one.packets;

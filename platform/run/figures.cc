@@ -516,7 +516,8 @@ constexpr Figure kFigures[] = {
     {"leases.unleased_ns_max", "ns", kMax, &ClusterFigures::unleased_ns_max,
      "The longest that a controller asked, and had no share of any unit."},
     {"leases.overpromised", "units", kSum, &ClusterFigures::overpromised,
-     "Units that honoured more than their manager had reserved."},
+     "Units that honoured more than their manager had reserved; in real time, "
+     "shares that were more than their unit had left."},
     {"leases.overcommitted", "units", kSum, &ClusterFigures::overcommitted,
      "Changes after which controllers used more of a unit than it has."},
     {"leases.foreign_aliases", "aliases", kSum,
