@@ -240,8 +240,9 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
     case Kind::kStopped:
       if (controller_.on_unit_stopped(command.unit)) {
         if (is_leased_) left_.push_back(command.unit);
-      } else if (!is_leased_ && hears(command.unit)) {
-        // Else a lease has withdrawn the Stop, or it has failed as it stopped.
+      } else if (!is_leased_ && !recovery_.has_value()) {
+        // Else a lease has withdrawn the Stop, or a recovery, which found no
+        // other unit; or the unit has failed as it stopped.
         Refuse(command.unit, "stopped", "flows",
                controller_.units().owned_flows(command.unit));
       }

@@ -232,13 +232,11 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       shell.unit.on_replicas(command.replicas);
       return;
     case Kind::kStartUnit:
+      // It may have obeyed a Stop that was withdrawn meanwhile.
+      shell.unit.on_start();
       if (links_.turns != nullptr) {
-        // It may have obeyed a Stop that was withdrawn meanwhile.
-        shell.unit.on_start();
         shell.leaves = shell.has_left = false;
         links_.turns->on_start(command.unit);
-      } else if (!command.warm) {
-        shell.unit.on_start();
       }
       shell.incarnation = command.incarnation;
       shell.tables.on_ready(now_, command.incarnation);

@@ -334,6 +334,24 @@ TEST(UnitLoop, SaysThatAUnitHasStopped) {
   EXPECT_EQ(loops.loop(0).tables(UnitId{1}), nullptr);
 }
 
+// A recovery that finds no other unit starts it again.
+TEST(UnitLoop, SaysNothingMoreOfAStopThatIsWithdrawn) {
+  Loops loops(2, "passthrough");
+  loops.Start(1);
+  loops.Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit,
+                                       UnitId{1}, false));
+  loops.Send(ControllerCommand::Start(UnitId{1}, /*warm=*/true, 1));
+  loops.Turn();
+  EXPECT_EQ(loops.TakeHeard().size(), 1u);
+  loops.Enqueue(1, New(7));
+  loops.Turn();
+  loops.Send(ControllerCommand::End(UnitId{1}, {FlowId{7}, Clock{1}}));
+  loops.Turn();
+  for (const UnitCommand& word : loops.TakeHeard()) {
+    EXPECT_NE(word.kind, Kind::kStopped);
+  }
+}
+
 // The logger forgets a flow that is given up as if another unit had taken it
 // over; but there is none that would hear of it.
 TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {
