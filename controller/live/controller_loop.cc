@@ -252,6 +252,9 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
       HandleRecovery(command, of_logger, events);
       break;
     default:
+      // Another process of loggers reports again if the one before it may not
+      // have got to the end.
+      if (of_logger && succession_.has_value() && succession_->begun()) break;
       // A report that nobody has asked for.
       Refuse(command.unit, "report", "kind",
              static_cast<uint8_t>(command.kind));

@@ -270,6 +270,9 @@ class ControllerLoop {
   void BeginLoop(size_t loop);
   // Returns true if the unit has a process, as far as is known.
   bool IsUp(UnitId unit) const;
+  // Returns true if loggers may have what no unit has: of one that has failed,
+  // whose flows others have still to take over. So they cannot be replaced.
+  bool NeedsLoggers() const;
   // The controller fails. It may have been about to handle what is in the
   // batch, and to send what that led to: how far it came is drawn from `rng`.
   // What it had is lost, and told. `prepare` is told of the next one, before it
@@ -357,6 +360,7 @@ class ControllerLoop {
     };
     std::vector<Loop> loops;
     std::vector<uint64_t> old_numbers;  // by unit: of channels that have ended
+    bool has_ended_unled = false;  // a loop, since the last controller failed
     // Packets that the controller has to find other units for.
     absl::flat_hash_set<PacketHandle> survivors{};
     uint64_t null_packets_lost = 0;
@@ -657,7 +661,7 @@ void ControllerLoop::Mend(Host& host) {
   const bool is_done = succession_->Mend(controller_, now_, out_);
   ExecuteAll(host);
   FlushAll();
-  if (!is_done || succession_->IsCrowded(in_channels_)) return;
+  if (!is_done || succession_->IsCrowded(in_channels_, batch_.size())) return;
   succession_->Finish();
   const std::vector<Arrival> later = std::exchange(batch_, {});
   batch_ = succession_->TakeWaiting();

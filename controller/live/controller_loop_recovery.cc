@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/check.h"
+#include "controller/core/owner_history.h"
 #include "controller/live/controller_loop.h"
 #include "runtime/wire/link_payload.h"
 
@@ -135,6 +136,24 @@ bool ControllerLoop::IsUp(UnitId unit) const {
     default:
       return true;
   }
+}
+
+// What a dead controller knew is out of date once a unit has failed since; of
+// one of another process nothing is known.
+bool ControllerLoop::NeedsLoggers() const {
+  if (!has_controller() &&
+      (succession_->is_heir() || recovery_->has_ended_unled)) {
+    return true;
+  }
+  const Controller& known =
+      has_controller() ? controller_ : succession_->former();
+  bool is_source = known.is_recovering();
+  for (uint32_t slot = 0; slot < known.flows().used(); ++slot) {
+    known.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
+      is_source |= run.at_logger && !run.is_taken;
+    });
+  }
+  return is_source;
 }
 
 void ControllerLoop::BeginLoop(size_t loop) {
@@ -306,6 +325,7 @@ void ControllerLoop::FailAgain(ControllerEvents& events) {
 // The units of the loop have failed while there is no controller.
 void ControllerLoop::EndUnits(size_t loop, ControllerEvents& events) {
   EndChannels(loop);
+  recovery_->has_ended_unled = true;
   Succession::OfLoop& of_loop = succession_->of_loop(loop);
   of_loop.of_units = {};
   of_loop.returns.clear();  // the next process finds them
@@ -457,6 +477,7 @@ void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
     starting.push_back(start.command.unit);
   }
   LosePacketsOfDead(events);
+  if (recovery_.has_value()) recovery_->has_ended_unled = false;
   if (!succession_->Begin(controller_, now_, starting, in_channels_)) {
     words_[0].Refuse(kNoUnit, "report", "packets", in_channels_);
   }

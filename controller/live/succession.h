@@ -143,9 +143,10 @@ class Succession {
   const Controller& former() const { return *former_; }
   // Does what is left to do; returns true if that was all.
   bool Mend(Controller& controller, Instant now, ControllerOut& out);
-  // While so many are in units, there is no room for all packets that wait.
-  bool IsCrowded(uint64_t in_channels) const {
-    return in_channels > 0 && in_channels + waiting_.size() > room_;
+  // While so many are in units, there is no room for all packets that wait, and
+  // so many that came since.
+  bool IsCrowded(uint64_t in_channels, size_t later) const {
+    return in_channels > 0 && in_channels + waiting_.size() + later > room_;
   }
   // Packets go on.
   void Finish();

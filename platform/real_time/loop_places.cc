@@ -7,6 +7,7 @@
 #include "platform/process/real_clock.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/log_note.h"
+#include "runtime/ring/logger_ledger.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
@@ -151,9 +152,21 @@ OwnPlaces::OwnPlaces(Memory memory, const LoopRegion::Options& options) {
     loggers.back().note = carver.Take(sizeof(LogNote));
     loggers.back().down = ring();
   }
+  if (!options.reports) return;
+  for (OfLoggers& of_loop : loggers) {
+    of_loop.ledger = carver.Take(LoggerLedger::BytesFor(options.piece_words));
+  }
 }
 
 size_t OwnPlaces::BytesFor(const LoopRegion::Options& options) {
+  const size_t ledgers =
+      options.reports
+          ? options.loops * Room(LoggerLedger::BytesFor(options.piece_words))
+          : 0;
+  return BytesInAdvance(options) + ledgers;
+}
+
+size_t OwnPlaces::BytesInAdvance(const LoopRegion::Options& options) {
   const size_t ring = RingRoom(options.controller_cells);
   const size_t recovery =
       options.recovers ? Room(sizeof(LogControl)) + Room(sizeof(LogNote)) + ring

@@ -79,7 +79,8 @@ struct OwnPlaces {
     Memory up;         // the ring to the controller
     Memory control{};  // of loops that may end, as what follows
     Memory note{};
-    Memory down{};  // the ring from the controller
+    Memory down{};    // the ring from the controller
+    Memory ledger{};  // of pieces, if the controller may fail
   };
   Memory stop;                     // a LoopControl
   Memory bell;                     // the loggers', which the controller rings
@@ -88,6 +89,8 @@ struct OwnPlaces {
 
   OwnPlaces(Memory memory, const LoopRegion::Options& options);
   static size_t BytesFor(const LoopRegion::Options& options);
+  // Returns how many of these bytes get pages in advance: all but the ledgers.
+  static size_t BytesInAdvance(const LoopRegion::Options& options);
 };
 
 }  // namespace snf

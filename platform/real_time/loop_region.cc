@@ -184,6 +184,10 @@ size_t LoopRegion::InAdvance(const Options& options) {
                        : SharedRegion::kAll;
 }
 
+size_t LoopRegion::OwnInAdvance(const Options& options) {
+  return OwnPlaces::BytesInAdvance(options);
+}
+
 std::vector<Memory> LoopRegion::memories() const {
   std::vector<Memory> all;
   for (const SharedRegion& of_loop : apart) all.push_back(of_loop.bytes());
@@ -199,8 +203,9 @@ absl::StatusOr<LoopRegion> LoopRegion::Create(const Options& options) {
   if (!apart.ok()) return apart.status();
   std::optional<SharedRegion> own_memory;
   if (options.loggers) {
-    auto own = SharedRegion::Create(
-        {.name = "snf own", .bytes = OwnPlaces::BytesFor(options)});
+    auto own = SharedRegion::Create({.name = "snf own",
+                                     .bytes = OwnPlaces::BytesFor(options),
+                                     .in_advance = OwnInAdvance(options)});
     if (!own.ok()) return own.status();
     own_memory = *std::move(own);
   }
@@ -221,11 +226,13 @@ absl::StatusOr<LoopRegion> LoopRegion::Adopt(const Options& options,
   std::vector<SharedRegion> mapped;
   for (size_t i = 0; i < count; ++i) {
     const bool is_of_loop = i < options.loops;
-    const size_t bytes = is_of_loop      ? LoopPlaces::BytesFor(options)
-                         : i + 1 < count ? OwnPlaces::BytesFor(options)
-                                         : Places::BytesFor(options);
-    auto memory = SharedRegion::Map(
-        fds[i], is_of_loop ? InAdvance(options) : SharedRegion::kAll);
+    const bool is_own = !is_of_loop && i + 1 < count;
+    const size_t bytes = is_of_loop ? LoopPlaces::BytesFor(options)
+                         : is_own   ? OwnPlaces::BytesFor(options)
+                                    : Places::BytesFor(options);
+    auto memory = SharedRegion::Map(fds[i], is_of_loop ? InAdvance(options)
+                                            : is_own   ? OwnInAdvance(options)
+                                                       : SharedRegion::kAll);
     if (!memory.ok()) return memory.status();
     if (memory->bytes().size() < bytes) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -430,7 +437,8 @@ absl::StatusOr<LoopRegion::LoggersSide> LoopRegion::AttachLoggers(
          .faults = &faults,
          .from_units = InFrom(loops[i].log, options.entry_bytes),
          .to_controller =
-             OutTo(loop.up, controller_bell, options.controller_reserve)});
+             OutTo(loop.up, controller_bell, options.controller_reserve),
+         .ledger = loop.ledger});
     if (!options.recovers) continue;
     side.loops.back().recovery.emplace(LoggerLoopLinks::Recovery{
         .from_controller = InFrom(loop.down, 0),

@@ -59,8 +59,10 @@ struct LoopRegion {
     uint32_t logger_cells = 4'096;  // of a link to loggers; or some entries
     // The loops of units, which have loggers, may end while others go on.
     bool recovers = false;
-    // The controller may fail; units have loggers.
+    // The controller may fail; units have loggers, whose NF has pools of so
+    // many words in all.
     bool reports = false;
+    uint32_t piece_words = 0;
     // The bells of loops of units that share threads with others, by loop; null
     // if they have bells of their own, in the memory.
     Doorbell* const* bells = nullptr;
@@ -126,8 +128,10 @@ struct LoopRegion {
   }
   // Returns those of all, for AttachLoggers.
   std::vector<std::span<std::byte>> memories() const;
-  // So much of it is to have its pages in advance (SharedRegion::Map).
+  // So much of it, and of own_memory, is to have its pages in advance
+  // (SharedRegion::Map).
   static size_t InAdvance(const Options& options);
+  static size_t OwnInAdvance(const Options& options);
 
   SharedRegion memory;
   // Holds the memory of each loop of units, by loop, if each has its own.

@@ -12,12 +12,11 @@ namespace snf {
 
 RealControllerFaults::RealControllerFaults(
     const RunOptions& options, Notice notice,
-    std::function<void(Controller&)> prepare, std::function<bool()> may_fail,
-    ControllerLoop& loop, Egress& egress, ControllerFaultFigures& figures)
+    std::function<void(Controller&)> prepare, ControllerLoop& loop,
+    Egress& egress, ControllerFaultFigures& figures)
     : options_(options.faults),
       notice_(std::move(notice)),
       prepare_(std::move(prepare)),
-      may_fail_(std::move(may_fail)),
       loop_(loop),
       egress_(egress),
       figures_(figures),
@@ -62,7 +61,7 @@ bool RealControllerFaults::KillPlanned() {
 }
 
 void RealControllerFaults::KillOne() {
-  if (is_down_ || !loop_.is_led() || !may_fail_()) {
+  if (is_down_ || !loop_.is_led()) {
     ++figures_.kills_in_vain;
     return;
   }

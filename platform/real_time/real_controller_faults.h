@@ -26,11 +26,11 @@ class RealControllerFaults {
   using Notice = std::function<void(std::string_view)>;
   // All of them must outlive the object. `prepare` adds the NF's pools to a
   // controller. `notice`, which may be null, is told of each that failed, and
-  // of its successor. `may_fail` says whether it may now.
+  // of its successor.
   RealControllerFaults(const RunOptions& options, Notice notice,
                        std::function<void(Controller&)> prepare,
-                       std::function<bool()> may_fail, ControllerLoop& loop,
-                       Egress& egress, ControllerFaultFigures& figures);
+                       ControllerLoop& loop, Egress& egress,
+                       ControllerFaultFigures& figures);
 
   // The first packet comes: those kills that have a time are planned.
   void on_start(Instant first_packet);
@@ -63,7 +63,6 @@ class RealControllerFaults {
   const FaultOptions options_;
   const Notice notice_;
   const std::function<void(Controller&)> prepare_;
-  const std::function<bool()> may_fail_;
   ControllerLoop& loop_;
   Egress& egress_;
   ControllerFaultFigures& figures_;

@@ -211,13 +211,8 @@ bool RealFaults::TurnNow() {
     did = true;
     if (ended->process < processes_.units()) {
       on_end(*ended);
-    } else if (loop_.is_led()) {
-      on_loggers_end(*ended);
     } else {
-      processes_.EndRun(
-          "the loggers failed while the controller was down "
-          "(proto/protocol.md, section 6)");
-      return true;
+      on_loggers_end(*ended);
     }
   }
   for (size_t i = 0; down_ > 0 && i < lives_.size(); ++i) {
@@ -275,7 +270,7 @@ void RealFaults::on_loggers_end(const UnitProcesses::End& end) {
     notice_(fmt::format("process {} of loggers was killed by signal {}",
                         end.pid, SIGKILL));
   }
-  const bool is_fine = loggers_.CanBeReplaced();
+  const bool is_fine = !loop_.NeedsLoggers();
   loggers_.on_end();
   if (!is_fine) EndForPair("loggers ended before other units had all");
 }

@@ -94,11 +94,6 @@ class RealFaults {
     stops_ = true;
     loggers_.Stop();
   }
-  // The loggers can report to another controller. What they have of pieces ends
-  // with their process.
-  bool can_report() const {
-    return loggers_.CanSpareUnits() && figures_.logger_failures == 0;
-  }
   // There are loggers, which have all that units keep.
   bool has_loggers() const { return !loggers_.is_down(); }
 
@@ -113,8 +108,7 @@ class RealFaults {
   void KillOne(const Kill& kill);
   bool CanDie(UnitId unit) const;
   bool CanLoggersDie() const {
-    return loop_.is_led() &&
-           std::ranges::none_of(lives_, &ProcessLife::is_killed);
+    return std::ranges::none_of(lives_, &ProcessLife::is_killed);
   }
   pid_t KillLoop(size_t loop);
   void KillFrozen();

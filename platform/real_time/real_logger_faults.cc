@@ -6,25 +6,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "controller/core/owner_history.h"
-
 namespace snf {
-
-bool RealLoggerFaults::CanBeReplaced() const {
-  const Controller& controller = loop_.controller();
-  if (controller.is_recovering()) return false;
-  bool is_source = false;
-  for (uint32_t slot = 0; slot < controller.flows().used(); ++slot) {
-    controller.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
-      is_source |= run.at_logger && !run.is_taken;
-    });
-  }
-  return !is_source;
-}
 
 pid_t RealLoggerFaults::Kill() {
   const pid_t pid = processes_.pid(processes_.loggers());
-  if (pid <= 1 || !CanSpareUnits() || !CanBeReplaced()) {
+  if (pid <= 1 || !CanSpareUnits() || loop_.NeedsLoggers()) {
     ++figures_.kills_without_logger;
     return 0;
   }

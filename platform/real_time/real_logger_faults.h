@@ -31,13 +31,14 @@ class RealLoggerFaults {
   RealLoggerFaults(std::span<const LoopRegion::Loop> loops,
                    UnitProcesses& processes, ControllerLoop& loop,
                    FaultFigures& figures)
-      : loops_(loops), processes_(processes), loop_(loop), figures_(figures) {}
+      : loops_(loops),
+        processes_(processes),
+        loop_(loop),
+        figures_(figures),
+        process_(loops[0].control->logger_process) {}
 
   // The loggers are not there, or have not yet what units keep.
   bool is_down() const { return is_down_; }
-  // Returns true if units have all that the loggers keep: there is none that
-  // has failed, and whose flows others have still to take over.
-  bool CanBeReplaced() const;
   // Returns true if units may fail: the loggers have all that these keep.
   bool CanSpareUnits() const { return !is_down_ && !life_.is_killed(); }
   // Kills the process, and returns its id, or counts that it cannot be and
@@ -63,7 +64,7 @@ class RealLoggerFaults {
   bool is_down_ = false;
   bool stops_ = false;
   Instant died_ = Instant::max();  // the first since all was restored
-  uint32_t process_ = 0;           // its number
+  uint32_t process_;               // its number
 };
 
 }  // namespace snf

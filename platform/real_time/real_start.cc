@@ -218,6 +218,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       .entry_bytes = MaxLogEntryBytes(schema),
       .recovers = recovers,
       .reports = MayFail(options, real),
+      .piece_words = LoggerLoop::PieceWordsOf(*nf.create()),
       .bells = real.host != nullptr ? real.host->bells() : nullptr};
   std::optional<Launcher::Kept> kept =
       real.keep.has_value()
@@ -288,12 +289,8 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
   prepare(loop_.controller());
   if (is_heir) loop_.set_prepare(prepare);
   if (options.faults.any_controller()) {
-    controller_faults_.emplace(
-        options, real.notice, prepare,
-        [this] {
-          return !unit_faults_.has_value() || unit_faults_->can_report();
-        },
-        loop_, egress_, result_.controller_faults);
+    controller_faults_.emplace(options, real.notice, prepare, loop_, egress_,
+                               result_.controller_faults);
   }
   if (real.aliases != nullptr) ingress_.set_listener(*real.aliases);
   if (real.lease_finder != nullptr) {

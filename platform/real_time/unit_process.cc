@@ -88,7 +88,7 @@ int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
   for (const int region : regions) {
     auto memory =
         region == regions.back()
-            ? SharedRegion::Map(region)
+            ? SharedRegion::Map(region, LoopRegion::OwnInAdvance(setup.region))
             : SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
     if (!memory.ok()) {
       TellFault(std::string(memory.status().message()));

@@ -9,8 +9,9 @@ Each run is under load from its first packet to its last, and processes of units
 and loggers are killed at random, by --faults and from outside, though not both
 at once, which is outside the promise. What it releases must be,
 flow by flow, what a run without failures releases. Controllers are killed by
---faults, also among units: they take what they had not sent along, and what
-survived units that are down, and nothing else. SNF_DRILL_KILLS=n asks for so
+--faults, also among units and loggers, which are killed by --faults or from
+outside: they take what they had not sent along, and what survived units that
+are down, and nothing else. SNF_DRILL_KILLS=n asks for so
 many kills; SNF_TEST_SEED=n for another beginning of the random numbers, which a
 failure names.
 """
@@ -38,6 +39,7 @@ REAL = (*THREADS, "--isolation=process")
 LONGER = "--loop=5"  # units are killed once they have run for some time
 LOGGERS = ("snf-loggers",)
 BOTH = ("snf-unit", "snf-loggers")
+ALL = "; kill any p=0.0003; kill process of any logger p=0.0005"
 INTERNAL, AT_ONCE = 70, b"units and their loggers failed at once"
 
 
@@ -145,7 +147,7 @@ class Drill(Command):
         return self.report_of(*REAL, *flags, "--faults=" + "; ".join(
             kills[victim] for victim in victims))
 
-    def from_outside(self, rng, victims, *flags):
+    def killer(self, rng, victims):
         pauses = random.Random(rng.randrange(1 << 30))
 
         # One that is killed again and again before it runs ends the run. Where
@@ -170,7 +172,11 @@ class Drill(Command):
                     kills[0] += 1
                 except ProcessLookupError:
                     pass
-        return self.report_of(*REAL, *flags, kill_by=kill)
+        return kill
+
+    def from_outside(self, rng, victims, *flags):
+        return self.report_of(*REAL, *flags,
+                              kill_by=self.killer(rng, victims))
 
     def test_kills_by_flag_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.by_flag)
@@ -206,20 +212,22 @@ class Drill(Command):
     def test_kills_of_both_from_outside_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.from_outside, LONGER, victims=BOTH)
 
-    def drill_controllers(self, nf, flags, others=""):
+    def drill_controllers(self, nf, flags, others="", victims=()):
         rng = random.Random(SEED)
         totals, rounds = Counter(), 0
+        kill_by = self.killer(rng, victims) if victims else None
         kills = "kill controller p=0.0003" + others
         slowest = 0
-        while totals["kills"] < KILLS and rounds < 4 * KILLS:
+        while (totals["kills"] < KILLS or
+               (victims and totals["outside"] < KILLS)) and rounds < 4 * KILLS:
             rounds += 1
             threads = rng.choice((2, 3, 5))
             seed = rng.randrange(1 << 30)
             with self.subTest(f"SNF_TEST_SEED={SEED}", nf=nf, round=rounds,
                               threads=threads, seed=seed):
-                report, _ = self.report_of(
+                report, outside = self.report_of(
                     *flags, f"--nf={nf}", f"--threads={threads}",
-                    f"--seed={seed}", f"--faults={kills}")
+                    f"--seed={seed}", f"--faults={kills}", kill_by=kill_by)
                 self.assertEqual(report["violation_messages"], [])
                 self.assertTrue(report["conserved"])
                 succession = report["controller_faults"]
@@ -233,10 +241,12 @@ class Drill(Command):
                 dropped.pop("nf:not_ipv4", None)
                 self.assertEqual(sum(dropped.values()), 0, dropped)
                 self.assertEqual(succession["flows_unnamed"], 0)
-                if others:
+                if others or victims:
                     faults = report["faults"]
                     self.assertEqual(faults["flows_given_up"], 0)
                     totals["units"] += faults["kills"]
+                    totals["loggers"] += faults["logger_failures"]
+                    totals["outside"] += outside
                 for what in ("kills", "kills_in_vain", "packets_lost", "flows",
                              "tombstones", "packets_waited"):
                     totals[what] += succession[what]
@@ -247,8 +257,10 @@ class Drill(Command):
                 f"packets went on after {slowest / 1e6:.1f} ms at most")
         self.assertGreaterEqual(totals["kills"], KILLS, text)
         self.assertGreater(totals["flows"], 0, text)
-        if others:
+        if "kill any p" in others:
             self.assertGreater(totals["units"], 0, text)
+        if "logger" in others or victims:
+            self.assertGreater(totals["loggers"], 0, text)
         print(text)
 
     def test_kills_of_controllers_and_units_lose_nothing_else(self):
@@ -257,6 +269,16 @@ class Drill(Command):
     def test_kills_of_controllers_and_units_of_a_nat_lose_nothing_else(self):
         self.drill_controllers("nat:ip=203.0.113.9", REAL,
                                "; kill any p=0.0005")
+
+    def test_kills_of_all_three_lose_nothing_else(self):
+        self.drill_controllers("chronicle", REAL, ALL)
+
+    def test_kills_of_all_three_of_a_nat_lose_nothing_else(self):
+        self.drill_controllers("nat:ip=203.0.113.9", REAL, ALL)
+
+    def test_kills_of_loggers_from_outside_beside_controllers(self):
+        for nf in self.NFS:
+            self.drill_controllers(nf, (*REAL, LONGER), victims=LOGGERS)
 
     def test_kills_of_controllers_lose_what_they_had_not_sent(self):
         self.drill_controllers("chronicle", REAL)

@@ -183,11 +183,13 @@ class Unit {
   // in between (proto/protocol.md F3).
   std::optional<DoneAnswer> NextDone(uint32_t& at) const;
   // The unit's logger is to be replaced (F8). NextLogged goes through the flows
-  // of which the logger has a record, as NextDone does; none may wait for its
-  // alias, since what the record was before is not here then (has_parked).
+  // of which the logger has a record, as NextDone does. If one waits for its
+  // alias, its record is that after the clock that waits; what it was before is
+  // not here, and what is logged next of it is whole.
   struct LoggedFlow {
     FlowId flow;
     Change record;  // valid as change()
+    bool is_parked = false;
   };
   std::optional<LoggedFlow> NextLogged(uint32_t& at) const;
   bool has_parked() const;

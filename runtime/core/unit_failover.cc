@@ -32,7 +32,9 @@ std::optional<Unit::LoggedFlow> Unit::NextLogged(uint32_t& at) const {
     const uint32_t slot = at++;
     const FlowRecord& record = flows_[slot];
     if (record.flow == kNoFlow || !flows_.has_base(slot)) continue;
-    return LoggedFlow{.flow = record.flow, .record = ChangeOf(slot)};
+    return LoggedFlow{.flow = record.flow,
+                      .record = ChangeOf(slot),
+                      .is_parked = record.parked != kNone};
   }
   return std::nullopt;
 }

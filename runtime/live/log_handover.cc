@@ -11,7 +11,7 @@ LogHandover::LogHandover(LinkOut link, const StateSchema& schema)
       entry_(MaxLogEntryBytes(schema)) {}
 
 void LogHandover::Begin(uint32_t process, const UnitLogs& logs,
-                        std::vector<const Unit*> units) {
+                        std::vector<Kept> units) {
   process_ = process;
   logs_ = &logs;
   units_ = std::move(units);
@@ -31,7 +31,7 @@ void LogHandover::Begin(uint32_t process, const UnitLogs& logs,
 bool LogHandover::Send() {
   if (!link_.Flush()) return false;
   while (next_ < units_.size()) {
-    if (!SendUnit(*units_[next_])) {
+    if (!SendUnit(units_[next_])) {
       link_.Flush();
       return false;
     }
@@ -46,14 +46,19 @@ bool LogHandover::Send() {
   return link_.Flush();
 }
 
-bool LogHandover::SendUnit(const Unit& unit) {
+bool LogHandover::SendUnit(const Kept& kept) {
+  const Unit& unit = *kept.unit;
   const UnitId id = unit.id();
+  if (logs_->keeper(id) == nullptr) {  // it has logged nothing
+    SendNames(kept);
+    return true;
+  }
   if (!has_begun_) {
     has_begun_ = true;
     at_ = 0;
     logs_->keeper(id)->ForEach(
         logs_->incarnation(), logs_->released(id),
-        [&](std::span<const std::byte> bytes) { SendEntry(id, bytes); });
+        [&](std::span<const std::byte> bytes) { SendEntry(id, false, bytes); });
   }
   while (link_.has_room(sizeof(KeptWord) + entry_.size())) {
     const std::optional<Unit::LoggedFlow> flow = unit.NextLogged(at_);
@@ -61,6 +66,7 @@ bool LogHandover::SendUnit(const Unit& unit) {
       SendRecord(unit, *flow);
       continue;
     }
+    SendNames(kept);
     link_.SendBytes(KeptWord{.kind = KeptWord::Kind::kUnit,
                              .unit = id,
                              .released = logs_->released(id),
@@ -77,20 +83,33 @@ void LogHandover::SendRecord(const Unit& unit, const Unit::LoggedFlow& flow) {
   LogEntry entry;
   entry.number = logs_->made(unit.id());
   entry.meta.flow = flow.flow;
-  entry.meta.clock = entry.state = record.clock;
-  entry.base = released == released_.end() ? record.clock : released->second;
+  const Clock clock{value(record.clock) - (flow.is_parked ? 1 : 0)};
+  entry.meta.clock = entry.state = clock;
+  entry.base = released == released_.end() ? clock : released->second;
   entry.timer = record.timer;
   entry.schema = schema_->hash();
   entry.incarnation = logs_->incarnation();
   entry.delta_bytes = static_cast<uint32_t>(record.bytes.size());
   entry.link = record.link;
   entry.flags = LogEntry::kWhole;
-  SendEntry(unit.id(), std::span(entry_).first(WriteLogEntry(
-                           entry, {}, {}, nullptr, record.bytes, entry_)));
+  SendEntry(unit.id(), flow.is_parked,
+            std::span(entry_).first(
+                WriteLogEntry(entry, {}, {}, nullptr, record.bytes, entry_)));
 }
 
-void LogHandover::SendEntry(UnitId unit, std::span<const std::byte> bytes) {
+void LogHandover::SendNames(const Kept& kept) {
+  kept.names->ForEachName([&](const FlowName& name) {
+    link_.SendBytes(KeptWord{.kind = KeptWord::Kind::kName,
+                             .unit = kept.unit->id(),
+                             .bytes = sizeof(name)},
+                    std::as_bytes(std::span(&name, 1)));
+  });
+}
+
+void LogHandover::SendEntry(UnitId unit, bool is_ahead,
+                            std::span<const std::byte> bytes) {
   link_.SendBytes(KeptWord{.kind = KeptWord::Kind::kEntry,
+                           .is_ahead = is_ahead ? uint8_t{1} : uint8_t{0},
                            .unit = unit,
                            .bytes = static_cast<uint32_t>(bytes.size())},
                   bytes);

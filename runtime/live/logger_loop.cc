@@ -5,6 +5,7 @@
 
 #include "base/byte_order.h"
 #include "base/check.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 namespace {
@@ -25,20 +26,38 @@ LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
       incarnation_(options.max_units),
       sealed_(options.max_units),
       kept_(options.reports ? options.max_units : 0) {
+  if (options.reports) {
+    std::vector<uint32_t> words;
+    for (const NetworkFunction::Pool& pool : example_->pools()) {
+      words.push_back(pool.words());
+    }
+    ledger_.emplace(links_.ledger, words);
+  }
   words_.emplace(UnitsOfLoop(options.index, options.loops, options.max_units),
                  options.max_units, MaxLogEntryBytes(schema_), *links_.faults);
   if (options.process > 0) TakeOver();
+}
+
+uint32_t LoggerLoop::PieceWordsOf(const NetworkFunction& nf) {
+  uint32_t words = 0;
+  for (const NetworkFunction::Pool& pool : nf.pools()) words += pool.words();
+  return words;
 }
 
 bool LoggerLoop::Turn() {
   if (is_restoring_) [[unlikely]]
     return Restore();
   if (!FlushAndRelease()) return true;
-  links_.from_units.ReceiveKept();
-  CloseIfBroken();
-  bool did = HandleEntries() > 0;
-  if (links_.recovery.has_value()) [[unlikely]]
-    did |= Recover(!did);
+  bool did = true;
+  if (has_report()) [[unlikely]] {
+    GoOnReporting();
+  } else {
+    links_.from_units.ReceiveKept();
+    CloseIfBroken();
+    did = HandleEntries() > 0;
+    if (links_.recovery.has_value() && !has_report()) [[unlikely]]
+      did |= Recover(!did);
+  }
   Publish();
   FlushAndRelease();
   return did;
@@ -66,7 +85,8 @@ size_t LoggerLoop::HandleEntries() {
         } else if (word.kind == LogWord::Kind::kStopped) {
           Send(word.unit, UnitCommand::Stopped());
         } else if (word.kind == LogWord::Kind::kReport) {
-          MakeReport(LoadAs<uint32_t>(word.entry(cell).data()));
+          BeginReport(LoadAs<uint32_t>(word.entry(cell).data()));
+          links_.from_units.Pause();
         } else if (word.kind == LogWord::Kind::kName) {
           on_name(word.unit, LoadAs<FlowName>(word.entry(cell).data()));
         } else {
@@ -118,10 +138,10 @@ void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
       Tell(unit, entry);
     if (!fresh_.empty() && entry.kind == LogEntry::Kind::kClock) [[unlikely]]
       fresh_.erase({unit, entry.meta.flow});
-    if (entry.kind == LogEntry::Kind::kGrant && !kept_.empty()) {
-      KeptReport& kept = kept_[value(unit)];
-      kept.on_grant(entry.block);
-      kept.on_grants_logged(kept.grants());
+    if (!ahead_.empty()) [[unlikely]]
+      on_ahead(unit, entry);
+    if (entry.kind == LogEntry::Kind::kGrant && ledger_.has_value()) {
+      ledger_->TurnOver(links_.from_units.handled(), entry.block);
     }
     return;
   }
@@ -195,7 +215,9 @@ void LoggerLoop::Tell(UnitId unit, const LogEntry& entry) {
   if (entry.kind == LogEntry::Kind::kReturn) {
     PieceBlock pieces = entry.block;
     pieces.unit = unit;
-    if (!kept_.empty()) kept_[value(unit)].on_returned(pieces);
+    if (ledger_.has_value()) {
+      ledger_->TurnOver(links_.from_units.handled(), pieces);
+    }
     Send(unit, UnitCommand::Return(pieces));
     return;
   }
@@ -219,10 +241,16 @@ void LoggerLoop::Send(UnitId unit, UnitCommand command) {
 // before the entries can leave the ring.
 bool LoggerLoop::FlushAndRelease() {
   if (links_.recovery.has_value()) links_.recovery->to_units.Flush();
-  if (!links_.to_controller.Flush()) return false;
+  if (!links_.to_controller.FlushWhole(PayloadToController)) return false;
   for (const Told& told : told_) told.logger->on_told(told.number);
   told_.clear();
-  if (links_.recovery.has_value()) Note(/*has_others=*/false);
+  if (reporting_to_ == Reporting::kSending) [[unlikely]] {
+    reporting_to_ = Reporting::kNobody;
+    links_.from_units.GoOn();
+  }
+  if (links_.recovery.has_value()) {
+    Note(has_report() ? LogNote::Others::kReport : LogNote::Others::kNone);
+  }
   links_.from_units.Release(*links_.units_bell);
   return true;
 }

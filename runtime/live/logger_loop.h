@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/ids.h"
 #include "base/messages/failure_messages.h"
@@ -24,6 +25,7 @@
 #include "runtime/report/kept_report.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/log_note.h"
+#include "runtime/ring/logger_ledger.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
 #include "runtime/ring/thread_link.h"
@@ -60,6 +62,8 @@ struct LoggerLoopLinks {
   WireFaults* faults;  // what it finds wrong in what units say
   LinkIn from_units;
   LinkOut to_controller;
+  // If the controller may fail: memory of the ledger of pieces.
+  std::span<std::byte> ledger{};
   // If the units' loop is a process, which may fail, as this loop's may.
   struct Recovery {
     LinkIn from_controller;
@@ -102,18 +106,21 @@ struct LoggerLoopLinks {
 // on where the LogNote says that the old one has stopped. First it gets all
 // that the units keep; then it goes through the entries that are still in the
 // ring, and leaves out the words that are in the ring to the controller
-// already.
+// already. A flow that waits for its alias is whole again with its next entry;
+// the loop has all that units keep once it has those.
 //
 // Worked example: the ring has entries 7 and 8 of unit 2, with a packet each. A
 // turn applies them, sends 2 × kRelease, and releases both entries' cells.
 //
 // If the controller may fail, the loop also keeps a ledger of the pieces that
-// came and went (KeptReport), which it tells to another controller once it has
-// all that the units did before they reported (F9, F10), and of loggers that
-// were sealed what they have of flows, with the names of these. Where the units
-// have no process, the controller asks the loop itself, which seals what has
-// failed first (LogControl::asked). What else the one before had not heard is
-// in the ring to it, which outlives it.
+// came and went (LoggerLedger), which it tells to another controller once it
+// has all that the units did before they reported (F9, F10), and of loggers
+// that were sealed what they have of flows, with the names of these. Where the
+// units have no process, the controller asks the loop itself, which seals what
+// has failed first (LogControl::asked). What else the one before had not heard
+// is in the ring to it, which outlives it. A report is due from the entry that
+// asks for it on until all of it is in the ring, and nothing else is done
+// meanwhile: if the process is killed over it, the next one reports anew.
 //
 // Owner-thread only, but for the progress in its links. Allocates a logger with
 // the first word of its unit, and nothing for a packet.
@@ -131,9 +138,13 @@ class LoggerLoop {
   // True if entries are there. For Doorbell::Wait.
   bool has_items() {
     if (is_restoring_) return links_.recovery->kept.has_items();
+    if (has_report()) return true;
     return links_.from_units.has_items() ||
            (links_.recovery.has_value() && has_orders());
   }
+
+  // Returns how many words the ledger of such an NF's pieces has.
+  static uint32_t PieceWordsOf(const NetworkFunction& nf);
 
   // Returns null for a unit that has logged nothing. Call it when no turn is
   // under way any more.
@@ -165,9 +176,12 @@ class LoggerLoop {
     const LogControl& control = *links_.recovery->control;
     return links_.recovery->from_controller.has_items() ||
            control.ends.load(std::memory_order_seq_cst) != ends_ ||
-           control.asked.load(std::memory_order_seq_cst) != asked_;
+           control.asked.load(std::memory_order_seq_cst) > controller_;
   }
   bool Recover(bool has_drained);
+  bool has_report() const { return reporting_to_ != Reporting::kNobody; }
+  void BeginReport(uint32_t controller);
+  void GoOnReporting();
   void on_order(const ControllerCommand& order);
   void on_seal(const Seal& seal);
   void ForgetSome();
@@ -180,7 +194,8 @@ class LoggerLoop {
   bool Restore();
   bool on_kept(const KeptWord& word, std::span<const std::byte> entry);
   void EndRestore();
-  void Note(bool has_others);
+  void Note(LogNote::Others others);
+  void on_ahead(UnitId unit, const LogEntry& entry);
   void on_pull(UnitId unit, const Pull& pull);
   void SendState(const LoggerCommand& command,
                  std::span<const std::byte> record);
@@ -188,10 +203,10 @@ class LoggerLoop {
   void Refuse(UnitId unit, std::string_view field, uint64_t number);
   void Execute(UnitId unit, const LoggerCommand& command);
   void on_name(UnitId unit, const FlowName& name);
-  void MakeReport(uint32_t epoch);
+  void MakeReport();
   void ReportUnit(UnitId unit);
   void ReportSealed(UnitId unit, const LoggerCommand& command);
-  void ReportAlone(uint32_t epoch);
+  void ReportAlone(uint32_t controller);
   void Tell(UnitId unit, const LogEntry& entry);
   void Send(UnitId unit, UnitCommand command);
   void Publish();
@@ -217,10 +232,17 @@ class LoggerLoop {
   // Words that the process before this one has sent: they come once more.
   uint64_t sent_before_ = 0;
   LogNote::Positions noted_;
-  std::vector<KeptReport> kept_;  // by unit, if the controller may fail
+  // Flows whose records are ahead of the clocks that they go by, and these.
+  absl::flat_hash_map<std::pair<UnitId, FlowId>, Clock> ahead_;
+  // If the controller may fail: the ledger, and names, by unit.
+  std::optional<LoggerLedger> ledger_;
+  std::vector<KeptReport> kept_;
   // Flows of units of which a name has come, and nothing else yet.
   absl::flat_hash_set<std::pair<UnitId, FlowId>> fresh_;
-  uint32_t asked_ = 0;  // to that controller, without the units
+  // The newest controller to which there is, or was, a report.
+  enum class Reporting : uint8_t { kNobody, kDue, kSending };
+  Reporting reporting_to_ = Reporting::kNobody;
+  uint32_t controller_ = 0;
   LoggerOut out_;
 };
 

@@ -30,14 +30,16 @@ bool LoggerLoop::Recover(bool has_drained) {
     if (!has_drained || links_.from_units.has_items()) return true;
     links_.from_units.SkipAll();
     links.to_units.SkipAll();
-    Note(/*has_others=*/false);
+    Note(LogNote::Others::kNone);
     ends_ = ends;
     links.control->drained.store(ends, std::memory_order_release);
   }
   if (!forgets_.empty()) [[unlikely]]
     ForgetSome();
-  if (asked != asked_) [[unlikely]]
+  if (asked > controller_) [[unlikely]] {
     ReportAlone(asked);
+    return true;
+  }
   return ReportSome() || orders > 0;
 }
 
@@ -101,7 +103,7 @@ bool LoggerLoop::ReportSome() {
     return false;
   Publish();
   if (!FlushAndRelease() || sent_before_ > 0) return true;
-  Note(/*has_others=*/true);
+  Note(LogNote::Others::kAnswers);
   for (size_t i = 0; i < sealed_.size(); ++i) {
     if (!sealed_[i].reports) continue;
     const UnitId unit{static_cast<uint16_t>(i)};
@@ -130,7 +132,7 @@ void LoggerLoop::Report(UnitId unit, const LoggerCommand& command) {
     case Kind::kFreePieces: {
       PieceBlock pieces = command.pieces;
       pieces.unit = unit;
-      if (!kept_.empty()) kept_[value(unit)].on_returned(pieces);
+      if (ledger_.has_value()) ledger_->TurnOver(pieces);
       return say(UnitCommand::Return(pieces));
     }
     case Kind::kApplied:
@@ -217,12 +219,15 @@ void LoggerLoop::TakeOver() {
   ends_ = links.control->drained.load(std::memory_order_acquire);
   is_restoring_ = true;
   noted_ = links.note->Read();
+  controller_ = noted_.controller;
   if (!links_.from_units.SkipTo(noted_.entries)) {
     Refuse(kNoUnit, "a position before", noted_.entries);
     return;
   }
-  if (!noted_.has_others) {
+  if (noted_.others == LogNote::Others::kNone) {
     sent_before_ = links_.to_controller.cells() - noted_.words;
+  } else if (noted_.others == LogNote::Others::kReport) {
+    reporting_to_ = Reporting::kDue;
   }
   Publish();
   links_.units_bell->Ring();
@@ -267,6 +272,10 @@ bool LoggerLoop::on_kept(const KeptWord& word,
     links_.recovery->kept.Close();
     return false;
   }
+  if (word.kind == Kind::kName) {
+    on_name(word.unit, LoadAs<FlowName>(bytes.data()));
+    return false;
+  }
   if (loggers_[value(word.unit)] == nullptr) {
     MakeLogger(word.unit, incarnation());
   }
@@ -282,6 +291,9 @@ bool LoggerLoop::on_kept(const KeptWord& word,
         entry.is(LogEntry::kWhole) && !entry.is(LogEntry::kEnd);
     links_.recovery->control->records.fetch_add(is_record ? 1 : 0,
                                                 std::memory_order_relaxed);
+    if (word.is_ahead != 0) {
+      ahead_[{word.unit, entry.meta.flow}] = entry.meta.clock;
+    }
   } else {
     logger.EndRestore(word.released, word.number);
   }
@@ -290,15 +302,25 @@ bool LoggerLoop::on_kept(const KeptWord& word,
 
 void LoggerLoop::EndRestore() {
   is_restoring_ = false;
+  if (!ahead_.empty()) return;
   links_.recovery->control->restored.store(options_.process,
                                            std::memory_order_release);
 }
 
-void LoggerLoop::Note(bool has_others) {
+// An entry came of a flow whose record may be ahead.
+void LoggerLoop::on_ahead(UnitId unit, const LogEntry& entry) {
+  const auto ahead = ahead_.find({unit, entry.meta.flow});
+  if (ahead == ahead_.end() || entry.meta.clock <= ahead->second) return;
+  ahead_.erase(ahead);
+  if (ahead_.empty()) EndRestore();
+}
+
+void LoggerLoop::Note(LogNote::Others others) {
   const uint64_t words = links_.to_controller.cells() - sent_before_;
   const LogNote::Positions now = {.entries = links_.from_units.handled(),
                                   .words = words,
-                                  .has_others = has_others};
+                                  .controller = controller_,
+                                  .others = others};
   if (now == noted_) return;
   noted_ = now;
   links_.recovery->note->Write(now);
@@ -322,17 +344,34 @@ void LoggerLoop::on_name(UnitId unit, const FlowName& name) {
   fresh_.emplace(unit, name.flow);
 }
 
-// Behind all that the units did before they reported, or have done at all.
-void LoggerLoop::MakeReport(uint32_t epoch) {
+// All that the units did before they reported, or have done at all, is here.
+void LoggerLoop::BeginReport(uint32_t controller) {
+  controller_ = controller;
+  reporting_to_ = Reporting::kDue;
+}
+
+// That a report is due is noted, and all that entries have led to is sent.
+void LoggerLoop::GoOnReporting() {
+  if (reporting_to_ != Reporting::kDue) return;
+  reporting_to_ = Reporting::kSending;
+  MakeReport();
+}
+
+void LoggerLoop::MakeReport() {
   // These were for the controller before.
   reported_.clear();
   forgets_.clear();
-  UnitId any = kNoUnit;
+  if (options_.index >= kept_.size()) return;
+  const UnitId any{static_cast<uint16_t>(options_.index)};
+  // What a process before this one has said of a report is void.
+  Send(any, UnitCommand::Reported(any, 0));
   for (size_t i = options_.index; i < kept_.size(); i += options_.loops) {
-    any = UnitId{static_cast<uint16_t>(i)};
-    ReportUnit(any);
+    ReportUnit(UnitId{static_cast<uint16_t>(i)});
   }
-  if (any != kNoUnit) Send(any, UnitCommand::Reported(any, epoch));
+  ledger_->ForEachWord(any, [&](const PieceBlock& word) {
+    Send(any, UnitCommand::OfWord(word));
+  });
+  Send(any, UnitCommand::Reported(any, controller_));
 }
 
 void LoggerLoop::ReportUnit(UnitId unit) {
@@ -356,15 +395,13 @@ void LoggerLoop::ReportUnit(UnitId unit) {
       links_.to_controller.Send(word, std::as_bytes(std::span(&name, 1)));
     });
   }
-  kept.ForEachWord(unit, [&](const PieceBlock& word) {
-    Send(unit, UnitCommand::OfWord(word));
-  });
   // A process that has logged nothing yet has got none.
-  const bool has_begun = incarnation_[value(unit)] == incarnation();
+  const bool has_begun =
+      logger != nullptr && incarnation_[value(unit)] == incarnation();
   Send(unit,
        UnitCommand::Of(UnitReport{.unit = unit,
                                   .was_sealed = was_sealed,
-                                  .grants = has_begun ? kept.grants() : 0}));
+                                  .grants = has_begun ? logger->grants() : 0}));
 }
 
 // Free pieces are the next controller's, which has them by the ledger.
@@ -373,7 +410,7 @@ void LoggerLoop::ReportSealed(UnitId unit, const LoggerCommand& command) {
   if (command.kind == Kind::kFreePieces) {
     PieceBlock pieces = command.pieces;
     pieces.unit = unit;
-    kept_[value(unit)].on_returned(pieces);
+    ledger_->TurnOver(pieces);
   } else if (command.kind == Kind::kApplied) {
     Send(unit,
          UnitCommand::Of(FlowReport{
@@ -386,13 +423,12 @@ void LoggerLoop::ReportSealed(UnitId unit, const LoggerCommand& command) {
 }
 
 // The units have no process, and all that they did is here.
-void LoggerLoop::ReportAlone(uint32_t epoch) {
-  asked_ = epoch;
+void LoggerLoop::ReportAlone(uint32_t controller) {
   for (size_t i = options_.index; i < loggers_.size(); i += options_.loops) {
     OutputLogger* const logger = loggers_[i].get();
     if (logger != nullptr && incarnation_[i] != incarnation()) logger->Seal();
   }
-  MakeReport(epoch);
+  BeginReport(controller);
 }
 
 }  // namespace snf

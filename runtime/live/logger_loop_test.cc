@@ -57,7 +57,7 @@ class Loggers {
   }
   // Units hand over to that process what they keep: of flow 7 a record, of
   // whose clocks those of entries up to `released` are released.
-  void HandOver(uint32_t process, uint64_t released) {
+  void HandOver(uint32_t process, uint64_t released, bool is_ahead = false) {
     Keep({.kind = KeptWord::Kind::kBegin, .number = process});
     LogEntry record;
     record.number = number_;
@@ -67,7 +67,7 @@ class Loggers {
     record.schema = schema_.hash();
     record.incarnation = incarnation_;
     record.flags = LogEntry::kWhole;
-    Keep(record);
+    Keep(record, is_ahead);
     Keep({.kind = KeptWord::Kind::kUnit,
           .unit = kUnit,
           .released = released,
@@ -78,10 +78,28 @@ class Loggers {
     kept_.SendBytes(word, bytes);
     kept_.Flush();
   }
-  void Keep(const LogEntry& entry) {
+  // The same: free pieces, after one grant.
+  void HandOverGrant(uint32_t process, uint64_t released, uint64_t mask) {
+    Keep({.kind = KeptWord::Kind::kBegin, .number = process});
+    LogEntry grant;
+    grant.number = number_;
+    grant.schema = schema_.hash();
+    grant.incarnation = incarnation_;
+    grant.kind = LogEntry::Kind::kGrant;
+    grant.argument = 1;
+    grant.block = {.word = 20, .pool = 0, .unit = kUnit, .mask = mask};
+    Keep(grant);
+    Keep({.kind = KeptWord::Kind::kUnit,
+          .unit = kUnit,
+          .released = released,
+          .number = number_});
+    Keep({.kind = KeptWord::Kind::kAll, .number = process});
+  }
+  void Keep(const LogEntry& entry, bool is_ahead = false) {
     std::vector<std::byte> bytes(sizeof entry);
     WriteLogEntry(entry, {}, {}, nullptr, {}, bytes);
     Keep({.kind = KeptWord::Kind::kEntry,
+          .is_ahead = is_ahead ? uint8_t{1} : uint8_t{0},
           .unit = kUnit,
           .bytes = static_cast<uint32_t>(bytes.size())},
          bytes);
@@ -107,6 +125,16 @@ class Loggers {
     entry.packet = PacketHandle{static_cast<uint32_t>(number_)};
     entry.outcome = LogEntry::Outcome::kRelease;
     entry.flags = clock_ == 1 ? LogEntry::kWhole : 0;
+    return entry;
+  }
+  // The entry of another flow's first clock.
+  LogEntry NextOf(FlowId flow) {
+    LogEntry entry = NextClock();
+    --clock_;
+    entry.meta.flow = flow;
+    entry.meta.clock = entry.state = Clock{1};
+    entry.base = {};
+    entry.flags = LogEntry::kWhole;
     return entry;
   }
   void Log(const LogEntry& entry) {
@@ -170,7 +198,8 @@ class Loggers {
                              .progress = progress_,
                              .faults = &faults_,
                              .from_units = InFrom(log_ring_, entry_bytes),
-                             .to_controller = OutTo(up_ring_)};
+                             .to_controller = OutTo(up_ring_),
+                             .ledger = ledger_};
     if (recovers_) {
       links.recovery.emplace(
           LoggerLoopLinks::Recovery{.from_controller = InFrom(down_ring_, 0),
@@ -198,6 +227,7 @@ class Loggers {
   std::span<std::byte> kept_ring_;
   LogControl* control_;
   LogNote* note_;
+  alignas(128) std::array<std::byte, 65'536> ledger_{};
   LinkOut log_;
   LinkIn from_;
   LinkOut orders_;
@@ -212,41 +242,126 @@ class Loggers {
   uint32_t incarnation_ = LogWord::kIncarnation;
 };
 
-// F10: what units were granted, and have not given back through it.
-TEST(LoggerLoop, ReportsToANewControllerWhichPiecesCameAndWent) {
-  Loggers loggers(false, true, "nat:ip=203.0.113.1");
-  const auto log = [&](LogEntry::Kind kind, uint64_t mask) {
-    LogEntry entry = loggers.NextClock();
-    entry.meta = {};
-    entry.packet = kNoPacket;
-    entry.outcome = LogEntry::Outcome::kNone;
-    entry.base = entry.state = {};
-    entry.flags = 0;
-    entry.kind = kind;
-    entry.argument = kind == LogEntry::Kind::kGrant ? 1 : 0;
-    entry.block = {.word = 20, .pool = 0, .unit = kUnit, .mask = mask};
-    loggers.Log(entry);
-  };
-  log(LogEntry::Kind::kGrant, 0b111);
-  log(LogEntry::Kind::kReturn, 0b010);
-  const uint32_t epoch = 3;
+constexpr std::string_view kNat = "nat:ip=203.0.113.1";
+
+void LogPieces(LogEntry::Kind kind, uint64_t mask, Loggers& loggers) {
+  LogEntry entry = loggers.NextClock();
+  entry.meta = {};
+  entry.packet = kNoPacket;
+  entry.outcome = LogEntry::Outcome::kNone;
+  entry.base = entry.state = {};
+  entry.flags = 0;
+  entry.kind = kind;
+  entry.argument = kind == LogEntry::Kind::kGrant ? 1 : 0;
+  entry.block = {.word = 20, .pool = 0, .unit = kUnit, .mask = mask};
+  loggers.Log(entry);
+}
+
+void AskForReport(uint32_t epoch, Loggers& loggers) {
   loggers.Send({.kind = LogWord::Kind::kReport, .bytes = sizeof epoch},
                std::as_bytes(std::span(&epoch, 1)));
+}
+
+// `heard` is the report of four units, of which one has got pieces.
+void ExpectReport(std::span<const UnitCommand> heard, uint32_t epoch,
+                  uint64_t mask) {
+  ASSERT_EQ(heard.size(), 7u);
+  EXPECT_EQ(heard[0].kind, Kind::kReported);
+  EXPECT_EQ(heard[0].epoch, 0u) << "what was said before is void";
+  EXPECT_EQ(heard[3].kind, Kind::kReportUnit);
+  EXPECT_EQ(heard[3].unit, kUnit);
+  EXPECT_EQ(heard[3].standing.grants, 1u);
+  EXPECT_EQ(heard[5].kind, Kind::kReportWord);
+  EXPECT_EQ(heard[5].pieces.word, 20u);
+  EXPECT_EQ(heard[5].pieces.mask, mask);
+  EXPECT_EQ(heard[6].kind, Kind::kReported);
+  EXPECT_EQ(heard[6].epoch, epoch);
+}
+
+// F10: what units were granted, and have not given back through it.
+TEST(LoggerLoop, ReportsToANewControllerWhichPiecesCameAndWent) {
+  Loggers loggers(false, true, kNat);
+  LogPieces(LogEntry::Kind::kGrant, 0b111, loggers);
+  LogPieces(LogEntry::Kind::kReturn, 0b010, loggers);
+  AskForReport(3, loggers);
+  LogPieces(LogEntry::Kind::kReturn, 0b100, loggers);
   loggers.Turn();
   ASSERT_EQ(loggers.faults().count(), 0u)
       << ToString(*loggers.faults().first());
   const std::vector<UnitCommand> heard = loggers.TakeHeard();
-  ASSERT_EQ(heard.size(), 7u);
+  ASSERT_EQ(heard.size(), 9u);
   EXPECT_EQ(heard[0].kind, Kind::kReturnPieces);
-  EXPECT_EQ(heard[1].kind, Kind::kReportUnit);
-  EXPECT_EQ(heard[3].kind, Kind::kReportWord);
-  EXPECT_EQ(heard[3].pieces.word, 20u);
-  EXPECT_EQ(heard[3].pieces.mask, 0b101u);
-  EXPECT_EQ(heard[4].kind, Kind::kReportUnit);
-  EXPECT_EQ(heard[4].unit, kUnit);
-  EXPECT_EQ(heard[4].standing.grants, 1u);
-  EXPECT_EQ(heard[6].kind, Kind::kReported);
-  EXPECT_EQ(heard[6].epoch, 3u);
+  ExpectReport(std::span(heard).subspan(1, 7), 3, 0b101);
+  EXPECT_EQ(heard[8].kind, Kind::kReturnPieces) << "it is told as ever";
+}
+
+// Another process goes on with the ledger, in which each entry counts once; and
+// if the one before was killed over its report, whatever of it had been sent,
+// it reports anew.
+TEST(LoggerLoop, ReportsAgainInPlaceOfAProcessThatWasKilledOverThat) {
+  enum class Killed { kBefore, kBeforeAny, kBehindAll };
+  for (const Killed at :
+       {Killed::kBefore, Killed::kBeforeAny, Killed::kBehindAll}) {
+    SCOPED_TRACE(static_cast<int>(at));
+    Loggers loggers(true, true, kNat);
+    LogPieces(LogEntry::Kind::kGrant, 0b111, loggers);
+    loggers.Turn();
+    const LogNote::Positions before = loggers.note().Read();
+    LogPieces(LogEntry::Kind::kReturn, 0b010, loggers);
+    if (at == Killed::kBefore) {  // it has noted nothing of the second entry
+      loggers.Turn();
+      loggers.TakeBackReleased(before.entries);
+      loggers.note().Write(before);
+    }
+    AskForReport(3, loggers);
+    if (at != Killed::kBefore) {
+      loggers.loop().Turn();
+      const LogNote::Positions due = loggers.note().Read();
+      EXPECT_EQ(due.others, LogNote::Others::kReport);
+      EXPECT_EQ(due.controller, 3u);
+      if (at == Killed::kBehindAll) {
+        loggers.Turn();
+        EXPECT_EQ(loggers.note().Read().others, LogNote::Others::kNone);
+        loggers.note().Write(due);
+      }
+    }
+    EXPECT_EQ(loggers.TakeHeard().size(), at == Killed::kBehindAll ? 8u : 1u);
+    loggers.Replace();
+    loggers.HandOverGrant(1, at == Killed::kBefore ? 1 : 2, 0b101);
+    loggers.Turn();
+    ASSERT_EQ(loggers.faults().count(), 0u)
+        << ToString(*loggers.faults().first());
+    ExpectReport(loggers.TakeHeard(), 3, 0b101);
+    // The one after it has nothing to report, though the loop was asked once.
+    loggers.control().asked = 2;
+    loggers.Replace();
+    loggers.HandOverGrant(2, 2, 0b101);
+    loggers.Turn();
+    EXPECT_TRUE(loggers.TakeHeard().empty());
+  }
+}
+
+// It waits for its alias, and its record is ahead of what its entries say.
+TEST(LoggerLoop, HasAllOnceAFlowThatWasAheadIsWhole) {
+  Loggers loggers(/*recovers=*/true);
+  for (int i = 0; i < 2; ++i) loggers.Log(loggers.NextClock());
+  loggers.Turn();
+  loggers.TakeHeard();
+  loggers.Replace();
+  loggers.HandOver(1, 2, /*is_ahead=*/true);
+  loggers.Turn();
+  EXPECT_EQ(loggers.control().restored, 0u);
+  loggers.Log(loggers.NextOf(FlowId{8}));
+  loggers.Turn();
+  EXPECT_EQ(loggers.control().restored, 0u);
+  LogEntry next = loggers.NextClock();
+  next.flags |= LogEntry::kWhole;
+  loggers.Log(next);
+  loggers.Turn();
+  EXPECT_EQ(loggers.control().restored, 1u);
+  EXPECT_EQ(loggers.TakeHeard().size(), 2u);
+  EXPECT_EQ(loggers.loop().logger(kUnit)->applied(FlowId{7}), Clock{3});
+  EXPECT_EQ(loggers.faults().count(), 0u);
 }
 
 constexpr Seal kSeal = {.unit = kUnit, .incarnation = 1, .round = 5};

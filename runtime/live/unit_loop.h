@@ -295,7 +295,6 @@ class UnitLoop {
   UnitReport StandingOf(const UnitShell& shell) const;
   void on_name(UnitShell& shell, const FlowName& name);
   bool HandOver();
-  bool BeginHandover(uint32_t process);
   void on_released(UnitShell& shell, const UnitLogs::Sent& entry);
   void Execute(UnitShell& shell, const UnitCommand& command);
   void SendRecord(const UnitCommand& command,

@@ -148,35 +148,26 @@ void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
 
 // --- Failures of loggers. ---
 
-// Returns true if there was anything to do. Entries for which the ring has no
-// room stay here: its reader waits for what is handed over.
+// Returns true, as there was something to do. Entries for which the ring has no
+// room stay here: its reader waits for what is handed over. So does whoever
+// waits for the answer of a controller that has failed, whose successor waits
+// for the loggers to report.
 bool UnitLoop::HandOver() {
   const uint32_t process =
       links_.control->logger_process.load(std::memory_order_acquire);
-  bool did = false;
-  if (handing_over_ != process) {
-    did = Receive();
-    did |= HandleReleased();
+  if (std::exchange(handing_over_, process) != process) {
+    LookForReleased();
+    now_ = clock_.Now();
+    HandleReleased();
     Publish();
     Flush();
-    if (!BeginHandover(process)) return did;
+    std::vector<LogHandover::Kept> units;
+    for (const UnitShell& shell : shells_) {
+      units.push_back({.unit = &shell.unit, .names = &shell.kept});
+    }
+    handover_->Begin(process, *logs_, std::move(units));
   }
   if (handover_->Send()) handed_over_ = process;
-  return true;
-}
-
-// What a flow's record was before the packet that waits for its alias is
-// nowhere, so the controller's answer is waited for; meanwhile no packet is
-// served. Returns false if one waits.
-bool UnitLoop::BeginHandover(uint32_t process) {
-  std::vector<const Unit*> units;
-  for (const UnitShell& shell : shells_) {
-    if (logs_->keeper(shell.unit.id()) == nullptr) continue;
-    if (shell.unit.has_parked()) return false;
-    units.push_back(&shell.unit);
-  }
-  handing_over_ = process;
-  handover_->Begin(process, *logs_, std::move(units));
   return true;
 }
 

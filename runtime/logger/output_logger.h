@@ -116,6 +116,8 @@ class OutputLogger {
   // An entry could not be; no other is taken.
   bool is_broken() const { return broken_; }
   uint64_t taken() const { return last_; }  // the newest number
+  // Returns how many grants the unit has got, as far as the logger knows.
+  uint64_t grants() const { return last_grant_; }
   // The records hold what entries up to this one did, taken or not (F8).
   uint64_t kept_through() const { return kept_through_; }
   uint64_t lost() const { return lost_; }  // clocks whose packets are lost

@@ -51,8 +51,9 @@ struct alignas(128) LogControl {
   // The controller to which the loggers are to report although their units have
   // no process, once all is drained; who starts controllers writes.
   std::atomic<uint32_t> asked{0};
-  // The process of loggers (LoopControl) that has all that units keep, and how
-  // many records of flows processes have got so far; the loop writes.
+  // The process of loggers (LoopControl) that has all that units keep, none of
+  // it out of date, and how many records of flows processes have got so far;
+  // the loop writes.
   std::atomic<uint32_t> restored{0};
   std::atomic<uint64_t> records{0};
 };

@@ -11,6 +11,7 @@
 
 #include "base/byte_order.h"
 #include "base/ids.h"
+#include "base/messages/report_messages.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/wire/decoder.h"
 #include "runtime/wire/wire_faults.h"
@@ -21,19 +22,22 @@ namespace snf {
 // to a new process of their loggers (proto/protocol.md F8).
 //
 // Worked example: unit 2 keeps two flows and a pool. Process 1 of the loggers
-// gets kBegin(1), three kEntry, kUnit(2) and kAll.
+// gets kBegin(1), three kEntry, two kName, kUnit(2) and kAll.
 struct KeptWord {
   enum class Kind : uint8_t {
     kBegin,  // what follows is for the process of loggers `number`, and what
              // came before is void
     kEntry,  // `bytes` follow without a gap: an entry for OutputLogger::Restore
+    kName,   // a FlowName does, of which the unit has been told
     kUnit,   // that was all of `unit`, of whose entries those up to `released`
              // are released; the last one is `number`
     kAll,    // that was all
   };
   Kind kind{};
-  uint8_t reserved = 0;
-  UnitId unit = kNoUnit;  // of kEntry and kUnit
+  // Of a kEntry: the flow waits for its alias, and its record is ahead of the
+  // clock that it goes by. A whole one follows, in the ring of entries.
+  uint8_t is_ahead = 0;
+  UnitId unit = kNoUnit;  // of kEntry, kName and kUnit
   uint32_t bytes = 0;
   uint64_t released = 0;
   uint64_t number = 0;
@@ -47,7 +51,8 @@ struct KeptWord {
     const size_t all = sizeof(KeptWord) + bytes;
     return all <= sizeof(Cell) ? 0 : all - sizeof(Cell);
   }
-  // Returns the entry, whose other cells follow the first one in memory.
+  // Returns the entry, or name, whose other cells follow the first one in
+  // memory.
   std::span<const std::byte> entry(const Cell& first) const {
     return {reinterpret_cast<const std::byte*>(&first) + sizeof(KeptWord),
             bytes};
@@ -68,12 +73,13 @@ class WordsToNewLoggers {
   size_t operator()(const Cell& cell) const {
     using Kind = KeptWord::Kind;
     const KeptWord word = KeptWord::Of(cell);
-    const bool has_unit = word.kind == Kind::kEntry || word.kind == Kind::kUnit;
+    const bool has_unit = word.kind != Kind::kBegin && word.kind != Kind::kAll;
     if (word.kind > Kind::kAll) {
       Refuse(kNoUnit, "kind", static_cast<uint8_t>(word.kind));
     } else if (has_unit && !units_.Has(word.unit)) {
       Refuse(kNoUnit, "unit", value(word.unit));
-    } else if (word.bytes > (word.kind == Kind::kEntry ? entry_bytes_ : 0)) {
+    } else if (word.kind == Kind::kName ? word.bytes != sizeof(FlowName)
+                                        : word.bytes > MostBytes(word.kind)) {
       Refuse(word.unit, "bytes", word.bytes);
     } else if (word.kind == Kind::kUnit && word.released > word.number) {
       Refuse(word.unit, "released", word.released);
@@ -91,6 +97,10 @@ class WordsToNewLoggers {
   }
 
  private:
+  uint32_t MostBytes(KeptWord::Kind kind) const {
+    return kind == KeptWord::Kind::kEntry ? entry_bytes_ : 0;
+  }
+
   UnitsOfLoop units_;
   uint32_t entry_bytes_;
   WireFaults* faults_;
