@@ -59,6 +59,7 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
   if (in.seq == unit.seq + 1 && unit.joined) {
     Merge(now, in);
     if (in.leaves) Leave(value(in.unit));
+    KeepUnit(value(in.unit));
   } else if (in.seq != unit.seq) {
     return false;
   }
@@ -66,11 +67,66 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
   return true;
 }
 
+void TableHome::Keep(Instant now, const KeptHome& kept) {
+  kept_ = kept;
+  changed_.reserve(KeptHome::kMostSlots);
+  const KeptHome::Totals totals = kept_->Begin();
+  // No home tells so much.
+  first_told_ = (totals.homes - 1) << 40;
+  version_ = totals.version;
+  slots_ = static_cast<uint32_t>(totals.slots);
+  const uint32_t words = shape_.entry_words();
+  std::copy_n(kept_->words(rest_), words, entry(rest_));
+  for (uint32_t slot = 0; slot < slots_; ++slot) {
+    std::copy_n(kept_->words(slot), words, entry(slot));
+    states_[slot] = {.updated = now, .gone_at = kept_->gone_at(slot)};
+    index_.Insert(hash_(entry(slot), shape_.key_words()), slot);
+    if (IsEntry(slot)) continue;
+    ++going_;
+    gone_[gone_end_++ % gone_.size()] = {.slot = slot,
+                                         .at = states_[slot].gone_at};
+  }
+  for (uint32_t number = 0; number < units_.size(); ++number) {
+    const KeptHome::Unit& unit = kept_->unit(number);
+    if (unit.joined != 0) Join(now, number, unit.incarnation);
+    units_[number].incarnation = unit.incarnation;
+    units_[number].seq = unit.seq;
+    units_[number].in_rest = unit.in_rest;
+  }
+}
+
+uint32_t TableHome::newest_incarnation() const {
+  uint32_t newest = 0;
+  for (uint32_t i = 0; i < units_.size(); ++i) {
+    newest = std::max(newest, units_[i].incarnation);
+  }
+  return newest;
+}
+
+// With what the unit's message has changed.
+void TableHome::KeepUnit(uint32_t number) {
+  if (!kept_.has_value()) return;
+  const Unit& unit = units_[number];
+  kept_->BeginChange(number);
+  for (const uint32_t slot : changed_) kept_->Save(slot);
+  kept_->Change({.version = version_, .slots = slots_},
+                {.seq = unit.seq,
+                 .in_rest = unit.in_rest,
+                 .incarnation = unit.incarnation,
+                 .joined = unit.joined ? 1u : 0u});
+  for (const uint32_t slot : changed_) {
+    kept_->Set(slot, states_[slot].gone_at, entry(slot));
+  }
+  kept_->EndChange();
+  changed_.clear();
+}
+
 void TableHome::Join(Instant now, uint32_t number, uint32_t incarnation) {
   Unit& unit = units_[number];
   if (unit.joined) Leave(number);
   unit = {};
   unit.joined_at = version_;
+  unit.told_seq = first_told_;
   unit.sweep_began = now + Nanos{-options_.period.ns};
   unit.is_read = true;
   unit.incarnation = incarnation;
@@ -127,6 +183,7 @@ void TableHome::Merge(Instant now, const TableMessage& in) {
     shape_.MergeInto(entry(slot) + shape_.key_words(),
                      from + shape_.key_words());
     MarkForOthers(now, slot, in.unit);
+    if (kept_.has_value()) changed_.push_back(slot);
   }
 }
 
@@ -213,6 +270,10 @@ void TableHome::Forget(Instant now, uint32_t slot) {
   gone_[gone_end_++ % gone_.size()] = {.slot = slot, .at = version_};
   ++going_;
   ++forgotten_;
+  if (kept_.has_value()) {
+    changed_.push_back(slot);
+    changed_.push_back(rest_);
+  }
   MarkForOthers(now, slot, kNoUnit);
   MarkForOthers(now, rest_, kNoUnit);
 }

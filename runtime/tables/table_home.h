@@ -5,7 +5,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/keyed_hash.h"
@@ -14,6 +16,7 @@
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "runtime/sdk/table_copy.h"
+#include "runtime/tables/kept_home.h"
 #include "runtime/tables/table_message.h"
 
 namespace snf {
@@ -51,6 +54,12 @@ class TableHome {
  public:
   TableHome(uint16_t table, const TableShape& shape, uint32_t max_units,
             const TableOptions& options);
+  // What it has is kept there from now on. If that is another home's, which is
+  // dead, it goes on with that: units tell it again what had no answer, and
+  // hear all totals. Call it before anything else.
+  void Keep(Instant now, const KeptHome& kept);
+  // Returns the highest incarnation of a unit that has ever joined.
+  uint32_t newest_incarnation() const;
 
   // Takes a message. Returns true if it filled `out` with a message to be
   // sent, to the unit that `out` names.
@@ -63,7 +72,9 @@ class TableHome {
   // The unit has failed: what it had not sent is lost, and nobody waits for it.
   // It may join again, with a newer incarnation.
   void on_unit_failed(UnitId unit) {
-    if (units_[value(unit)].joined) Leave(value(unit));
+    if (!units_[value(unit)].joined) return;
+    Leave(value(unit));
+    KeepUnit(value(unit));
   }
 
   uint16_t table() const { return table_; }
@@ -147,6 +158,7 @@ class TableHome {
   bool on_told_ack(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
   void Leave(uint32_t number);
+  void KeepUnit(uint32_t number);
   uint32_t SlotFor(Instant now, const uint64_t* key);
   uint32_t FreeSlot(Instant now);
   void ForgetOld(Instant now);
@@ -184,6 +196,9 @@ class TableHome {
   uint32_t joined_count_ = 0;
   TimingWheel timers_;  // runs out for a unit's next sweep or repetition
 
+  std::optional<KeptHome> kept_;
+  std::vector<uint32_t> changed_;  // slots, by this message; if it is kept
+  uint64_t first_told_ = 0;        // what it tells has higher numbers
   uint64_t version_ = 0;
   uint64_t known_ = 0;  // of which every unit knows everything, and more since
   uint64_t known_at_ = 0;  // the version at which known_ was found

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <span>
 
 #include "base/time.h"
 #include "runtime/sdk/nf.h"
@@ -22,6 +23,18 @@ class TableHomes {
   // The tables are those of the NFs that `example` is made of; it is not kept.
   TableHomes(const NetworkFunction& example, uint32_t max_units,
              const TableOptions& options);
+
+  // Memory in which all homes are kept (TableHome::Keep), of so many bytes.
+  static size_t BytesToKeep(const NetworkFunction& example, uint32_t max_units);
+  void Keep(Instant now, std::span<std::byte> memory, uint32_t max_units);
+  // Returns the highest incarnation of a unit that has ever joined one.
+  uint32_t newest_incarnation() const {
+    uint32_t newest = 0;
+    for (const Home& one : homes_) {
+      newest = std::max(newest, one.home.newest_incarnation());
+    }
+    return newest;
+  }
 
   size_t size() const { return homes_.size(); }
   const TableHome& home(size_t table) const { return homes_[table].home; }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Homes of tables whose process is killed, and others that go on with what is
+// kept.
+#include "runtime/tables/kept_home.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <vector>
+
+#include "runtime/tables/table_home.h"
+#include "runtime/tables/table_message.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kUnits = 3;
+constexpr Instant kNow{1'000'000};
+
+TableShape ShapeOf(uint32_t entries) {
+  return {
+      .name = "t", .key_bytes = 8, .value_bytes = 8, .max_entries = entries};
+}
+
+class KeptHomeTest : public testing::Test {
+ protected:
+  // A process begins.
+  TableHome Begin() {
+    TableHome home(0, shape_, kUnits, options_);
+    home.Keep(kNow, KeptHome(memory_, shape_, kUnits));
+    return home;
+  }
+  // The unit adds to keys; returns the home's answer.
+  static TableMessage Update(TableHome& home, uint16_t unit, uint64_t seq,
+                             std::vector<std::pair<uint64_t, uint64_t>> adds) {
+    TableMessage in = {.entries = static_cast<uint8_t>(adds.size()),
+                       .unit = UnitId{unit},
+                       .incarnation = 1,
+                       .seq = seq};
+    for (size_t i = 0; i < adds.size(); ++i) {
+      in.words[2 * i] = adds[i].first;
+      in.words[2 * i + 1] = adds[i].second;
+    }
+    TableMessage out;
+    EXPECT_TRUE(home.on_message(kNow, in, out));
+    return out;
+  }
+  static uint64_t TotalOf(const TableHome& home, uint64_t key) {
+    const uint64_t* const total = home.Find(&key);
+    return total == nullptr ? 0 : *total;
+  }
+
+  TableOptions options_;
+  TableShape shape_ = ShapeOf(2);
+  std::vector<std::byte> memory_ =
+      std::vector<std::byte>(KeptHome::BytesFor(ShapeOf(2), kUnits));
+};
+
+TEST_F(KeptHomeTest, AnotherHomeGoesOnWithAllTotals) {
+  {
+    TableHome home = Begin();
+    Update(home, 0, 1, {{7, 3}, {8, 1}});
+    Update(home, 1, 1, {{7, 4}, {9, 5}});  // no room for 9
+  }
+  TableHome home = Begin();
+  EXPECT_EQ(TotalOf(home, 7), 7u);
+  EXPECT_EQ(TotalOf(home, 8), 1u);
+  EXPECT_EQ(*home.rest(), 5u);
+  EXPECT_EQ(home.version(), 2u);
+  EXPECT_EQ(home.joined().size(), 2u);
+  EXPECT_EQ(home.newest_incarnation(), 1u);
+}
+
+TEST_F(KeptHomeTest, AnUpdateWithoutAnAnswerCountsOnce) {
+  {
+    TableHome home = Begin();
+    Update(home, 0, 1, {{7, 3}});
+    Update(home, 0, 2, {{7, 2}});  // the answer is lost with the process
+  }
+  TableHome home = Begin();
+  const TableMessage again = Update(home, 0, 2, {{7, 2}});
+  EXPECT_EQ(again.words[1], 5u);
+  EXPECT_EQ(TotalOf(home, 7), 5u);
+  Update(home, 0, 3, {{7, 1}});
+  EXPECT_EQ(TotalOf(home, 7), 6u);
+}
+
+TEST_F(KeptHomeTest, TellsUnitsAllAgainByNumbersThatAreNew) {
+  TableMessage told;
+  {
+    TableHome home = Begin();
+    Update(home, 0, 1, {{7, 3}});
+    Update(home, 1, 1, {});
+    while (!home.on_timers(home.next_wakeup(), told)) {
+    }
+  }
+  const uint64_t before = told.seq;
+  TableHome home = Begin();
+  while (!home.on_timers(home.next_wakeup(), told)) {
+  }
+  EXPECT_GT(told.seq, before);
+  EXPECT_EQ(told.entries, 2);  // the key, and the rest
+}
+
+TEST_F(KeptHomeTest, AUnitThatHasLeftOrFailedIsNotWaitedFor) {
+  {
+    TableHome home = Begin();
+    Update(home, 0, 1, {{7, 3}});
+    Update(home, 1, 1, {{8, 3}});
+    home.on_unit_failed(UnitId{0});
+  }
+  TableHome home = Begin();
+  ASSERT_EQ(home.joined().size(), 1u);
+  EXPECT_EQ(home.joined()[0], UnitId{1});
+}
+
+// The words of the memory are those of a process that was killed between any
+// two writes: of the changes of an update, some are done.
+TEST_F(KeptHomeTest, PutsBackAChangeThatIsNotWhole) {
+  KeptHome kept(memory_, shape_, kUnits);
+  kept.Begin();
+  const std::vector<uint64_t> first = {7, 3};
+  const std::vector<uint64_t> second = {7, 5};
+  const auto begin = [&](const std::vector<uint64_t>& words, uint64_t version) {
+    kept.BeginChange(2);
+    kept.Save(0);
+    kept.Save(2);
+    kept.Change({.version = version, .slots = 1},
+                {.seq = version, .incarnation = 4, .joined = 1});
+    kept.Set(0, 0, words.data());
+  };
+  begin(first, 1);
+  kept.Set(2, 0, first.data());
+  kept.EndChange();
+  begin(second, 2);  // and no more
+  KeptHome next(memory_, shape_, kUnits);
+  const KeptHome::Totals totals = next.Begin();
+  EXPECT_EQ(totals.version, 1u);
+  EXPECT_EQ(totals.homes, 2u);
+  EXPECT_EQ(next.unit(2).seq, 1u);
+  EXPECT_EQ(next.words(0)[1], 3u);
+  EXPECT_EQ(next.words(2)[1], 3u);
+}
+
+}  // namespace
+}  // namespace snf
