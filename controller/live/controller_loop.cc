@@ -66,7 +66,7 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
         .old_numbers = std::vector<uint64_t>(options.controller.max_units)});
   }
   if (options.fails) {
-    SNF_CHECK(has_loggers && tables_.size() == 0);
+    SNF_CHECK(has_loggers);
     SNF_CHECK(links_.controllers != nullptr);
     succession_.emplace(options.controller, loops);
     keeps_words_ = !links_.copies.empty();

@@ -59,7 +59,8 @@ struct ControllerLoopOptions {
   bool shares_thread = false;
   // Loops of units may end while others go on (EndLoop). Units have loggers.
   bool recovers = false;
-  // The controller may fail (Fail). Units have loggers, and no shared tables.
+  // The controller may fail (Fail), or its process. Units have loggers; and no
+  // shared tables, unless their homes are kept (TableHomes::Keep).
   bool fails = false;
   // With `fails`: the loop takes the place of that of another process, which
   // had made these controllers and is dead. Succeed has to follow.
@@ -280,8 +281,12 @@ class ControllerLoop {
   using Prepare = std::function<void(Controller&)>;
   template <ControllerHost Host>
   void Fail(Rng& rng, const Prepare& prepare, Host& host);
-  // The same `prepare`, of a loop that inherits.
-  void set_prepare(Prepare prepare) { prepare_ = std::move(prepare); }
+  // The same `prepare`, of a loop that inherits; `settle` is told of each one
+  // that was made of reports, before it is asked for anything.
+  void set_prepare(Prepare prepare, Prepare settle) {
+    prepare_ = std::move(prepare);
+    settle_ = std::move(settle);
+  }
   // Its end was seen: another one is made of what units report, over turns.
   void Succeed();
   // There is a controller; until is_led() it does not take packets yet.
@@ -490,6 +495,7 @@ class ControllerLoop {
   // What was heard stays in its ring for another process.
   bool keeps_words_ = false;
   Prepare prepare_;  // the next one
+  Prepare settle_;   // may be null
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;

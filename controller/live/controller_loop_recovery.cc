@@ -349,6 +349,7 @@ void ControllerLoop::EndUnits(size_t loop, ControllerEvents& events) {
 // What the dead process had of packets that NFs made goes back to their units.
 void ControllerLoop::Inherit(const PlacementPolicy& policy) {
   succession_->Inherit(links_.controllers->newest.load(),
+                       tables_.newest_incarnation(),
                        Controller(options_, policy));
   options_.epoch = succession_->epoch() + 1;
   controller_ = Controller(options_, policy);
@@ -431,6 +432,7 @@ void ControllerLoop::HandleUnled(size_t loop, bool of_logger, const Cell& cell,
   const WordsToController& words =
       of_logger ? logger_words_[loop] : words_[loop];
   if (!words.IsSound(cell, payload)) return in.Close();
+  if (cell.is_table()) return;  // what has no answer comes again
   const auto& word = cell.As<UnitCommand>();
   if (word.kind == Kind::kSendNote || word.kind == Kind::kSendEnded) {
     succession_->Keep(word);
@@ -481,6 +483,7 @@ void ControllerLoop::BeginSuccessor(ControllerEvents& events) {
   if (!succession_->Begin(controller_, now_, starting, in_channels_)) {
     words_[0].Refuse(kNoUnit, "report", "packets", in_channels_);
   }
+  if (settle_ != nullptr) settle_(controller_);
   for (uint32_t i = 0;
        recovery_.has_value() && i < controller_.units().max_units(); ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};

@@ -98,7 +98,7 @@ void Succession::Take(bool of_logger, const UnitCommand& word) {
 }
 
 std::vector<ControllerCommand> Succession::StartsOfWaiting() {
-  uint32_t incarnation = 0;
+  uint32_t incarnation = incarnation_;
   for (const OfUnit& unit : of_units_) {
     incarnation = std::max(incarnation, unit.standing.incarnation);
   }
@@ -132,6 +132,7 @@ bool Succession::Begin(Controller& controller, Instant now,
     standing.bytes = unit.bytes;
     rebuild_->on_unit(standing);
   }
+  rebuild_->set_incarnation(incarnation_);
   rebuild_->Begin(controller, now, *former_);
   former_.reset();
   phase_ = Phase::kMending;

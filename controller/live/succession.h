@@ -93,10 +93,12 @@ class Succession {
   // The controller has failed; `former` is what it was.
   void Fail(Controller former);
   // So has one of another process, with all that it knew of units; `epoch` was
-  // its own. `former` has had no packet. Of reports, those count that are made
-  // to the next one: the one before may have died over its own.
-  void Inherit(uint32_t epoch, Controller former) {
+  // its own, and no unit is known to have had a higher incarnation. `former`
+  // has had no packet. Of reports, those count that are made to the next one:
+  // the one before may have died over its own.
+  void Inherit(uint32_t epoch, uint32_t incarnation, Controller former) {
     epoch_ = epoch;
+    incarnation_ = incarnation;
     is_heir_ = true;
     Fail(std::move(former));
   }
@@ -198,6 +200,7 @@ class Succession {
   Phase phase_ = Phase::kUp;
   uint32_t epoch_ = 0;
   bool is_heir_ = false;
+  uint32_t incarnation_ = 0;
   std::optional<Controller> former_;
   std::optional<Rebuild> rebuild_;
   std::vector<OfUnit> of_units_;

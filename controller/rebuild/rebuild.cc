@@ -112,6 +112,8 @@ void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
       c.pieces_.RestoreHolder(unit.unit, unit.grants);
     }
   }
+  c.units_.next_incarnation_ =
+      std::max(c.units_.next_incarnation_, incarnation_ + 1);
   RestorePieces(c);
   // By slot; of two flows in one, the newer one goes on.
   std::map<uint32_t, FlowId> in_slots;

@@ -115,6 +115,8 @@ class Rebuild {
   }
   void on_grant(const GrantReport& report) { grants_.push_back(report); }
   void on_unit(const UnitReport& report);
+  // Units that start have higher incarnations, whatever units have reported.
+  void set_incarnation(uint32_t newest) { incarnation_ = newest; }
   // What the unit's logger has reported is void: it will do so again.
   void ForgetLogger(UnitId unit);
 
@@ -186,6 +188,7 @@ class Rebuild {
   std::map<FlowId, Flow> flows_;
   std::vector<std::pair<uint64_t, FlowId>> named_;  // by version
   std::vector<UnitReport> units_;
+  uint32_t incarnation_ = 0;
   std::vector<GrantReport> grants_;
   std::map<std::pair<uint16_t, uint32_t>, uint64_t> words_;
   std::vector<Missing> missing_;

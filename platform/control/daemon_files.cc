@@ -121,6 +121,7 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
                        .log = stem + ".log",
                        .modules = stem + ".modules",
                        .keep = stem + ".keep",
+                       .chains = stem + ".keep.chains",
                        .network = stem + ".net"};
   if (files.socket.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::InvalidArgumentError(
@@ -206,7 +207,8 @@ absl::StatusOr<DaemonLock> DaemonLock::Take(const DaemonFiles& files) {
     }
     unlink(files.socket.c_str());
     DaemonNetwork::Remove(files.network);
-    RemoveFolder(files.modules);
+    // Chains that wait for this one may want them.
+    if (access(files.chains.c_str(), F_OK) != 0) RemoveFolder(files.modules);
     return taken;
   }
 }
@@ -238,6 +240,7 @@ DaemonLock::~DaemonLock() {
   if (file_ < 0) return;
   unlink(files_.socket.c_str());
   RemoveFolder(files_.modules);
+  unlink(files_.chains.c_str());
   unlink(files_.lock.c_str());
   close(file_);
   rmdir(files_.directory.c_str());  // if it was the last one's

@@ -24,6 +24,7 @@ struct DaemonFiles {
   // A socket, where units wait after it was killed; others have a dot and more
   // behind that.
   std::string keep;
+  std::string chains;   // a file that notes the chains of a daemon with --keep
   std::string network;  // names what DaemonNetwork has made for it
 
   // Errors: InvalidArgument, no name of a daemon, or it makes too long a name

@@ -76,9 +76,10 @@ std::vector<std::string> PoolNamesOf(const RealDriver& driver) {
 }  // namespace
 
 LiveChains::LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
-                       std::function<void(const std::string&)> told)
+                       std::function<void(const std::string&)> told,
+                       uint32_t number)
     : told_(std::move(told)) {
-  chains_.push_back(Make(1, std::move(first), std::move(nf)));
+  chains_.push_back(Make(number, std::move(first), std::move(nf)));
 }
 
 LiveChains::Chain LiveChains::Make(uint32_t number,
@@ -88,12 +89,21 @@ LiveChains::Chain LiveChains::Make(uint32_t number,
       .number = number, .nf = std::move(nf), .driver = std::move(driver)};
   chain.pools = PoolNamesOf(*chain.driver);
   for (size_t pool = 0; pool < chain.pools.size(); ++pool) {
-    chain.pieces.push_back(chain.driver->FreePieces(pool));
+    chain.pieces.push_back(chain.driver->AllPieces(pool));
   }
   return chain;
 }
 
 LiveChains::~LiveChains() = default;
+
+std::optional<uint64_t> LiveChains::inherited_flows() const {
+  std::optional<uint64_t> flows;
+  for (const Chain& chain : chains_) {
+    const auto of_chain = chain.driver->inherited_flows();
+    if (of_chain.has_value()) flows = flows.value_or(0) + *of_chain;
+  }
+  return flows;
+}
 
 uint64_t LiveChains::older_flows() const {
   uint64_t flows = 0;
@@ -127,6 +137,51 @@ absl::Status LiveChains::Add(std::unique_ptr<RealDriver>& next, std::string nf,
   chain.driver->Begin(before.driver->clock().Now());
   chains_.push_back(std::move(chain));
   return absl::OkStatus();
+}
+
+LiveChains::Pools LiveChains::SettleOlder(RealDriver& driver) {
+  const std::vector<std::string> names = PoolNamesOf(driver);
+  Pools held;
+  for (size_t pool = 0; pool < names.size(); ++pool) {
+    const Words free = driver.FreePieces(pool);
+    Words& of_units = held[names[pool]] = driver.AllPieces(pool);
+    for (size_t word = 0; word < free.size(); ++word) {
+      of_units[word] &= ~free[word];
+    }
+    driver.RemovePieces(pool, free);
+  }
+  return held;
+}
+
+void LiveChains::SettleNewest(RealDriver& driver, const Pools& held) {
+  const std::vector<std::string> names = PoolNamesOf(driver);
+  for (size_t pool = 0; pool < names.size(); ++pool) {
+    const auto others = held.find(names[pool]);
+    if (others == held.end() ||
+        others->second.size() != driver.pools()[pool].words()) {
+      continue;
+    }
+    driver.RemovePieces(pool, others->second);
+  }
+}
+
+void LiveChains::Inherit(std::unique_ptr<RealDriver> next, std::string nf,
+                         uint32_t number, const Pools& held, Instant end) {
+  Chain& before = chains_.back();
+  before.driver->Begin(before.driver->clock().Now());
+  before.driver->BecomeOlder();
+  for (Chain& chain : chains_) chain.until = std::min(chain.until, end);
+  for (size_t pool = 0; pool < before.pools.size(); ++pool) {
+    const Words& of_units = held.at(before.pools[pool]);
+    Words free = std::exchange(before.pieces[pool], of_units);
+    for (size_t word = 0; word < free.size(); ++word) {
+      free[word] &= ~of_units[word];
+    }
+    kept_[before.pools[pool]] = std::move(free);
+  }
+  Chain chain = Make(number, std::move(next), std::move(nf));
+  GiveKept(chain);
+  chains_.push_back(std::move(chain));
 }
 
 void LiveChains::KeepFree(Chain& from) {

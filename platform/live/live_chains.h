@@ -8,6 +8,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,8 @@ class LiveChains {
 
   // `told`, which may be null, gets a line of each chain that ends.
   LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
-             std::function<void(const std::string&)> told = nullptr);
+             std::function<void(const std::string&)> told = nullptr,
+             uint32_t number = 1);
   // Ends what runs, without waiting for packets.
   ~LiveChains();
 
@@ -66,6 +68,8 @@ class LiveChains {
   const RealDriver& newest() const { return *chains_.back().driver; }
   const std::string& newest_nf() const { return chains_.back().nf; }
   uint32_t newest_number() const { return chains_.back().number; }
+  // As that of RealDriver, of all chains.
+  std::optional<uint64_t> inherited_flows() const;
   // Counts the flows that older chains have.
   uint64_t older_flows() const;
   uint64_t newest_flows() const { return newest().controller().flows().size(); }
@@ -76,6 +80,22 @@ class LiveChains {
   // there are too many; then `next` stays as it is.
   absl::Status Add(std::unique_ptr<RealDriver>& next, std::string nf,
                    Nanos within);
+
+  // Pieces of pools, by the pool's name.
+  using Words = std::vector<uint64_t>;
+  using Pools = std::map<std::string, Words>;
+
+  // Goes on with chains of a run that was killed: call it for each behind the
+  // first, in order, before Begin. The driver of the chain before has taken
+  // over processes, whose units have these pieces (SettleOlder). Flows of those
+  // before begin anew after `end`, on the machine's monotonic clock.
+  void Inherit(std::unique_ptr<RealDriver> next, std::string nf,
+               uint32_t number, const Pools& held, Instant end);
+  // Settle the pools of a driver that takes over processes
+  // (RealOptions::Keep::settle). An older one's has no pieces but those that
+  // its units have, which it returns; the newest none of these.
+  static Pools SettleOlder(RealDriver& driver);
+  static void SettleNewest(RealDriver& driver, const Pools& held);
 
   // As those of RealDriver, of all chains together.
   void Begin(Instant now);
@@ -91,8 +111,6 @@ class LiveChains {
   // free, packets are taken of flows that are known, for as long as `within`
   // says; Resume undoes that. All is over once no chain has
   // flows or packets. After Finish, Left returns the pieces that these had.
-  using Words = std::vector<uint64_t>;
-  using Pools = std::map<std::string, Words>;  // by the pool's name
   Pools Retire(Nanos within);
   void Resume();
   bool is_over() const;

@@ -272,6 +272,17 @@ std::vector<uint64_t> RealDriver::FreePieces(size_t pool) const {
   return words;
 }
 
+std::vector<uint64_t> RealDriver::AllPieces(size_t pool) const {
+  constexpr uint32_t kWord = 64;
+  std::vector<uint64_t> words(pools()[pool].words());
+  const auto part = PartOf(pools()[pool], options_.controller.controller_id,
+                           real_.controllers);
+  for (uint32_t i = part->first; i <= part->last; ++i) {
+    words[i / kWord] |= uint64_t{1} << i % kWord;
+  }
+  return words;
+}
+
 void RealDriver::RemovePieces(size_t pool, std::span<const uint64_t> words) {
   for (uint32_t word = 0; word < words.size(); ++word) {
     if (words[word] == 0) continue;

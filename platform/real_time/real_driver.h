@@ -53,6 +53,7 @@ namespace snf {
 
 class LiveBoard;
 class LoopHost;
+class RealDriver;
 
 // Says how a run in real time is driven.
 struct RealOptions {
@@ -107,6 +108,9 @@ struct RealOptions {
   struct Keep {
     std::string socket;
     Nanos patience;
+    // Is told of the driver once its controller knows which pieces of pools
+    // units have, and before that gives others away; may be null.
+    std::function<void(RealDriver&)> settle = nullptr;
   };
   std::optional<Keep> keep = std::nullopt;
   // The run is that of the controller with this id (ControllerOptions), of so
@@ -247,6 +251,8 @@ class RealDriver final : private NfCallNames {
     return example_->pools();
   }
   std::vector<uint64_t> FreePieces(size_t pool) const;
+  // The same of those that the pool had in the beginning.
+  std::vector<uint64_t> AllPieces(size_t pool) const;
   void RemovePieces(size_t pool, std::span<const uint64_t> words);
   void AddPieces(size_t pool, std::span<const uint64_t> words);
 
@@ -279,7 +285,9 @@ class RealDriver final : private NfCallNames {
 
   RealDriver(const RunOptions& options, const RealOptions& real,
              const PlacementPolicy& policy, const NfSpec& nf,
-             Observers observers, LoopRegion region, bool is_heir);
+             Observers observers, LoopRegion region,
+             std::optional<SharedRegion> tables, bool is_heir);
+  TableHomes HomesOfTables() const;
   absl::Status TakeOver();
   UnitLoopOptions WorkerOptions(uint32_t index) const;
   absl::Status OpenStores(uint32_t loops);
@@ -348,6 +356,8 @@ class RealDriver final : private NfCallNames {
   SharedRegion region_;
   std::vector<SharedRegion> apart_;         // of processes of units, by loop
   std::optional<SharedRegion> own_region_;  // which no process of units maps
+  // Of what is kept: of the homes of shared tables, if there are some.
+  std::optional<SharedRegion> tables_region_;
   std::unique_ptr<WireFaults> faults_;
   BufferPool buffers_;
   RealClock& clock_;  // in the region, as that of each loop of units

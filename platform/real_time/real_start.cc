@@ -112,6 +112,14 @@ bool HasFirstLoggers(const Launcher::Kept& kept) {
   return loggers.pid > 0 && loggers.starts == 1;
 }
 
+// Returns how much memory the homes of tables need that are kept.
+size_t BytesOfTables(const RunOptions& options, const RealOptions& real,
+                     const NfSpec& nf) {
+  return real.keep.has_value() ? TableHomes::BytesToKeep(
+                                     *nf.create(), options.controller.max_units)
+                               : 0;
+}
+
 // Returns what is kept for this run; none if there is nothing.
 std::optional<Launcher::Kept> FindKept(const RealOptions& real,
                                        const std::string& identity) {
@@ -167,10 +175,13 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
         "only processes of units with output loggers can be kept");
   }
   if (MayFail(options, real)) {
-    if (!options.loggers || !TablesOf(*nf.create()).empty()) {
+    if (!options.loggers) {
       return absl::InvalidArgumentError(
-          "a controller that fails needs units with output loggers, and an NF "
-          "without shared tables");
+          "a controller that fails needs units with output loggers");
+    }
+    if (!real.keep.has_value() && !TablesOf(*nf.create()).empty()) {
+      return absl::InvalidArgumentError(
+          "a controller that fails needs an NF without shared tables");
     }
     PrepareForFailures(options.controller);
     options.controller.awaits_ends = options.controller.names_flows = true;
@@ -226,17 +237,31 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
           : std::nullopt;
   const bool is_heir = kept.has_value();
   const size_t memories = of.loops + 2;
-  if (is_heir && kept->descriptors.size() < memories) {
+  const size_t of_tables = BytesOfTables(options, real, nf);
+  const size_t all_memories = memories + (of_tables > 0 ? 1 : 0);
+  if (is_heir && kept->descriptors.size() < all_memories) {
     return absl::InternalError("less memory was kept than there is");
   }
   auto region = is_heir ? LoopRegion::Adopt(
                               of, std::span(kept->descriptors).first(memories))
                         : LoopRegion::Create(of);
   if (!region.ok()) return region.status();
-  for (size_t i = 0; is_heir && i < memories; ++i) close(kept->descriptors[i]);
+  std::optional<SharedRegion> tables;
+  if (of_tables > 0) {
+    auto memory =
+        is_heir
+            ? SharedRegion::Map(kept->descriptors[memories], 0)
+            : SharedRegion::Create(
+                  {.name = "snf tables", .bytes = of_tables, .in_advance = 0});
+    if (!memory.ok()) return memory.status();
+    tables.emplace(*std::move(memory));
+  }
+  for (size_t i = 0; is_heir && i < all_memories; ++i) {
+    close(kept->descriptors[i]);
+  }
   std::unique_ptr<RealDriver> driver(
       new RealDriver(options, resolved, policy, nf, std::move(observers),
-                     *std::move(region), is_heir));
+                     *std::move(region), std::move(tables), is_heir));
   absl::Status status = driver->OpenStores(of.loops);
   if (!status.ok()) return status;
   status = driver->CreateLoggers(nf, of);
@@ -256,7 +281,8 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
 
 RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                        const PlacementPolicy& policy, const NfSpec& nf,
-                       Observers observers, LoopRegion region, bool is_heir)
+                       Observers observers, LoopRegion region,
+                       std::optional<SharedRegion> tables, bool is_heir)
     : options_(options),
       real_(real),
       example_(nf.create()),
@@ -266,6 +292,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       region_(std::move(region.memory)),
       apart_(std::move(region.apart)),
       own_region_(std::move(region.own_memory)),
+      tables_region_(std::move(tables)),
       faults_(std::move(region.faults)),
       buffers_(std::move(region.buffers)),
       clock_(*region.clock),
@@ -274,9 +301,7 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
       pace_(real.speed),
       ingress_(options, HasSides(*example_), buffers_),
       loop_(LoopOptionsOf(options, real, *example_, is_heir), policy,
-            TableHomes(*example_, options.controller.max_units,
-                       TableOptionsOf(options)),
-            clock_, LinksOf(region)),
+            HomesOfTables(), clock_, LinksOf(region)),
       egress_(options, std::move(observers), ingress_, buffers_, loop_,
               result_),
       loggers_control_(region.loggers_control),
@@ -287,7 +312,11 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
                   real_.controllers);
   };
   prepare(loop_.controller());
-  if (is_heir) loop_.set_prepare(prepare);
+  if (is_heir) {
+    loop_.set_prepare(prepare, [this](const Controller&) {
+      if (real_.keep->settle != nullptr) real_.keep->settle(*this);
+    });
+  }
   if (options.faults.any_controller()) {
     controller_faults_.emplace(options, real.notice, prepare, loop_, egress_,
                                result_.controller_faults);
@@ -319,6 +348,15 @@ RealDriver::RealDriver(const RunOptions& options, const RealOptions& real,
   };
   most_under_way_ = {most(real.buffers.small), most(real.buffers.medium),
                      most(real.buffers.large)};
+}
+
+TableHomes RealDriver::HomesOfTables() const {
+  const uint32_t max_units = options_.controller.max_units;
+  TableHomes homes(*example_, max_units, TableOptionsOf(options_));
+  if (tables_region_.has_value()) {
+    homes.Keep(clock_.Now(), tables_region_->bytes(), max_units);
+  }
+  return homes;
 }
 
 ControllerLinks RealDriver::LinksOf(LoopRegion& region) {
@@ -444,6 +482,9 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
         .descriptors = options.regions};
     options.keep->descriptors.push_back(own_region_->fd());
     options.keep->descriptors.push_back(region_.fd());
+    if (tables_region_.has_value()) {
+      options.keep->descriptors.push_back(tables_region_->fd());
+    }
     options.kept_memories = options.keep->descriptors.size();
     if (kept.has_value()) options.kept.emplace(*std::move(kept));
   }

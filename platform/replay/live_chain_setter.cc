@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "platform/control/daemon_log.h"
+#include "platform/process/real_clock.h"
 #include "platform/replay/try_chain.h"
 #include "platform/text/wording.h"
+#include "resource_manager/live/launcher.h"
 #include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_module_file.h"
 
@@ -131,26 +133,119 @@ absl::StatusOr<bool> LiveChainSetter::Deploy(const std::string& file,
   return Has(options->config.chains.front().nf, (*nf)->name);
 }
 
+std::string LiveChainSetter::SocketOf(uint32_t place) const {
+  return place == 0 ? keep_->socket
+                    : fmt::format("{}.{}", keep_->socket, place);
+}
+
+// Returns the chains whose processes wait, and the newest, whatever became of
+// these: it has the flows that begin. Nothing, if none wait, or the daemon was
+// started otherwise, which ends them.
+std::vector<KeptChain> LiveChainSetter::WhatWaits(
+    const std::vector<KeptChain>& noted) const {
+  std::vector<KeptChain> waiting;
+  for (const KeptChain& chain : noted) {
+    const std::string socket = SocketOf(chain.place);
+    if (!Launcher::LookAt(socket).has_value()) continue;
+    if (chain.began == began_) {
+      waiting.push_back(chain);
+    } else {
+      LogLine(LogLevel::kWarning,
+              fmt::format("begins anew: chain {} was kept for other flags",
+                          chain.number));
+      Launcher::EndWaiting(socket);
+    }
+  }
+  if (waiting.empty() || waiting.back() == noted.back()) return waiting;
+  waiting.push_back(noted.back());
+  return waiting;
+}
+
+absl::Status LiveChainSetter::Keep(const RealOptions::Keep& keep,
+                                   const std::string& file) {
+  keep_ = keep;
+  notes_.emplace(file);
+  began_ = settings_.flags();
+  const std::vector<KeptChain> noted = notes_->Read();
+  // That the first chain is alone, its launcher tells better.
+  const bool has_others =
+      noted.size() > 1 || (!noted.empty() && noted[0].place > 0);
+  if (has_others) noted_ = WhatWaits(noted);
+  before_.assign(noted_.begin(), noted_.end());
+  if (noted_.empty()) noted_ = {{.began = began_, .flags = began_}};
+  return notes_->Begin(noted_);
+}
+
+absl::StatusOr<std::optional<LiveSteering::Kept>> LiveChainSetter::NextKept() {
+  if (before_.empty()) return std::nullopt;
+  const KeptChain chain = std::move(before_.front());
+  before_.pop_front();
+  for (const std::string& module : chain.modules) {
+    if (std::ranges::count(modules_, module) > 0) continue;
+    const auto loaded = ReplaceByNfModule(module);
+    if (!loaded.ok()) return loaded.status();
+    modules_.push_back(module);
+  }
+  settings_.set_flags(chain.flags);
+  auto options = settings_.OptionsWith(chain.texts);
+  if (!options.ok()) return options.status();
+  settings_.AcceptChains(chain.texts, options->run.controller);
+  options->real.keep = keep_;
+  options->real.keep->socket = SocketOf(chain.place);
+  return LiveSteering::Kept{.options = *std::move(options),
+                            .number = chain.number,
+                            .is_newest = before_.empty(),
+                            .end_of_older = chain.end_of_older};
+}
+
+// Before the chain is in place: if the daemon is killed then, it just has no
+// flows.
+absl::Status LiveChainSetter::Note(const Texts& texts, Nanos within,
+                                   uint32_t place) {
+  const Instant now = RealClock::Monotonic();
+  noted_.push_back(
+      {.number = noted_.back().number + 1,
+       .began = began_,
+       .place = place,
+       .end_of_older = within == Nanos::max() ? Instant::max() : now + within,
+       .flags = settings_.flags(),
+       .texts = texts,
+       .modules = modules_});
+  return notes_->Add(noted_.back());
+}
+
 absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
                                   const Texts& texts, Nanos within,
                                   proto::ChainReply& reply) {
   const absl::StatusOr<ReplayOptions> options = settings_.OptionsWith(texts);
   if (!options.ok()) return options.status();
   if (absl::Status s = CheckTwice(*options); !s.ok()) return s;
-  auto driver = start_(*options);
+  ReplayOptions of_chain = *options;
+  const uint32_t place = noted_.empty() ? 0 : noted_.back().place + 1;
+  if (keep_.has_value()) {
+    of_chain.real.keep = keep_;
+    of_chain.real.keep->socket = SocketOf(place);
+  }
+  auto driver = start_(of_chain);
   if (!driver.ok()) return driver.status();
   const std::string nf = options->config.chains.front().nf.text();
   absl::Status added;
+  if (keep_.has_value()) added = Note(texts, within, place);
   const absl::Status asked = mailbox.Ask(
       [&] {
-        added = chains_->Add(*driver, nf, within);
+        if (added.ok()) added = chains_->Add(*driver, nf, within);
         if (!added.ok()) return;
         reply.set_number(chains_->newest_number());
         reply.set_older_flows(chains_->older_flows());
       },
       deadline);
-  if (!asked.ok()) return asked;
-  if (!added.ok()) return added;
+  added.Update(asked);
+  if (!added.ok()) {
+    if (!keep_.has_value()) return added;
+    noted_.pop_back();
+    added.Update(notes_->Begin(noted_));
+    return added;
+  }
   settings_.AcceptChains(texts, options->run.controller);
   reply.set_nf(nf);
   reply.set_is_new(true);

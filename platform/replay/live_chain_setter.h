@@ -4,17 +4,21 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "platform/control/control_desk.h"
+#include "platform/control/kept_chains.h"
 #include "platform/live/live_chains.h"
 #include "platform/real_time/real_driver.h"
+#include "platform/replay/live_run.h"
 #include "platform/replay/live_settings.h"
 #include "platform/replay/replay_options.h"
 #include "platform/upgrade/live_upgrade.h"
@@ -38,6 +42,13 @@ class LiveChainSetter final : public ControlChains {
   // `modules` is the folder, which is made when there is a module.
   LiveChainSetter(LiveSettings& settings, std::string program,
                   std::string modules);
+  // The chains' processes outlive the daemon if it is killed, the first one's
+  // as `keep` says, and all chains are noted in a file: if it has those of a
+  // daemon before, whose processes wait, NextKept gives them. Call it before
+  // these, if at all. Error: that of the file.
+  absl::Status Keep(const RealOptions::Keep& keep, const std::string& file);
+  // As LiveSteering::NextKept.
+  absl::StatusOr<std::optional<LiveSteering::Kept>> NextKept();
   // Call once, before the others. What is given must outlive those.
   void Begin(LiveChains& chains, Start start, LivePredecessor& upgrade);
 
@@ -53,6 +64,10 @@ class LiveChainSetter final : public ControlChains {
 
  private:
   using Texts = std::map<std::string, std::string>;
+
+  std::string SocketOf(uint32_t place) const;
+  std::vector<KeptChain> WhatWaits(const std::vector<KeptChain>& noted) const;
+  absl::Status Note(const Texts& texts, Nanos within, uint32_t place);
 
   absl::StatusOr<std::string> CopyModule(const std::string& file);
   absl::Status Try(const Texts& texts,
@@ -70,6 +85,12 @@ class LiveChainSetter final : public ControlChains {
   LivePredecessor* upgrade_ = nullptr;
   std::vector<std::string> modules_;  // files of ours, that are loaded
   uint32_t copies_ = 0;
+  // Of Keep:
+  std::optional<RealOptions::Keep> keep_;
+  std::optional<KeptChains> notes_;
+  std::map<std::string, std::string> began_;  // flags
+  std::vector<KeptChain> noted_;
+  std::deque<KeptChain> before_;  // that NextKept has still to give
 };
 
 }  // namespace snf

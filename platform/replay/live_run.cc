@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "controller/core/placement.h"
 #include "platform/replay/replay_output.h"
@@ -59,6 +61,63 @@ void Finish(LiveChains& chains, LiveTraffic& traffic, ReplayedRun& replayed) {
   run.result.violation_messages.push_back(std::move(wrong));
 }
 
+using Told = std::function<void(const std::string&)>;
+
+// Makes the chain of the options.
+absl::StatusOr<std::unique_ptr<LiveChains>> BeginAnew(
+    const ReplayOptions& options, const LiveSteering::StartDriver& start,
+    const Told& told) {
+  auto driver = start(options);
+  if (!driver.ok()) return driver.status();
+  return std::make_unique<LiveChains>(
+      *std::move(driver), options.config.chains.front().nf.text(), told);
+}
+
+// Goes on with the chains of a run that was killed; null if there are none. An
+// older one whose processes have ended meanwhile is left out.
+absl::StatusOr<std::unique_ptr<LiveChains>> Inherit(
+    LiveSteering& steering, const LiveSteering::StartDriver& start,
+    const Told& told) {
+  using Pools = LiveChains::Pools;
+  const auto held = std::make_shared<std::vector<Pools>>();  // by older ones
+  std::unique_ptr<LiveChains> chains;
+  while (true) {
+    auto next = steering.NextKept();
+    if (!next.ok()) return next.status();
+    if (!next->has_value()) return chains;
+    LiveSteering::Kept& kept = **next;
+    const std::string nf = kept.options.config.chains.front().nf.text();
+    const size_t own = held->size();
+    if (kept.is_newest) {
+      kept.options.real.keep->settle = [held](RealDriver& driver) {
+        for (const Pools& older : *held) {
+          LiveChains::SettleNewest(driver, older);
+        }
+      };
+    } else {
+      held->emplace_back();
+      kept.options.real.keep->settle = [held, own](RealDriver& driver) {
+        (*held)[own] = LiveChains::SettleOlder(driver);
+      };
+    }
+    auto driver = start(kept.options);
+    const bool is_heir =
+        driver.ok() && (*driver)->inherited_flows().has_value();
+    if (!kept.is_newest && !is_heir) {
+      held->pop_back();
+      continue;
+    }
+    if (!driver.ok()) return driver.status();
+    if (chains == nullptr) {
+      chains = std::make_unique<LiveChains>(*std::move(driver), nf, told,
+                                            kept.number);
+    } else {
+      chains->Inherit(*std::move(driver), nf, kept.number, (*held)[own - 1],
+                      kept.end_of_older);
+    }
+  }
+}
+
 }  // namespace
 
 std::string ListOf(const std::vector<PortSpec>& ports) {
@@ -95,7 +154,6 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   const std::string policy = options.policies.front();
   const LiveSteering::StartDriver start = [&](const ReplayOptions& of) {
     RealOptions real = of.real;
-    if (chains != nullptr) real.keep.reset();  // the first chain is kept
     real.interrupted = &interrupt.came;
     real.live = (*outputs)->board();
     real.amend = [&](LiveFigures& figures) {
@@ -119,13 +177,19 @@ absl::StatusOr<LiveRun> RunPorts(const ReplayOptions& options,
   LiveRun live;
   ComparedRun& run = live.replayed.run;
   run.policy = policy;
-  auto driver = start(options);
-  if (!driver.ok()) return driver.status();
   const auto told = [steering](const std::string& line) {
     if (steering != nullptr) steering->on_chain_ended(line);
   };
-  chains = std::make_unique<LiveChains>(
-      *std::move(driver), options.config.chains.front().nf.text(), told);
+  if (steering != nullptr) {
+    auto inherited = Inherit(*steering, start, told);
+    if (!inherited.ok()) return inherited.status();
+    chains = *std::move(inherited);
+  }
+  if (chains == nullptr) {
+    auto begun = BeginAnew(options, start, told);
+    if (!begun.ok()) return begun.status();
+    chains = *std::move(begun);
+  }
   interrupt.is_awaited = true;
   Mailbox* mailbox = nullptr;
   if (steering != nullptr) {

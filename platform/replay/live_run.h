@@ -4,12 +4,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/time.h"
 #include "platform/live/live_chains.h"
 #include "platform/live/live_traffic.h"
 #include "platform/process/clean_interrupt.h"
@@ -30,6 +32,18 @@ class LiveSteering {
   // Makes a driver for another chain of the run; on any thread.
   using StartDriver = std::function<absl::StatusOr<std::unique_ptr<RealDriver>>(
       const ReplayOptions& options)>;
+  // A chain of a run that was killed, with which this one goes on.
+  struct Kept {
+    ReplayOptions options;  // with RealOptions::keep
+    uint32_t number = 1;
+    bool is_newest = true;
+    // Flows of the chains before begin anew then (LiveChains::Inherit).
+    Instant end_of_older = Instant::max();
+  };
+  // Returns the next one of these, the newest as the last, whose processes may
+  // have ended; none: there is no other. Without any the run begins with the
+  // chain of its options. Called before Begin.
+  virtual absl::StatusOr<std::optional<Kept>> NextKept() = 0;
   // Everything is there, and packets are about to be taken. The chains live
   // until the mailbox is closed, the others until End. An error ends the run.
   virtual absl::Status Begin(LiveTraffic& traffic, LiveChains& chains,

@@ -30,8 +30,9 @@ bool IsChangeable(std::string_view name) {
 // These say how the run is kept, and are no flags of the run itself, but for
 // ports, which are named one by one.
 bool IsOfDaemon(std::string_view name) {
-  constexpr std::array<std::string_view, 6> kOfDaemon = {
-      "foreground", "log", "log_json", "log_level", "name", "port"};
+  constexpr std::array<std::string_view, 11> kOfDaemon = {
+      "control", "foreground", "keep", "log",     "log_json", "log_level",
+      "name",    "port",       "tls",  "upgrade", "within"};
   return std::ranges::find(kOfDaemon, name) != kOfDaemon.end();
 }
 

@@ -27,6 +27,10 @@ class LiveSettings final : public ControlSettings {
   absl::StatusOr<ControllerOptions> Check(const Values& values) const override;
   void Accept(const Values& values) override;
 
+  // The flags of the command line that are not defaults, with their present
+  // values; in place of which come those of a run that was killed.
+  const Values& flags() const { return given_; }
+  void set_flags(Values flags) { given_ = std::move(flags); }
   // Returns the command line with the present values, without outputs; a
   // chain's text in place of the one that it has is to be given to
   // ReplayFlags::ReplaceChain.

@@ -71,6 +71,13 @@ class Daemon final : public LiveSteering {
     within_ = within;
   }
   bool has_handed_on() const { return upgrade_.has_handed_on(); }
+  // Lets its chains outlive it if it is killed.
+  absl::Status Keep(const RealOptions::Keep& keep) {
+    return chains_.Keep(keep, files_.chains);
+  }
+  absl::StatusOr<std::optional<Kept>> NextKept() override {
+    return chains_.NextKept();
+  }
 
   absl::Status Begin(LiveTraffic& traffic, LiveChains& chains,
                      const StartDriver& start,
@@ -82,7 +89,7 @@ class Daemon final : public LiveSteering {
       if (!taken.ok()) return taken;
     }
     chains_.Begin(chains, start, upgrade_);
-    desk_.Begin(chains_, board, chains.newest().inherited_flows());
+    desk_.Begin(chains_, board, chains.inherited_flows());
     upgrade_.Begin(
         traffic, chains, ports,
         successor_ != nullptr ? successor_->lock_file() : lock_->file(),
@@ -214,8 +221,8 @@ UpCommand::UpCommand()
       "keep", keep_, Nanos{}, Seconds(3'600),
       "if the daemon is killed, its units and loggers, which are processes, "
       "wait so long for the next snf up with the same flags, which goes on "
-      "with their flows; 0s: they end with it. Of --nf; chains that were set "
-      "since end with it");
+      "with their flows, and with the chains that were set; 0s: they end with "
+      "it");
   flags().Switch("foreground", foreground_,
                  "stay in the foreground, and tell systemd when it is ready");
   flags().Text("log", log_, "FILE",
@@ -378,6 +385,11 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   Daemon daemon(files, tcp_, options, log, interrupt, lock);
   if (successor != nullptr) daemon.Succeed(std::move(successor), within_);
+  if (keep_.ns > 0) {
+    if (absl::Status s = daemon.Keep(*options.real.keep); !s.ok()) return s;
+  } else if (!upgrade_) {
+    EndWaiting(files);
+  }
   const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt, &daemon);
   Background::TakeErrorsBack();
   if (upgrade_ && lock.has_value() && network_.has_value()) {

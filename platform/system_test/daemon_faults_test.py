@@ -233,11 +233,71 @@ class DaemonFaults(control_test.Control):
                     self.assertTrue(is_alive(launcher))
         self.check_down()
 
+    def set_chain(self, chain):
+        subprocess.run(net.in_network(MIDDLE, net.PROGRAM, "chain", "set",
+                                      f"--name={NAME}", chain),
+                       check=True, capture_output=True)
+
+    def test_chains_that_were_set_outlive_a_daemon(self):
+        """Flows that have begun stay with their chain, and a NAT's port with
+        its flow; those that begin are the newest chain's."""
+        flags = [*PROCESSES, WITHOUT_TABLES, "--keep=60s"]
+        chains = [f"nat(ip={EXTERNAL4})", f"passthrough | nat(ip={EXTERNAL4})"]
+        self.up(*flags)
+        others = []
+
+        def flows():
+            return {int(number): int(flows.replace(",", "")) for number, flows
+                    in re.findall(r"\n  chain (\d+) +([\d,]+) flows",
+                                  told("status"))}
+        with self.traffic():
+            wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
+            for number, chain in enumerate(chains, 2):
+                self.some_packets_later()
+                self.set_chain(chain)
+                wait_for("its flows", lambda: flows().get(number))
+                before = flows()
+                others += below(self.pid)
+                self.kill_daemon()
+                self.up(*flags)
+                self.assertEqual(set(flows()), set(before))
+                for older in range(1, number):
+                    self.assertEqual(flows()[older], before[older])
+                self.assertTrue(flows()[number])
+                self.assertIn(chain, told("status"))
+                others = [pid for pid in others if is_alive(pid)]
+                # Launchers, units and loggers of all chains.
+                self.assertGreaterEqual(len(others), 4 * number)
+                self.some_packets_later()
+        self.check_down()
+        self.assertFalse(any(map(is_alive, others)))
+        self.assertEqual([path for path in FOLDER.glob(f"{NAME}*")
+                          if path.suffix != ".log"], [])
+
+    def test_sums_of_shared_tables_outlive_a_daemon(self):
+        flags = [*PROCESSES, CHAIN, "--keep=60s"]
+        ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
+           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        lives, pings = 4, 20
+        for life in range(lives):
+            self.up(*flags)
+            self.assertEqual("goes on with" in told("status"), life > 0)
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER4, pings)), pings)
+            if life < lives - 1:
+                self.kill_daemon()
+        report = self.check_down()
+        hosts = {row["host"]: row for row in
+                 report["nf_reports"]["monitor.Top talkers"]}
+        self.assertEqual((hosts[SERVER4]["packets_sent"],
+                          hosts[SERVER4]["packets_received"]),
+                         (lives * pings, lives * pings))
+
     def test_it_is_seen_that_processes_wait_for_a_daemon(self):
         flags = [*PROCESSES, WITHOUT_TABLES, "--keep=60s"]
         self.up(*flags)
         others = below(self.pid)
         self.assertRegex(told("status"), r"\n  keep +60.0 s if it is killed\n")
+        told("set", "alpha=0.5")  # --keep is no flag of the run itself
         self.assertEqual(self.leftovers(), {})
         self.kill_daemon()
         self.refused(UNAVAILABLE, [
@@ -268,7 +328,11 @@ class DaemonFaults(control_test.Control):
         others = [self.pid, *below(self.pid)]
         self.kill_daemon()
         wait_for("end", lambda: not any(map(is_alive, others)))
-        self.up(*PROCESSES, "--nf=monitor")
+        self.up(*PROCESSES, WITHOUT_TABLES, "--keep=60s")
+        others = [self.pid, *below(self.pid)]
+        self.kill_daemon()
+        self.up("--nf=monitor")  # which does not go on with anything
+        self.assertFalse(any(map(is_alive, others)))
         self.down()
         for flags, why in (([], "wants --isolation=process or lxc: threads"),
                            (["--isolation=process"], "wants --loggers=on"),
