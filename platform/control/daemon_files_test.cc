@@ -24,6 +24,7 @@ DaemonFiles Files() {
           .log = directory + "/it.log",
           .modules = directory + "/it.modules",
           .keep = directory + "/it.keep",
+          .chains = directory + "/it.keep.chains",
           .network = directory + "/it.net"};
 }
 
