@@ -434,6 +434,7 @@ void Controller::on_timers(Instant now, ControllerOut& out) {
 }
 
 void Controller::on_flow_timer(Instant now, uint32_t slot, ControllerOut& out) {
+  if (IsEnding(slot)) return EndAgain(now, slot, out);
   const FlowHot& flow = flows_.hot(slot);
   if ((flow.flags & FlowHot::kOpen) != 0) {
     if (now - flow.last_packet > flowlet_timeout_) CloseFlowlet(slot);
@@ -480,7 +481,20 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
   }
 }
 
+// While older copies are left, the end is the word of the owner alone, which
+// might fail with the controller; and it is forgotten once a logger has it.
+void Controller::EndAgain(Instant now, uint32_t slot, ControllerOut& out) {
+  if (forgets_copies_ && IsMoving(slot)) {
+    flow_timers_.Arm(slot, now + kEndRetry);
+    return;
+  }
+  ++counters_.failures.ends_repeated;
+  out.push(ControllerCommand::End(flows_.cold(slot).owner,
+                                  {IdOf(slot), flows_.hot(slot).clock}));
+}
+
 void Controller::ForgetFlow(uint32_t slot) {
+  flow_timers_.Disarm(slot);
   owners_.Erase(slot);
   failover_.Erase(slot);
   flows_.Free(slot);

@@ -424,7 +424,7 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
   if (clock < newest)
     Redirect(c, slot, clock + 1, {to, StateSource::kUnit}, runs, out);
   SetRuns(c, now, slot, runs);
-  if (clock == newest) EndAgain(c, slot, out);
+  if (clock == newest) EndAgain(c, now, slot, out);
   return MoveResult::kMore;
 }
 
@@ -493,7 +493,7 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
       if (run.unit == owner && run.last < flow.clock) run.at_logger = true;
     }
     SetRuns(c, now, slot, runs);
-    EndAgain(c, slot, out);
+    EndAgain(c, now, slot, out);
   }
   // Some of them may be gone, or older than the flow's newest clock.
   c.flows_.SetReplicas(slot, {});
@@ -501,11 +501,10 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
 }
 
 // The flow's newest clock has just been given to its owner.
-void Failover::EndAgain(Controller& c, uint32_t slot, ControllerOut& out) {
+void Failover::EndAgain(Controller& c, Instant now, uint32_t slot,
+                        ControllerOut& out) {
   if (!c.IsEnding(slot) || SNF_FAILOVER_RULE(kEnds, false, true)) return;
-  ++c.counters_.failures.ends_repeated;
-  out.push(ControllerCommand::End(c.flows_.cold(slot).owner,
-                                  {c.IdOf(slot), c.flows_.hot(slot).clock}));
+  c.EndAgain(now, slot, out);
 }
 
 // The alias of the flow may be of a clock that a failed unit took with it.

@@ -386,7 +386,8 @@ class Failover {
   MoveResult Settle(Controller& c, Instant now, uint32_t slot, OwnerRuns& runs,
                     ControllerOut& out);
   void WithdrawAlias(Controller& c, uint32_t slot, const OwnerRuns& runs);
-  static void EndAgain(Controller& c, uint32_t slot, ControllerOut& out);
+  static void EndAgain(Controller& c, Instant now, uint32_t slot,
+                       ControllerOut& out);
   MoveResult WaitForSlot(Controller& c, Instant now, uint32_t slot,
                          ControllerOut& out);
   MoveResult GiveUp(Controller& c, Instant now, uint32_t slot,

@@ -104,7 +104,8 @@ class Failures : public testing::Test {
 // Ends are awaited.
 class EndingFailures : public Failures {
  protected:
-  EndingFailures() : Failures(WithEnds()) {}
+  explicit EndingFailures(const ControllerOptions& options = WithEnds())
+      : Failures(options) {}
   // A flow of one packet, of which its NF says that it is over.
   FlowId EndFlow(UnitId unit) {
     const FlowId flow = Send(1, unit).flow;
@@ -114,11 +115,29 @@ class EndingFailures : public Failures {
     return flow;
   }
 
- private:
   static ControllerOptions WithEnds() {
     ControllerOptions options = Options();
     options.recovery_slots = 4;
     options.awaits_ends = true;
+    return options;
+  }
+};
+
+// … and controllers may fail.
+class ForgettingFailures : public EndingFailures {
+ protected:
+  ForgettingFailures() : EndingFailures(Forgetting()) {}
+  // Returns the ends that are told as time goes by.
+  Commands LaterEnds() {
+    now_ = now_ + Milliseconds(10);
+    controller_.on_timers(now_, out_);
+    return Only(Kind::kEndFlow, Take());
+  }
+
+ private:
+  static ControllerOptions Forgetting() {
+    ControllerOptions options = WithEnds();
+    options.forgets_copies = true;
     return options;
   }
 };
@@ -479,6 +498,26 @@ TEST_F(EndingFailures, EndAFlowBehindANullPacket) {
   ASSERT_EQ(ends.size(), 1u);
   EXPECT_EQ(ends[0].unit, null[0].unit);
   EXPECT_EQ(ends[0].end.last, Clock{2});
+}
+
+// The logger has an old copy until a Takeover tells it of the null packet: a
+// new controller would take that for a flow that goes on.
+TEST_F(ForgettingFailures, EndAFlowOnceNobodyHasAnOldCopy) {
+  const FlowId flow = EndFlow(kU0);
+  ASSERT_TRUE(FailUnit(kU0));
+  Sealed(kU0, flow, 1);
+  const Commands commands = EndRound();
+  const Commands null = About(flow, commands);
+  ASSERT_EQ(null.size(), 1u);
+  EXPECT_TRUE(Only(Kind::kEndFlow, commands).empty());
+  EXPECT_TRUE(LaterEnds().empty());
+  controller_.on_takeover({.flow = flow, .clock = Clock{2}});
+  const Commands ends = LaterEnds();
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].unit, null[0].unit);
+  EXPECT_EQ(ends[0].end.last, Clock{2});
+  EXPECT_TRUE(LaterEnds().empty());
+  EXPECT_TRUE(controller_.on_ended(flow));
 }
 
 TEST_F(EndingFailures, LeaveAFlowWhoseEndIsInALogger) {

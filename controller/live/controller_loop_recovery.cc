@@ -551,7 +551,6 @@ void ControllerLoop::HandleTell(const UnitCommand& word,
 
 void ControllerLoop::SendName(const ControllerCommand& command) {
   const FlowName name = controller_.NameOf(command.end.flow);
-  if (name.key == FlowKey{}) return;  // it is over already
   link_to_[value(command.unit)]->Send(command,
                                       std::as_bytes(std::span(&name, 1)));
 }

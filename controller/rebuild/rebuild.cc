@@ -139,11 +139,12 @@ bool Rebuild::IsOver(const Flow& flow) const {
 
 // By clock. Of a unit that has a flow itself, its logger has only what is older
 // or the same; or a clock that the unit had yet to run when it reported, and
-// has run since.
+// has run since. It counts if others have released more: while what the unit
+// has run since is not released, its logger alone has that old copy.
 void Rebuild::Sort(Flow& flow) {
   std::vector<Point>& points = flow.points;
   std::erase_if(points, [&](const Point& at_logger) {
-    return at_logger.at_logger &&
+    return at_logger.at_logger && at_logger.clock >= flow.released &&
            std::ranges::any_of(points, [&](const Point& point) {
              return !point.at_logger && point.unit == at_logger.unit &&
                     (!point.is_packet || point.clock == at_logger.clock);
@@ -334,15 +335,16 @@ bool Rebuild::IsLost(const Flow& flow, Clock clock) {
 }
 
 // Of two flows with one key, or one alias, the one that was named last has it.
+// A flow that was over when it was moved has none.
 void Rebuild::LinkFlows(Controller& c, Instant now) {
   std::ranges::sort(named_, std::greater<>());
   for (const auto& [version, id] : named_) {
     const uint32_t slot = slot_of(id);
     const FlowName& name = flows_.at(id).name;
-    const bool is_taken =
-        name.flow == kNoFlow ||
+    const bool is_over =
+        name.key == FlowKey{} ||
         c.flows_.Find(name.key, c.flows_.HashOf(name.key)) != FlowTable::kNone;
-    if (is_taken) {
+    if (is_over) {
       ++(name.flow == kNoFlow ? figures_.flows_unnamed
                               : figures_.flows_superseded);
       // Nothing that is said of it counts any more.
@@ -443,10 +445,8 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
   for (; ended_ < unnamed_.size(); ++ended_) {
     if (out.room() < kMaxControllerCommandsPerStep) return false;
     const uint32_t slot = unnamed_[ended_];
-    const UnitId owner = c.flows_.cold(slot).owner;
-    if (owner == kNoUnit) continue;  // its end has come by itself
-    out.push(ControllerCommand::End(owner,
-                                    {c.IdOf(slot), c.flows_.hot(slot).clock}));
+    // Unless its end has come by itself.
+    if (c.flows_.cold(slot).owner != kNoUnit) c.EndAgain(now, slot, out);
   }
   return true;
 }

@@ -201,6 +201,29 @@ TEST_F(RebuildTest, GoesOnWithTheClockAfterTheHighestSeen) {
   EXPECT_EQ(sent.meta.source, kUnit1);
 }
 
+// Unit 0 had clock 5, and has run 7 since, which no logger has: if it fails, an
+// old copy is left.
+TEST_F(RebuildTest, ForgetsAnOldCopyInTheLoggerOfAUnitThatGoesOn) {
+  rebuild_.on_flow({.flow = Flow(2),
+                    .clock = Clock{7},
+                    .unit = kUnit0,
+                    .kind = FlowReport::Kind::kRan,
+                    .is_released = false});
+  Ran(kUnit0, 5, FlowReport::Kind::kAtLogger);
+  Ran(kUnit1, 6, FlowReport::Kind::kHandedOver);
+  Make();
+  ASSERT_EQ(out_.commands().size(), 1u);
+  const ControllerCommand& forget = out_.commands()[0];
+  EXPECT_EQ(forget.kind, ControllerCommand::Kind::kForget);
+  EXPECT_EQ(forget.unit, kUnit0);
+  EXPECT_TRUE(forget.of_logger);
+  EXPECT_EQ(forget.end.last, Clock{6});
+  EXPECT_EQ(controller_.flows().cold(2).owner, kUnit0);
+  ASSERT_EQ(controller_.owners().runs(2), 2u);
+  controller_.on_takeover({.flow = Flow(2), .clock = Clock{6}});
+  EXPECT_EQ(controller_.owners().runs(2), 1u);
+}
+
 // Its pieces come back only from a process that runs.
 TEST_F(RebuildTest, StartsAUnitAgainThatHasPieces) {
   for (const uint64_t grants : {0, 1}) {

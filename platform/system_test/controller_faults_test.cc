@@ -62,12 +62,18 @@ TEST(ControllerFaultsRandom, GiveUpFlowsForWhichThereIsNoRoom) {
 
 // A unit waits for an alias when its logger fails, while there is no
 // controller: messages take no time, or the next controller waits for what the
-// logger reports. Or what was before the alias was asked for is forgotten. Or a
-// unit with pieces does not start.
+// logger reports. Or what was before the alias was asked for is forgotten, or
+// older copies are not. Or a unit with pieces does not start; or one has
+// stopped that is to go on. Or a unit that was told of a flow's end fails with
+// the controller, or one that has run more than its logger knows.
 TEST(ControllerFaultsRandom, GoOnWhateverTheNextControllerFinds) {
-  for (const uint64_t seed : {1'613, 4'540, 6'033, 8'722}) {
+  for (const uint64_t seed : {1'613, 4'540, 4'796, 6'033, 8'722, 22'070}) {
     Rng rng(seed);
     EXPECT_EQ(WhatIsWrong(RunAnyTinyNat(rng)), "") << TestSeeds::Name(seed);
+  }
+  for (const uint64_t seed : {1'768, 17'124}) {
+    Rng rng(seed);
+    EXPECT_EQ(WhatIsWrong(RunAnyNat(rng)), "") << TestSeeds::Name(seed);
   }
 }
 

@@ -226,6 +226,7 @@ class VirtualDriver final : private NfCallNames,
   void WriteToStore(const VirtualUnit& shell, const State& state);
   void on_store_answer(const StoreAnswer& answer);
   void SendStopped(UnitId unit);
+  void BeginAgain(VirtualUnit& shell);
   void ScheduleTimer(VirtualUnit& shell);
   void CallUnit(VirtualUnit& shell,
                 absl::FunctionRef<void(UnitOut&)> call) override;

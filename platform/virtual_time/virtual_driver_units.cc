@@ -55,17 +55,13 @@ void VirtualDriver::Handle(const Event& event) {
       break;
     case Event::Kind::kUnitReady:
       if (sharing_ != nullptr) {
-        // It may have obeyed a Stop that was withdrawn meanwhile.
-        if (shell.process.state == UnitProcess::State::kStopped) {
-          shell.process.state = UnitProcess::State::kRuns;
-        }
-        shell.unit.on_start();
+        BeginAgain(shell);
         shell.ready = true;
         shell.leaves = false;
         break;
       }
       if (!controller_.on_unit_ready(now(), event.unit)) return;
-      if (event.cold) shell.unit.on_start();
+      if (event.cold) BeginAgain(shell);
       tables_.on_ready(now(), event.unit, event.incarnation, *shell.nf);
       shell.ready = true;
       break;
@@ -280,6 +276,16 @@ void VirtualDriver::on_released(VirtualUnit& shell, const PacketMeta& meta) {
   CallUnit(shell, [&](UnitOut& out) {
     shell.unit.on_released(now(), meta, {*shell.nf, buffers_}, out);
   });
+}
+
+// It may have obeyed a Stop that was withdrawn meanwhile, or its logger may be
+// about to say that it has.
+void VirtualDriver::BeginAgain(VirtualUnit& shell) {
+  if (shell.process.state == UnitProcess::State::kStopped) {
+    shell.process.state = UnitProcess::State::kRuns;
+  }
+  if (shell.log != nullptr) shell.log->has_stopped = false;
+  shell.unit.on_start();
 }
 
 void VirtualDriver::on_stopped(VirtualUnit& shell) {

@@ -112,7 +112,7 @@ class FlowStore {
     return has_logger_ && logged_[slot].entries > 0;
   }
   // Counts the flow's entries that are not released, twice; odd if the next one
-  // need not be whole. For tests.
+  // need not be whole.
   uint64_t entries(uint32_t slot) const {
     if (!has_logger_) return 0;
     return uint64_t{logged_[slot].entries} << 1 | logged_[slot].has_base;

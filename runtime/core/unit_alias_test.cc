@@ -73,7 +73,8 @@ TEST(UnitAlias, LetsItsPacketAndThoseBehindItGoOnceGranted) {
   EXPECT_EQ(unit.pool.in_use(), 0u);
 }
 
-// Else a new controller had what the unit before keeps forgotten.
+// Else a new controller had what the unit before keeps forgotten. But what is
+// older than the clock before it is.
 TEST(UnitAlias, OfAFlowIsReportedAsNotReleased) {
   struct Collector final : Unit::Report {
     void on_flow(const FlowReport& flow) override { flows.push_back(flow); }
@@ -87,9 +88,13 @@ TEST(UnitAlias, OfAFlowIsReportedAsNotReleased) {
     if (is_granted) unit.on_alias_ack(1, 2);
     Collector collector;
     unit.unit.MakeReport(collector);
-    ASSERT_EQ(collector.flows.size(), 1u);
+    ASSERT_EQ(collector.flows.size(), is_granted ? 1u : 2u);
     EXPECT_EQ(collector.flows[0].clock, Clock{2});
     EXPECT_EQ(collector.flows[0].is_released, is_granted);
+    if (is_granted) continue;
+    EXPECT_EQ(collector.flows[1].kind, FlowReport::Kind::kTookOver);
+    EXPECT_EQ(collector.flows[1].clock, Clock{1});
+    EXPECT_TRUE(collector.flows[1].is_released);
   }
 }
 

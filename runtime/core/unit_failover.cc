@@ -233,6 +233,15 @@ void Unit::ReportFlow(uint32_t slot, Report& report) const {
         : record.copy == CopyKind::kHandedOver ? FlowReport::Kind::kHandedOver
                                                : FlowReport::Kind::kRan;
     report.on_flow(flow);
+    // What it has run builds on a clock that is released.
+    const uint64_t since =
+        flows_.entries(slot) / 2 + (record.parked != kNone ? 1 : 0);
+    if (since > 0 && since < value(record.applied)) {
+      report.on_flow({.flow = record.flow,
+                      .clock = Clock{value(record.applied) - since},
+                      .unit = id_,
+                      .kind = FlowReport::Kind::kTookOver});
+    }
   }
   const PendingLists& pending = flows_.pending();
   for (uint32_t p = record.pending; p != kNone; p = pending[p].next) {
