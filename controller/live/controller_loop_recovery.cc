@@ -15,9 +15,11 @@ namespace snf {
 
 // --- A loop of units has ended. ---
 
+// With a starter, a loop that has ended may be at rest: what waits for it is
+// seen elsewhere.
 bool ControllerLoop::IsRecovering() const {
   return controller_.is_recovering() ||
-         (recovery_.has_value() &&
+         (recovery_.has_value() && starter_ == nullptr &&
           std::ranges::any_of(recovery_->loops, &Recovery::Loop::has_ended));
 }
 
@@ -44,12 +46,14 @@ void ControllerLoop::EndChannels(size_t loop) {
   loggers.bell->Ring();
 }
 
-// Returns true if a loop that has units goes on without this one.
+// Returns true if a loop that has units goes on without this one, or is begun
+// when one of its units starts.
 bool ControllerLoop::HasOtherLoop(size_t loop) const {
   const size_t loops =
       std::min<size_t>(links_.loops.size(), controller_.units().max_units());
   for (size_t other = 0; other < loops; ++other) {
-    if (other != loop && !recovery_->loops[other].has_ended) return true;
+    if (other == loop) continue;
+    if (starter_ != nullptr || !recovery_->loops[other].has_ended) return true;
   }
   return false;
 }

@@ -37,6 +37,12 @@ struct ProcessLife {
     starts = false;
     return std::min(std::exchange(died, Instant::max()), now);
   }
+  // It has ended by itself, or was never started.
+  void Rest(Instant now) {
+    *this = {};
+    start_at = now;
+    is_down = true;
+  }
   bool may_start(Instant now) const {
     return is_down && !starts && now >= start_at;
   }

@@ -72,8 +72,8 @@ struct RealOptions {
   Isolation isolation = Isolation::kThread;
   // If it is there: a process for each unit, of up to
   // UnitStarts::kMostProcesses, which comes and goes with it; so many wait,
-  // parked, for the next ones. `threads` is then the run's own affair, and
-  // units have no loggers and take to start what they take. Absent: all
+  // parked, for the next ones. `threads` is then the run's own affair, units
+  // take to start what they take, and the controller does not fail. Absent: all
   // processes run from the start to the end.
   std::optional<uint32_t> warm_pool = std::nullopt;
   // The file of this program, for processes of units and loggers.

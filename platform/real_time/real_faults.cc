@@ -47,8 +47,17 @@ RealFaults::RealFaults(const RunOptions& options, Notice notice,
       loops_(loops),
       loggers_(loops, processes, loop, figures),
       lives_(loops.size()),
+      wanted_(loops.size()),
       hostile_(loops.size()),
       frozen_(processes.size()) {}
+
+void RealFaults::LetRest(size_t first, std::function<void(size_t)> ended) {
+  ended_ = std::move(ended);
+  for (size_t i = first; i < lives_.size(); ++i) {
+    lives_[i].Rest(Instant::min());
+    loops_[i].log_control->begun = LogControl::kNone;
+  }
+}
 
 // --- Deaths. ---
 
@@ -216,7 +225,7 @@ bool RealFaults::TurnNow() {
     }
   }
   for (size_t i = 0; down_ > 0 && i < lives_.size(); ++i) {
-    if (lives_[i].is_down) BringUp(i);
+    if (wanted_[i]) BringUp(i);
   }
   if (loggers_.is_down() && loggers_.BringUp()) {
     did = true;
@@ -233,19 +242,33 @@ void RealFaults::on_end(const UnitProcesses::End& end) {
   const size_t ended = end.process;
   ProcessLife& life = lives_[ended];
   const Instant now = loop_.ReadClock();
-  if (notice_ != nullptr) {
-    notice_(end.pid == 0
-                ? fmt::format("unit loop {} had been killed before", ended)
-                : fmt::format("unit loop {} (process {}) was killed by signal "
-                              "{}{}",
-                              ended, end.pid, SIGKILL, Named(UnitsOf(ended))));
+  const std::vector<UnitId> units = UnitsOf(ended);
+  if (end.is_killed) {
+    if (notice_ != nullptr) {
+      notice_(end.pid == 0
+                  ? fmt::format("unit loop {} had been killed before", ended)
+                  : fmt::format("unit loop {} (process {}) was killed by "
+                                "signal {}{}",
+                                ended, end.pid, SIGKILL, Named(units)));
+    }
+    ++figures_.processes_uncounted;
+    if (life.is_killed()) figures_.detection_ns.Record((now - life.died).ns);
+    deaths_.push_back(life.End(now));
+  } else {
+    life.Rest(now);
   }
-  ++figures_.processes_uncounted;
-  if (life.is_killed()) figures_.detection_ns.Record((now - life.died).ns);
-  down_ += life.is_down ? 0 : 1;
-  deaths_.push_back(life.End(now));
+  if (ended_ == nullptr) {
+    Begin(ended);
+  } else {
+    down_ -= wanted_[ended] ? 1 : 0;
+    wanted_[ended] = false;
+    ended_(ended);
+  }
   loop_.EndLoop(ended, egress_);
-  if (loggers_.is_down()) {
+  // One that was told to stop, or is parked, has had nothing that others lack.
+  const bool had_any = ended_ == nullptr || (end.is_killed && !units.empty());
+  if (had_any) loggers_.on_units_killed();
+  if (loggers_.is_down() && had_any) {
     EndForPair("units ended before another process of loggers had all");
   }
 }
@@ -270,9 +293,9 @@ void RealFaults::on_loggers_end(const UnitProcesses::End& end) {
     notice_(fmt::format("process {} of loggers was killed by signal {}",
                         end.pid, SIGKILL));
   }
-  const bool is_fine = !loop_.NeedsLoggers();
-  loggers_.on_end();
-  if (!is_fine) EndForPair("loggers ended before other units had all");
+  if (!loggers_.on_end()) {
+    EndForPair("loggers ended before other units had all");
+  }
 }
 
 // Nobody has what the units did.
@@ -289,8 +312,9 @@ void RealFaults::BringUp(size_t down) {
     if (!processes_.is_ready(down)) return;
     life.Begin(loop_.now());
     --down_;
+    wanted_[down] = false;
     loop_.BeginLoop(down);
-    if (notice_ != nullptr) {
+    if (notice_ != nullptr && ended_ == nullptr) {
       notice_(fmt::format("unit loop {} is back as process {}", down,
                           processes_.pid(down)));
     }

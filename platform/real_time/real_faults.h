@@ -40,6 +40,10 @@ namespace snf {
 // That a unit and its logger end at once, so that nobody has what the unit did,
 // ends the run; it kills none that would bring this about.
 //
+// Where processes come and go with their units (LetRest), one that ends, as it
+// was told or not, is not started again until Begin. The next one takes its
+// place in the same way.
+//
 //   end ─► UnitProcesses ─► ControllerLoop::EndLoop ─Seal─► loggers …
 //                                                    … recovered
 //                  StartAgain ◄── MayBegin, pause ◄──┘
@@ -57,6 +61,18 @@ class RealFaults {
              std::span<const LoopRegion::Loop> loops, UnitProcesses& processes,
              WireFaults& wire, ControllerLoop& loop, Egress& egress,
              FaultFigures& figures);
+
+  // Processes are started by Begin alone: those of the loops from `first` on
+  // have not been started yet. `ended` is told when one has ended, before
+  // anything else is. Call it before anything else.
+  void LetRest(size_t first, std::function<void(size_t loop)> ended);
+  // The loop is to have a process, as soon as it may have one.
+  void Begin(size_t loop) {
+    down_ += wanted_[loop] ? 0 : 1;
+    wanted_[loop] = true;
+  }
+  // Returns true if the loop has one, which is ready.
+  bool is_up(size_t loop) const { return !lives_[loop].is_down; }
 
   // The first packet comes: those kills that have a time are planned.
   void on_start(Instant first_packet);
@@ -135,10 +151,12 @@ class RealFaults {
   Instant next_kill_ = Instant::max();
   std::span<const LoopRegion::Loop> loops_;
   RealLoggerFaults loggers_;
-  std::vector<ProcessLife> lives_;  // by loop of units
-  std::vector<uint32_t> hostile_;   // by loop: processes in a row
+  std::vector<ProcessLife> lives_;     // by loop of units
+  std::vector<bool> wanted_;           // by loop: it is to be brought up
+  std::function<void(size_t)> ended_;  // of processes that come and go
+  std::vector<uint32_t> hostile_;      // by loop: processes in a row
   FrozenWatch frozen_;
-  uint32_t down_ = 0;            // of lives_
+  uint32_t down_ = 0;            // of lives_, if they are wanted
   std::vector<Instant> deaths_;  // whose flows are not all moved yet
 };
 

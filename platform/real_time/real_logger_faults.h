@@ -46,8 +46,11 @@ class RealLoggerFaults {
   pid_t Kill();
   // Kills it, whatever it has: it stands still.
   void KillFrozen();
-  // The process has ended.
-  void on_end();
+  // A process of units was killed that may have had something.
+  void on_units_killed() { had_none_ = false; }
+  // The process has ended. Returns false if what units had that failed before
+  // is lost with it.
+  bool on_end();
   // Does what is due while it is down; returns true if it is up again.
   bool BringUp();
   // No process is started any more.
@@ -62,6 +65,7 @@ class RealLoggerFaults {
   FaultFigures& figures_;
   ProcessLife life_;
   bool is_down_ = false;
+  bool had_none_ = false;  // when it was killed, that was not with others
   bool stops_ = false;
   Instant died_ = Instant::max();  // the first since all was restored
   uint32_t process_;               // its number

@@ -192,12 +192,17 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   RealOptions resolved = real;
   resolved.threads = HowManyThreads(real, own);
   if (real.warm_pool.has_value()) {
-    if (real.isolation == Isolation::kThread || options.loggers || real.pin) {
+    if (real.isolation == Isolation::kThread || real.pin) {
       return absl::InvalidArgumentError(
-          "a warm pool is of processes without output loggers, pinned nowhere");
+          "a warm pool is of processes, pinned nowhere");
+    }
+    if (MayFail(options, real)) {
+      return absl::InvalidArgumentError(
+          "where a controller may fail, processes of units do not come and go");
     }
     resolved.threads =
-        1 + std::min(options.controller.max_units, UnitStarts::kMostProcesses);
+        1 + (options.loggers ? 1 : 0) +
+        std::min(options.controller.max_units, UnitStarts::kMostProcesses);
   }
   if (real.host != nullptr) resolved.threads = 1 + real.host->threads();
   if (resolved.threads > RealOptions::kMaxThreads) {
@@ -500,13 +505,14 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   auto processes = UnitProcesses::Start(std::move(options));
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
-  if (real_.warm_pool.has_value()) {
-    unit_starts_.emplace(*real_.warm_pool, *processes_, loop_, loops_,
-                         result_.real.starts);
-  }
   if (recovers_) {
     unit_faults_.emplace(options_, real_.notice, loops_, *processes_, *faults_,
                          loop_, egress_, result_.faults);
+  }
+  if (real_.warm_pool.has_value()) {
+    unit_starts_.emplace(*real_.warm_pool, *processes_, loop_, loops_,
+                         result_.real.starts,
+                         recovers_ ? &*unit_faults_ : nullptr);
   }
   return absl::OkStatus();
 }

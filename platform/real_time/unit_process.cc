@@ -131,8 +131,10 @@ std::vector<LaunchMethod::Process> ProcessesOf(
       of_start.loop.incarnation += starts;
       return RunUnits(of_start, nf, region, own);
     };
-    processes.push_back(
-        {.body = body, .descriptors = {region, sockets[i]}, .name = kUnit});
+    processes.push_back({.body = body,
+                         .descriptors = {region, sockets[i]},
+                         .name = kUnit,
+                         .is_at_once = setup.is_at_once(i)});
   }
   if (!setup.region.loggers) return processes;
   const auto first = descriptors.first(setup.region.loops + 1);
@@ -169,7 +171,7 @@ absl::Status Serve(int socket, const Launch& launch) {
   const auto method = MethodOf(setup.isolation);
   if (!method.ok()) return method.status();
   ServeLaunch(socket, **method, ProcessesOf(setup, *nf, launch.descriptors),
-              setup.at_once, launch.keep.has_value() ? &*launch.keep : nullptr);
+              launch.keep.has_value() ? &*launch.keep : nullptr);
   return absl::OkStatus();
 }
 

@@ -35,7 +35,8 @@ struct UnitProcessSetup {
   LoggerLoopOptions loggers;  // of the first loop of them
   Nanos nf_patience;
   Isolation isolation = Isolation::kProcess;
-  // So many processes are started at once, the others when they are asked for.
+  // So many processes of units are started at once, as that of the loggers is,
+  // the others when they are asked for.
   uint32_t at_once = ~uint32_t{0};
   // Each runs the NF once, with a packet of its own, before it is ready.
   bool rehearses = false;
@@ -46,6 +47,9 @@ struct UnitProcessSetup {
 
   // One for each loop of units, and behind these one for all loggers.
   uint32_t processes() const { return region.loops + (region.loggers ? 1 : 0); }
+  bool is_at_once(size_t process) const {
+    return process < at_once || process == region.loops;
+  }
 };
 static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
 

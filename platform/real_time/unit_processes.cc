@@ -56,14 +56,16 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
   // They are started one after the other.
   const Nanos patience{kPatience.ns *
                        static_cast<int64_t>(all->processes_.size())};
-  const size_t at_once = all->options_.setup.at_once;
+  const UnitProcessSetup& setup = all->options_.setup;
   const bool may_be_killed = all->options_.may_be_killed;
   const bool in_time = all->WaitUntil(patience, [&] {
-    const auto awaited = all->processes_ | std::views::take(at_once);
-    return std::ranges::all_of(awaited, [&](const Process& process) {
+    for (size_t i = 0; i < all->processes_.size(); ++i) {
+      const Process& process = all->processes_[i];
       const bool is_killed = may_be_killed && process.has_ended;
-      return is_killed || (process.is_ready && process.pid > 0);
-    });
+      const bool is_there = process.is_ready && process.pid > 0;
+      if (setup.is_at_once(i) && !is_killed && !is_there) return false;
+    }
+    return true;
   });
   if (const auto failure = all->failure(); failure.has_value()) {
     return absl::Status(failure->code, failure->text);
@@ -74,8 +76,8 @@ absl::StatusOr<std::unique_ptr<UnitProcesses>> UnitProcesses::Start(
 
 UnitProcesses::UnitProcesses(Options options)
     : options_(std::move(options)), processes_(options_.setup.processes()) {
-  for (size_t i = options_.setup.at_once; i < processes_.size(); ++i) {
-    processes_[i].has_ended = true;
+  for (size_t i = 0; i < processes_.size(); ++i) {
+    processes_[i].has_ended = !options_.setup.is_at_once(i);
   }
 }
 
@@ -252,7 +254,9 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
     if (process.failed_starts > kMostFailedStarts) return false;
     parked_killed_ += process.may_end && is_killed ? 1 : 0;
     process.has_ended = true;
-    ended_.push_back({.process = loop, .pid = std::exchange(process.pid, 0)});
+    ended_.push_back({.process = loop,
+                      .pid = std::exchange(process.pid, 0),
+                      .is_killed = is_killed});
     process.heard.clear();
     process.is_ready = false;
     Gather(process);

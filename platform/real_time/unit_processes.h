@@ -102,7 +102,8 @@ class UnitProcesses {
   // none.
   struct End {
     size_t process = 0;
-    pid_t pid = 0;  // 0: it was another's (Options::kept)
+    pid_t pid = 0;          // 0: it was another's (Options::kept)
+    bool is_killed = true;  // else it was told to stop
   };
   std::optional<End> TakeEnd();
   // Starts the process, which was not started at once, or of which TakeEnd has

@@ -13,16 +13,20 @@ using PlaceState = WarmPool::State;
 UnitStarts::UnitStarts(uint32_t parked, UnitProcesses& processes,
                        ControllerLoop& loop,
                        std::vector<LoopRegion::Loop> loops,
-                       UnitStartFigures& figures)
+                       UnitStartFigures& figures, RealFaults* faults)
     : processes_(processes),
       loop_(loop),
       loops_(std::move(loops)),
       figures_(figures),
+      faults_(faults),
       pool_(
           {.places = static_cast<uint32_t>(loops_.size()), .parked = parked}) {
   figures_.is_pooled = true;
   figures_.processes = pool_.count(PlaceState::kComing);
   loop.set_starter(*this);
+  if (faults_ != nullptr) {
+    faults_->LetRest(parked, [this](size_t place) { on_end(place); });
+  }
   TakeReady();
   Act();
 }
@@ -41,8 +45,8 @@ bool UnitStarts::on_start(UnitId unit) {
 }
 
 bool UnitStarts::TurnNow() {
-  const bool did = is_busy_ || processes_.has_ends();
-  TakeEnds();
+  const bool did = is_busy_ || has_ends();
+  while (has_ends()) on_end(processes_.TakeEnd()->process);
   TakeReady();
   if (loop_.now() >= next_look_) Look();
   Act();
@@ -51,22 +55,22 @@ bool UnitStarts::TurnNow() {
   return did;
 }
 
-void UnitStarts::TakeEnds() {
-  while (const auto ended = processes_.TakeEnd()) {
-    const size_t place = ended->process;
-    const bool is_used = pool_.state(place) == PlaceState::kUsed;
-    pool_.on_end(place);
-    loops_[place].progress->next_due.store(Instant::max().ns);
-    // It was dead before it was asked for: what it should do is still there.
-    if (is_used) pool_.Use(loop_.now(), place);
-    figures_.killed = processes_.parked_killed();
-  }
+void UnitStarts::on_end(size_t place) {
+  const bool is_used = pool_.state(place) == PlaceState::kUsed;
+  pool_.on_end(place);
+  loops_[place].progress->next_due.store(Instant::max().ns);
+  // It was dead before it was asked for: what it should do is still there. Or
+  // it was killed, and its units are to be there again.
+  if (is_used) pool_.Use(loop_.now(), place);
+  figures_.killed = processes_.parked_killed();
+  is_busy_ = true;
 }
 
 void UnitStarts::TakeReady() {
   for (size_t place = 0; place < loops_.size(); ++place) {
     if (pool_.state(place) != PlaceState::kComing ||
-        !processes_.is_ready(place)) {
+        !processes_.is_ready(place) ||
+        (faults_ != nullptr && !faults_->is_up(place))) {
       continue;
     }
     const bool is_used = pool_.on_ready(place);
@@ -111,7 +115,11 @@ void UnitStarts::Act() {
     if (starts) {
       ++figures_.processes;
       processes_.LetEnd(place, !pool_.is_awaited(place));
-      processes_.StartAgain(place);
+      if (faults_ != nullptr) {
+        faults_->Begin(place);
+      } else {
+        processes_.StartAgain(place);
+      }
     } else {
       ++figures_.ended;
       loop.bell->Ring();

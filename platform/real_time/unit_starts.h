@@ -11,6 +11,7 @@
 #include "controller/live/controller_loop.h"
 #include "controller/live/loop_starter.h"
 #include "platform/real_time/loop_region.h"
+#include "platform/real_time/real_faults.h"
 #include "platform/real_time/unit_processes.h"
 #include "platform/run/run.h"
 #include "resource_manager/core/warm_pool.h"
@@ -30,6 +31,10 @@ namespace snf {
 // failure: it is replaced. What another loop, or the controller, has to say to
 // a loop without a process lets that begin.
 //
+// Where units have loggers, their processes are those of RealFaults, which
+// tells of each end, and starts the next one once all is taken that the last
+// one has left.
+//
 // Owner-thread only.
 class UnitStarts final : public LoopStarter {
  public:
@@ -37,16 +42,16 @@ class UnitStarts final : public LoopStarter {
   static constexpr uint32_t kMostProcesses = 16;
 
   // The first `parked` processes have been started; all of the others must
-  // outlive the object.
+  // outlive the object. `faults` is null where units have no loggers.
   UnitStarts(uint32_t parked, UnitProcesses& processes, ControllerLoop& loop,
-             std::vector<LoopRegion::Loop> loops, UnitStartFigures& figures);
+             std::vector<LoopRegion::Loop> loops, UnitStartFigures& figures,
+             RealFaults* faults);
 
   bool on_start(UnitId unit) override;
   // Does what is to be done; returns true if there was anything. Call it in
   // each turn of the run.
   bool Turn() {
-    if (!is_busy_ && !processes_.has_ends() && loop_.now() < next_look_)
-        [[likely]] {
+    if (!is_busy_ && !has_ends() && loop_.now() < next_look_) [[likely]] {
       return false;
     }
     return TurnNow();
@@ -67,8 +72,9 @@ class UnitStarts final : public LoopStarter {
     bool is_parked;
   };
 
+  bool has_ends() const { return faults_ == nullptr && processes_.has_ends(); }
   bool TurnNow();
-  void TakeEnds();
+  void on_end(size_t place);
   void TakeReady();
   void Look();
   bool IsUsed(size_t place) const;
@@ -79,6 +85,7 @@ class UnitStarts final : public LoopStarter {
   ControllerLoop& loop_;
   const std::vector<LoopRegion::Loop> loops_;
   UnitStartFigures& figures_;
+  RealFaults* faults_;  // null: processes_ are this one's
   WarmPool pool_;
   std::vector<Start> starts_;
   bool is_busy_ = true;

@@ -549,7 +549,8 @@ void ReplayFlags::AddIsolation() {
       fmt::format("processes that are there, parked, for the next units that "
                   "start, at least (up to {} times as many while many start). "
                   "Processes of units then come and go, up to {}, one a unit; "
-                  "not with --threads, --pin or --loggers=on, where they stay",
+                  "not with --threads, --pin, --keep or controllers that "
+                  "fail, where they stay",
                   WarmPool::kMostTimes, UnitStarts::kMostProcesses));
 }
 

@@ -366,8 +366,8 @@ absl::Status ReplayFlags::CheckLeases() const {
 }
 
 bool ReplayFlags::has_warm_pool() const {
-  return isolation_ != 0 && loggers_ == 0 && !options_.real.pin &&
-         !flags_.given("threads");
+  return isolation_ != 0 && !options_.real.pin && !flags_.given("threads") &&
+         !options_.run.faults.any_controller();
 }
 
 absl::Status ReplayFlags::CheckWarmPool() const {
@@ -384,9 +384,9 @@ absl::Status ReplayFlags::CheckWarmPool() const {
   if (options_.real.pin) {
     return AtOdds("warm_pool", "pin", "processes that come and go have no CPU");
   }
-  if (loggers_ == 1) {
-    return AtOdds("warm_pool", "loggers",
-                  "processes of units with loggers stay");
+  if (options_.run.faults.any_controller()) {
+    return AtOdds("warm_pool", "faults",
+                  "where controllers fail, processes of units stay");
   }
   if (flags_.given("threads")) {
     return AtOdds("warm_pool", "threads", "as many processes as these stay");

@@ -378,6 +378,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   ReplayOptions options = run_flags_.options();
   if (keep_.ns > 0) {
     options.real.keep = {.socket = files.keep, .patience = keep_};
+    options.real.warm_pool.reset();  // processes that are kept stay
   }
   // Processes of units keep what they are given.
   if (options.real.isolation != Isolation::kThread) {

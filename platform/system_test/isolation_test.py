@@ -283,12 +283,14 @@ class WarmPool(Isolation):
             [(1 + begin + i / 2000, udp_frame(5000 + i % 40))
              for begin in (0, 2.2) for i in range(400)]))
 
+    LOGGERS, SPARES = "--loggers=off", 0
     PACED = ("--clock=real", "--speed=1x", "--unit_capacity=none")
     SHORT = ("--flow_timeout=100ms", "--unit_idle_timeout=20ms",
              "--keep_warm=100ms")
 
     def starts_of(self, *flags, capture=None, pace=REAL):
-        done, report = self.replay(*flags, capture=capture, pace=pace)
+        done, report = self.replay(*flags, self.LOGGERS, capture=capture,
+                                   pace=pace)
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertTrue(report["conserved"])
         self.assertTrue(report["sound"], report["violation_messages"])
@@ -303,7 +305,7 @@ class WarmPool(Isolation):
         self.assertGreater(starts["parked_ns"]["p50"], 0)
         self.assertGreaterEqual(starts["parked_ns"]["max"],
                                 starts["parked_ns"]["p50"])
-        self.assertEqual(starts["processes"], 4)
+        self.assertEqual(starts["processes"], 4 + self.SPARES)
         done, threads = self.replay(*flags, isolation="thread")
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(report["digest"], threads["digest"])
@@ -333,7 +335,8 @@ class WarmPool(Isolation):
     def test_no_process_is_there_while_no_unit_is(self):
         process = subprocess.Popen(
             [PROGRAM, "replay", self.bursts(), *self.PACED, *self.SHORT,
-             "--warm_pool=0", "--overload=wait", "--quiet", f"--isolation={ISOLATION}"],
+             "--warm_pool=0", "--overload=wait", "--quiet", self.LOGGERS,
+             f"--isolation={ISOLATION}"],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.kill)
         for are_there in (True, False, True):
@@ -347,7 +350,7 @@ class WarmPool(Isolation):
         process = subprocess.Popen(
             [PROGRAM, "replay", self.frames, "--clock=real", "--speed=1x",
              "--quiet", f"--isolation={ISOLATION}", "--warm_pool=3",
-             "--max_units=8", f"--json={report}"],
+             "--max_units=8", self.LOGGERS, f"--json={report}"],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.kill)
         def settled():
@@ -367,7 +370,8 @@ class WarmPool(Isolation):
     def test_nothing_that_is_parked_outlives_snf(self):
         process = subprocess.Popen(
             [PROGRAM, "replay", self.frames, "--clock=real", "--speed=1x",
-             "--quiet", f"--isolation={ISOLATION}", "--warm_pool=3"],
+             "--quiet", self.LOGGERS, f"--isolation={ISOLATION}",
+             "--warm_pool=3"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         wait_for("units", lambda: len(units_of(process.pid)) >= 4)
@@ -379,12 +383,60 @@ class WarmPool(Isolation):
 
     def test_is_refused_where_processes_stay(self):
         for flags, named in ((("--threads=3",), b"--threads"),
-                             (("--loggers=on",), b"--loggers"),
+                             (("--loggers=on", "--faults=kill controller at "
+                               "1s"), b"--faults"),
                              (("--pin",), b"--pin")):
             done, _ = self.replay("--warm_pool=1", *flags)
             self.assertEqual(done.returncode, USAGE)
             self.assertIn(b"--warm_pool", done.stderr)
             self.assertIn(named, done.stderr)
+
+
+class WarmPoolWithLoggers(WarmPool):
+    """The same where the loggers, which are one more process, stay."""
+    LOGGERS, SPARES = "--loggers=on", 2  # for those that fail
+
+    def test_processes_are_killed_while_they_come_and_go(self):
+        """Also those that are parked, start or end just now."""
+        capture = self.file("many_bursts.pcap", pcap(
+            [(1 + 0.4 * burst + i / 2000, udp_frame(5000 + i % 40))
+             for burst in range(12) for i in range(400)]))
+        flags = (*self.PACED, "--flow_timeout=1h", "--unit_idle_timeout=20ms",
+                 "--keep_warm=50ms", "--overload=wait", "--nf=chronicle",
+                 "--policy=rotate", "--max_units=6")
+        report = os.path.join(self.folder.name, "killed.json")
+        process = subprocess.Popen(
+            [PROGRAM, "replay", capture, *flags, self.LOGGERS, "--quiet",
+             "--warm_pool=0", f"--isolation={ISOLATION}", f"--json={report}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        seed = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
+        rng, kills = random.Random(seed), 0
+        while process.poll() is None:
+            time.sleep(rng.uniform(0.01, 0.2))
+            units = units_of(process.pid)
+            if not units:
+                continue
+            try:
+                os.kill(rng.choice(units), signal.SIGKILL)
+                kills += 1
+            except ProcessLookupError:
+                pass
+        said = process.stderr.read()
+        process.stderr.close()
+        self.assertEqual(process.returncode, OK, (seed, said))
+        told = json.loads(pathlib.Path(report).read_text())
+        self.assertTrue(told["sound"], (seed, told["violation_messages"]))
+        self.assertTrue(told["conserved"])
+        self.assertEqual(told["packets_released"], told["packets_in"], seed)
+        self.assertEqual(told["faults"]["packets_lost"], 0)
+        self.assertGreater(told["real"]["starts"]["ended"], 0)
+        self.assertGreater(told["faults"]["failures"], 0)
+        self.assertGreater(kills, 5)
+        done, quiet = self.replay(*flags[3:], capture=capture,
+                                  isolation="thread")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(told["digest"], quiet["digest"], seed)
 
 
 class Intrusions(Isolation):

@@ -285,11 +285,12 @@ void RefuseLaunch(int socket, const absl::Status& status) {
 
 void ServeLaunch(int socket, LaunchMethod& method,
                  std::span<const LaunchMethod::Process> processes,
-                 size_t at_once, const LaunchKeep* keep) {
+                 const LaunchKeep* keep) {
   const Keeper keeper(keep);
   const auto count = static_cast<uint32_t>(processes.size());
   std::vector<Started> children(count);
-  for (uint32_t i = 0; i < std::min<size_t>(count, at_once); ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!processes[i].is_at_once) continue;
     StartOne(socket, method, i, processes[i], children[i]);
   }
   // A negative descriptor is passed over.

@@ -44,6 +44,7 @@ class LaunchMethod {
     // What the system shows of it: 15 characters at most. Once it is confined
     // it cannot change that.
     std::string name;
+    bool is_at_once = true;  // it is started without being asked for
   };
   virtual ~LaunchMethod() = default;
   // Returns the process, which is the caller's child.
@@ -64,13 +65,14 @@ class ForkMethod final : public LaunchMethod {
                               const Process& process) override;
 };
 
-// Starts the first `at_once` processes, and any that does not run when
-// Launcher::StartAgain asks for it, tells the socket what becomes of them, and
-// returns when the socket's other end is closed, and nobody takes its place if
-// they are to be kept: then it has killed those that lived and waited for all.
+// Starts the processes, those that are not at once when Launcher::StartAgain
+// asks for them, as it may of any that does not run, tells the socket what
+// becomes of them, and returns when the socket's other end is closed, and
+// nobody takes its place if they are to be kept: then it has killed those that
+// lived and waited for all.
 void ServeLaunch(int socket, LaunchMethod& method,
                  std::span<const LaunchMethod::Process> processes,
-                 size_t at_once = ~size_t{0}, const LaunchKeep* keep = nullptr);
+                 const LaunchKeep* keep = nullptr);
 // Tells the socket why there will be no process, and waits until its other end
 // is closed.
 void RefuseLaunch(int socket, const absl::Status& status);

@@ -56,7 +56,7 @@ void Launch(int socket) {
                          .name = "echo"});
   }
   ForkMethod method;
-  ServeLaunch(socket, method, processes, processes.size(),
+  ServeLaunch(socket, method, processes,
               launch->keep.has_value() ? &*launch->keep : nullptr);
 }
 

@@ -46,7 +46,9 @@ struct alignas(128) LogControl {
   std::atomic<uint32_t> ends{0};     // of processes; whoever saw it writes
   std::atomic<uint32_t> drained{0};  // of them; the loop writes
   // Of the ends, those after which another process was started: that many as
-  // there are ends, unless there is none. Whoever starts it writes.
+  // there are ends, unless there is none; kNone: there never was any. Whoever
+  // starts it writes.
+  static constexpr uint32_t kNone = ~uint32_t{0};
   std::atomic<uint32_t> begun{0};
   // The controller to which the loggers are to report although their units have
   // no process, once all is drained; who starts controllers writes.
