@@ -438,6 +438,25 @@ class WarmPoolWithLoggers(WarmPool):
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(told["digest"], quiet["digest"], seed)
 
+    def test_units_and_loggers_are_killed_while_processes_come_and_go(self):
+        flags = ("--nf=nat:ip=203.0.113.9", "--flow_timeout=1h",
+                 "--overload=wait", self.LOGGERS)
+        _, want = self.replay(*flags, capture=SMALL, isolation="thread")
+        for seed in (3, 8):
+            done, told = self.replay(
+                *flags, "--warm_pool=1", "--unit_idle_timeout=2ms",
+                "--keep_warm=20ms", f"--seed={seed}", "--faults=kill any "
+                "p=0.0005; kill process of any logger p=0.0005",
+                capture=SMALL, pace=("--clock=real", "--speed=5x"))
+            self.assertEqual(done.returncode, OK, (seed, done.stderr))
+            self.assertTrue(told["sound"], (seed, told["violation_messages"]))
+            for what in ("packets_released", "digest_up_to_renaming"):
+                self.assertEqual(told[what], want[what], (seed, what))
+            self.assertEqual(told["faults"]["packets_lost"], 0)
+            self.assertGreater(told["real"]["starts"]["ended"], 0)
+            self.assertGreater(told["faults"]["kills"], 0)
+            self.assertGreater(told["faults"]["logger_failures"], 0)
+
 
 class Intrusions(Isolation):
     TRIES = ("opened", "created", "connected", "forked", "traced", "killed",
