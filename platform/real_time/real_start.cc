@@ -106,10 +106,16 @@ std::string IdentityOf(const RunOptions& options, const RealOptions& real,
       options.nf_patience.ns, real.guard_every, IdentityOf(real.program));
 }
 
-// The loggers' ledger of pieces, of which a controller is made, ends with them.
-bool HasFirstLoggers(const Launcher::Kept& kept) {
-  const KeptProcess& loggers = kept.processes.back();
-  return loggers.pid > 0 && loggers.starts == 1;
+// Returns true if the loggers that were kept live, and have all that units
+// keep. Those that had been killed just before have not.
+bool HaveAll(const KeptProcess& loggers,
+             std::span<const LoopRegion::Loop> loops) {
+  const uint32_t process = loggers.starts - 1;
+  return loggers.pid > 0 &&
+         std::ranges::all_of(loops, [process](const LoopRegion::Loop& loop) {
+           return loop.control->logger_process == process &&
+                  loop.log_control->restored == process;
+         });
 }
 
 // Returns how much memory the homes of tables need that are kept.
@@ -120,22 +126,16 @@ size_t BytesOfTables(const RunOptions& options, const RealOptions& real,
                                : 0;
 }
 
+void TellAnew(const RealOptions& real, const std::string& why) {
+  if (real.notice != nullptr) real.notice("begins anew: " + why);
+}
+
 // Returns what is kept for this run; none if there is nothing.
 std::optional<Launcher::Kept> FindKept(const RealOptions& real,
                                        const std::string& identity) {
-  const auto tell = [&real](const std::string& why) {
-    if (real.notice != nullptr) real.notice("begins anew: " + why);
-  };
   auto found = Launcher::TakeOver(real.keep->socket, identity);
-  if (!found.ok()) {
-    tell(std::string(found.status().message()));
-    return std::nullopt;
-  }
-  std::optional<Launcher::Kept>& kept = *found;
-  if (!kept.has_value() || HasFirstLoggers(*kept)) return std::move(kept);
-  for (const int descriptor : kept->descriptors) close(descriptor);
-  kept.reset();
-  tell("the loggers that were kept are not those that it began with");
+  if (found.ok()) return *std::move(found);
+  TellAnew(real, std::string(found.status().message()));
   return std::nullopt;
 }
 
@@ -240,7 +240,7 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
       real.keep.has_value()
           ? FindKept(real, IdentityOf(options, resolved, of, nf))
           : std::nullopt;
-  const bool is_heir = kept.has_value();
+  bool is_heir = kept.has_value();
   const size_t memories = of.loops + 2;
   const size_t of_tables = BytesOfTables(options, real, nf);
   const size_t all_memories = memories + (of_tables > 0 ? 1 : 0);
@@ -251,6 +251,14 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
                               of, std::span(kept->descriptors).first(memories))
                         : LoopRegion::Create(of);
   if (!region.ok()) return region.status();
+  if (is_heir && !HaveAll(kept->processes.back(), region->loops)) {
+    for (const int descriptor : kept->descriptors) close(descriptor);
+    kept.reset();
+    is_heir = false;
+    TellAnew(real, "the loggers that were kept have not what units have");
+    region = LoopRegion::Create(of);
+    if (!region.ok()) return region.status();
+  }
   std::optional<SharedRegion> tables;
   if (of_tables > 0) {
     auto memory =

@@ -231,7 +231,24 @@ class DaemonFaults(control_test.Control):
                         launcher, UNITS)) == 2)
                     self.assertFalse(is_alive(victim))
                     self.assertTrue(is_alive(launcher))
+            # Loggers that were replaced are as good, and can be once more.
+            for life in range(2):
+                self.some_packets_later()
+                wait_for("a kill", lambda: self.can_kill_loggers())
+                wait_for("word of it", lambda: "loggers are back"
+                         in self.log())
+                self.some_packets_later()
+                if life == 0:
+                    self.kill_daemon()
+                    self.up(*flags)
+                    self.assertRegex(self.log(),
+                                     r"goes on with [1-9]\d* flows")
         self.check_down()
+
+    def can_kill_loggers(self):
+        return subprocess.run(
+            net.in_network(MIDDLE, net.PROGRAM, "kill", f"--name={NAME}",
+                           "loggers"), capture_output=True).returncode == OK
 
     def set_chain(self, chain):
         subprocess.run(net.in_network(MIDDLE, net.PROGRAM, "chain", "set",
