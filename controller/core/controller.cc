@@ -440,7 +440,7 @@ void Controller::on_flow_timer(Instant now, uint32_t slot, ControllerOut& out) {
     if (now - flow.last_packet > flowlet_timeout_) CloseFlowlet(slot);
   } else if (now - flow.last_packet >= idle_timeouts_.Of(slot)) {
     if (IsMoving(slot)) {
-      flow_timers_.Arm(slot, now + kEndRetry);
+      WaitToEnd(now, slot, out);
     } else {
       EndFlow(now, slot, out);
     }
@@ -481,11 +481,23 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
   }
 }
 
+// An older copy that is left, though a newer one is gone, was taken over: the
+// word of that is lost if a unit failed before it had said so, and the one that
+// it told, or was told in its place, has begun anew since.
+void Controller::WaitToEnd(Instant now, uint32_t slot, ControllerOut& out) {
+  flow_timers_.Arm(slot, now + kEndRetry);
+  if (!forgets_copies_ || is_recovering() || owners_.runs(slot) < 2) return;
+  const OwnerHistory::Run oldest = owners_.run(slot, 0);
+  if (oldest.is_taken || !owners_.run(slot, 1).is_taken) return;
+  out.push(ControllerCommand::Forget(oldest.unit, oldest.at_logger,
+                                     {IdOf(slot), oldest.last + 1}));
+}
+
 // While older copies are left, the end is the word of the owner alone, which
 // might fail with the controller; and it is forgotten once a logger has it.
 void Controller::EndAgain(Instant now, uint32_t slot, ControllerOut& out) {
   if (forgets_copies_ && IsMoving(slot)) {
-    flow_timers_.Arm(slot, now + kEndRetry);
+    WaitToEnd(now, slot, out);
     return;
   }
   ++counters_.failures.ends_repeated;

@@ -376,6 +376,9 @@ class Controller {
            (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
   }
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
+  // It may not end yet: looks again later, and lets what is left of old copies
+  // be forgotten.
+  void WaitToEnd(Instant now, uint32_t slot, ControllerOut& out);
   // Tells the owner of a flow that is ending, and has moved since, of the end:
   // once it may end.
   void EndAgain(Instant now, uint32_t slot, ControllerOut& out);

@@ -520,6 +520,35 @@ TEST_F(ForgettingFailures, EndAFlowOnceNobodyHasAnOldCopy) {
   EXPECT_TRUE(controller_.on_ended(flow));
 }
 
+// Unit 1 took the flow over from unit 0, and that was never told; unit 2 from
+// unit 1, which was.
+TEST_F(ForgettingFailures, LetAnOldCopyBeForgottenBeforeTheFlowEnds) {
+  const FlowId flow = Send(1, kU0).flow;
+  Send(1, kU1);
+  Send(1, kU2);
+  const auto after = [this, flow](Nanos time, Kind kind) {
+    now_ = now_ + time;
+    controller_.on_timers(now_, out_);
+    Commands found;
+    for (const ControllerCommand& command : Only(kind, Take())) {
+      if (command.end.flow == flow) found.push_back(command);
+    }
+    return found;
+  };
+  after(Milliseconds(11), Kind::kForget);  // its flowlet is closed
+  EXPECT_TRUE(after(Seconds(1'000), Kind::kForget).empty());
+  controller_.on_takeover({.flow = flow, .clock = Clock{3}});
+  for (int i = 0; i < 2; ++i) {
+    const Commands forgets = after(Milliseconds(11), Kind::kForget);
+    ASSERT_EQ(forgets.size(), 1u);
+    EXPECT_EQ(forgets[0].unit, kU0);
+    EXPECT_FALSE(forgets[0].of_logger);
+    EXPECT_EQ(forgets[0].end.last, Clock{2});
+  }
+  controller_.on_takeover({.flow = flow, .clock = Clock{2}});
+  EXPECT_EQ(after(Milliseconds(11), Kind::kEndFlow).size(), 1u);
+}
+
 TEST_F(EndingFailures, LeaveAFlowWhoseEndIsInALogger) {
   const FlowId flow = EndFlow(kU0);
   ASSERT_TRUE(FailUnit(kU0));

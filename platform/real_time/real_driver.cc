@@ -347,6 +347,9 @@ bool RealDriver::Drain() {
       last_move = RealClock::Monotonic();
     } else if (RealClock::Monotonic() - last_move > patience_) {
       return false;
+    } else if (unit_starts_.has_value() &&
+               RealClock::Monotonic() - last_move > Milliseconds(50)) {
+      unit_starts_->BeginEnded();
     }
     if (!did) loop_.IdleWait(loop_.is_starting() ? Milliseconds(1) : Nanos{});
   }

@@ -331,10 +331,12 @@ class World {
         plan_.nf, *std::move(side));
   }
   // As if their process had been killed as well, and another one were ready: a
-  // controller that has heard all knows that units have what they had.
+  // controller that has heard all knows whether units have what they had.
   void ReplaceLoggers() {
-    if (process_ == nullptr || !process_->loop.has_controller()) return;
-    ASSERT_FALSE(process_->loop.NeedsLoggers());
+    if (process_ == nullptr || !process_->loop.has_controller() ||
+        process_->loop.NeedsLoggers()) {
+      return;
+    }
     loggers_.reset();
     ++logger_process_;
     MakeLoggers();

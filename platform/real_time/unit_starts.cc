@@ -106,6 +106,18 @@ void UnitStarts::Look() {
   }
 }
 
+void UnitStarts::BeginEnded() {
+  if (faults_ == nullptr) return;
+  for (size_t place = 0; place < loops_.size(); ++place) {
+    if (pool_.state(place) != PlaceState::kNone || pool_.is_awaited(place) ||
+        loops_[place].log_control->ends.load() == 0) {
+      continue;
+    }
+    pool_.Use(loop_.now(), place);
+    is_busy_ = true;
+  }
+}
+
 void UnitStarts::Act() {
   while (const auto action = pool_.Next(loop_.now())) {
     const size_t place = action->place;

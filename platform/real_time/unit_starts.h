@@ -60,6 +60,10 @@ class UnitStarts final : public LoopStarter {
   Nanos MayWait() const { return is_busy_ ? Milliseconds(1) : Nanos::max(); }
   // From now on no process is prepared, and none ends for want of use.
   void Close() { pool_.Close(); }
+  // Lets loops run again whose process has ended, if units have loggers: the
+  // next one says of all that was sent to them that it came, which the last one
+  // may not have done (ControllerLoop::IsQuiet).
+  void BeginEnded();
 
  private:
   // Between two looks at what the loops have to do.
