@@ -13,7 +13,8 @@
 
 namespace snf {
 
-// What a daemon has noted of a chain, for the one that goes on if it is killed.
+// Holds what a daemon has noted of a chain, for the one that goes on if it is
+// killed.
 struct KeptChain {
   uint32_t number = 1;
   // The flags with which the daemon was started.

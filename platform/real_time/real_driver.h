@@ -120,7 +120,8 @@ struct RealOptions {
   // Runs the loops of units, which controllers share and this one leases; then
   // `threads` is 1 and its own. Null: the driver runs them.
   LoopHost* host = nullptr;
-  // Of a controller that leases its units: finds its leases after a failure.
+  // Finds the leases of the controller after a failure, if it leases its units.
+  // Null: it does not.
   LeaseFinder* lease_finder = nullptr;
   // Observers are told for how long units were busy: by their capacity, or else
   // by the clock.
@@ -356,7 +357,7 @@ class RealDriver final : private NfCallNames {
   SharedRegion region_;
   std::vector<SharedRegion> apart_;         // of processes of units, by loop
   std::optional<SharedRegion> own_region_;  // which no process of units maps
-  // Of what is kept: of the homes of shared tables, if there are some.
+  // Holds the homes of shared tables, if there are some, where they are kept.
   std::optional<SharedRegion> tables_region_;
   std::unique_ptr<WireFaults> faults_;
   BufferPool buffers_;

@@ -38,7 +38,7 @@ class LogHandover {
   // The schema is that of the units' NF, and must outlive the object.
   LogHandover(LinkOut link, const StateSchema& schema);
 
-  // What the loop has of a unit.
+  // Names what the loop has of a unit.
   struct Kept {
     const Unit* unit;
     const KeptReport* names;

@@ -27,7 +27,7 @@ namespace snf {
 // a whole or not at all. Write costs about 1 ns.
 class alignas(128) LogNote {
  public:
-  // What follows the words that entries led to.
+  // Says what follows the words that entries led to.
   enum class Others : uint8_t {
     kNone,
     kAnswers,  // to what the controller has ordered

@@ -51,7 +51,7 @@ class LoggerLedger {
                    absl::FunctionRef<void(const PieceBlock&)> visit) const;
 
  private:
-  // What the last change has made of a word.
+  // Says what the last change has made of a word.
   struct Change {
     std::atomic<uint64_t> position{0};
     std::atomic<uint64_t> word{0};
