@@ -13,8 +13,8 @@ ABOUT = """
 Swept: whether controllers share units by leases of a resource manager or have
 units of their own; how the load varies; the capacity of a unit; the number of
 controllers. The manager, and what keeps a controller's leases, are the real
-ones; loads are made of flows with a rate each, without packets (snf leases). A
-controller asks for 10 % more than its load of an epoch of 100 ms, and again
+ones; loads are made of flows with a rate each, without packets (snf simulate).
+A controller asks for 10 % more than its load of an epoch of 100 ms, and again
 when half of that is used up. Over is what it has leased above its load, by
 controller and epoch; units are those of which somebody has a part. SNF finds,
 for 10 controllers and 93.5 Gbit/s in all, that over-provisioning is minimal
@@ -77,7 +77,7 @@ def job(lab: Lab, case: Case, seed: int, *more: str) -> Job:
     name = (f"{case.controllers} controllers, {case.leases}, {case.traffic}, "
             f"units of {case.capacity / 1e9:g} Gbit/s, seed {seed}")
     return Job(" ".join([name, *more]), "snf",
-               ("leases", f"--leases={case.leases}",
+               ("simulate", f"--leases={case.leases}",
                 *SCALES[case.controllers], *TRAFFIC[case.traffic],
                 CAPACITIES[case.capacity], f"--headroom={HEADROOM}",
                 f"--duration={duration_s(lab)}s", f"--seed={seed}", *more,

@@ -7,6 +7,8 @@
 #include "platform/control/chain_commands.h"
 #include "platform/control/control_commands.h"
 #include "platform/leases/leases_command.h"
+#include "platform/manager/look_command.h"
+#include "platform/manager/manager_command.h"
 #include "platform/nf/nf_command.h"
 #include "platform/process/command_group.h"
 #include "platform/process/version.h"
@@ -37,8 +39,10 @@ const Program kProgram = {
                  {"kill", CreateKillCommand},
                  {"chain", CreateChainCommand},
                  {"down", CreateDownCommand},
+                 {"manager", CreateCommand<StartManagerCommand>},
+                 {"leases", CreateCommand<LookCommand>},
                  {"cert", CreateCommand<CertCommand>},
-                 {"leases", CreateCommand<LeasesCommand>},
+                 {"simulate", CreateCommand<LeasesCommand>},
                  {"trace", CreateTraceCommand},
                  {"nf", CreateNfCommand},
                  {"bench", CreateCommand<BenchCommand>}}};

@@ -122,10 +122,12 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
                        .modules = stem + ".modules",
                        .keep = stem + ".keep",
                        .chains = stem + ".keep.chains",
-                       .network = stem + ".net"};
-  if (files.socket.size() >= sizeof(sockaddr_un::sun_path)) {
+                       .network = stem + ".net",
+                       .leases = stem + ".leases",
+                       .members = stem + ".members"};
+  if (files.leases.size() >= sizeof(sockaddr_un::sun_path)) {
     return absl::InvalidArgumentError(
-        fmt::format("{}: too long for a socket's name", files.socket));
+        fmt::format("{}: too long for a socket's name", files.leases));
   }
   return files;
 }

@@ -26,6 +26,10 @@ struct DaemonFiles {
   std::string keep;
   std::string chains;   // a file that notes the chains of a daemon with --keep
   std::string network;  // names what DaemonNetwork has made for it
+  // Of a resource manager: the socket of its leases service, and a file that
+  // notes its members (platform/manager/member_file.h).
+  std::string leases;
+  std::string members;
 
   // Errors: InvalidArgument, no name of a daemon, or it makes too long a name
   // of a socket; FailedPrecondition, there is no such directory.

@@ -45,7 +45,7 @@ DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/redis", "platform/live", "platform/explain",
     "platform/report", "platform/watch", "platform/control", "platform/process",
-    "platform/upgrade", "platform/tls", "proto"}
+    "platform/upgrade", "platform/manager", "platform/tls", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
     "base": set(),
@@ -103,6 +103,11 @@ MAY_INCLUDE = {
                                "resource_manager/live"},
     "platform/upgrade": RUN | {"platform/live", "platform/control",
                                "platform/real_time", "platform/process",
+                               "proto"},
+    # Leases of daemons of one machine, from a process that manages them.
+    "platform/manager": RUN | {"platform/cluster", "platform/real_cluster",
+                               "platform/real_time", "platform/live",
+                               "platform/control", "platform/process",
                                "proto"},
     "platform/leases": TEXT | {"controller/leases", "resource_manager/core",
                                "platform/process"},

@@ -26,7 +26,7 @@ constexpr int64_t kMostEpochs = 10'000'000;  // of all controllers
 LeasesCommand::LeasesCommand()
     : FlagCommand(
           {.summary = "simulate controllers that lease units",
-           .usage = "snf leases [--FLAG=VALUE…]",
+           .usage = "snf simulate [--FLAG=VALUE…]",
            .about =
                "Simulates controllers that ask a resource manager for the "
                "capacity that their loads need, each epoch and whenever a load "

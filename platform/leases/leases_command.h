@@ -13,7 +13,7 @@
 
 namespace snf {
 
-// `snf leases` simulates controllers that lease units.
+// `snf simulate` simulates controllers that lease units.
 class LeasesCommand final : public FlagCommand {
  public:
   LeasesCommand();

@@ -237,6 +237,9 @@ void LiveChains::Begin(Instant now) {
 }
 
 bool LiveChains::Offer(const CapturedPacket& captured) {
+  if (leases_ != nullptr) {
+    leases_->on_packet(newest().controller().CostOf(captured.original_bytes));
+  }
   const Instant now = chains_.size() > 1 || is_retired_ ? RealClock::Monotonic()
                                                         : Instant::min();
   for (size_t i = 0; i + 1 < chains_.size(); ++i) {
@@ -303,7 +306,7 @@ void LiveChains::Give(const Pools& more) {
 }
 
 bool LiveChains::Poll() {
-  bool did = false;
+  bool did = leases_ != nullptr && leases_->Poll();
   for (Chain& chain : chains_) did |= chain.driver->Poll();
   if (chains_.size() > 1) [[unlikely]]
     EndOlder();

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "base/time.h"
 #include "platform/live/earlier_chain.h"
+#include "platform/live/live_leases.h"
 #include "platform/real_time/real_driver.h"
 #include "platform/run/figures.h"
 #include "platform/run/live_figures.h"
@@ -63,6 +64,14 @@ class LiveChains {
              uint32_t number = 1);
   // Ends what runs, without waiting for packets.
   ~LiveChains();
+
+  // The units are leased; then there is one chain all along. Before Begin; it
+  // must outlive all calls.
+  void LeaseBy(LiveLeases& leases) { leases_ = &leases; }
+  // Packets have to wait: there is no unit for them.
+  bool has_no_unit() const {
+    return leases_ != nullptr && !leases_->has_unit();
+  }
 
   RealDriver& newest() { return *chains_.back().driver; }
   const RealDriver& newest() const { return *chains_.back().driver; }
@@ -151,6 +160,7 @@ class LiveChains {
   void Keep(EarlierChain sums);
 
   std::function<void(const std::string&)> told_;
+  LiveLeases* leases_ = nullptr;
   Instant began_;
   std::vector<Chain> chains_;  // the newest is the last
   // Free pieces of pools that the newest chain has not, by the pool's name.

@@ -49,20 +49,35 @@ bool ShardLeases::Poll() {
     did = true;
   }
   for (const UnitId unit : driver_->TakeLeft()) {
-    Used& left = units_[value(unit)];
-    for (const LeaseId lease : left.vacating) {
-      keeper_.on_vacated(now, lease, requests_);
-    }
-    left = {};
+    OnLeft(now, unit);
     did = true;
   }
   if (now >= next_sample_) Sample(now);
   if (now >= keeper_.next_wakeup()) {
     if (awaits_life_) AskForLife();
+    FindFailed(now);
     keeper_.on_epoch(now, requests_);
+    did = true;
   }
   if (did || !requests_.empty()) Execute(now, at_once);
   return did;
+}
+
+void ShardLeases::OnLeft(Instant now, UnitId unit) {
+  for (const LeaseId lease : std::exchange(units_[value(unit)], {}).vacating) {
+    keeper_.on_vacated(now, lease, requests_);
+  }
+}
+
+// Of a unit whose process was killed, flows have gone on elsewhere. It is
+// leased anew once the next process is there.
+void ShardLeases::FindFailed(Instant now) {
+  for (uint16_t u = 0; u < units_.size(); ++u) {
+    if (units_[u].is_used && driver_->controller().units().state(UnitId{u}) ==
+                                 UnitPool::State::kStopped) {
+      OnLeft(now, UnitId{u});
+    }
+  }
 }
 
 // --- A controller that takes the place of one that failed. ---
@@ -218,7 +233,8 @@ void ShardLeases::SetShare(Instant now, uint16_t unit, int64_t share,
     const bool is_over = at_once && used.vacating.empty();
     if (used.share > 0 || is_over) driver_->Revoke(UnitId{unit}, is_over);
   } else if (share != used.share) {
-    SNF_CHECK(driver_->Lease(UnitId{unit}, static_cast<uint32_t>(share)));
+    // While a process of it fails, it is tried again each epoch.
+    if (!driver_->Lease(UnitId{unit}, static_cast<uint32_t>(share))) return;
     // It stays: what was to be given back is so at once.
     for (const LeaseId lease : std::exchange(used.vacating, {})) {
       keeper_.on_vacated(now, lease, requests_);

@@ -54,6 +54,10 @@ class ShardLeases final : public LeaseFinder {
   ControllerMail& mail() { return mail_; }
   // The controller has a share of a unit. Any thread.
   bool has_unit() const { return has_unit_.load(std::memory_order_acquire); }
+  // Something of the controller is at the unit, or may get there.
+  bool uses(GlobalUnitId unit) const {
+    return value(unit) < units_.size() && units_[value(unit)].is_used;
+  }
 
   // A packet came, of that cost in bytes.
   void on_packet(uint64_t bytes) { sampled_[sample_] += bytes; }
@@ -79,6 +83,8 @@ class ShardLeases final : public LeaseFinder {
     std::vector<LeaseId> vacating{};
   };
 
+  void OnLeft(Instant now, UnitId unit);
+  void FindFailed(Instant now);
   void Sample(Instant now);
   void Handle(Instant now, const ToController& message, bool& at_once);
   void Adopt(const HeldLease& held);

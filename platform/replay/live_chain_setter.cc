@@ -257,6 +257,7 @@ absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
 absl::Status LiveChainSetter::Set(Mailbox& mailbox, Mailbox::Deadline deadline,
                                   const proto::ChainRequest& request,
                                   proto::ChainReply& reply) {
+  if (!why_not_.empty()) return absl::FailedPreconditionError(why_not_);
   Texts texts = settings_.chains();
   if (!request.text().empty()) texts[request.name()] = request.text();
   if (request.module().empty()) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -49,6 +50,8 @@ class LiveChainSetter final : public ControlChains {
   absl::Status Keep(const RealOptions::Keep& keep, const std::string& file);
   // As LiveSteering::NextKept.
   absl::StatusOr<std::optional<LiveSteering::Kept>> NextKept();
+  // Refuses other chains, and a daemon that is to take its place; says why.
+  void Refuse(std::string why) { why_not_ = std::move(why); }
   // Call once, before the others. What is given must outlive those.
   void Begin(LiveChains& chains, Start start, LivePredecessor& upgrade);
 
@@ -59,6 +62,7 @@ class LiveChainSetter final : public ControlChains {
   absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
                        const proto::UpgradeRequest& request,
                        proto::UpgradeReply& reply) override {
+    if (!why_not_.empty()) return absl::FailedPreconditionError(why_not_);
     return upgrade_->Upgrade(mailbox, deadline, request, reply);
   }
 
@@ -85,6 +89,7 @@ class LiveChainSetter final : public ControlChains {
   LivePredecessor* upgrade_ = nullptr;
   std::vector<std::string> modules_;  // files of ours, that are loaded
   uint32_t copies_ = 0;
+  std::string why_not_;  // "": chains may be set
   // Of Keep:
   std::optional<RealOptions::Keep> keep_;
   std::optional<KeptChains> notes_;

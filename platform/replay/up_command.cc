@@ -9,10 +9,14 @@
 #include <string_view>
 #include <utility>
 
+#include "base/quantity.h"
 #include "platform/control/background.h"
 #include "platform/control/control_desk.h"
 #include "platform/control/control_server.h"
 #include "platform/control/daemon_command.h"
+#include "platform/manager/lease_member.h"
+#include "platform/manager/member_file.h"
+#include "platform/manager/process_watch.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/version.h"
 #include "platform/replay/live_chain_setter.h"
@@ -71,6 +75,13 @@ class Daemon final : public LiveSteering {
     within_ = within;
   }
   bool has_handed_on() const { return upgrade_.has_handed_on(); }
+  // Its units are leased; the leases must outlive it.
+  void LeaseBy(DaemonLeases& leases) {
+    leases_ = &leases;
+    chains_.Refuse(
+        "--manager: its leases are of one chain all along; start it anew with "
+        "the other chain");
+  }
   // Lets its chains outlive it if it is killed.
   absl::Status Keep(const RealOptions::Keep& keep) {
     return chains_.Keep(keep, files_.chains);
@@ -89,6 +100,10 @@ class Daemon final : public LiveSteering {
       if (!taken.ok()) return taken;
     }
     chains_.Begin(chains, start, upgrade_);
+    if (leases_ != nullptr) {
+      leases_->set_driver(chains.newest());
+      chains.LeaseBy(*leases_);
+    }
     desk_.Begin(chains_, board, chains.inherited_flows());
     upgrade_.Begin(
         traffic, chains, ports,
@@ -172,6 +187,7 @@ class Daemon final : public LiveSteering {
   LivePredecessor upgrade_;
   std::unique_ptr<LiveSuccessor> successor_;
   Nanos within_ = Nanos::max();
+  DaemonLeases* leases_ = nullptr;
 };
 
 // What ended, in a line.
@@ -209,6 +225,10 @@ UpCommand::UpCommand()
   tls_.AddTo(flags(),
              "answer also there, over TCP, those who show a certificate that "
              "the authority of --tls has signed");
+  flags().Text("manager", manager_, "NAME",
+               "lease units of the resource manager of that name, which snf "
+               "manager has started, as much as the load needs: its --units "
+               "and --unit_capacity are this daemon's");
   flags().Switch("upgrade", upgrade_,
                  "take the place of the daemon of this name, with the same "
                  "--port, while packets go through: flows stay with the "
@@ -252,8 +272,72 @@ absl::Status UpCommand::ChoosePorts() {
   return absl::OkStatus();
 }
 
+// The units are those of the manager, as its file says; it is asked once the
+// daemon is in the background.
+absl::Status UpCommand::SettleManager() {
+  if (manager_.empty()) return absl::OkStatus();
+  const auto refuse = [this](const std::string& why) {
+    return absl::InvalidArgumentError(
+        fmt::format("--manager={}: {}", Printable(manager_), why));
+  };
+  if (manager_.find_first_of(":/") != std::string::npos) {
+    return refuse("wants the name of a resource manager of this machine");
+  }
+  if (manager_ == daemon_) {
+    return refuse("the daemon wants a name of its own, by --name");
+  }
+  for (const char* const flag :
+       {"max_units", "unit_capacity", "warm_pool", "warm_units"}) {
+    if (!flags().given(flag)) continue;
+    return refuse(
+        fmt::format("--{}: the resource manager has the units", flag));
+  }
+  if (upgrade_) return refuse("is not for --upgrade");
+  if (keep_.ns > 0) {
+    return refuse("is not for --keep: leases end with the daemon");
+  }
+  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
+  if (!files.ok()) return files.status();
+  const absl::StatusOr<pid_t> pid = PidOf(*files);
+  if (!pid.ok()) return pid.status();
+  const auto noted = MemberFile::Read(files->members);
+  if (!noted.ok()) return noted.status();
+  if (*pid == 0 || !noted->has_value()) {
+    return absl::FailedPreconditionError(
+        fmt::format("no resource manager \"{0}\" runs; snf manager --name={0} "
+                    "starts one",
+                    manager_));
+  }
+  flags().Give("max_units", {std::to_string((*noted)->units)});
+  flags().Give("unit_capacity",
+               {FormatBitRate((*noted)->unit_capacity_bps, Precision::kExact)});
+  return absl::OkStatus();
+}
+
+// Returns once the manager knows it.
+absl::StatusOr<std::unique_ptr<DaemonLeases>> UpCommand::Join(
+    const ReplayOptions& options) const {
+  constexpr Nanos kPatience = Seconds(10);
+  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
+  if (!files.ok()) return files.status();
+  const ControllerOptions& controller = options.run.controller;
+  auto member = LeaseMember::Join(
+      {.socket = files->leases,
+       .manager = manager_,
+       .process = OwnProcessId(),
+       .name = daemon_,
+       .units = controller.max_units,
+       .unit_capacity_bps = controller.unit_capacity_bps,
+       .notice =
+           [](const std::string& line) { LogLine(LogLevel::kWarning, line); }},
+      kPatience);
+  if (!member.ok()) return member.status();
+  return std::make_unique<DaemonLeases>(*std::move(member), options.run);
+}
+
 absl::Status UpCommand::Settle() {
   if (absl::Status s = ChoosePorts(); !s.ok()) return s;
+  if (absl::Status s = SettleManager(); !s.ok()) return s;
   if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
   if (absl::Status s = CheckTogether(); !s.ok()) return s;
   absl::StatusOr<std::optional<TlsEndpoint>> tcp =
@@ -380,11 +464,20 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     options.real.keep = {.socket = files.keep, .patience = keep_};
     options.real.warm_pool.reset();  // processes that are kept stay
   }
+  std::unique_ptr<DaemonLeases> leases;
+  if (!manager_.empty()) {
+    auto joined = Join(options);
+    if (!joined.ok()) return joined.status();
+    leases = *std::move(joined);
+    options.run.controller.leased = true;
+    options.real.warm_pool.reset();  // units are not started by need
+  }
   // Processes of units keep what they are given.
   if (options.real.isolation != Isolation::kThread) {
     Background::SendErrorsTo(log.file);
   }
   Daemon daemon(files, tcp_, options, log, interrupt, lock);
+  if (leases != nullptr) daemon.LeaseBy(*leases);
   if (successor != nullptr) daemon.Succeed(std::move(successor), within_);
   if (keep_.ns > 0) {
     if (absl::Status s = daemon.Keep(*options.real.keep); !s.ok()) return s;

@@ -2,13 +2,16 @@
 #ifndef SNF_PLATFORM_REPLAY_UP_COMMAND_H_
 #define SNF_PLATFORM_REPLAY_UP_COMMAND_H_
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "platform/control/daemon_files.h"
 #include "platform/control/daemon_log.h"
 #include "platform/control/daemon_network.h"
+#include "platform/manager/daemon_leases.h"
 #include "platform/process/command.h"
 #include "platform/replay/replay_flags.h"
 #include "platform/tls/tls_endpoint.h"
@@ -26,12 +29,16 @@ class UpCommand final : public FlagCommand {
   absl::Status Settle();
   absl::Status ChoosePorts();
   absl::Status CheckTogether() const;
+  absl::Status SettleManager();
+  absl::StatusOr<std::unique_ptr<DaemonLeases>> Join(
+      const ReplayOptions& options) const;
   absl::Status Serve(const DaemonFiles& files);
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
 
   ReplayFlags run_flags_;
   std::string daemon_ = "default";
+  std::string manager_;  // "": its units are its own
   TlsFlags tls_;
   std::optional<TlsEndpoint> tcp_;
   std::optional<DaemonNetwork::Names> network_;  // that is made for it

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`snf leases` as a user meets it.
+"""`snf simulate` as a user meets it.
 
 Usage: leases_test.py PROGRAM SOURCE_DIR [TEST…]
 """
@@ -17,7 +17,7 @@ SHORT = ("--warm_up=200ms", "--duration=500ms")
 
 class Leases(Command):
     def simulated(self, *flags):
-        ran = run("leases", *SHORT, *flags, "--json=-")
+        ran = run("simulate", *SHORT, *flags, "--json=-")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         figures = json.loads(ran.stdout)
         del figures["elapsed_s"]
@@ -40,13 +40,13 @@ class Leases(Command):
 
     def test_writes_text_and_json(self):
         path = self.folder.name + "/figures.json"
-        ran = run("leases", *SHORT, "--rate=1Gbps", "--leases=independent",
+        ran = run("simulate", *SHORT, "--rate=1Gbps", "--leases=independent",
                   f"--json={path}")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         self.assertIn(b"10 controllers with units of their own", ran.stdout)
         with open(path, encoding="ascii") as file:
             self.assertEqual(json.load(file)["flags"]["leases"], "independent")
-        ran = run("leases", *SHORT, "--rate=1Gbps", "--quiet")
+        ran = run("simulate", *SHORT, "--rate=1Gbps", "--quiet")
         self.assertEqual(ran.stdout, b"")
 
     def test_refuses_what_cannot_be(self):
@@ -63,8 +63,8 @@ class Leases(Command):
                  ["1,000 Tbit/s", "flows"]),
                 (["more"], ["more"])):
             with self.subTest(flags):
-                self.refused(USAGE, words, "leases", *flags)
-        self.refused(IO, ["/nonesuch/x"], "leases", *SHORT, "--rate=1Gbps",
+                self.refused(USAGE, words, "simulate", *flags)
+        self.refused(IO, ["/nonesuch/x"], "simulate", *SHORT, "--rate=1Gbps",
                      "--json=/nonesuch/x")
 
 

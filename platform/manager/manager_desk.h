@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_MANAGER_MANAGER_DESK_H_
+#define SNF_PLATFORM_MANAGER_MANAGER_DESK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "platform/manager/lease_server.h"
+#include "platform/manager/lease_words.h"
+#include "platform/manager/member_file.h"
+#include "platform/manager/process_watch.h"
+#include "platform/real_cluster/mail.h"
+#include "proto/leases.pb.h"
+#include "resource_manager/core/resource_manager.h"
+#include "runtime/ring/doorbell.h"
+
+namespace snf {
+
+// Theory of operation. The resource manager of one machine, on a thread of its
+// own: takes what its members say, in the order in which it comes, and sends
+// what the core commands (proto/protocol.md §7). A unit is capacity: it starts
+// at once. Its leases are kept by those that hold them (HeldUnits): each
+// SetShare goes to the holder, who answers for the unit; questions about a unit
+// go to all members, and the answers are put together here.
+//
+//   member ─on_message─► mail ─► ResourceManager ─► SetShare, Grant … ─► member
+//
+// A member is a process. As long as that lives, what it has been promised stays
+// so, whether it can be reached or not. Once it has ended its leases end, and
+// the desk confirms that in its place.
+//
+// The members are noted in a file before they are welcome. A manager that finds
+// it asks those for their leases that still live, and gives nothing before all
+// of them have answered or ended.
+//
+// Worked example: members 0 and 1 have 512 of unit 0 each. The manager is
+// killed, and so is member 1. The next manager, of epoch 2, finds both in the
+// file, and process 1 gone: it waits for member 0, whose report says 512. So
+// unit 0 has 512 free.
+//
+// A member that the file does not name, although it has leases of an earlier
+// manager, makes this one begin anew with a greater epoch: the file was lost,
+// and it asks all again. Leases of a unit that do not fit then all end.
+//
+// Thread-safe, but Start and Stop.
+class ManagerDesk final : public LeaseHandler {
+ public:
+  struct Options {
+    std::string name;
+    uint32_t units = 1;
+    int64_t unit_capacity_bps = 1'000'000'000;
+    Nanos term = Seconds(5);
+    std::string file;  // MemberFile's
+    // Is told a line of what happens; any thread's. May be null.
+    std::function<void(const std::string&)> notice = nullptr;
+  };
+
+  // Reads and writes the file. Errors: those of MemberFile;
+  // FailedPrecondition, members live that were told of other units.
+  static absl::StatusOr<std::unique_ptr<ManagerDesk>> Start(
+      const Options& options);
+  // Removes the file if no member lives.
+  ~ManagerDesk() override;
+  ManagerDesk(const ManagerDesk&) = delete;
+  ManagerDesk& operator=(const ManagerDesk&) = delete;
+
+  void on_message(const std::shared_ptr<MemberStream>& from,
+                  proto::ToManager message) override;
+  void on_end(const std::shared_ptr<MemberStream>& stream) override;
+  absl::Status Look(Deadline deadline, proto::LookReply& reply) override;
+
+ private:
+  using StreamPtr = std::shared_ptr<MemberStream>;
+  struct Said {
+    StreamPtr from;
+    proto::ToManager message;
+  };
+  struct Ended {
+    StreamPtr stream;
+  };
+  struct Question {
+    std::shared_ptr<std::promise<proto::LookReply>> answer;
+  };
+  using Letter = std::variant<Said, Ended, Question>;
+
+  struct Member {
+    ProcessId process;
+    std::string name;
+    ProcessWatch watch;
+    StreamPtr stream = nullptr;  // null: it is not connected
+    uint64_t life = 0;           // that it last had
+    bool may_hold = false;       // leases, of this manager or one before
+    bool is_welcome = false;     // on this stream
+    int64_t wanted = 0;          // by its last Ask
+  };
+  // A lease as it was last set.
+  struct Set {
+    SetShare last;
+    bool is_confirmed = false;
+  };
+  // What members say of a unit that was asked for.
+  struct Reports {
+    uint64_t manager_epoch = 0;
+    std::map<ControllerId, UnitLeaseReport> of;
+  };
+
+  static constexpr uint64_t kMostEpoch = (uint64_t{1} << 31) - 2;
+
+  explicit ManagerDesk(const Options& options);
+  ManagerOptions CoreOptions() const;
+  void Run();
+
+  // members
+  void on_letter(const Said& said);
+  void on_letter(const Ended& ended);
+  void on_letter(const Question& question);
+  void Meet(const StreamPtr& stream, const proto::Hello& hello);
+  absl::Status Check(const proto::Hello& hello) const;
+  bool HasToAskAgain(ControllerId id, const proto::Hello& hello) const;
+  absl::StatusOr<ControllerId> IdFor(const proto::Hello& hello);
+  void Refuse(const StreamPtr& stream, const absl::Status& why);
+  void WelcomeAll();
+  void Welcome(ControllerId id, Member& member);
+  void BuryDead();
+  void Bury(ControllerId id);
+  absl::Status Note() const;
+  void Tell(const std::string& line) const;
+
+  // the core
+  void BeginAnew(uint64_t epoch);
+  void Handle(ControllerId from, const ToManager& message);
+  void SendCommands();
+  void Send(const ManagerCommand& command);
+  void SendTo(ControllerId id, const ManagerCommand& command);
+  void Take(ControllerId from, const UnitLeaseReport& report);
+  void PutTogether(GlobalUnitId unit);
+  void PutAllTogether();
+  void EndStops();
+  void Confirm(const SetShare& set);
+
+  const Options options_;
+  MemberFile file_;
+  std::map<ControllerId, Member> members_;
+  std::map<MemberStream*, ControllerId> by_stream_;
+  std::unique_ptr<ResourceManager> core_;
+  ManagerOut commands_;
+  std::map<LeaseId, Set> leases_;
+  std::map<uint32_t, Reports> reports_;  // of units, while it asks
+  // Units that are to stop, and those who have left them.
+  struct Stop {
+    UnitLife unit;
+    std::set<ControllerId> left{};
+  };
+  std::map<uint32_t, Stop> stops_;
+  std::map<std::string, uint64_t> counts_;
+
+  Doorbell bell_;
+  Mail<Letter> mail_{&bell_};
+  const Instant began_;
+  Instant now_;
+  Instant next_tick_;
+  Instant next_alive_;
+  bool is_watchful_ = false;  // a stream has ended, and its process not yet
+  std::atomic<bool> stops_now_{false};
+  std::thread thread_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_MANAGER_MANAGER_DESK_H_
