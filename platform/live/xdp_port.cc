@@ -20,7 +20,9 @@ namespace snf {
 namespace {
 
 constexpr size_t kMemoryBytes =
-    size_t{2} * XdpSocket::kFrames * XdpSocket::kFrameBytes;
+    size_t{2} * XdpSocket::kPieces * XdpSocket::kPieceBytes;
+// XDP_USE_SG, which Debian 12's headers lack.
+constexpr uint16_t kSeveralPieces = 1 << 4;
 // After a socket has closed, the kernel needs some time until its queue can be
 // taken again.
 constexpr Nanos kMostWait = Seconds(1);
@@ -52,7 +54,7 @@ XdpSocket::~XdpSocket() {
   if (memory_ != nullptr) munmap(memory_, kMemoryBytes);
 }
 
-bool XdpSocket::Open(int interface, uint32_t queue) {
+bool XdpSocket::Open(int interface, uint32_t queue, bool takes_parts) {
   socket_ = Descriptor(socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0));
   if (!socket_.is_open()) return false;
   void* const mapped = mmap(nullptr, kMemoryBytes, PROT_READ | PROT_WRITE,
@@ -62,23 +64,23 @@ bool XdpSocket::Open(int interface, uint32_t queue) {
   xdp_umem_reg memory = {};
   memory.addr = reinterpret_cast<uintptr_t>(memory_);
   memory.len = kMemoryBytes;
-  memory.chunk_size = kFrameBytes;
+  memory.chunk_size = kPieceBytes;
   if (!SetOption(socket_, SOL_XDP, XDP_UMEM_REG, memory) || !MapRings()) {
     return false;
   }
   // The first half is for what comes, the second for what leaves.
-  for (uint64_t i = 0; i < kFrames; ++i) to_fill_.Push(i * kFrameBytes);
+  for (uint64_t i = 0; i < kPieces; ++i) to_fill_.Push(i * kPieceBytes);
   to_fill_.Publish();
-  for (uint64_t i = 2 * kFrames; i > kFrames; --i) {
-    free_.push_back((i - 1) * kFrameBytes);
+  for (uint64_t i = 2 * kPieces; i > kPieces; --i) {
+    free_.push_back((i - 1) * kPieceBytes);
   }
-  return Bind(interface, queue);
+  return Bind(interface, queue, takes_parts);
 }
 
 bool XdpSocket::MapRings() {
   for (const int ring : {XDP_UMEM_FILL_RING, XDP_UMEM_COMPLETION_RING,
                          XDP_RX_RING, XDP_TX_RING}) {
-    if (!SetOption(socket_, SOL_XDP, ring, kFrames)) return false;
+    if (!SetOption(socket_, SOL_XDP, ring, kPieces)) return false;
   }
   xdp_mmap_offsets offsets = {};
   socklen_t size = sizeof offsets;
@@ -87,18 +89,19 @@ bool XdpSocket::MapRings() {
     return false;
   }
   return to_fill_.Map(socket, static_cast<off_t>(XDP_UMEM_PGOFF_FILL_RING),
-                      offsets.fr, kFrames) &&
+                      offsets.fr, kPieces) &&
          completed_.Map(socket,
                         static_cast<off_t>(XDP_UMEM_PGOFF_COMPLETION_RING),
-                        offsets.cr, kFrames) &&
-         received_.Map(socket, XDP_PGOFF_RX_RING, offsets.rx, kFrames) &&
-         to_send_.Map(socket, XDP_PGOFF_TX_RING, offsets.tx, kFrames);
+                        offsets.cr, kPieces) &&
+         received_.Map(socket, XDP_PGOFF_RX_RING, offsets.rx, kPieces) &&
+         to_send_.Map(socket, XDP_PGOFF_TX_RING, offsets.tx, kPieces);
 }
 
-bool XdpSocket::Bind(int interface, uint32_t queue) const {
+bool XdpSocket::Bind(int interface, uint32_t queue, bool takes_parts) const {
   sockaddr_xdp address = {};
   address.sxdp_family = AF_XDP;
   address.sxdp_flags = XDP_USE_NEED_WAKEUP;
+  if (takes_parts) address.sxdp_flags |= kSeveralPieces;
   address.sxdp_ifindex = static_cast<uint32_t>(interface);
   address.sxdp_queue_id = queue;
   for (int64_t waited = 0; waited < kMostWait.ns; waited += kWait.ns) {
@@ -127,13 +130,20 @@ void XdpSocket::Complete() {
 }
 
 bool XdpSocket::Send(std::span<const std::byte> frame) {
-  if (free_.empty()) Complete();
-  if (free_.empty() || to_send_.room() == 0) return false;
-  const uint64_t at = free_.back();
-  free_.pop_back();
-  std::ranges::copy(frame, memory_ + at);
-  to_send_.Push(
-      {.addr = at, .len = static_cast<uint32_t>(frame.size()), .options = 0});
+  const size_t pieces = (frame.size() + kPieceBytes - 1) / kPieceBytes;
+  if (free_.size() < pieces) Complete();
+  if (free_.size() < pieces || to_send_.room() < pieces) return false;
+  while (!frame.empty()) {
+    const std::span<const std::byte> piece =
+        frame.first(std::min<size_t>(frame.size(), kPieceBytes));
+    frame = frame.subspan(piece.size());
+    const uint64_t at = free_.back();
+    free_.pop_back();
+    std::ranges::copy(piece, memory_ + at);
+    to_send_.Push({.addr = at,
+                   .len = static_cast<uint32_t>(piece.size()),
+                   .options = frame.empty() ? 0 : kGoesOn});
+  }
   return true;
 }
 
@@ -185,16 +195,18 @@ absl::Status XdpPort::Failed(const char* what) const {
   return absl::FailedPreconditionError(message);
 }
 
+absl::Status XdpPort::TooLong() const {
+  return absl::FailedPreconditionError(fmt::format(
+      "{} has an MTU of {}, and AF_XDP takes {} at the most in this kernel, or "
+      "with this driver; packet:{} takes all",
+      spec_.interface, mtu_, XdpSocket::kMostInOne - kTwoTagsHeader,
+      spec_.interface));
+}
+
 absl::Status XdpPort::Connect() {
   if (absl::Status s = interface_.Check(); !s.ok()) return s;
   mtu_ = interface_.mtu();
-  if (mtu_ + kTwoTagsHeader > XdpSocket::kMostBytes) {
-    return absl::FailedPreconditionError(fmt::format(
-        "{} has an MTU of {}, and AF_XDP takes {} at the most here; "
-        "packet:{} takes all",
-        spec_.interface, mtu_, XdpSocket::kMostBytes - kTwoTagsHeader,
-        spec_.interface));
-  }
+  const bool takes_parts = mtu_ + kTwoTagsHeader > XdpSocket::kMostInOne;
   index_ = interface_.index();
   listener_ = Descriptor(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
   packet_mreq all = {};
@@ -217,14 +229,18 @@ absl::Status XdpPort::Connect() {
         "(ethtool -L {} combined {})",
         spec_.interface, queues, kMostQueues, spec_.interface, kMostQueues));
   }
-  if (!program_.Attach(index_, queues)) {
+  if (!program_.Attach(index_, queues, takes_parts)) {
+    if (takes_parts && errno == EINVAL) return TooLong();
     return Failed(errno == EBUSY ? "another XDP program is attached"
                                  : "an XDP program (Linux 5.9 has them)");
   }
   all_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
   for (uint32_t queue = 0; queue < queues; ++queue) {
     queues_.push_back(std::make_unique<XdpSocket>());
-    if (!queues_.back()->Open(index_, queue)) return Failed("an AF_XDP socket");
+    if (!queues_.back()->Open(index_, queue, takes_parts)) {
+      if (takes_parts && errno == EINVAL) return TooLong();
+      return Failed("an AF_XDP socket");
+    }
     const int socket = queues_.back()->descriptor();
     epoll_event readable = {.events = EPOLLIN, .data = {.u32 = queue}};
     if (epoll_ctl(all_.number(), EPOLL_CTL_ADD, socket, &readable) != 0 ||

@@ -16,44 +16,55 @@
 namespace snf {
 
 // What comes by one receive queue of an interface, and a queue of frames that
-// leave: an AF_XDP socket with memory of its own for kFrames frames each way
-// (Linux, Documentation/networking/af_xdp.rst). Owner-thread only.
+// leave: an AF_XDP socket with memory of its own for kPieces pieces of frames
+// each way (Linux, Documentation/networking/af_xdp.rst). A frame is one piece,
+// or, where it may be longer than that, a row of them. Owner-thread only.
 class XdpSocket {
  public:
-  static constexpr uint32_t kFrames = 4'096;  // each way
-  static constexpr uint32_t kFrameBytes = 4'096;
-  // The kernel keeps some bytes ahead of a frame.
-  static constexpr uint32_t kMostBytes = kFrameBytes - 256;
+  static constexpr uint32_t kPieces = 4'096;  // each way
+  static constexpr uint32_t kPieceBytes = 4'096;
+  // Of a frame in one piece: the kernel keeps some bytes ahead of it.
+  static constexpr uint32_t kMostInOne = kPieceBytes - 256;
 
   XdpSocket() = default;
   XdpSocket(const XdpSocket&) = delete;
   XdpSocket& operator=(const XdpSocket&) = delete;
   ~XdpSocket();
 
-  // Returns false, with errno, if it cannot be: EPERM, or EOPNOTSUPP. Call it
-  // once.
-  bool Open(int interface, uint32_t queue);
+  // With `takes_parts`, frames may be of several pieces. Returns false, with
+  // errno, if it cannot be: EPERM, EOPNOTSUPP, or EINVAL for frames of several
+  // pieces and a kernel before 6.6. Call it once.
+  bool Open(int interface, uint32_t queue, bool takes_parts);
   int descriptor() const { return socket_.number(); }
 
-  // Calls take(frame) for up to `most` frames that have come; returns how many.
+  // Calls take(frame) for frames whose last piece is among the next `most`
+  // pieces that have come; returns how many pieces there were.
   template <typename Take>
   uint32_t Receive(uint32_t most, const Take& take) {
     const uint32_t count = std::min(received_.waiting(), most);
     if (count == 0) return 0;
     for (uint32_t i = 0; i < count; ++i) {
-      const xdp_desc& frame = received_.waiting_at(i);
-      take(std::span<const std::byte>(memory_ + frame.addr, frame.len));
-      to_fill_.Push(frame.addr - frame.addr % kFrameBytes);
+      const xdp_desc& piece = received_.waiting_at(i);
+      const std::span<const std::byte> bytes(memory_ + piece.addr, piece.len);
+      const bool goes_on = (piece.options & kGoesOn) != 0;
+      if (goes_on || !begun_.empty()) {
+        begun_.insert(begun_.end(), bytes.begin(), bytes.end());
+      }
+      if (!goes_on) take(begun_.empty() ? bytes : std::span(begun_));
+      if (!goes_on) begun_.clear();
+      to_fill_.Push(piece.addr - piece.addr % kPieceBytes);
     }
     received_.Release(count);
     to_fill_.Publish();
     if (to_fill_.wants_wakeup()) WakeReceiver();
     return count;
   }
+  // Counts pieces.
   uint32_t waiting() const { return received_.waiting(); }
 
-  // Copies the frame, of kMostBytes at the most, into a queue. Returns false if
-  // that is full: the kernel has not sent what was queued.
+  // Copies the frame, of kMaxFrameBytes at the most, or of kMostInOne if frames
+  // are of one piece, into a queue. Returns false if that is full: the kernel
+  // has not sent what was queued.
   bool Send(std::span<const std::byte> frame);
   // Lets the kernel send what is queued. Returns an errno that tells of an
   // interface that is down or gone, else 0.
@@ -62,8 +73,11 @@ class XdpSocket {
   uint64_t drops() const;
 
  private:
+  // Of xdp_desc::options: the next piece is of the same frame.
+  static constexpr uint32_t kGoesOn = 1;
+
   bool MapRings();
-  bool Bind(int interface, uint32_t queue) const;
+  bool Bind(int interface, uint32_t queue, bool takes_parts) const;
   void WakeReceiver() const;
   void Complete();
 
@@ -73,13 +87,15 @@ class XdpSocket {
   XdpRing<uint64_t> completed_;
   XdpRing<xdp_desc> received_;
   XdpRing<xdp_desc> to_send_;
-  std::vector<uint64_t> free_;  // frames that may be sent
+  std::vector<uint64_t> free_;    // pieces that may be sent
+  std::vector<std::byte> begun_;  // of a frame whose last piece is to come
 };
 
 // Theory of operation. A port by AF_XDP sockets, one a receive queue: a program
 // in the interface's driver (XdpProgram) takes frames before the kernel makes
 // anything else of them. Frames leave by the first queue. Where the driver can,
-// it writes frames where this process reads them; else the kernel copies.
+// it writes frames where this process reads them; else the kernel copies. Where
+// the MTU is too long for one piece, frames are of several.
 //
 // The kernel tells nothing of a frame but its bytes. So what a sender has left
 // to its network card stays undone if there is none, as at the other end of a
@@ -110,6 +126,8 @@ class XdpPort final : public PacketPort {
       : PacketPort(spec), interface_(spec.interface) {}
   absl::Status Connect();
   absl::Status Failed(const char* what) const;
+  // The kernel or the driver takes no frames of several pieces.
+  absl::Status TooLong() const;
 
   NetworkInterface interface_;
   int index_ = 0;
@@ -117,7 +135,7 @@ class XdpPort final : public PacketPort {
   XdpProgram program_;
   std::vector<std::unique_ptr<XdpSocket>> queues_;
   Descriptor all_;              // an epoll of their sockets
-  std::vector<uint32_t> left_;  // frames of each that come before StopReceiving
+  std::vector<uint32_t> left_;  // pieces of each that come before StopReceiving
   bool has_stopped_ = false;
   uint32_t unsent_ = 0;  // frames that were queued since Flush
 };

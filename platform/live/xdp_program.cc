@@ -30,7 +30,7 @@ uint64_t AddressOf(const void* value) {
 }
 
 // return bpf_redirect_map(sockets, context->rx_queue_index, XDP_PASS);
-int LoadProgram(int sockets) {
+int LoadProgram(int sockets, bool takes_parts) {
   constexpr uint8_t kReturn = BPF_REG_0;
   constexpr uint8_t kMap = BPF_REG_1, kQueue = BPF_REG_2, kElse = BPF_REG_3;
   constexpr uint8_t kContext = BPF_REG_1;
@@ -69,12 +69,13 @@ int LoadProgram(int sockets) {
   attributes.insns = AddressOf(code.data());
   attributes.insn_cnt = code.size();
   attributes.license = AddressOf(kLicense);
+  if (takes_parts) attributes.prog_flags = BPF_F_XDP_HAS_FRAGS;
   return Bpf(BPF_PROG_LOAD, attributes);
 }
 
 }  // namespace
 
-bool XdpProgram::Attach(int interface, uint32_t queues) {
+bool XdpProgram::Attach(int interface, uint32_t queues, bool takes_parts) {
   bpf_attr map = NoAttributes();
   map.map_type = BPF_MAP_TYPE_XSKMAP;
   map.key_size = sizeof(uint32_t);
@@ -82,7 +83,7 @@ bool XdpProgram::Attach(int interface, uint32_t queues) {
   map.max_entries = queues;
   sockets_ = Descriptor(Bpf(BPF_MAP_CREATE, map));
   if (!sockets_.is_open()) return false;
-  program_ = Descriptor(LoadProgram(sockets_.number()));
+  program_ = Descriptor(LoadProgram(sockets_.number(), takes_parts));
   if (!program_.is_open()) return false;
   for (const bool is_native : {true, false}) {
     bpf_attr link = NoAttributes();

@@ -15,9 +15,10 @@ class XdpProgram {
  public:
   // Loads the program, for so many queues, and attaches it: to the interface's
   // driver if that can run it, else to the kernel's general code, which copies
-  // (is_native). Returns false, with errno, if it cannot be: EPERM, EBUSY if
-  // another is attached, EINVAL for a kernel before 5.9.
-  bool Attach(int interface, uint32_t queues);
+  // (is_native). With `takes_parts`, frames may be longer than a page, and come
+  // in parts. Returns false, with errno, if it cannot be: EPERM, EBUSY if
+  // another is attached, EINVAL for a kernel before 5.9, or 5.18 for parts.
+  bool Attach(int interface, uint32_t queues, bool takes_parts);
   bool is_native() const { return is_native_; }
 
   // Gives what comes by the queue to the socket from now on; returns false,

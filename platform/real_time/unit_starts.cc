@@ -45,14 +45,15 @@ bool UnitStarts::on_start(UnitId unit) {
 }
 
 bool UnitStarts::TurnNow() {
-  const bool did = is_busy_ || has_ends();
+  bool did = has_ends();
   while (has_ends()) on_end(processes_.TakeEnd()->process);
-  TakeReady();
+  if (TakeReady()) did = true;
   if (loop_.now() >= next_look_) Look();
-  Act();
+  if (Act()) did = true;
   Measure();
-  is_busy_ = pool_.count(PlaceState::kComing) > 0 || !starts_.empty();
-  return did;
+  const bool is_any_coming = pool_.count(PlaceState::kComing) > 0;
+  is_busy_ = is_any_coming || !starts_.empty();
+  return did || is_any_coming;
 }
 
 void UnitStarts::on_end(size_t place) {
@@ -66,7 +67,8 @@ void UnitStarts::on_end(size_t place) {
   is_busy_ = true;
 }
 
-void UnitStarts::TakeReady() {
+bool UnitStarts::TakeReady() {
+  bool did = false;
   for (size_t place = 0; place < loops_.size(); ++place) {
     if (pool_.state(place) != PlaceState::kComing ||
         !processes_.is_ready(place) ||
@@ -76,7 +78,9 @@ void UnitStarts::TakeReady() {
     const bool is_used = pool_.on_ready(place);
     processes_.LetEnd(place, !is_used);
     if (is_used) loop_.BeginStarts(place);
+    did = true;
   }
+  return did;
 }
 
 // Returns true if the process of a loop has anything to do.
@@ -118,8 +122,10 @@ void UnitStarts::BeginEnded() {
   }
 }
 
-void UnitStarts::Act() {
+bool UnitStarts::Act() {
+  bool did = false;
   while (const auto action = pool_.Next(loop_.now())) {
+    did = true;
     const size_t place = action->place;
     const LoopRegion::Loop& loop = loops_[place];
     const bool starts = action->kind == WarmPool::Action::Kind::kStart;
@@ -140,11 +146,19 @@ void UnitStarts::Act() {
   const size_t none = pool_.count(PlaceState::kNone);
   figures_.most_processes =
       std::max<uint64_t>(figures_.most_processes, loops_.size() - none);
+  return did;
 }
 
 void UnitStarts::Measure() {
   std::erase_if(starts_, [this](const Start& start) {
-    const auto& progress = *loops_[value(start.unit) % loops_.size()].progress;
+    const size_t place = value(start.unit) % loops_.size();
+    const PlaceState state = pool_.state(place);
+    // The unit was stopped, or its process killed, before it said that it runs.
+    const bool is_over = state != PlaceState::kUsed &&
+                         state != PlaceState::kComing &&
+                         !pool_.is_awaited(place);
+    if (is_over) return true;
+    const auto& progress = *loops_[place].progress;
     const Instant began{progress.started.load(std::memory_order_relaxed)};
     if (began < start.asked) return false;
     (start.is_parked ? figures_.parked_ns : figures_.cold_ns)

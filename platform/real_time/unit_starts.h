@@ -48,8 +48,8 @@ class UnitStarts final : public LoopStarter {
              RealFaults* faults);
 
   bool on_start(UnitId unit) override;
-  // Does what is to be done; returns true if there was anything. Call it in
-  // each turn of the run.
+  // Does what is to be done; returns true if there was anything, or a process
+  // is on its way. Call it in each turn of the run.
   bool Turn() {
     if (!is_busy_ && !has_ends() && loop_.now() < next_look_) [[likely]] {
       return false;
@@ -79,10 +79,10 @@ class UnitStarts final : public LoopStarter {
   bool has_ends() const { return faults_ == nullptr && processes_.has_ends(); }
   bool TurnNow();
   void on_end(size_t place);
-  void TakeReady();
+  bool TakeReady();
   void Look();
   bool IsUsed(size_t place) const;
-  void Act();
+  bool Act();
   void Measure();
 
   UnitProcesses& processes_;

@@ -32,6 +32,8 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = "/run/snf-units";
 constexpr const char* kCgroups = "/sys/fs/cgroup";
 constexpr int kReadySeconds = 10;
+constexpr int kLockTries = 100;
+constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 500'000};
 
 #if defined(__x86_64__)
 // A program that waits for signals without end: an ELF header, one segment, and
@@ -104,12 +106,13 @@ void RemoveAllOf(const std::string& launcher) {
   fs::remove_all(fs::path(kFolder) / launcher, error);
 }
 
-// Locks the file of a launcher's life; returns -1 if another process has.
+// Locks the folder of a launcher, as that does for its life; returns -1 if
+// another process has, or it is gone.
 int Lock(const fs::path& folder) {
-  const int file = open((folder / "lock").c_str(),
-                        O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0) return file;
-  if (file >= 0) close(file);
+  const int opened =
+      open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (opened >= 0 && flock(opened, LOCK_EX | LOCK_NB) == 0) return opened;
+  if (opened >= 0) close(opened);
   return -1;
 }
 
@@ -210,8 +213,17 @@ std::string ContainerMethod::NameOf(uint32_t index) const {
 absl::Status ContainerMethod::MakeRoot() {
   const fs::path root = fs::path(folder_) / "files";
   std::error_code error;
-  fs::create_directories(folder_, error);
-  if (Lock(folder_) < 0) return Error(absl::StrCat(folder_, ": in use"));
+  // Another launcher may take a folder that is new for one that is left.
+  for (int tries = 0; tries < kLockTries; ++tries) {
+    fs::create_directories(folder_, error);
+    const int lock = Lock(folder_);
+    if (lock >= 0 && fs::exists(folder_)) break;
+    if (lock >= 0) close(lock);
+    if (tries == kLockTries - 1) {
+      return Error(absl::StrCat(folder_, ": in use"));
+    }
+    nanosleep(&kPause, nullptr);
+  }
   fs::create_directories(root / "proc", error);
   fs::create_directories(root / "dev", error);
   fs::create_symlink("/proc/self/fd", root / "dev/fd", error);
@@ -290,7 +302,6 @@ absl::Status ContainerMethod::Boot(Container& container) {
     _exit(lxc.start(&lxc, 0, arguments.data()) ? 0 : 1);
   }
   // LXC's own wait looks once a second.
-  constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 500'000};
   for (int i = 0; i < kReadySeconds * 2'000; ++i) {
     if (lxc.is_running(&lxc) && lxc.init_pid(&lxc) > 1) return absl::OkStatus();
     if (waitpid(container.monitor, nullptr, WNOHANG) == container.monitor) {
