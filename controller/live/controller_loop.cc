@@ -19,6 +19,8 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
       warm_start_delay_(options.warm_start_delay),
       shares_thread_(options.shares_thread),
       is_leased_(options.controller.leased),
+      shares_units_(options.shares_units),
+      leased_up_(options.controller.max_units),
       controller_(options.controller, policy),
       tables_(std::move(tables)),
       links_(std::move(links)) {
@@ -239,7 +241,9 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
       break;
     case Kind::kStopped:
       if (controller_.on_unit_stopped(command.unit)) {
-        if (is_leased_) left_.push_back(command.unit);
+        if (!is_leased_) break;
+        left_.push_back(command.unit);
+        TellUp(command.unit, false, events);
       } else if (!is_leased_ && !recovery_.has_value()) {
         // Else a lease has withdrawn the Stop, or a recovery, which found no
         // other unit; or the unit has failed as it stopped.
@@ -356,13 +360,12 @@ void ControllerLoop::Execute(const ControllerCommand& command,
       return;
     case Kind::kStartUnit:
       if (succession_.has_value()) succession_->set_up(command.unit, true);
-      // A leased unit is up for others, too.
-      if (!is_leased_) events.on_unit_up(now_, command.unit);
+      TellUp(command.unit, true, events);
       StartUnit(command);
       return;
     case Kind::kParkUnit:
       if (succession_.has_value()) succession_->set_up(command.unit, false);
-      events.on_unit_down(now_, command.unit);
+      TellUp(command.unit, false, events);
       // A start that has failed is not waited for.
       std::erase_if(starting_, [&command](const UnitStart& start) {
         return start.command.unit == command.unit;
@@ -414,6 +417,19 @@ void ControllerLoop::BeginStarts(size_t loop) {
     const size_t of_start = value(start.command.unit) % links_.loops.size();
     if (start.ready != Instant::max() || of_start != loop) continue;
     start.ready = next_ready_ = now_;
+  }
+}
+
+// A lease may begin anew while its unit is being left.
+void ControllerLoop::TellUp(UnitId unit, bool is_up, ControllerEvents& events) {
+  if (is_leased_) {
+    if (shares_units_ || leased_up_[value(unit)] == is_up) return;
+    leased_up_[value(unit)] = is_up;
+  }
+  if (is_up) {
+    events.on_unit_up(now_, unit);
+  } else {
+    events.on_unit_down(now_, unit);
   }
 }
 

@@ -57,6 +57,9 @@ struct ControllerLoopOptions {
   // The only loop of units takes its turns on this thread, before those of the
   // controller, and its links are joined.
   bool shares_thread = false;
+  // Units that are leased run for other controllers as well, which are not told
+  // of here: events do not say when they are up.
+  bool shares_units = false;
   // Loops of units may end while others go on (EndLoop). Units have loggers.
   bool recovers = false;
   // The controller may fail (Fail), or its process. Units have loggers; and no
@@ -460,6 +463,7 @@ class ControllerLoop {
   template <ControllerHost Host>
   void ExecuteAll(Host& host);
   void Execute(const ControllerCommand& command, ControllerEvents& events);
+  void TellUp(UnitId unit, bool is_up, ControllerEvents& events);
   void StartUnit(const ControllerCommand& command);
   void FinishStart(const ControllerCommand& command);
   void Send(const ControllerCommand& command) {
@@ -477,6 +481,8 @@ class ControllerLoop {
   Nanos warm_start_delay_;
   bool shares_thread_;
   bool is_leased_;
+  bool shares_units_;
+  std::vector<bool> leased_up_;  // by unit: events told of it
   std::vector<UnitId> left_;
   LoopStarter* starter_ = nullptr;
   LeaseFinder* lease_finder_ = nullptr;

@@ -98,9 +98,10 @@ bool ControllerLoop::FailNext(size_t loop, uint32_t& unit,
     ended.awaits_survivors = true;
     ended.round = 0;  // older answers are not enough
     ended.unsealed.push_back(id);
-    if (state == UnitState::kActive || state == UnitState::kStarting) {
+    if (state == UnitState::kActive || state == UnitState::kStarting ||
+        is_leased_) {
       if (succession_.has_value()) succession_->set_up(id, false);
-      events.on_unit_down(now_, id);
+      TellUp(id, false, events);
     }
     std::erase_if(starting_, [id](const UnitStart& start) {
       return start.command.unit == id;

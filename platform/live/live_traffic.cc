@@ -66,7 +66,7 @@ absl::Status LiveTraffic::Run(LiveChains& chains,
          status().ok() && !(has_handed_on() && chains.is_over())) {
     const bool did = Turn(chains);
     if (mailbox != nullptr) mailbox->Open();
-    if (!did) WaitForFrames(chains.MayWait());
+    if (!did) WaitForFrames(chains);
   }
   if (has_predecessor()) AwaitPredecessor(chains);
   if (has_handed_on()) {
@@ -193,7 +193,7 @@ void LiveTraffic::AwaitPredecessor(LiveChains& chains) {
   ask_to_end_();
   const Instant end = chains.Now() + kMost;
   while (has_predecessor() && chains.Now() < end && !chains.has_failed()) {
-    if (!Turn(chains)) WaitForFrames(chains.MayWait());
+    if (!Turn(chains)) WaitForFrames(chains);
   }
 }
 
@@ -258,7 +258,8 @@ bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
   return known.has_value() && places_[*known].side == Side::kInside;
 }
 
-void LiveTraffic::WaitForFrames(Nanos most) const {
+void LiveTraffic::WaitForFrames(const LiveChains& chains) const {
+  const Nanos most = chains.MayWait();
   if (most.ns <= 0) {
     std::this_thread::yield();
     return;
@@ -270,7 +271,9 @@ void LiveTraffic::WaitForFrames(Nanos most) const {
   }
   const timespec timeout = {.tv_sec = most.ns / 1'000'000'000,
                             .tv_nsec = most.ns % 1'000'000'000};
-  ppoll(wanted.data(), places_.size(), &timeout, nullptr);
+  // Frames that are not taken wake nobody.
+  ppoll(wanted.data(), chains.has_no_unit() ? 0 : places_.size(), &timeout,
+        nullptr);
 }
 
 void LiveTraffic::UpdateFigures() {

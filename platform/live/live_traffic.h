@@ -146,7 +146,7 @@ class LiveTraffic final : public RunObserver {
   void SendToReceiver(std::span<const std::byte> frame);
   void SendBack(std::span<const std::byte> frame);
   bool IsFromInside(std::span<const std::byte> frame) const;
-  void WaitForFrames(Nanos most) const;
+  void WaitForFrames(const LiveChains& chains) const;
   void UpdateFigures();
   absl::Status status() const;
 

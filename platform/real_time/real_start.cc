@@ -153,6 +153,7 @@ ControllerLoopOptions LoopOptionsOf(const RunOptions& options,
       .pools = static_cast<uint32_t>(example.pools().size()),
       .counts_flows = HasSides(example),
       .shares_thread = real.threads == 1,
+      .shares_units = real.host != nullptr,
       .recovers = Recovers(options, real),
       .fails = MayFail(options, real),
       .inherits = is_heir};
