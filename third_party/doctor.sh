@@ -180,7 +180,7 @@ left() {
 # the log, which may say why. Notes in of_daemons what daemons have made.
 left_by_daemons() {
   local file stem pid what kind name entry
-  for file in "$1"/*.{lock,sock,log,net,modules} "$1"/*.keep{,.*}; do
+  for file in "$1"/*.{lock,sock,leases,log,net,modules} "$1"/*.keep{,.*}; do
     if [[ $kept == *" $file "* ]]; then continue; fi
     stem=${file%%.keep*}
     if [[ $stem == "$file" ]]; then stem=${file%.*}; fi

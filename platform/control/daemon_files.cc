@@ -208,6 +208,7 @@ absl::StatusOr<DaemonLock> DaemonLock::Take(const DaemonFiles& files) {
       return FileError(files.lock, errno);
     }
     unlink(files.socket.c_str());
+    unlink(files.leases.c_str());
     DaemonNetwork::Remove(files.network);
     // Chains that wait for this one may want them.
     if (access(files.chains.c_str(), F_OK) != 0) RemoveFolder(files.modules);
@@ -241,6 +242,7 @@ void DaemonLock::GiveAway() {
 DaemonLock::~DaemonLock() {
   if (file_ < 0) return;
   unlink(files_.socket.c_str());
+  unlink(files_.leases.c_str());
   RemoveFolder(files_.modules);
   unlink(files_.chains.c_str());
   unlink(files_.lock.c_str());

@@ -155,7 +155,6 @@ absl::Status StartManagerCommand::Serve(const DaemonFiles& files) {
   if (!lock.ok()) return lock.status();
   const LogOptions log = LogOf(files);
   if (absl::Status s = OpenLog(log); !s.ok()) return s;
-  unlink(files.leases.c_str());  // of one that was killed
   auto desk = ManagerDesk::Start({.name = files.name,
                                   .units = units_,
                                   .unit_capacity_bps = unit_capacity_bps_,
@@ -182,7 +181,6 @@ absl::Status StartManagerCommand::Serve(const DaemonFiles& files) {
   server->reset();
   control_server->reset();
   desk->reset();
-  unlink(files.leases.c_str());
   LogLine(LogLevel::kInfo, "has ended");
   if (log.file == files.log) unlink(files.log.c_str());
   return absl::OkStatus();

@@ -88,6 +88,11 @@ void ManagerDesk::Tell(const std::string& line) const {
 }
 
 void ManagerDesk::on_message(const StreamPtr& from, proto::ToManager message) {
+  if (letters_.fetch_add(1) >= kMostLetters) {
+    letters_.fetch_sub(1);
+    from->End();
+    return;
+  }
   mail_.Put(Said{from, std::move(message)});
 }
 

@@ -119,6 +119,9 @@ class ManagerDesk final : public LeaseHandler {
 
   static constexpr uint64_t kMostEpoch = (uint64_t{1} << 31) - 2;
 
+  // So many letters wait to be read; then who writes another is cut off.
+  static constexpr uint32_t kMostLetters = 16'384;
+
   explicit ManagerDesk(const Options& options);
   ManagerOptions CoreOptions() const;
   void Run();
@@ -169,6 +172,7 @@ class ManagerDesk final : public LeaseHandler {
 
   Doorbell bell_;
   Mail<Letter> mail_{&bell_};
+  std::atomic<uint32_t> letters_{0};  // of Said, in the mail
   const Instant began_;
   Instant now_;
   Instant next_tick_;

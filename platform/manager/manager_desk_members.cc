@@ -24,6 +24,7 @@ bool IsName(const std::string& name) {
 }  // namespace
 
 void ManagerDesk::on_letter(const Said& said) {
+  letters_.fetch_sub(1);
   if (said.message.has_hello()) {
     Meet(said.from, said.message.hello());
     return;
