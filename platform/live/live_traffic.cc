@@ -42,10 +42,6 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::OpenAsSuccessor(
     const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice) {
   std::unique_ptr<LiveTraffic> traffic(new LiveTraffic);
   for (const PortSpec& spec : ports) {
-    if (spec.kind != PortSpec::Kind::kPacket) {
-      return absl::FailedPreconditionError(fmt::format(
-          "{}: only a port by packet sockets can be handed on", spec.text()));
-    }
     auto port = SuccessorPort::Open(spec);
     if (!port.ok()) return port.status();
     traffic->successors_.push_back(port->get());

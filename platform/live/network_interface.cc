@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <fstream>
 
 namespace snf {
 namespace {
@@ -76,6 +77,19 @@ bool NetworkInterface::SetUp() {
   if (ioctl(socket_.number(), SIOCGIFFLAGS, &request) != 0) return false;
   request.ifr_flags |= IFF_UP;
   return ioctl(socket_.number(), SIOCSIFFLAGS, &request) == 0;
+}
+
+void NetworkInterface::QueueFrames(int frames) {
+  ifreq request = RequestFor(name_);
+  request.ifr_qlen = frames;
+  ioctl(socket_.number(), SIOCSIFTXQLEN, &request);
+}
+
+uint64_t NetworkInterface::unsent() const {
+  std::ifstream file("/sys/class/net/" + name_ + "/statistics/tx_dropped");
+  uint64_t frames = 0;
+  file >> frames;
+  return frames;
 }
 
 std::string NetworkInterface::MergeNothing() {

@@ -55,6 +55,11 @@ class NetworkInterface {
   int index() const;     // 0 if it is not there
   uint32_t mtu() const;  // 0 if it is not there
   bool SetUp();          // returns false, with errno, if it cannot be
+  // Lets so many frames wait that the machine sends by it; if that cannot be,
+  // it stays as it is.
+  void QueueFrames(int frames);
+  // Counts the frames that the machine sent by it and the kernel dropped.
+  uint64_t unsent() const;
 
   // Switches off that the driver merges packets that come in (gro, lro).
   // Returns the names of what was on, as "gro, lro"; "" if nothing was.

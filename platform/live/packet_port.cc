@@ -13,6 +13,15 @@
 #include "platform/live/xdp_port.h"
 
 namespace snf {
+namespace {
+
+absl::Status CannotBeHandedOn(const PortSpec& spec) {
+  return absl::FailedPreconditionError(
+      fmt::format("{}: only packet sockets and TAP interfaces can be handed on",
+                  spec.text()));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::Open(
     const PortSpec& spec) {
@@ -40,9 +49,17 @@ PacketPort::PacketPort(const PortSpec& spec) : spec_(spec) {
   figures_.interface = spec.interface;
 }
 
+absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::OpenToSend(
+    const PortSpec& spec) {
+  if (spec.kind == PortSpec::Kind::kPacket) {
+    return PacketSocket::OpenToSend(spec);
+  }
+  if (spec.kind == PortSpec::Kind::kTap) return TapPort::OpenToSend(spec);
+  return CannotBeHandedOn(spec);
+}
+
 absl::StatusOr<PacketReceiver> PacketPort::HandOn() {
-  return absl::FailedPreconditionError(fmt::format(
-      "{}: only a port by packet sockets can be handed on", spec_.text()));
+  return CannotBeHandedOn(spec_);
 }
 
 void PacketPort::Fail(int error) {

@@ -20,7 +20,8 @@
 namespace snf {
 
 // What receives for a port, as another process takes it over: a packet socket
-// with its ring, and what was switched off of the interface.
+// with its ring, and what was switched off of the interface; or the descriptor
+// of a TAP interface, which has neither.
 struct PacketReceiver {
   Descriptor socket{};
   uint64_t ring_bytes = 0;
@@ -43,6 +44,10 @@ class PacketPort {
   // PermissionDenied; FailedPrecondition, it is not there, not Ethernet, down,
   // or this machine has nothing of the kind.
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
+  // Opens a port whose receiver another process has, and hands on. Errors as
+  // of Open; FailedPrecondition, it is of a kind that cannot be handed on.
+  static absl::StatusOr<std::unique_ptr<PacketPort>> OpenToSend(
+      const PortSpec& spec);
 
   // Returns the time of day, by which the kernel says when a frame came.
   static Instant WallClock();
@@ -76,6 +81,11 @@ class PacketPort {
   // it is of a kind that cannot.
   virtual absl::StatusOr<PacketReceiver> HandOn();
   virtual std::optional<uint64_t> LetGo() { return std::nullopt; }
+  // In that process, of a port that was opened to send (OpenToSend): the first
+  // tells what will receive, as soon as this is known; from the second on this
+  // receives by it, from there on.
+  virtual void Expect(const PacketReceiver& /*receiver*/) {}
+  virtual void Adopt(PacketReceiver /*receiver*/, uint64_t /*next*/) {}
   // Returns true while a process before this one reads.
   virtual bool has_predecessor() const { return false; }
 

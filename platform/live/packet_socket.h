@@ -48,7 +48,7 @@ class PacketSocket final : public PacketPort {
       const PortSpec& spec);
   // Receives by this receiver, from that slot of its ring on; by one of its
   // own if it cannot be. If there can be none, the port fails.
-  void Adopt(PacketReceiver receiver, uint64_t next_slot);
+  void Adopt(PacketReceiver receiver, uint64_t next_slot) override;
 
   bool Receive(Take take) override;
   void StopReceiving() override;

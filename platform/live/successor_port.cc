@@ -7,14 +7,14 @@ namespace snf {
 
 absl::StatusOr<std::unique_ptr<SuccessorPort>> SuccessorPort::Open(
     const PortSpec& spec) {
-  auto port = PacketSocket::OpenToSend(spec);
+  auto port = PacketPort::OpenToSend(spec);
   if (!port.ok()) return port.status();
   return std::unique_ptr<SuccessorPort>(
       new SuccessorPort(spec, *std::move(port)));
 }
 
 SuccessorPort::SuccessorPort(const PortSpec& spec,
-                             std::unique_ptr<PacketSocket> port)
+                             std::unique_ptr<PacketPort> port)
     : PacketPort(spec), port_(std::move(port)) {
   mtu_ = port_->mtu();
 }
@@ -22,6 +22,7 @@ SuccessorPort::SuccessorPort(const PortSpec& spec,
 void SuccessorPort::Begin(FrameChannel channel, PacketReceiver receiver) {
   channel_ = std::move(channel);
   receiver_ = std::move(receiver);
+  port_->Expect(receiver_);
 }
 
 bool SuccessorPort::Receive(PacketPort::Take take) {

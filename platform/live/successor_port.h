@@ -10,7 +10,6 @@
 #include "absl/status/statusor.h"
 #include "platform/live/frame_channel.h"
 #include "platform/live/packet_port.h"
-#include "platform/live/packet_socket.h"
 
 namespace snf {
 
@@ -23,7 +22,7 @@ namespace snf {
 // Owner-thread only.
 class SuccessorPort final : public PacketPort {
  public:
-  // Errors are those of PacketSocket::OpenToSend.
+  // Errors are those of PacketPort::OpenToSend.
   static absl::StatusOr<std::unique_ptr<SuccessorPort>> Open(
       const PortSpec& spec);
   // Has frames read from this channel, and later from that receiver.
@@ -44,9 +43,9 @@ class SuccessorPort final : public PacketPort {
   std::optional<uint64_t> LetGo() override { return port_->LetGo(); }
 
  private:
-  SuccessorPort(const PortSpec& spec, std::unique_ptr<PacketSocket> port);
+  SuccessorPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
 
-  std::unique_ptr<PacketSocket> port_;
+  std::unique_ptr<PacketPort> port_;
   FrameChannel channel_;
   PacketReceiver receiver_;
   uint64_t passed_on_ = 0;  // packets that came by the channel

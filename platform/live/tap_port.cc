@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -26,6 +27,7 @@ absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::Open(
     }
     return absl::FailedPreconditionError(message);
   };
+  const bool is_new = NetworkInterface(spec.interface).index() == 0;
   Descriptor tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
   if (!tap.is_open()) return failed("/dev/net/tun");
   ifreq request = {};
@@ -34,13 +36,47 @@ absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::Open(
   if (ioctl(tap.number(), TUNSETIFF, &request) != 0) {
     return failed("making it, or attaching to it");
   }
-  if (!NetworkInterface(spec.interface).SetUp()) return failed("up");
+  NetworkInterface interface(spec.interface);
+  // Or else some milliseconds without a turn would be too long.
+  if (is_new) interface.QueueFrames(kQueued);
+  if (!interface.SetUp()) return failed("up");
   return std::unique_ptr<PacketPort>(new TapPort(spec, std::move(tap)));
 }
 
+absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::OpenToSend(
+    const PortSpec& spec) {
+  if (absl::Status s = NetworkInterface(spec.interface).Check(); !s.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("port {}: {}", spec.name(), std::string(s.message())));
+  }
+  return std::unique_ptr<PacketPort>(new TapPort(spec, Descriptor()));
+}
+
+absl::StatusOr<PacketReceiver> TapPort::HandOn() {
+  Descriptor another(fcntl(tap_.number(), F_DUPFD_CLOEXEC, 0));
+  if (another.is_open()) return PacketReceiver{.socket = std::move(another)};
+  return absl::FailedPreconditionError(
+      fmt::format("port {}: tap {}: another descriptor: {}", spec_.name(),
+                  spec_.interface, std::strerror(errno)));
+}
+
+void TapPort::Expect(const PacketReceiver& receiver) {
+  tap_ = Descriptor(fcntl(receiver.socket.number(), F_DUPFD_CLOEXEC, 0));
+  if (!tap_.is_open()) Fail(errno);
+}
+
 TapPort::TapPort(const PortSpec& spec, Descriptor tap)
-    : PacketPort(spec), tap_(std::move(tap)) {
-  mtu_ = NetworkInterface(spec.interface).mtu();
+    : PacketPort(spec),
+      interface_(spec.interface),
+      tap_(std::move(tap)),
+      unsent_before_(interface_.unsent()) {
+  mtu_ = interface_.mtu();
+}
+
+void TapPort::UpdateFigures() {
+  // An interface that is gone counts from 0.
+  figures_.kernel_drops =
+      std::max(interface_.unsent(), unsent_before_) - unsent_before_;
 }
 
 // What the kernel queues from when it was stopped is lost with the interface,

@@ -30,10 +30,17 @@ SHORT = ["--flow_timeout=3s", "--evict_after=2s"]
 
 
 class Upgrade(chains.ChainSet):
+    ports = PORTS
+
+    def up(self, *words):
+        done = snf("up", *self.ports, f"--json={self.folder}/report.json",
+                   *words)
+        self.assertEqual(done.returncode, OK, done.stderr)
+
     def upgrade(self, *words):
         """The new process; all others of the program are older ones."""
         before = processes()
-        done = snf("up", *PORTS, "--upgrade", *words)
+        done = snf("up", *self.ports, "--upgrade", *words)
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(done.stderr, "")
         new, = processes() - before
@@ -123,9 +130,26 @@ class Upgrade(chains.ChainSet):
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
     def test_no_datagram_is_lost_or_there_twice(self):
+        self.check_datagrams()
+
+    def test_none_is_that_comes_by_a_tap_interface(self):
+        """The inside is one, at which a bridge has the client."""
+        ip = net.ip
+        ip("-n", net.MIDDLE, "tuntap", "add", "tap0", "mode", "tap")
+        ip("-n", net.MIDDLE, "link", "set", "tap0", "txqueuelen", "16384")
+        ip("-n", net.MIDDLE, "link", "add", "br0", "type", "bridge")
+        for port in ("lan0", "tap0"):
+            ip("-n", net.MIDDLE, "link", "set", port, "master", "br0")
+        ip("-n", net.MIDDLE, "link", "set", "br0", "up")
+        self.ports = ["--port", "inside=tap:tap0", "--port", "outside=wan0"]
+        self.check_datagrams()
+
+    def check_datagrams(self):
         self.up("--nf=monitor", *SHORT)
         receiver = self.start_peer(SERVER, "receive_numbers", SERVER4)
         self.assertEqual(receiver.stdout.readline(), "ready\n")
+        # A bridge forwards once it has seen that a port is there.
+        self.assertEqual(peer(CLIENT, "tcp", SERVER4, 1, 1), ["1 right"])
         sender = self.start_peer(CLIENT, "send_numbers", SERVER4)
         for _ in range(2):
             time.sleep(0.5)
@@ -200,7 +224,7 @@ class Upgrade(chains.ChainSet):
         for code, words, *command in (
                 (UNAVAILABLE, ["its ports are others"], "--port", "outside=wan0",
                  "--port", "inside=lan0", "--upgrade"),
-                (UNAVAILABLE, ["xdp:lan0", "only a port by packet"], "--port",
+                (UNAVAILABLE, ["xdp:lan0", "only packet sockets"], "--port",
                  "inside=xdp:lan0", "--port", "outside=wan0", "--upgrade"),
                 (USAGE, ["--within"], *PORTS, "--within=1s"),
                 (USAGE, ["no_such_nf"], *PORTS, "--upgrade",
