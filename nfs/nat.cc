@@ -134,7 +134,7 @@ class Nat final : public NetworkFunction {
           return pools_.emplace_back(declare_pool(
               absl::StrCat(protocol, " ", a >> 24, ".", a >> 16 & 255, ".",
                            a >> 8 & 255, ".", a & 255, " ", from, "-", to),
-              from, to));
+              from, to, address));
         };
         declare_half(first, std::min(last, kWellKnownPorts - 1));
         declare_half(std::max(first, kWellKnownPorts), last);

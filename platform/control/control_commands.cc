@@ -2,7 +2,6 @@
 #include "platform/control/control_commands.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -15,16 +14,12 @@
 
 #include "platform/control/control_figures.h"
 #include "platform/control/control_text.h"
+#include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/run/live_board.h"
 #include "platform/text/terminal.h"
 #include "platform/text/wording.h"
 #include "platform/watch/live_view.h"
-
-// In glibc 2.36 the header does not say that its functions are C's.
-extern "C" {
-#include <sys/pidfd.h>
-}
 
 namespace snf {
 namespace {
@@ -43,12 +38,14 @@ class AskCommand : public DaemonCommand {
                    "it; on a terminal in the same place");
   }
   virtual absl::Status Fill(Request& /*request*/) { return absl::OkStatus(); }
+  using Reply = decltype(std::declval<ControlClient>().Ask(Request()));
+  virtual Reply Answer(const Request& request) { return this->Ask(request); }
 
  private:
   absl::Status Run() override {
     Request request;
     if (absl::Status s = Fill(request); !s.ok()) return s;
-    auto reply = Ask(request);
+    auto reply = Answer(request);
     if (!reply.ok()) return reply.status();
     const bool wipes = watch_ && !json_ && isatty(STDOUT_FILENO) != 0;
     do {
@@ -57,7 +54,7 @@ class AskCommand : public DaemonCommand {
       std::fflush(stdout);
       if (!watch_) break;
       std::this_thread::sleep_for(std::chrono::seconds(1));
-      reply = Ask(request);
+      reply = Answer(request);
     } while (reply.ok());
     return absl::OkStatus();
   }
@@ -73,8 +70,19 @@ class StatusCommand final : public AskCommand<proto::StatusRequest> {
                     .usage = "snf status [--json] [--watch] [--name=NAME]",
                     .about = "Tells what a daemon of snf up did so far, at "
                              "most half a second ago: packets, flows, units, "
-                             "ports."}) {
+                             "ports. Of several that share ports (snf up "
+                             "--controllers), tells of each in a line, and of "
+                             "all in sums."}) {
     MayWatch();
+  }
+
+ private:
+  Reply Answer(const proto::StatusRequest& request) override {
+    if (is_remote()) return Ask(request);
+    const auto members = MembersOf(daemon());
+    if (!members.ok()) return members.status();
+    if (members->empty()) return Ask(request);
+    return StatusOfAll(daemon(), *members);
   }
 };
 
@@ -203,23 +211,30 @@ class KillCommand final : public DaemonCommand {
   KillCommand()
       : DaemonCommand(
             {.summary = "kill the process of a unit or of the loggers",
-             .usage = "snf kill UNIT|loggers [--name=NAME]",
+             .usage = "snf kill UNIT|loggers|controller I [--name=NAME]",
              .about =
                  "Sends SIGKILL to the process that runs a unit, with all "
                  "units in it, or to that of all output loggers: to try out "
                  "what happens then. Of a daemon with --isolation=process or "
                  "lxc and --loggers=on, whose others go on with what it had: "
-                 "no packet is lost."}) {
-    flags().Argument("UNIT|loggers", victim_);
+                 "no packet is lost. Or to one of several daemons that share "
+                 "ports (snf up --controllers): the others go on."}) {
+    flags().Arguments("UNIT|loggers|controller I", words_, 1);
   }
 
  private:
   absl::Status Run() override {
+    if (words_.front() == "controller") return KillController();
+    if (words_.size() > 1) {
+      return absl::InvalidArgumentError(
+          fmt::format("\"{}\": one is killed at a time", words_[1]));
+    }
+    const std::string& victim = words_.front();
     proto::KillRequest request;
-    if (victim_ == "loggers") {
+    if (victim == "loggers") {
       request.set_loggers(true);
     } else {
-      const absl::StatusOr<uint32_t> unit = ParseUnit(victim_);
+      const absl::StatusOr<uint32_t> unit = ParseUnit(victim);
       if (!unit.ok()) return unit.status();
       request.set_unit(*unit);
     }
@@ -235,7 +250,33 @@ class KillCommand final : public DaemonCommand {
     return absl::OkStatus();
   }
 
-  std::string victim_;
+  absl::Status KillController() {
+    if (words_.size() != 2) {
+      return absl::InvalidArgumentError(
+          "controller: want its number, as in snf kill controller 1");
+    }
+    if (is_remote()) {
+      return absl::InvalidArgumentError(
+          "controller: only those of this machine can be killed");
+    }
+    const auto members = MembersOf(daemon());
+    if (!members.ok()) return members.status();
+    for (const ClusterMember& member : *members) {
+      if (std::to_string(member.id) != words_[1]) continue;
+      if (kill(member.pid, SIGKILL) != 0) {
+        return absl::PermissionDeniedError(
+            fmt::format("process {} cannot be killed", member.pid));
+      }
+      WaitForEnd(member.files, Seconds(5));
+      fmt::print("Killed process {}, controller {} of \"{}\".\n", member.pid,
+                 member.id, daemon());
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(fmt::format(
+        "\"{}\" has no controller {} that runs", daemon(), words_[1]));
+  }
+
+  std::vector<std::string> words_;
 };
 
 // Shows the live view of another process until that ends, or this one does.
@@ -294,7 +335,8 @@ class DownCommand final : public DaemonCommand {
                       "it: it takes no packet any more, and what is under way "
                       "still leaves. A daemon of this machine that does not "
                       "end in time is killed. Where one with --keep was "
-                      "killed, ends what waits for the next one."}) {
+                      "killed, ends what waits for the next one. Of several "
+                      "that share ports (snf up --controllers), ends all."}) {
     flags().Duration("patience", patience_, Milliseconds(1), Seconds(3'600),
                      "a daemon that has not ended by then is killed");
   }
@@ -325,41 +367,29 @@ class DownCommand final : public DaemonCommand {
     return absl::OkStatus();
   }
 
+  // Of several that share ports, all of them, and what they lease from.
   absl::Status EndHere() {
     const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon());
     if (!files.ok()) return files.status();
+    const auto members = MembersOf(daemon());
+    if (!members.ok()) return members.status();
+    absl::Status ended;
+    for (const ClusterMember& member : *members) {
+      ended.Update(EndDaemon(member.files, member.pid, patience_));
+    }
+    for (uint32_t id = 0; id < ClusterMember::kMost; ++id) {
+      const auto of = DaemonFiles::Of(ClusterMember::NameOf(daemon(), id));
+      if (of.ok()) RemoveRemains(*of);
+    }
     const absl::StatusOr<pid_t> pid = PidOf(*files);
     if (!pid.ok()) return pid.status();
     if (*pid == 0) {
-      if (RemoveRemains(*files)) return absl::OkStatus();
+      if (RemoveRemains(*files) || !members->empty()) return ended;
       return NoDaemon(daemon());
     }
-    // From here on the number may become another process's.
-    const int process = pidfd_open(*pid, 0);
-    const absl::StatusOr<pid_t> still = PidOf(*files);
-    const bool is_it = process >= 0 && still.ok() && *still == *pid;
-    if (!Ask(proto::DownRequest()).ok() && is_it) {
-      pidfd_send_signal(process, SIGTERM, nullptr, 0);
-    }
-    const bool has_ended = WaitForEnd(*files, patience_);
-    if (!has_ended && is_it) {
-      pidfd_send_signal(process, SIGKILL, nullptr, 0);
-      WaitForEnd(*files, Seconds(5));
-      RemoveRemains(*files);
-    }
-    if (process >= 0) {
-      // The lock goes a moment before the process.
-      pollfd end = {.fd = process, .events = POLLIN, .revents = 0};
-      if (is_it) poll(&end, 1, 1'000);
-      close(process);
-    }
-    if (!has_ended) {
-      return absl::InternalError(
-          fmt::format("\"{}\" (process {}) did not end in time, and was killed",
-                      daemon(), *pid));
-    }
-    fmt::print("\"{}\" (process {}) has ended.\n", daemon(), *pid);
-    return absl::OkStatus();
+    ended.Update(EndDaemon(*files, *pid, patience_));
+    if (!ended.ok()) RemoveRemains(*files);
+    return ended;
   }
 
   // What a daemon left behind that was killed. Returns true if that were

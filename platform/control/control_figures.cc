@@ -41,6 +41,7 @@ void SetPort(const PortFigures& from, proto::Port& to) {
   to.set_sent(from.sent);
   to.set_send_drops(from.send_drops);
   to.set_too_long(from.too_long);
+  to.set_foreign(from.foreign);
 }
 
 }  // namespace
@@ -111,7 +112,8 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                                   .kernel_drops = port.kernel_drops(),
                                   .sent = port.sent(),
                                   .send_drops = port.send_drops(),
-                                  .too_long = port.too_long()});
+                                  .too_long = port.too_long(),
+                                  .foreign = port.foreign()});
   }
   figures.live.unrouted = reply.unrouted();
   figures.live.copies = reply.copies();

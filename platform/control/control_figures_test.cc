@@ -23,7 +23,8 @@ LiveFigures Figures() {
                          .kernel_drops = 3,
                          .sent = 4,
                          .send_drops = 5,
-                         .too_long = 4}};
+                         .too_long = 4,
+                         .foreign = 5}};
   figures.live.unrouted = 7;
   figures.live.copies = 8;
   return figures;
@@ -42,6 +43,7 @@ TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   EXPECT_EQ(figures.units[1].packets, 4'000u);
   EXPECT_EQ(figures.live.ports[0].send_drops, 5u);
   EXPECT_EQ(figures.live.ports[0].too_long, 4u);
+  EXPECT_EQ(figures.live.ports[0].foreign, 5u);
   EXPECT_EQ(figures.live.unrouted, 7u);
   EXPECT_EQ(figures.live.copies, 8u);
 }

@@ -45,9 +45,54 @@ std::string PortLine(const PortFigures& port) {
                                        FormatCount(port.too_long)));
 }
 
+std::string MemberLine(const proto::StatusReply& member) {
+  if (member.pid() == 0) {
+    return "does not run: nobody takes the packets of its hosts; the same snf "
+           "up starts it";
+  }
+  if (member.version().empty()) {
+    return fmt::format("process {} does not answer", member.pid());
+  }
+  const LiveFigures figures = FiguresOf(member);
+  const uint64_t flows = figures.counts[&ControllerCounters::flows];
+  const uint64_t ended = figures.counts[&ControllerCounters::flows_ended];
+  return fmt::format("process {}, {}: {} packets in, {} flows now, {} units up",
+                     member.pid(), FormatDuration(figures.elapsed),
+                     FormatCount(figures.counts[&RunResult::packets_in]),
+                     FormatCount(flows - std::min(ended, flows)),
+                     figures.units_up());
+}
+
+// The sums, and a line for each.
+std::string TextOfSeveral(const proto::StatusReply& reply) {
+  const LiveFigures figures = FiguresOf(reply);
+  std::string text = fmt::format(
+      "{}: {} under policy {}, by {} controllers at the same ports\n",
+      Printable(reply.name()), Printable(reply.nf()), Printable(reply.policy()),
+      reply.controllers());
+  const auto say = [&text](std::string_view what, const std::string& prose) {
+    text += fmt::format("  {:<13} {}\n", what, Printable(prose));
+  };
+  for (const proto::StatusReply& member : reply.member()) {
+    say(fmt::format("controller {}", member.controller()), MemberLine(member));
+  }
+  say("packets", PacketsOf(figures));
+  for (const DropCount& drop : figures.drops) {
+    if (drop.packets == 0) continue;
+    say("",
+        fmt::format("{} dropped: {}", FormatCount(drop.packets), drop.name));
+  }
+  say("flows", FlowsOf(figures));
+  for (const PortFigures& port : figures.live.ports) {
+    say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string TextOf(const proto::StatusReply& reply) {
+  if (reply.member_size() > 0) return TextOfSeveral(reply);
   const LiveFigures figures = FiguresOf(reply);
   std::string text = fmt::format("{}: {} under policy {}, process {}, {}\n",
                                  Printable(reply.name()), Printable(reply.nf()),
@@ -56,6 +101,10 @@ std::string TextOf(const proto::StatusReply& reply) {
   const auto say = [&text](std::string_view what, const std::string& prose) {
     text += fmt::format("  {:<9} {}\n", what, Printable(prose));
   };
+  if (reply.controllers() > 0) {
+    say("shares", fmt::format("the ports, as controller {} of {}",
+                              reply.controller(), reply.controllers()));
+  }
   say("packets", PacketsOf(figures));
   for (const DropCount& drop : figures.drops) {
     if (drop.packets == 0) continue;

@@ -12,7 +12,7 @@ namespace snf {
 
 // What the control service answers, for people, in lines, and as JSON: an
 // object of all fields by their names, on one line. Pure functions.
-std::string TextOf(const proto::StatusReply& reply);
+std::string TextOf(const proto::StatusReply& reply);  // of one, or of several
 std::string TextOf(const proto::UnitsReply& reply);
 std::string TextOf(const proto::FlowsReply& reply);
 std::string TextOf(const proto::SetReply& reply);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "platform/control/daemon_cluster.h"
 #include "platform/tls/tls_probe.h"
 
 namespace snf {
@@ -43,6 +44,13 @@ absl::Status NoDaemon(const std::string& name) {
         "that was killed, which goes on with their flows; snf down{1} ends "
         "them",
         name, flag, waits));
+  }
+  const auto members = MembersOf(name);
+  if (members.ok() && !members->empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("\"{}\" are several controllers, of which one is asked, as "
+                    "--name={}",
+                    name, members->front().files.name));
   }
   return absl::FailedPreconditionError(
       fmt::format("no daemon \"{}\" runs; snf up{} starts one", name, flag));

@@ -31,7 +31,17 @@ namespace {
 
 constexpr size_t kMostOfName = 40;
 
-bool IsName(std::string_view name) {
+// Behind a dot there may be the number of one of several (daemon_cluster.h).
+std::string_view WithoutNumber(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  const bool has_number =
+      dot != name.npos && dot + 1 < name.size() && name.size() - dot <= 3 &&
+      name.find_first_not_of("0123456789", dot + 1) == name.npos;
+  return has_number ? name.substr(0, dot) : name;
+}
+
+bool IsName(std::string_view whole) {
+  const std::string_view name = WithoutNumber(whole);
   const auto is_right = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-';

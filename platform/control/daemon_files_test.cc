@@ -41,7 +41,10 @@ TEST(DaemonFiles, AreOfAName) {
   const auto files = DaemonFiles::Of("edge-1");
   ASSERT_TRUE(files.ok());
   EXPECT_EQ(files->socket, files->directory + "/edge-1.sock");
-  for (const char* wrong : {"", "-x", "a/b", "..", "A", "a b", "ä"}) {
+  EXPECT_EQ(DaemonFiles::Of("edge.15")->lock,
+            files->directory + "/edge.15.lock");
+  for (const char* wrong : {"", "-x", "a/b", "..", "A", "a b", "ä", ".1", "a.",
+                            "a.b", "a.1.2", "a.123"}) {
     EXPECT_FALSE(DaemonFiles::Of(wrong).ok()) << wrong;
   }
   EXPECT_FALSE(DaemonFiles::Of(std::string(41, 'a')).ok());

@@ -45,7 +45,8 @@ DRIVERS = {"platform/virtual_time", "platform/virtual_cluster",
 COMMAND = CHECK | LIVE | DRIVERS | {
     "runtime/wire", "platform/redis", "platform/live", "platform/explain",
     "platform/report", "platform/watch", "platform/control", "platform/process",
-    "platform/upgrade", "platform/manager", "platform/tls", "proto"}
+    "platform/upgrade", "platform/manager", "platform/tls",
+    "platform/steering", "proto"}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
     "base": set(),
@@ -93,7 +94,9 @@ MAY_INCLUDE = {
                                         "platform/redis"},
     "platform/real_cluster": RUN | {"platform/real_time", "platform/process",
                                     "platform/cluster"},
-    "platform/live": RUN | {"platform/real_time", "platform/process"},
+    "platform/steering": RUN,
+    "platform/live": RUN | {"platform/real_time", "platform/process",
+                            "platform/steering"},
     "platform/explain": RUN,
     "platform/report": RUN | {"platform/explain"},  # stories as JSON
     "platform/watch": RUN | {"platform/process"},

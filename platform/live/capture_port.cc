@@ -50,7 +50,11 @@ absl::StatusOr<std::unique_ptr<PacketPort>> CapturePort::Open(
 CapturePort::CapturePort(const PortSpec& spec,
                          std::unique_ptr<CaptureReader> reader,
                          Descriptor timer)
-    : PacketPort(spec), reader_(std::move(reader)), timer_(std::move(timer)) {
+    : PacketPort(spec),
+      reader_(std::move(reader)),
+      timer_(std::move(timer)),
+      gate_(spec.steering, spec.side) {
+  if (spec.steering != nullptr) program_ = spec.steering->Program(spec.side);
   Read();
 }
 
@@ -94,6 +98,15 @@ void CapturePort::SetTimer(Nanos from_now) {
   timerfd_settime(timer_.number(), 0, &due, nullptr);
 }
 
+// Of several controllers, each reads the whole capture.
+bool CapturePort::IsOwn(Instant now) {
+  if (program_.empty()) return true;
+  if (!Takes(program_, next_->bytes)) return false;
+  if (gate_.LetsIn(next_->bytes, now)) return true;
+  ++figures_.foreign;
+  return false;
+}
+
 bool CapturePort::Receive(Take take) {
   if (!next_.has_value()) return false;
   const Instant now = RealClock::Monotonic();
@@ -107,8 +120,10 @@ bool CapturePort::Receive(Take take) {
     const bool is_whole = next_->bytes.size() == next_->original_bytes;
     if (next_->link == LinkType::kEthernet && is_whole &&
         next_->bytes.size() <= kMaxFrameBytes) {
-      ++figures_.received;
-      take(next_->bytes, Nanos{-left.ns});
+      if (IsOwn(now)) {
+        ++figures_.received;
+        take(next_->bytes, Nanos{-left.ns});
+      }
     } else {
       ++figures_.refused;
     }

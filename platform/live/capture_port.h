@@ -5,9 +5,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "platform/live/network_interface.h"
 #include "platform/live/packet_port.h"
+#include "platform/steering/filter_program.h"
+#include "platform/steering/steering.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -35,10 +38,13 @@ class CapturePort final : public PacketPort {
               Descriptor timer);
   void Read();
   absl::Status CheckFirst() const;
+  bool IsOwn(Instant now);
   void SetTimer(Nanos from_now);
 
   std::unique_ptr<CaptureReader> reader_;
-  Descriptor timer_;  // readable when the next frame is due
+  Descriptor timer_;                 // readable when the next frame is due
+  std::vector<FilterStep> program_;  // none: all frames are taken
+  FragmentGate gate_;
   std::optional<CapturedPacket> next_;
   // What a time of the capture is later than one of the clock; set by the first
   // frame.

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "base/byte_order.h"
 
@@ -129,6 +130,8 @@ absl::Status PacketSocket::ConnectIn() {
       !SetOption(in_, SOL_PACKET, PACKET_VNET_HDR, 1)) {
     return Failed("options of a packet socket (Linux 4.20 has them)");
   }
+  // Nothing comes before it is bound.
+  if (!AttachFilter()) return Failed("a filter of a packet socket");
   if (!ring_.Open(in_.number(), mtu_ + kHeaderBytes)) {
     return Failed("a ring of a packet socket");
   }
@@ -139,6 +142,20 @@ absl::Status PacketSocket::ConnectIn() {
   if (!changes_.empty()) changes_ += " off";
   if (!BindTo(in_, index, ETH_P_ALL)) return Failed("binding a packet socket");
   return absl::OkStatus();
+}
+
+bool PacketSocket::AttachFilter() {
+  if (spec_.steering == nullptr) return true;
+  std::vector<sock_filter> steps;
+  for (const FilterStep& step : spec_.steering->Program(spec_.side)) {
+    steps.push_back({.code = step.code,
+                     .jt = step.if_true,
+                     .jf = step.if_false,
+                     .k = step.value});
+  }
+  const sock_fprog program = {.len = static_cast<uint16_t>(steps.size()),
+                              .filter = steps.data()};
+  return SetOption(in_, SOL_SOCKET, SO_ATTACH_FILTER, program);
 }
 
 absl::StatusOr<PacketReceiver> PacketSocket::HandOn() {
@@ -217,6 +234,10 @@ void PacketSocket::TakeFrame(tpacket2_hdr& slot, Instant now, Take take) {
   if (tag.has_value()) {
     std::memmove(frame.data(), frame.data() + kTagBytes, kMacBytes);
     Store(&frame[kMacBytes], *tag);
+  }
+  if (!gate_.LetsIn(frame, now)) {
+    ++figures_.foreign;
+    return;
   }
   const Nanos age = AgeOf(slot, now);
   const size_t packets = FinishFrame(

@@ -15,6 +15,7 @@
 #include "platform/live/network_interface.h"
 #include "platform/live/packet_port.h"
 #include "platform/live/packet_ring.h"
+#include "platform/steering/steering.h"
 
 namespace snf {
 
@@ -31,6 +32,9 @@ namespace snf {
 //
 // A frame that is longer than the interface's MTU, as one that is to be cut
 // into packets, is longer than a slot of the ring: it is read by a system call.
+//
+// Where several controllers have sockets at an interface, a filter of the
+// kernel lets in what is this one's (steering.h).
 //
 // Memory: the ring, up to PacketRing::kMostBytes, and some 5 MB of addresses;
 // pages that no frame was as long as to reach cost nothing. What comes while
@@ -94,10 +98,12 @@ class PacketSocket final : public PacketPort {
   explicit PacketSocket(const PortSpec& spec)
       : PacketPort(spec),
         interface_(spec.interface),
+        gate_(spec.steering, spec.side),
         long_room_(new std::byte[kRoomBytes]) {}
   absl::Status Connect();
   absl::Status ConnectIn();
   absl::Status ConnectOut();
+  bool AttachFilter();
   absl::Status Failed(const char* what) const;
   static std::optional<FrameOffload> Read(const Offload& offload,
                                           size_t tag_bytes);
@@ -105,6 +111,7 @@ class PacketSocket final : public PacketPort {
   std::optional<Whole> WholeOf(tpacket2_hdr& slot);
 
   NetworkInterface interface_;
+  FragmentGate gate_;
   Descriptor in_;
   Descriptor out_;
   PacketRing ring_;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "base/packet/packet_info.h"
 
 namespace snf {
+
+class Steering;
 
 // Says what a port is, in the words of --port: SIDE=[KIND:]INTERFACE, as in
 // inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap.
@@ -26,6 +29,8 @@ struct PortSpec {
   Kind kind = Kind::kPacket;
   std::string interface;  // of a capture, its file
   uint32_t number = 0;    // 0 for the only port of its side, else from 1 on
+  // Which of the frames that come there are this controller's; null: all.
+  std::shared_ptr<const Steering> steering = nullptr;
 
   // Returns "inside" or "outside", and the number unless it is 0: "inside2".
   std::string name() const;

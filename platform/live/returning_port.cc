@@ -16,6 +16,7 @@ void Add(PortFigures& sum, const PortFigures& one) {
   sum.sent += one.sent;
   sum.send_drops += one.send_drops;
   sum.too_long += one.too_long;
+  sum.foreign += one.foreign;
 }
 
 }  // namespace

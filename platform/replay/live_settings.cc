@@ -71,7 +71,8 @@ absl::Status CheckMost(std::string_view name, uint32_t wanted, uint32_t built) {
 }  // namespace
 
 LiveSettings::LiveSettings(const ReplayOptions& options, LogLevel log_level)
-    : began_(options.run.controller) {
+    : began_(options.run.controller),
+      steering_(options.ports.front().steering) {
   for (const PortSpec& port : options.ports) {
     ports_.push_back("--port=" + port.text());
   }
@@ -134,6 +135,12 @@ absl::StatusOr<ReplayOptions> LiveSettings::OptionsWith(
   if (!parsed.ok()) return parsed.status();
   for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
   if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
+  const auto& steering = run_flags.options().ports.front().steering;
+  if (steering_ != nullptr && *steering != *steering_) {
+    return Refuse(
+        "the chain has other external addresses or ports, by which those who "
+        "share the ports tell whose a packet is; start them anew");
+  }
   return run_flags.options();
 }
 

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_REPLAY_LIVE_SETTINGS_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "platform/control/control_desk.h"
 #include "platform/control/daemon_log.h"
 #include "platform/replay/replay_options.h"
+#include "platform/steering/steering.h"
 
 namespace snf {
 
@@ -58,6 +60,7 @@ class LiveSettings final : public ControlSettings {
   std::vector<std::string> ports_;  // --port=…
   std::vector<std::pair<std::string, std::string>> list_;
   ControllerOptions began_;
+  std::shared_ptr<const Steering> steering_;  // of its ports; null: one alone
 };
 
 }  // namespace snf

@@ -38,7 +38,10 @@ ReplayFlags::ReplayFlags(FlagSet& flags, Input input)
 
 void ReplayFlags::AddFlags() {
   flags_.Heading("What to run, what to write");
-  if (!has_captures()) AddPorts();
+  if (!has_captures()) {
+    AddPorts();
+    AddController();
+  }
   std::vector<FlagSet::Meaning> nfs;
   for (const NfRegistration* nf : ListNfs()) {
     nfs.push_back(
@@ -77,6 +80,20 @@ void ReplayFlags::AddPorts() {
         }
         return text;
       });
+}
+
+void ReplayFlags::AddController() {
+  flags_.Custom(
+      "controller", "I/N",
+      "be controller I, from 0 on, of N at the same ports, each a process of "
+      "its own with the same --nf: it takes the packets of its hosts inside "
+      "alone, and what comes to its part of an NF's external ports",
+      [this](const std::string& text) {
+        const auto controller = ControllerOf::Parse(text);
+        if (controller.ok()) options_.controller = *controller;
+        return controller.status();
+      },
+      [this] { return options_.controller.text(); });
 }
 
 void ReplayFlags::AddConfig() {

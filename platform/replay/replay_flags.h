@@ -55,6 +55,7 @@ class ReplayFlags {
   bool has_captures() const { return input_ == Input::kCaptures; }
   void AddFlags();
   void AddPorts();
+  void AddController();
   void AddConfig();
   void AddInside();
   void AddOutputs();
@@ -100,6 +101,7 @@ class ReplayFlags {
   void SettleReal();
   absl::Status SettleChains();
   absl::Status SettleLiveChain();
+  absl::Status SettleController();
   void SettleFlags();
 
   FlagSet& flags_;

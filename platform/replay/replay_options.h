@@ -14,6 +14,7 @@
 #include "platform/replay/explain_request.h"
 #include "platform/report/report.h"
 #include "platform/run/run.h"
+#include "platform/steering/steering.h"
 
 namespace snf {
 
@@ -23,6 +24,7 @@ struct ReplayOptions {
   // The following say what is run.
   std::vector<std::string> files;  // captures, merged by time
   std::vector<PortSpec> ports;     // of live traffic, without files
+  ControllerOf controller;         // of those at the ports
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds
   Config config;                   // the chains that one of the two names

@@ -56,6 +56,7 @@ absl::Status ReplayFlags::Settle() {
   if (has_captures() && options_.files.empty()) UseBundledCapture();
   SettleRun();
   if (absl::Status s = SettleChains(); !s.ok()) return s;
+  if (absl::Status s = SettleController(); !s.ok()) return s;
   SettleFlags();
   // This makes more units than the flags say. Those of several controllers do
   // not fail.
@@ -644,6 +645,33 @@ absl::Status ReplayFlags::SettleLiveChain() {
   }
   if (chain.unit_capacity_bps.has_value()) options_.real.unpaced = false;
   options_.nf = chain.nf.text();
+  return absl::OkStatus();
+}
+
+absl::Status ReplayFlags::SettleController() {
+  const ControllerOf& controller = options_.controller;
+  if (controller.count == 1) return absl::OkStatus();
+  if (options_.run.state == StateMode::kExternal) {
+    return AtOdds("controller", "state", "external is of a single controller");
+  }
+  for (const PortSpec& port : options_.ports) {
+    if (port.kind == PortSpec::Kind::kPacket ||
+        port.kind == PortSpec::Kind::kCapture) {
+      continue;
+    }
+    return Misuse(fmt::format(
+        "{} with --port {}: only packet sockets, and captures, can be shared",
+        flags_.Printed("controller"), port.text()));
+  }
+  const auto example = options_.config.chains.front().nf.create();
+  auto steering = Steering::Of(*example, controller);
+  if (!steering.ok()) {
+    return Misuse(fmt::format("{}: {}", flags_.Printed("controller"),
+                              std::string(steering.status().message())));
+  }
+  for (PortSpec& port : options_.ports) port.steering = *steering;
+  options_.run.controller.controller_id = static_cast<uint8_t>(controller.id);
+  options_.real.controllers = controller.count;
   return absl::OkStatus();
 }
 

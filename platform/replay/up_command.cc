@@ -13,6 +13,7 @@
 #include "platform/control/background.h"
 #include "platform/control/control_desk.h"
 #include "platform/control/control_server.h"
+#include "platform/control/controllers_start.h"
 #include "platform/control/daemon_command.h"
 #include "platform/manager/lease_member.h"
 #include "platform/manager/member_file.h"
@@ -48,6 +49,10 @@ proto::StatusReply AboutOf(const DaemonFiles& files,
   about.set_pid(getpid());
   about.set_nf(options.nf);
   about.set_policy(options.policies.front());
+  if (options.controller.count > 1) {
+    about.set_controller(options.controller.id);
+    about.set_controllers(options.controller.count);
+  }
   const auto& keep = options.real.keep;
   if (keep.has_value()) about.set_keep_ns(keep->patience.ns);
   return about;
@@ -222,6 +227,9 @@ UpCommand::UpCommand()
       run_flags_(flags(), ReplayFlags::Input::kPorts) {
   flags().Heading("The daemon");
   AddDaemonName(flags(), daemon_);
+  flags().Count("controllers", controllers_, 1, ControllerOf::kMost,
+                "start so many daemons that share the ports, NAME.0 and so on, "
+                "each with --controller; or those of them that do not run");
   tls_.AddTo(flags(),
              "answer also there, over TCP, those who show a certificate that "
              "the authority of --tls has signed");
@@ -360,6 +368,16 @@ absl::Status UpCommand::CheckTogether() const {
   if (keep_.ns > 0 && !options.run.loggers) {
     return absl::InvalidArgumentError("--keep: wants --loggers=on");
   }
+  const bool is_of_several = options.controller.count > 1;
+  if (is_of_several && network_.has_value()) {
+    return absl::InvalidArgumentError(
+        "--controller: wants --port, which controllers share");
+  }
+  if (is_of_several && (upgrade_ || keep_.ns > 0)) {
+    return absl::InvalidArgumentError(
+        fmt::format("--controller: several controllers do not have --{} yet",
+                    upgrade_ ? "upgrade" : "keep"));
+  }
   if (keep_.ns > 0 && upgrade_) {
     return absl::InvalidArgumentError("--keep: is not for --upgrade");
   }
@@ -387,10 +405,43 @@ LogOptions UpCommand::LogOf(const DaemonFiles& files) const {
   return log;
 }
 
+// Each of them checks the flags.
+absl::Status UpCommand::StartAll() {
+  for (const char* flag :
+       {"controller", "upgrade", "within", "keep", "foreground", "control",
+        "tls", "log", "out", "drops", "json", "csv", "metrics_port", "watch"}) {
+    if (!flags().given(flag)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("--controllers with --{}: that is of one daemon; snf up "
+                    "--controller=I/N starts one",
+                    flag));
+  }
+  if (!flags().given("port")) {
+    return absl::InvalidArgumentError(
+        "--controllers: wants --port, which they share");
+  }
+  ControllersStart start = {.name = daemon_,
+                            .count = controllers_,
+                            .flags = {},
+                            .program = run_flags_.options().real.program};
+  for (const PortSpec& port : run_flags_.options().ports) {
+    start.flags.push_back("--port=" + port.text());
+  }
+  for (const auto& [flag, value] : flags().values()) {
+    if (!flags().given(flag) || flag == "name" || flag == "controllers" ||
+        flag == "port") {
+      continue;
+    }
+    start.flags.push_back(fmt::format("--{}={}", flag, value));
+  }
+  return StartControllers(start);
+}
+
 absl::Status UpCommand::Run() {
   if (run_flags_.options().json_schema) {
     return absl::InvalidArgumentError("--json_schema: snf run tells it");
   }
+  if (controllers_ > 1) return StartAll();
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
   if (!files.ok()) return files.status();
   if (absl::Status s = Settle(); !s.ok()) return s;

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_REPLAY_UP_COMMAND_H_
 #define SNF_PLATFORM_REPLAY_UP_COMMAND_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@ class UpCommand final : public FlagCommand {
   absl::Status SettleManager();
   absl::StatusOr<std::unique_ptr<DaemonLeases>> Join(
       const ReplayOptions& options) const;
+  absl::Status StartAll();
   absl::Status Serve(const DaemonFiles& files);
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
@@ -39,6 +41,7 @@ class UpCommand final : public FlagCommand {
   ReplayFlags run_flags_;
   std::string daemon_ = "default";
   std::string manager_;  // "": its units are its own
+  uint32_t controllers_ = 1;
   TlsFlags tls_;
   std::optional<TlsEndpoint> tcp_;
   std::optional<DaemonNetwork::Names> network_;  // that is made for it

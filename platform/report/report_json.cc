@@ -81,7 +81,8 @@ Json Ports(const PortsFigures& live) {
                        {"kernel_drops", port.kernel_drops},
                        {"sent", port.sent},
                        {"send_drops", port.send_drops},
-                       {"too_long", port.too_long}};
+                       {"too_long", port.too_long},
+                       {"foreign", port.foreign}};
   }
   json["unrouted"] = live.unrouted;
   json["copies"] = live.copies;

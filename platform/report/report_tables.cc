@@ -237,6 +237,7 @@ void AddPorts(const RunResult& result, Page& page) {
     count(port.send_drops - port.too_long,
           "not taken by the kernel: too fast, or it is down");
     count(port.too_long, "not sent: longer than the MTU");
+    count(port.foreign, "fragments let go, which were other controllers'");
   }
   if (result.live.copies > 0) {
     page.Count("", result.live.copies,

@@ -371,6 +371,9 @@ struct PortFigures {
   uint64_t sent = 0;
   uint64_t send_drops = 0;  // packets that the kernel did not take
   uint64_t too_long = 0;    // of these, those that are longer than the MTU
+  // Fragments that were another controller's (platform/steering/steering.h),
+  // which were let go, and not received.
+  uint64_t foreign = 0;
 };
 // Tells of all ports. Then
 //   the sum of received = packets_in, and

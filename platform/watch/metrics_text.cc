@@ -153,7 +153,9 @@ void AddPorts(const PortsFigures& live, Metrics& to) {
       {"snf_port_send_dropped_packets_total", &PortFigures::send_drops,
        "Packets that the kernel did not take."},
       {"snf_port_too_long_packets_total", &PortFigures::too_long,
-       "Of these, packets that are longer than the MTU."}};
+       "Of these, packets that are longer than the MTU."},
+      {"snf_port_foreign_fragments_total", &PortFigures::foreign,
+       "Fragments that were let go, for they were other controllers'."}};
   for (const Row& row : kRows) {
     to.Counter(row.name, row.help);
     for (const PortFigures& port : live.ports) {

@@ -152,7 +152,8 @@ absl::Status Chain::AddReasonsAndPools() {
     }
     step.place.first_pool = static_cast<uint16_t>(pools_.size());
     for (const Pool& pool : step.nf->pools()) {
-      pools_.push_back({name + "." + pool.name, pool.first, pool.last});
+      pools_.push_back(
+          {name + "." + pool.name, pool.first, pool.last, pool.address});
     }
     if (pools_.size() > kMaxPools) {
       return Wrong(name, absl::StrCat("with it a chain has more than ",

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/byte_order.h"
 #include "base/check.h"
 #include "base/messages/messages.h"
 #include "runtime/sdk/flow_scope.h"
@@ -96,6 +98,8 @@ class NetworkFunction {
     std::string name;
     uint32_t first;  // piece
     uint32_t last;
+    // The address of which pieces are ports, if they are.
+    std::optional<be32> address = std::nullopt;
     uint32_t words() const { return last / 64 + 1; }
   };
   std::span<const Pool> pools() const { return pools_; }
@@ -174,12 +178,14 @@ class NetworkFunction {
     return {index, schema_.offset(index)};
   }
   // Declares a resource of which units get pieces, numbered first … last ≤
-  // 65,535.
-  PoolId declare_pool(std::string name, uint32_t first, uint32_t last) {
+  // 65,535. Where these are ports of an external IPv4 address, the address
+  // tells what stands in front of the NF whose a packet from the outside is.
+  PoolId declare_pool(std::string name, uint32_t first, uint32_t last,
+                      std::optional<be32> address = std::nullopt) {
     if (first > last || last > 65'535) {
       Refuse("pool", name, "its pieces are not first <= last <= 65535");
     }
-    pools_.push_back({std::move(name), first, last});
+    pools_.push_back({std::move(name), first, last, address});
     return PoolId{static_cast<uint16_t>(pools_.size() - 1)};
   }
   // Declares up to max_bytes bytes of each flow's state; otherwise like

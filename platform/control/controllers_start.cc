@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/controllers_start.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "platform/control/daemon_cluster.h"
+#include "platform/control/daemon_files.h"
+
+extern char** environ;
+
+namespace snf {
+namespace {
+
+// Runs the program to its end, which says nothing but what is wrong.
+absl::Status RunProgram(const std::string& program,
+                        std::vector<std::string> words) {
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null",
+                                   O_WRONLY, 0);
+  pid_t child = 0;
+  const int error = posix_spawn(&child, program.c_str(), &actions, nullptr,
+                                arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) {
+    return absl::InternalError(
+        fmt::format("{}: {}", program, std::strerror(error)));
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
+  return absl::InternalError("it has said why");
+}
+
+// Those that run are of as many.
+absl::Status CheckRunning(const ControllersStart& start,
+                          const std::vector<ClusterMember>& members) {
+  for (const ClusterMember& member : members) {
+    const auto reply = StatusOf(member.files);
+    if (!reply.ok()) {
+      return absl::FailedPreconditionError(
+          fmt::format("\"{}\" runs, as process {}, and does not answer: {}",
+                      member.files.name, member.pid,
+                      std::string(reply.status().message())));
+    }
+    if (reply->controllers() == start.count) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "\"{}\" runs as one of {}; snf down --name={} ends them all",
+        member.files.name, std::max(reply->controllers(), 1u), start.name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status StartControllers(const ControllersStart& start) {
+  const auto members = MembersOf(start.name);
+  if (!members.ok()) return members.status();
+  if (absl::Status s = CheckRunning(start, *members); !s.ok()) return s;
+  for (uint32_t id = 0; id < start.count; ++id) {
+    const std::string name = ClusterMember::NameOf(start.name, id);
+    const auto at = std::ranges::find(*members, id, &ClusterMember::id);
+    if (at != members->end()) {
+      fmt::print("\"{}\" runs already, as process {}.\n", name, at->pid);
+      continue;
+    }
+    std::vector<std::string> words = {
+        "snf", "up", "--name=" + name,
+        fmt::format("--controller={}/{}", id, start.count)};
+    words.insert(words.end(), start.flags.begin(), start.flags.end());
+    if (absl::Status s = RunProgram(start.program, words); !s.ok()) {
+      return absl::Status(s.code(),
+                          fmt::format("\"{}\" has not started: {}", name,
+                                      std::string(s.message())));
+    }
+    const auto files = DaemonFiles::Of(name);
+    if (!files.ok()) return files.status();
+    fmt::print("\"{}\" is controller {} of {}, as process {}.\n", name, id,
+               start.count, PidOf(*files).value_or(0));
+  }
+  const std::string flag =
+      start.name == "default" ? "" : " --name=" + start.name;
+  fmt::print(
+      "snf status{0} shows all of them, and with --name={1} one; snf down{0} "
+      "ends all.\n",
+      flag, ClusterMember::NameOf(start.name, 0));
+  return absl::OkStatus();
+}
+
+}  // namespace snf

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/control/daemon_cluster.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <utility>
+
+#include "platform/control/call_limit.h"
+#include "platform/control/control_client.h"
+
+// In glibc 2.36 the header does not say that its functions are C's.
+extern "C" {
+#include <sys/pidfd.h>
+}
+
+namespace snf {
+namespace {
+
+// Asks once. Clients are there until the process ends, as that of
+// DaemonCommand.
+template <typename Request>
+auto AskOnce(const DaemonFiles& files, const Request& request) {
+  static auto& clients = *new std::vector<std::unique_ptr<ControlClient>>;
+  const Nanos patience = ControlClient::PatienceOf(request);
+  const CallLimit limit(
+      fmt::format("snf: \"{}\" cannot be asked: this takes too long",
+                  files.name),
+      Nanos{patience.ns + Seconds(10).ns});
+  clients.push_back(ControlClient::Connect(files.socket));
+  return clients.back()->Ask(request);
+}
+
+template <typename Parts, typename IsSame>
+auto& PartLike(Parts& parts, const typename Parts::value_type& like,
+               IsSame is_same) {
+  const auto at = std::ranges::find_if(
+      parts, [&](const auto& part) { return is_same(part, like); });
+  if (at != parts.end()) return *at;
+  return *parts.Add();
+}
+
+void AddPort(const proto::Port& one, proto::StatusReply& sum) {
+  proto::Port& port = PartLike(
+      *sum.mutable_port(), one,
+      [](const auto& a, const auto& b) { return a.name() == b.name(); });
+  port.set_name(one.name());
+  port.set_interface(one.interface());
+  port.set_received(port.received() + one.received());
+  port.set_split(port.split() + one.split());
+  port.set_refused(port.refused() + one.refused());
+  port.set_kernel_drops(port.kernel_drops() + one.kernel_drops());
+  port.set_sent(port.sent() + one.sent());
+  port.set_send_drops(port.send_drops() + one.send_drops());
+  port.set_too_long(port.too_long() + one.too_long());
+  port.set_foreign(port.foreign() + one.foreign());
+}
+
+void AddTo(proto::StatusReply& sum, const proto::StatusReply& one) {
+  sum.set_version(one.version());
+  sum.set_nf(one.nf());
+  sum.set_policy(one.policy());
+  sum.set_controllers(std::max(sum.controllers(), one.controllers()));
+  sum.set_elapsed_ns(std::max(sum.elapsed_ns(), one.elapsed_ns()));
+  for (const auto& [key, count] : one.count()) {
+    (*sum.mutable_count())[key] += count;
+  }
+  for (const proto::Drop& drop : one.drop()) {
+    proto::Drop& all =
+        PartLike(*sum.mutable_drop(), drop, [](const auto& a, const auto& b) {
+          return a.reason() == b.reason() && a.by_nf() == b.by_nf();
+        });
+    all.set_reason(drop.reason());
+    all.set_by_nf(drop.by_nf());
+    all.set_packets(all.packets() + drop.packets());
+  }
+  for (const proto::Port& port : one.port()) AddPort(port, sum);
+  sum.set_unrouted(sum.unrouted() + one.unrouted());
+  sum.set_copies(sum.copies() + one.copies());
+}
+
+}  // namespace
+
+std::string ClusterMember::NameOf(const std::string& name, uint32_t id) {
+  return fmt::format("{}.{}", name, id);
+}
+
+absl::StatusOr<std::vector<ClusterMember>> MembersOf(const std::string& name) {
+  std::vector<ClusterMember> members;
+  if (name.find('.') != name.npos) return members;  // is one itself
+  for (uint32_t id = 0; id < ClusterMember::kMost; ++id) {
+    auto files = DaemonFiles::Of(ClusterMember::NameOf(name, id));
+    if (!files.ok()) return files.status();
+    const absl::StatusOr<pid_t> pid = PidOf(*files);
+    if (!pid.ok()) return pid.status();
+    if (*pid != 0) members.push_back({id, *std::move(files), *pid});
+  }
+  return members;
+}
+
+absl::StatusOr<proto::StatusReply> StatusOf(const DaemonFiles& files) {
+  return AskOnce(files, proto::StatusRequest());
+}
+
+proto::StatusReply StatusOfAll(const std::string& name,
+                               const std::vector<ClusterMember>& members) {
+  proto::StatusReply sum;
+  sum.set_name(name);
+  std::vector<proto::StatusReply> told;
+  for (const ClusterMember& member : members) {
+    auto reply = StatusOf(member.files);
+    if (reply.ok()) {
+      AddTo(sum, *reply);
+      told.push_back(*std::move(reply));
+    } else {
+      told.emplace_back().set_pid(member.pid);
+    }
+    told.back().set_controller(member.id);
+  }
+  const uint32_t last = members.empty() ? 0 : members.back().id;
+  sum.set_controllers(std::max(sum.controllers(), last + 1));
+  for (uint32_t id = 0; id < sum.controllers(); ++id) {
+    const auto at =
+        std::ranges::find(told, id, &proto::StatusReply::controller);
+    proto::StatusReply& member = *sum.add_member();
+    if (at != told.end()) member = std::move(*at);
+    member.set_controller(id);
+    member.set_name(ClusterMember::NameOf(name, id));
+  }
+  return sum;
+}
+
+absl::Status EndDaemon(const DaemonFiles& files, pid_t pid, Nanos patience) {
+  // From here on the number may become another process's.
+  const int process = pidfd_open(pid, 0);
+  const absl::StatusOr<pid_t> still = PidOf(files);
+  const bool is_it = process >= 0 && still.ok() && *still == pid;
+  if (!AskOnce(files, proto::DownRequest()).ok() && is_it) {
+    pidfd_send_signal(process, SIGTERM, nullptr, 0);
+  }
+  const bool has_ended = WaitForEnd(files, patience);
+  if (!has_ended && is_it) {
+    pidfd_send_signal(process, SIGKILL, nullptr, 0);
+    WaitForEnd(files, Seconds(5));
+  }
+  if (process >= 0) {
+    // The lock goes a moment before the process.
+    pollfd end = {.fd = process, .events = POLLIN, .revents = 0};
+    if (is_it) poll(&end, 1, 1'000);
+    close(process);
+  }
+  if (!has_ended) {
+    return absl::InternalError(
+        fmt::format("\"{}\" (process {}) did not end in time, and was killed",
+                    files.name, pid));
+  }
+  fmt::print("\"{}\" (process {}) has ended.\n", files.name, pid);
+  return absl::OkStatus();
+}
+
+}  // namespace snf

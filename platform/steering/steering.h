@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_STEERING_STEERING_H_
+#define SNF_PLATFORM_STEERING_STEERING_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/byte_order.h"
+#include "base/packet/fragment_table.h"
+#include "base/packet/packet_info.h"
+#include "base/time.h"
+#include "platform/steering/filter_program.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// One of several controllers at the same ports: I of N, as --controller=I/N
+// says it.
+struct ControllerOf {
+  static constexpr uint32_t kMost = 16;
+  uint32_t id = 0;
+  uint32_t count = 1;  // 1 … kMost
+
+  // Errors: InvalidArgument, which names what is wrong.
+  static absl::StatusOr<ControllerOf> Parse(const std::string& text);
+  std::string text() const;
+  bool operator==(const ControllerOf&) const = default;
+};
+
+// Theory of operation. Says which of the frames that come to the ports of
+// several controllers are this one's: each controller has a filter in front of
+// its sockets (Program), and the filters of all take each frame once, without
+// a word between controllers.
+//
+// A packet goes by its host inside: by its source if it comes from the inside,
+// else by its destination. So both directions of a connection go to the same
+// controller, with their fragments. An ICMP error goes as the packet that it
+// quotes, as a controller's classifier has it; ARP by the address that it is of
+// or for. An address has one of kBuckets buckets, and each bucket belongs to
+// one controller, by rendezvous (proto/protocol.md §7): with another number of
+// controllers few buckets move.
+//
+// What comes from the outside to an external address, whose ports an NF gives
+// to units (NetworkFunction::Pool::address), goes to the controller in whose
+// block its port lies, or the identifier of an ICMP query. Only the controller
+// that has its first fragment knows whose a later one is: all are given it, and
+// FragmentGate lets go of what is another's.
+//
+// What is neither IP nor ARP, or lies behind PPPoE, MPLS or more than four VLAN
+// tags, is for controller 0.
+//
+//   Worked example: of 2 controllers, 10.0.0.1 is in a bucket of 1. A packet
+//   10.0.0.1:5000 → 192.0.2.9:53 from the inside is for 1, which rewrites it to
+//   198.51.100.1:33280, as 33280 … 65535 is its block. The answer to that port
+//   comes from the outside, and is for 1.
+//
+// Immutable; any thread.
+class Steering {
+ public:
+  static constexpr uint32_t kBuckets = 256;
+
+  // Errors: InvalidArgument, the NF cannot be run by so many controllers.
+  static absl::StatusOr<std::shared_ptr<const Steering>> Of(
+      const NetworkFunction& example, ControllerOf controller);
+
+  // Returns the program that takes what is this controller's at a port of that
+  // side. It expects whole Ethernet frames, with VLAN tags in them or not.
+  std::vector<FilterStep> Program(Side side) const;
+
+  ControllerOf controller() const { return controller_; }
+  // Returns true for an address whose ports are the controllers' blocks.
+  bool IsExternal(be32 address) const;
+  bool has_external() const { return !external_.empty(); }
+  // Both say the same of all frames.
+  bool operator==(const Steering&) const = default;
+
+ private:
+  friend class SteeringProgram;
+
+  // The ports first … last of each external address.
+  struct Block {
+    uint32_t first;
+    uint32_t last;
+    uint32_t owner;
+    bool operator==(const Block&) const = default;
+  };
+
+  explicit Steering(ControllerOf controller);
+  static absl::Status Check(const NetworkFunction& example,
+                            uint32_t controllers);
+
+  ControllerOf controller_;
+  std::array<uint32_t, kBuckets / 32> own_{};  // a bit for each bucket
+  std::vector<be32> external_;                 // in ascending order
+  std::vector<Block> blocks_;
+};
+
+// Tells at a port whose the later fragments are that all controllers get.
+// Owner-thread only.
+class FragmentGate {
+ public:
+  // `steering` may be null: then all is this controller's.
+  FragmentGate(std::shared_ptr<const Steering> steering, Side side);
+
+  // Returns false for a later fragment whose first one was not this
+  // controller's. Give it all frames that the program takes.
+  bool LetsIn(std::span<const std::byte> frame, Instant now);
+
+ private:
+  std::shared_ptr<const Steering> steering_;  // null: it lets in all
+  std::optional<FragmentTable> own_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_STEERING_STEERING_H_

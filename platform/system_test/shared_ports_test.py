@@ -1,0 +1,276 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Several controllers, each a daemon, at the same ports (`snf up
+--controllers`), and hosts of all of them inside.
+
+    client eth0 ── lan0 [ snf up: NAME.0, NAME.1, … ] wan0 ── eth0 server
+    with many addresses
+
+Wants root, and is skipped without.
+
+Usage: shared_ports_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import run_test as net
+from command_case import PATIENCE_S, USAGE, wait_for
+from run_test import CLIENT, EXTERNAL4, MIDDLE, OK, SERVER, SERVER4, ip, peer
+
+NAME = f"shared-{os.getpid()}"
+SERVER6 = "fd77::3"
+HOSTS = [f"10.77.0.{number}" for number in range(20, 32)]
+HOSTS6 = [f"fd77::{number}" for number in range(20, 32)]
+CHAIN = f"--nf=firewall | monitor | nat(ip={EXTERNAL4})"
+FOLDER = pathlib.Path("/run/snf")
+# A datagram to a port that nobody has; what comes of it.
+ASK_NOBODY = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+    client.settimeout(20)
+    client.connect((sys.argv[1], 9999))
+    client.send(b"is anybody there?")
+    try:
+        client.recv(100)
+    except ConnectionRefusedError:
+        print("refused")
+"""
+
+
+def snf(*words, name=NAME):
+    return subprocess.run(
+        net.in_network(MIDDLE, net.PROGRAM, words[0], f"--name={name}",
+                       *words[1:]),
+        capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
+
+
+def status():
+    return json.loads(snf("status", "--json").stdout)
+
+
+def count(reply, key):
+    return int(reply.get("count", {}).get(key, 0))
+
+
+def sent_by(namespace):
+    done = subprocess.run(
+        net.inside(namespace, "cat", "/sys/class/net/eth0/statistics/tx_packets"),
+        capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+class SharedPorts(net.Run):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.end)
+        for namespace in (CLIENT, SERVER):
+            # So that a frame is a packet, for those who count.
+            peer(namespace, "finish_checksums", "eth0")
+        for host in HOSTS:
+            ip("-n", CLIENT, "addr", "add", f"{host}/24", "dev", "eth0")
+        for host in HOSTS6:
+            ip("-n", CLIENT, "addr", "add", f"{host}/64", "dev", "eth0",
+               "nodad")
+        # As a router would send it there.
+        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
+           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+
+    @staticmethod
+    def end():
+        snf("down")
+        for path in FOLDER.glob(f"{NAME}*"):
+            path.unlink()
+
+    def up(self, *words):
+        done = snf("up", *net.PORTS, *words)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(done.stderr, "")
+        return done.stdout
+
+    @staticmethod
+    def be(host, to=SERVER4):
+        """The client speaks as this host."""
+        ip("-n", CLIENT, "route", "replace", to, "dev", "eth0", "src", host)
+
+    def controller_of(self, host, count_of):
+        """Whose packets count when the host speaks."""
+        self.be(host)
+        before = [count(one, "packets_in") for one in status()["member"]]
+        self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+
+        def whose():
+            now = [count(one, "packets_in") for one in status()["member"]]
+            grown = [i for i in range(count_of) if now[i] >= before[i] + 6]
+            return grown and str(grown[0])
+        return int(wait_for("figures of the host's controller", whose))
+
+    def figures_at_rest(self):
+        """What all say once nothing is under way."""
+        last = None
+
+        def same():
+            nonlocal last
+            now = status()
+            counts = [one.get("count") for one in now["member"]]
+            last, before = counts, last
+            return now if counts == before else None
+
+        def looked():
+            subprocess.run(["sleep", "0.7"], check=True)  # figures are so old
+            return same()
+        return wait_for("rest", looked)
+
+    @staticmethod
+    def sent_by_hosts():
+        return sent_by(CLIENT) + sent_by(SERVER)
+
+    def settled(self):
+        """Figures, and how many packets hosts have sent by then."""
+        def both():
+            sent = self.sent_by_hosts()
+            now = self.figures_at_rest()
+            return (now, sent) if self.sent_by_hosts() == sent else None
+        return wait_for("silence", both)
+
+    def check_each_packet_was_handled_once(self, before, after, sent):
+        received = [sum(int(port.get("received", 0)) for port in one["port"])
+                    for one in (before, after)]
+        self.assertEqual(received[1] - received[0], sent)
+        for one in (before, after):
+            self.assertEqual(int(one.get("unrouted", 0)), 0)
+        for port in after["port"]:
+            self.assertEqual(int(port.get("kernel_drops", 0)), 0)
+        for member in after["member"]:
+            self.assertGreater(count(member, "packets_in"),
+                               sent / 10 / len(after["member"]))
+
+    def check_traffic(self, controllers):
+        out = self.up(f"--controllers={controllers}", CHAIN)
+        self.assertIn(f"is controller {controllers - 1} of {controllers}", out)
+        with self.server("0.0.0.0"):
+            before, sent = self.settled()
+            for host in HOSTS:
+                self.be(host)
+                self.assertEqual(peer(CLIENT, "who", SERVER4), [EXTERNAL4])
+                self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 2)), 2)
+                self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 20_000),
+                                 ["20 right"])
+                # Of several fragments each, both ways.
+                self.check_udp(CLIENT, SERVER4, [4_000, 9_000])
+                done = subprocess.run(
+                    net.inside(CLIENT, sys.executable, "-c", ASK_NOBODY,
+                               SERVER4),
+                    capture_output=True, text=True, check=True)
+                self.assertEqual(done.stdout, "refused\n")
+            after, now = self.settled()
+        self.check_each_packet_was_handled_once(before, after, now - sent)
+        # Later fragments came to all, and one had them.
+        foreign = sum(int(port.get("foreign", 0)) for port in after["port"])
+        self.assertGreaterEqual(foreign, len(HOSTS) * 8 * (controllers - 1))
+        self.assertEqual(
+            {drop["reason"] for drop in after.get("drop", [])
+             if int(drop.get("packets", 0)) > 0}
+            - {"no_alias", "nf:nat.not_ipv4"}, set())
+
+    def test_two_handle_each_packet_once(self):
+        self.check_traffic(2)
+
+    def test_three_handle_each_packet_once(self):
+        self.check_traffic(3)
+
+    def test_ipv6_is_shared(self):
+        self.up("--controllers=2", "--nf=firewall | monitor")
+        with self.server("::"):
+            before, sent = self.settled()
+            for host in HOSTS6:
+                self.be(host, SERVER6)
+                self.assertEqual(len(peer(CLIENT, "ping", SERVER6, 2)), 2)
+                self.assertEqual(peer(CLIENT, "tcp", SERVER6, 10, 20_000),
+                                 ["10 right"])
+                self.check_udp(CLIENT, SERVER6, [4_000])
+            after, now = self.settled()
+        self.check_each_packet_was_handled_once(before, after, now - sent)
+
+    @contextlib.contextmanager
+    def talking(self, host):
+        """Connections of the host, none of which may break."""
+        self.be(host)
+        process = subprocess.Popen(
+            net.inside(CLIENT, sys.executable, net.PEER, "soak", SERVER4, 8, 1),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+        try:
+            yield
+            out, errors = process.communicate("", timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, 0, errors)
+        told = json.loads(out)
+        self.assertGreater(told["echoes"], 0)
+        self.assertEqual(told["wrong"], 0)
+
+    def test_hosts_of_others_go_on_where_one_is_killed(self):
+        self.up("--controllers=2", CHAIN)
+        with self.server("0.0.0.0"):
+            host = {}
+            for one in HOSTS:
+                host.setdefault(self.controller_of(one, 2), one)
+            self.assertEqual(set(host), {0, 1})
+            for victim in (0, 1):
+                with self.talking(host[1 - victim]):
+                    done = snf("kill", "controller", str(victim))
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assertIn(f"controller {victim} of", done.stdout)
+                    self.be(host[victim])
+                    self.assertEqual(peer(CLIENT, "udp", SERVER4, 10),
+                                     3 * ["10 lost"])
+                    self.assertIn("does not run", snf("status").stdout)
+                    # The same command starts what is missing.
+                    out = self.up("--controllers=2", CHAIN)
+                    self.assertIn("runs already", out)
+                    self.check_udp(CLIENT, SERVER4, [10])
+        done = snf("down")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+
+    def check_is_refused(self, words, *flags):
+        done = snf("up", *flags)
+        self.assertEqual(done.returncode, USAGE, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_refuses_what_cannot_be_shared(self):
+        self.check_is_refused(["--controller=0/2", "xdp:lan0"],
+                              "--controller=0/2", *net.XDP_PORTS)
+        self.check_is_refused(["--controller=0/2", "do not get a block"],
+                              "--controller=0/2", *net.PORTS,
+                              "--nf=nat(ip=10.77.0.100,ports=1024-1080)")
+        self.check_is_refused(["--controllers", "--port"], "--controllers=2")
+        self.check_is_refused(["--controllers with --log"], "--controllers=2",
+                              *net.PORTS, "--log=/dev/null")
+
+    def test_one_that_runs_is_of_as_many(self):
+        self.up("--controllers=2")
+        done = snf("up", *net.PORTS, "--controllers=3")
+        self.assertNotEqual(done.returncode, OK)
+        self.assertIn("runs as one of 2", done.stderr)
+        done = subprocess.run(
+            [net.PROGRAM, "chain", "set", CHAIN.removeprefix("--nf="),
+             f"--name={NAME}.1"], capture_output=True, text=True, check=False)
+        self.assertIn("other external addresses", done.stderr)
+
+
+# What run_test.py tests itself.
+for test in [name for name in dir(net.Run) if name.startswith("test_")]:
+    setattr(SharedPorts, test, None)
+
+
+if __name__ == "__main__":
+    net.main("SharedPorts")
