@@ -64,12 +64,43 @@ absl::Status CheckRunning(const ControllersStart& start,
   return absl::OkStatus();
 }
 
+// The resource manager, where there is to be one, has the name of all.
+absl::Status StartManager(const ControllersStart& start) {
+  const auto files = DaemonFiles::Of(start.name);
+  if (!files.ok()) return files.status();
+  const absl::StatusOr<pid_t> pid = PidOf(*files);
+  if (!pid.ok()) return pid.status();
+  const bool is_manager = *pid != 0 && access(files->leases.c_str(), F_OK) == 0;
+  if (*pid != 0 && start.manager.empty() == is_manager) {
+    return absl::FailedPreconditionError(fmt::format(
+        "\"{0}\" runs already, as process {1}, and is {2} resource manager; "
+        "snf down --name={0} ends it",
+        start.name, *pid, is_manager ? "a" : "no"));
+  }
+  if (start.manager.empty() && *pid == 0) return absl::OkStatus();
+  if (*pid != 0) {
+    fmt::print("\"{}\" runs already, as process {}.\n", start.name, *pid);
+    return absl::OkStatus();
+  }
+  std::vector<std::string> words = {"snf", "manager", "--name=" + start.name};
+  words.insert(words.end(), start.manager.begin(), start.manager.end());
+  if (absl::Status s = RunProgram(start.program, words); !s.ok()) {
+    return absl::Status(
+        s.code(), fmt::format("the resource manager \"{}\" has not started: {}",
+                              start.name, std::string(s.message())));
+  }
+  fmt::print("\"{}\" is the resource manager, as process {}.\n", start.name,
+             PidOf(*files).value_or(0));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status StartControllers(const ControllersStart& start) {
   const auto members = MembersOf(start.name);
   if (!members.ok()) return members.status();
   if (absl::Status s = CheckRunning(start, *members); !s.ok()) return s;
+  if (absl::Status s = StartManager(start); !s.ok()) return s;
   for (uint32_t id = 0; id < start.count; ++id) {
     const std::string name = ClusterMember::NameOf(start.name, id);
     const auto at = std::ranges::find(*members, id, &ClusterMember::id);

@@ -16,7 +16,9 @@ struct ControllersStart {
   std::string name;  // controller I is the daemon NAME.I
   uint32_t count = 2;
   std::vector<std::string> flags;  // that each of them has
-  std::string program;             // the file of this program
+  // Of `snf manager`, which is NAME and is started first; none: there is none.
+  std::vector<std::string> manager;
+  std::string program;  // the file of this program
 };
 
 // Starts those that do not run yet, one after the other, and says on stdout

@@ -230,6 +230,10 @@ UpCommand::UpCommand()
   flags().Count("controllers", controllers_, 1, ControllerOf::kMost,
                 "start so many daemons that share the ports, NAME.0 and so on, "
                 "each with --controller; or those of them that do not run");
+  flags().Count("units", units_, 0, kMaxUnits,
+                "with --controllers: start a resource manager, NAME, of so "
+                "many units of --unit_capacity, which they lease by their "
+                "load; 0: each has --max_units of its own");
   tls_.AddTo(flags(),
              "answer also there, over TCP, those who show a certificate that "
              "the authority of --tls has signed");
@@ -356,6 +360,10 @@ absl::Status UpCommand::Settle() {
 }
 
 absl::Status UpCommand::CheckTogether() const {
+  if (units_ > 0) {
+    return absl::InvalidArgumentError(
+        "--units: only --controllers has that; alone, it is --max_units");
+  }
   if (flags().given("within") && !upgrade_) {
     return absl::InvalidArgumentError("--within: only --upgrade has that");
   }
@@ -423,16 +431,21 @@ absl::Status UpCommand::StartAll() {
   ControllersStart start = {.name = daemon_,
                             .count = controllers_,
                             .flags = {},
+                            .manager = {},
                             .program = run_flags_.options().real.program};
   for (const PortSpec& port : run_flags_.options().ports) {
     start.flags.push_back("--port=" + port.text());
   }
+  if (units_ > 0) start.flags.push_back("--manager=" + daemon_);
   for (const auto& [flag, value] : flags().values()) {
     if (!flags().given(flag) || flag == "name" || flag == "controllers" ||
-        flag == "port") {
+        flag == "port" || (flag == "units" && units_ == 0)) {
       continue;
     }
-    start.flags.push_back(fmt::format("--{}={}", flag, value));
+    const bool is_of_manager =
+        flag == "units" || (flag == "unit_capacity" && units_ > 0);
+    (is_of_manager ? start.manager : start.flags)
+        .push_back(fmt::format("--{}={}", flag, value));
   }
   return StartControllers(start);
 }

@@ -42,6 +42,7 @@ class UpCommand final : public FlagCommand {
   std::string daemon_ = "default";
   std::string manager_;  // "": its units are its own
   uint32_t controllers_ = 1;
+  uint32_t units_ = 0;  // of the resource manager of several; 0: none
   TlsFlags tls_;
   std::optional<TlsEndpoint> tcp_;
   std::optional<DaemonNetwork::Names> network_;  // that is made for it

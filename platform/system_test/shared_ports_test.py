@@ -15,6 +15,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -236,6 +237,29 @@ class SharedPorts(net.Run):
                     out = self.up("--controllers=2", CHAIN)
                     self.assertIn("runs already", out)
                     self.check_udp(CLIENT, SERVER4, [10])
+        done = snf("down")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+
+    def test_they_lease_their_units_of_a_resource_manager(self):
+        words = ("--controllers=2", "--units=4", "--unit_capacity=200Mbps",
+                 CHAIN)
+        self.assertIn("is the resource manager", self.up(*words))
+        with self.server("0.0.0.0"):
+            def all_talk():
+                for host in HOSTS:
+                    self.be(host)
+                    self.assertEqual(peer(CLIENT, "tcp", SERVER4, 5, 20_000),
+                                     ["5 right"])
+            all_talk()
+            leases = snf("leases").stdout
+            for controller in (0, 1):
+                self.assertIn(f"{NAME}.{controller}", leases)
+            manager = int((FOLDER / f"{NAME}.lock").read_text())
+            os.kill(manager, signal.SIGKILL)
+            all_talk()
+            self.assertIn("is the resource manager", self.up(*words))
+            all_talk()
         done = snf("down")
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
