@@ -8,12 +8,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "base/packet/test_packets.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "platform/process/real_clock.h"
+#include "platform/steering/steering.h"
+#include "runtime/sdk/nf.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -66,6 +70,52 @@ TEST(CapturePort, RefusesWhatNoFrameCouldComeFrom) {
   EXPECT_EQ(Refusal(fifo), "port inside: " + fifo + ": is no regular file");
   unlink(fifo.c_str());
   EXPECT_EQ(Refusal("/dev/null"), "port inside: /dev/null: is no regular file");
+}
+
+// A pcap of frames that were captured at one time.
+std::string AtOnce(const std::string& name, const std::vector<Frame>& frames) {
+  const std::string file = testing::TempDir() + "/" + name;
+  std::ofstream out(file, std::ios::binary);
+  const auto write = [&out](std::initializer_list<uint32_t> words) {
+    for (const uint32_t word : words) {
+      out.write(reinterpret_cast<const char*>(&word), sizeof word);
+    }
+  };
+  write({0xa1b2c3d4U, 0x0004'0002U, 0U, 0U, 65'535U, 1U});
+  for (const Frame& frame : frames) {
+    const auto bytes = static_cast<uint32_t>(frame.size());
+    write({1U, 0U, bytes, bytes});
+    out.write(reinterpret_cast<const char*>(frame.data()), bytes);
+  }
+  return file;
+}
+
+class AnyFunction final : public NetworkFunction {
+  Verdict process_packet(Packet& /*packet*/, FlowState& /*flow*/) override {
+    return Verdict::forward();
+  }
+};
+
+TEST(CapturePort, GivesEachOfSeveralControllersItsFrames) {
+  std::vector<Frame> frames;
+  for (uint8_t i = 1; i <= 40; ++i) {
+    frames.push_back(
+        Ethernet(0x0800, Ipv4({.source = V4(10, 0, 0, i)}, Udp(5'000, 53))));
+  }
+  PortSpec spec = SpecOf(AtOnce("shared.pcap", frames));
+  std::vector<Frame> came;
+  for (uint32_t id = 0; id < 3; ++id) {
+    spec.steering = *Steering::Of(AnyFunction(), {.id = id, .count = 3});
+    const auto port = *CapturePort::Open(spec);
+    const size_t before = came.size();
+    while (port->Receive([&](std::span<const std::byte> frame, Nanos) {
+      came.emplace_back(frame.begin(), frame.end());
+    })) {
+    }
+    EXPECT_GT(came.size(), before);
+    EXPECT_EQ(port->figures().received, came.size() - before);
+  }
+  EXPECT_THAT(came, testing::UnorderedElementsAreArray(frames));
 }
 
 // The bundled capture lasts longer than the test.

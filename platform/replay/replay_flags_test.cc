@@ -63,6 +63,37 @@ TEST(ReplayFlags, RunsPortsInRealTimeAsFastAsItCan) {
   EXPECT_FALSE(options.real.wait_for_room);
 }
 
+TEST(ReplayFlags, SharesPortsAsTheControllerThatItIs) {
+  FlagSet flags;
+  ReplayFlags run(flags, ReplayFlags::Input::kPorts);
+  ASSERT_TRUE(flags
+                  .ParseCommandLine(std::vector<std::string>{
+                      "--port=outside=wan0", "--port=inside=lan0",
+                      "--controller=1/3", "--nf=nat(ip=198.51.100.1)"})
+                  .ok());
+  ASSERT_TRUE(run.Settle().ok());
+  const ReplayOptions& options = run.options();
+  EXPECT_EQ(options.run.controller.controller_id, 1);
+  EXPECT_EQ(options.real.controllers, 3u);
+  for (const PortSpec& port : options.ports) {
+    EXPECT_EQ(port.steering->controller().text(), "1/3");
+    EXPECT_TRUE(port.steering->has_external());
+  }
+}
+
+TEST(ReplayFlags, RefusesToShareWhatCannotBeShared) {
+  const std::string inside = "--port=inside=a", outside = "--port=outside=b";
+  EXPECT_TRUE(SettledPorts({inside, outside, "--controller=0/2"}).ok());
+  for (const char* flag :
+       {"--port=inside=tap:c", "--port=inside=xdp:c", "--state=external",
+        "--nf=nat(ip=198.51.100.1,ports=1024-1080)"}) {
+    EXPECT_FALSE(SettledPorts({inside, outside, "--controller=0/2", flag}).ok())
+        << flag;
+    EXPECT_TRUE(SettledPorts({inside, outside, flag}).ok()) << flag;
+  }
+  EXPECT_FALSE(SettledPorts({inside, outside, "--controller=2/2"}).ok());
+}
+
 TEST(ReplayFlags, KeepsCapturesAndPortsApart) {
   const std::string inside = "--port=inside=a", outside = "--port=outside=b";
   EXPECT_TRUE(SettledPorts({inside, outside}).ok());

@@ -14,6 +14,7 @@
 #include "platform/control/control_desk.h"
 #include "platform/control/control_server.h"
 #include "platform/control/controllers_start.h"
+#include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/manager/lease_member.h"
 #include "platform/manager/member_file.h"
@@ -505,6 +506,13 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     const absl::StatusOr<pid_t> pid = PidOf(files);
     if (!pid.ok()) return pid.status();
     if (*pid == 0) return NoDaemon(files.name);
+    const auto before = StatusOf(files);
+    if (before.ok() && before->controllers() > 0) {
+      return absl::FailedPreconditionError(
+          fmt::format("\"{}\" shares its ports with other controllers, which "
+                      "do not have --upgrade yet",
+                      files.name));
+    }
     auto listens = LiveSuccessor::Listen(
         fmt::format("{}/{}.{}", files.directory, files.name, getpid()));
     if (!listens.ok()) return listens.status();

@@ -289,6 +289,8 @@ class SharedPorts(net.Run):
             [net.PROGRAM, "chain", "set", CHAIN.removeprefix("--nf="),
              f"--name={NAME}.1"], capture_output=True, text=True, check=False)
         self.assertIn("other external addresses", done.stderr)
+        done = snf("up", *net.PORTS, "--upgrade", name=f"{NAME}.1")
+        self.assertIn("shares its ports", done.stderr)
 
 
 # What run_test.py tests itself.
