@@ -25,7 +25,9 @@ DaemonFiles Files() {
           .modules = directory + "/it.modules",
           .keep = directory + "/it.keep",
           .chains = directory + "/it.keep.chains",
-          .network = directory + "/it.net"};
+          .network = directory + "/it.net",
+          .leases = directory + "/it.leases",
+          .members = directory + "/it.members"};
 }
 
 bool IsThere(const std::string& file) {
