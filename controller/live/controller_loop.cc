@@ -56,6 +56,7 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
   if (!links_.relayed.empty()) {
     relay_.emplace(std::move(links_.relayed), options.controller.max_units,
                    links_.record_bytes, *links_.faults);
+    relay_->set_may_pull([this](const Pull& pull) { return MayPull(pull); });
   }
   SNF_CHECK(links_.copies.empty() || links_.copies.size() == loops);
   if (options.recovers || !links_.copies.empty()) {

@@ -272,6 +272,10 @@ class ControllerLoop {
   void StartLoop(size_t loop);
   // It runs.
   void BeginLoop(size_t loop);
+  // The process of the loggers has ended, which was seen. Of links that a bad
+  // word of its has closed, what came from there on is dropped, and they are
+  // open again, for the next one.
+  void ReopenLoggers();
   // Returns true if the unit has a process, as far as is known.
   bool IsUp(UnitId unit) const;
   // Returns true if loggers may have what no unit has: of one that has failed,
@@ -310,6 +314,10 @@ class ControllerLoop {
   // Counts messages about state that units' links had no room for (StateRelay).
   uint64_t relayed_lost() const {
     return relay_.has_value() ? relay_->lost() : 0;
+  }
+  // Counts Pulls of units that the flow was not sent to (the same).
+  uint64_t pulls_refused() const {
+    return relay_.has_value() ? relay_->refused() : 0;
   }
 
   // Sends a buffer to the unit loop whose share it belongs to: party i + 1 of
@@ -434,6 +442,7 @@ class ControllerLoop {
   bool has_leases() const {
     return lease_finder_ == nullptr || lease_finder_->has_answers();
   }
+  bool AreReportsTrue();
   void BeginSuccessor(ControllerEvents& events);
   void TellUnits(ControllerEvents& events);
   void HandleTell(const UnitCommand& word, ControllerEvents& events);
@@ -444,6 +453,7 @@ class ControllerLoop {
   void HandleRecovery(const UnitCommand& command, bool of_logger,
                       ControllerEvents& events);
   void EndChannels(size_t loop);
+  bool MayPull(const Pull& pull) const;
   bool HasOtherLoop(size_t loop) const;
   bool FailNext(size_t loop, uint32_t& unit, ControllerEvents& events);
   void TakeStarted(size_t loop, std::vector<ControllerCommand>& kept);
@@ -633,8 +643,13 @@ bool ControllerLoop::TurnUnled(Host& host) {
     if (messages == before) break;
   }
   HoldBatch(host);
+  const auto is_closed = [](const ControllerLinks::UnitLoopEnds& loop) {
+    return loop.in.is_closed();
+  };
   if (succession_->phase() != Succession::Phase::kGathering ||
-      !succession_->has_all() || !has_leases()) {
+      !succession_->has_all() || !has_leases() ||
+      (recovery_.has_value() && std::ranges::any_of(links_.loops, is_closed)) ||
+      !AreReportsTrue()) {
     return messages > 0;
   }
   BeginSuccessor(host);

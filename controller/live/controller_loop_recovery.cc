@@ -126,9 +126,42 @@ bool ControllerLoop::MayBegin(size_t loop) const {
 
 void ControllerLoop::StartLoop(size_t loop) {
   recovery_->loops[loop].starts = true;
+  // The last one may have written there.
+  for (const PacketHandle packet : recovery_->loops[loop].buffers) {
+    if (!links_.copies.empty()) links_.copies[loop].Claim(packet);
+  }
   ControllerEpoch* const controllers = links_.loops[loop].controllers;
   if (controllers == nullptr || !succession_.has_value()) return;
+  controllers->newest.store(succession_->epoch(), std::memory_order_release);
   controllers->begun.store(succession_->epoch(), std::memory_order_release);
+}
+
+void ControllerLoop::ReopenLoggers() {
+  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
+    loop.in.Reopen();
+  }
+}
+
+// The flow's history has the owners before the present one until all that they
+// had is taken over, and each of them may ask those before it. Without a
+// controller what the last one knew counts. Where that is not known, or some
+// owner was forgotten, any unit may.
+bool ControllerLoop::MayPull(const Pull& pull) const {
+  if (!has_controller() && succession_->is_heir()) return true;
+  const Controller& known =
+      has_controller() ? controller_ : succession_->former();
+  if (known.owners().forgotten() > 0) return true;
+  const FlowTable& flows = known.flows();
+  const uint32_t slot = slot_of(pull.flow);
+  if (slot >= flows.used() ||
+      flows.numbers(slot).generation != generation_of(pull.flow)) {
+    return false;
+  }
+  bool may = flows.cold(slot).owner == pull.requester;
+  known.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
+    may |= run.unit == pull.requester;
+  });
+  return may;
 }
 
 bool ControllerLoop::IsUp(UnitId unit) const {
@@ -393,7 +426,8 @@ void ControllerLoop::TakeInherited() {
     if (sent.packet == kNoPacket || reported.insert(sent.packet).second) {
       continue;
     }
-    words_[0].Refuse(sent.unit, "report", "packet", value(sent.packet));
+    words_[value(sent.unit) % links_.loops.size()].Refuse(
+        sent.unit, "report", "packet", value(sent.packet));
   }
   links_.buffers->FreeOthers(
       [&](PacketHandle packet) { return reported.contains(packet); });
@@ -403,6 +437,9 @@ void ControllerLoop::Succeed() {
   SNF_CHECK(succession_.has_value());
   if (lease_finder_ != nullptr) lease_finder_->on_failure();
   const uint32_t epoch = succession_->Succeed();
+  for (const ControllerLinks::LoggerLoopEnd& loggers : links_.loggers) {
+    if (loggers.control != nullptr) loggers.control->newest.store(epoch);
+  }
   for (size_t i = 0; i < links_.loops.size(); ++i) {
     if (!IsDead(i)) continue;
     succession_->on_no_units(i);
@@ -436,7 +473,10 @@ void ControllerLoop::HandleUnled(size_t loop, bool of_logger, const Cell& cell,
   LinkIn& in = of_logger ? links_.loggers[loop].in : links_.loops[loop].in;
   const WordsToController& words =
       of_logger ? logger_words_[loop] : words_[loop];
-  if (!words.IsSound(cell, payload)) return in.Close();
+  if (!words.IsSound(cell, payload)) {
+    if (!of_logger || !recovery_.has_value()) in.Close();
+    return;
+  }
   if (cell.is_table()) return;  // what has no answer comes again
   const auto& word = cell.As<UnitCommand>();
   if (word.kind == Kind::kSendNote || word.kind == Kind::kSendEnded) {
@@ -473,6 +513,39 @@ void ControllerLoop::LosePacketsOfDead(ControllerEvents& events) {
       LosePacket(sent.packet, events);
     }
   });
+}
+
+// Returns true if each loop of units has reported the packets that it was sent,
+// and that have not left it, once. Where loops may end while others go on, one
+// that has not is told to the faults: it will be made to end, and all will
+// report anew. Of a loop that reports to an heir nobody knows what it was sent.
+bool ControllerLoop::AreReportsTrue() {
+  if (!recovery_.has_value()) return true;
+  const size_t loops = links_.loops.size();
+  std::vector<uint64_t> sent(loops);
+  packets_->ForEach([&](const PacketsUnderWay::Sent& packet) {
+    ++sent[value(packet.unit) % loops];
+  });
+  const bool is_heir = succession_->is_heir();
+  std::vector<uint64_t> reported(loops);
+  std::vector<bool> lies(loops);
+  absl::flat_hash_set<PacketHandle> seen;
+  for (const PacketsUnderWay::Sent& packet : succession_->packets()) {
+    const size_t loop = value(packet.unit) % loops;
+    ++reported[loop];
+    const bool is_new =
+        packet.packet == kNoPacket || seen.insert(packet.packet).second;
+    if (!is_new || (!is_heir && !packets_->Has(packet))) lies[loop] = true;
+  }
+  bool are_true = true;
+  for (size_t i = 0; i < loops; ++i) {
+    const bool is_dead = IsDead(i);
+    if (is_dead || (!lies[i] && (is_heir || sent[i] == reported[i]))) continue;
+    words_[i].Refuse(kNoUnit, "report", "packets", reported[i]);
+    links_.loops[i].in.Close();
+    are_true = false;
+  }
+  return are_true;
 }
 
 // All have reported.

@@ -76,15 +76,15 @@ class TestController final : public ControllerEvents {
         regions.back()->MakePool(shares);
         links.copies.push_back(regions.back()->Attach(0));
       }
-      if (options.fails) {
-        links.controllers = &epoch;
+      if (options.fails) links.controllers = &epoch;
+      if (options.fails && !options.recovers) {
         const LinkRing of_logger = region_.Ring(links.bell);
         links.loggers.push_back({.in = LinkIn(of_logger.consumer, 0),
                                  .progress = region_.New<LoopProgress>()});
         of_loggers_.emplace_back(of_logger.producer, 64);
       }
       if (!options.recovers) continue;
-      const LinkRing of_logger = region_.Ring(links.bell);
+      const LinkRing of_logger = ToController(links.bell);
       links.loggers.push_back(
           {.in = LinkIn(of_logger.consumer, 0),
            .progress = region_.New<LoopProgress>(),
@@ -132,6 +132,14 @@ class TestController final : public ControllerEvents {
     link.Send(command);
     EXPECT_TRUE(link.Flush());
   }
+  // The loggers' process has ended, and another one has begun.
+  void RestartLoggers() {
+    loop->ReopenLoggers();
+    for (size_t i = 0; i < of_loggers_.size(); ++i) {
+      of_loggers_[i] = LinkOut(
+          *CellRing::Producer::Attach(RingOf(rings[2 * i + 1]), nullptr), 64);
+    }
+  }
   bool Turn() { return loop->Turn(*this); }
   void HandleBatch() { loop->HandleBatch(*this); }
   RealClock& clock() { return clock_; }
@@ -168,13 +176,18 @@ class TestController final : public ControllerEvents {
   ControllerEpoch epoch;
   std::optional<BufferPool> pool;
   std::optional<ControllerLoop> loop;
-  std::vector<RingHeader*> rings;                    // of what units say
+  std::vector<RingHeader*> rings;  // of what units say, and of their loggers
+                                   // behind each, if loops may end
   std::vector<std::unique_ptr<TestRegion>> regions;  // of loops that are apart
 
  private:
   struct alignas(128) RingMemory {
     std::array<std::byte, CellRing::BytesFor(kRingCells)> bytes;
   };
+  static std::span<std::byte> RingOf(RingHeader* header) {
+    return {reinterpret_cast<std::byte*>(header),
+            CellRing::BytesFor(kRingCells)};
+  }
   LinkRing ToController(Doorbell* bell) {
     const std::span<std::byte> memory = region_.New<RingMemory>()->bytes;
     EXPECT_TRUE(CellRing::Format(memory, kRingCells).ok());
@@ -646,6 +659,106 @@ TEST_F(FailingController, HearsNoReportToAnother) {
   test_.Say(UnitCommand::Reported(sent_[0].unit, 2), sent_[0].unit);
   test_.Turn();
   EXPECT_EQ(test_.faults.count(), 1u);
+}
+
+ControllerLoopOptions EndingOptions(bool fails) {
+  ControllerLoopOptions options = fails ? FailingOptions() : SmallOptions();
+  options.controller.names_flows = options.controller.awaits_ends = true;
+  options.controller.recovery_slots = 8;
+  options.recovers = true;
+  return options;
+}
+
+// What a unit has made its logger say is the unit's fault, and what the logger
+// says behind it is heard.
+TEST(ControllerLoop, HearsALoggerBehindABadWordOfItsUnit) {
+  TestController test(EndingOptions(false));
+  test.faults.BlameLoops(1);
+  test.Arrive(1);
+  test.HandleBatch();
+  const ControllerCommand sent = test.Commands().back();
+  UnitCommand end = UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                          sent.packet, sent.meta);
+  UnitCommand bad = end;
+  bad.packet = PacketHandle{60};  // that nobody has
+  test.SayOfLogger(bad, sent.unit);
+  test.SayOfLogger(end, sent.unit);
+  test.Turn();
+  EXPECT_EQ(test.faults.TakeBlame(0),
+            "unit 0 sent a bad word: release with packet 60");
+  EXPECT_FALSE(test.faults.has_blame());
+  EXPECT_EQ(test.packets, 1u);
+}
+
+// Its process ends, and the next one goes on in front of the bad word.
+TEST(ControllerLoop, HearsTheNextProcessOfLoggersThatSaidABadWord) {
+  TestController test(EndingOptions(false));
+  test.faults.BlameLoops(1);
+  test.Arrive(1);
+  test.Arrive(1);
+  test.HandleBatch();
+  std::vector<UnitCommand> ends;
+  for (const ControllerCommand& sent : test.Commands()) {
+    if (sent.kind != Kind::kEnqueue) continue;
+    ends.push_back(UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                         sent.packet, sent.meta));
+  }
+  ASSERT_EQ(ends.size(), 2u);
+  test.SayOfLogger(ends[0], UnitId{0});
+  test.SayOfLogger({.kind = UnitCommand::Kind::kWait, .meta = {}}, UnitId{0});
+  test.SayOfLogger(ends[1], UnitId{0});
+  test.Turn();
+  EXPECT_EQ(test.packets, 1u);
+  EXPECT_EQ(test.faults.TakeBlame(0), std::nullopt);
+  EXPECT_EQ(test.faults.TakeBlame(1),
+            "the logger of unit 0 sent a bad word: wait with kind 6");
+  test.RestartLoggers();
+  test.SayOfLogger(ends[1], UnitId{0});
+  test.Turn();
+  EXPECT_EQ(test.packets, 2u);
+  EXPECT_FALSE(test.faults.has_blame());
+}
+
+// A unit that tells of less, or of other packets than it has. No controller is
+// made of that: its loop is blamed, and once that has ended, all report anew.
+TEST(ControllerLoop, IsNotMadeOfAReportThatALoopIsBlamedFor) {
+  for (const bool tells_of_another : {false, true}) {
+    SCOPED_TRACE(tells_of_another);
+    TestController test(EndingOptions(true));
+    test.faults.BlameLoops(1);
+    test.Arrive(1);
+    test.HandleBatch();
+    const ControllerCommand sent = test.Commands().back();
+    const UnitId unit = sent.unit;
+    Rng rng(1);
+    test.loop->Fail(
+        rng, [](Controller&) {}, test);
+    test.loop->Succeed();
+    PacketReport report = {
+        .meta = sent.meta, .unit = unit, .packet = sent.packet};
+    report.meta.clock = Clock{7};
+    if (tells_of_another) {
+      test.Say(UnitCommand::Of(UnitCommand::Kind::kReportPacket, report), unit);
+    }
+    test.Say(UnitCommand::Reported(unit, 1), unit);
+    test.SayOfLogger(UnitCommand::Reported(unit, 1), unit);
+    for (int i = 0; i < 3; ++i) test.Turn();
+    EXPECT_FALSE(test.loop->has_controller());
+    EXPECT_EQ(test.faults.TakeBlame(0),
+              tells_of_another
+                  ? "the loop of units 0 sent a bad word: report with packets 1"
+                  : "the loop of units 0 sent a bad word: report with packets "
+                    "0");
+    test.loop->EndLoop(0, test);
+    EXPECT_EQ(test.epoch.newest, 2u);
+    test.SayOfLogger(UnitCommand::Reported(unit, 2), unit);
+    for (int i = 0; i < 3; ++i) test.Turn();
+    EXPECT_TRUE(test.loop->is_led());
+    EXPECT_FALSE(test.faults.has_blame());
+    EXPECT_EQ(test.faults.count(), 0u);
+    EXPECT_EQ(test.drops, std::vector({DropReason::kControllerFailed}));
+    EXPECT_EQ(test.loop->in_channels(), 0u);
+  }
 }
 
 TEST(ControllerLoop, RefusesAReportThatNobodyHasAskedFor) {

@@ -78,6 +78,28 @@ class PacketsUnderWay {
     without_packet_[{meta.flow, meta.clock}] = slot.sent;
     return true;
   }
+  // Returns true if the unit has this packet, or clock without one.
+  bool Has(const Sent& sent) const {
+    const Sent* found = nullptr;
+    if (sent.packet == kNoPacket) {
+      const auto at = without_packet_.find({sent.meta.flow, sent.meta.clock});
+      if (at != without_packet_.end()) found = &at->second;
+    } else if (buffers_->IsHandle(sent.packet)) {
+      const Slot& slot = sent_[buffers_->place(sent.packet)];
+      if (slot.is_there) found = &slot.sent;
+    }
+    return found != nullptr && found->unit == sent.unit &&
+           found->meta.flow == sent.meta.flow &&
+           found->meta.clock == sent.meta.clock;
+  }
+  // Calls visit(Sent) for each that is at a unit.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (size_t i = 0; i < sent_.size(); ++i) {
+      if (sent_[i].is_there) visit(sent_[i].sent);
+    }
+    for (const auto& each : without_packet_) visit(each.second);
+  }
   // Takes out what is at units for which `is_lost` holds, and calls
   // found(Sent) for each.
   template <typename IsLost, typename Found>

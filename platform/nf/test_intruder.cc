@@ -4,11 +4,13 @@
 // would: each counter says how many objects could.
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -16,16 +18,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <bit>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <thread>
+#include <vector>
 
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "runtime/core/unit_commands.h"
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/loop_control.h"
+#include "runtime/ring/shared_region.h"
 #include "runtime/ring/spsc_ring.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
@@ -41,10 +54,15 @@ class Intruder final : public NetworkFunction {
                                "packets of an object before it says a word")),
         mark_(options.Text("mark", "", "FILE",
                            "is made by the one object that says a word; "
-                           "without it, each does")) {}
+                           "without it, each does")) {
+    if (how_ == "loggers" && IsOfLoggers() && IsFirst()) SpeakForLoggers();
+  }
 
   Verdict process_packet(Packet& packet, FlowState&) override {
-    if (how_ == "report" || how_ == "state" || how_ == "entry") {
+    if (how_ == "loggers") return Verdict::forward();
+    if (how_ == "report" || how_ == "state" || how_ == "entry" ||
+        how_ == "itself" || how_ == "late" || how_ == "shared" ||
+        how_ == "pull") {
       if (packets_++ == after_ && IsFirst()) SayWord(packet.bytes().data());
       return Verdict::forward();
     }
@@ -76,10 +94,25 @@ class Intruder final : public NetworkFunction {
   }
 
  private:
-  // The last three say a word that cannot be, to the controller, to other
-  // units and to loggers.
+  // From "report" on a word that cannot be is said: to the controller, to other
+  // units, to loggers and to the own loop; to a controller that takes the place
+  // of another one; after nonsense was written wherever others or the next
+  // process may look; after others were asked for their flows; and by loggers.
   static constexpr std::string_view kHows[] = {
-      "all", "memory", "hang", "threads", "spoil", "report", "state", "entry"};
+      "all",   "memory", "hang", "threads", "spoil", "report", "state",
+      "entry", "itself", "late", "shared",  "pull",  "loggers"};
+  // Rings in a loop's memory, in order.
+  enum Ring : size_t {
+    kDown,
+    kUp,
+    kFromItself,
+    kFromOthers,
+    kLog,
+    kAnswers,
+    kKept,
+    kToOthers,
+    kRings
+  };
 
   static bool CanOpen(const char* path, int flags) {
     const int file = open(path, flags, 0600);
@@ -245,35 +278,133 @@ class Intruder final : public NetworkFunction {
     return true;
   }
   // Puts nonsense where the units' loop puts its messages, and waits for what
-  // comes of it: the loop would put its own there.
+  // comes of it: the loop would put its own there. What it says to itself the
+  // loop sees as it goes on.
   void SayWord(const std::byte* packet) const {
-    const size_t ring = how_ == "report" ? 1 : how_ == "entry" ? 4 : 7;
-    const std::span<std::byte> memory = MemoryOf(packet);
-    size_t found = 0;
+    const std::span<std::byte> memory = MapOf(packet).memory;
+    const std::vector<RingHeader*> rings = RingsIn(memory);
+    if (rings.size() <= kUp) std::abort();
+    if (how_ == "itself") return Push(*rings[kFromItself], Nonsense());
+    if (how_ == "late") AwaitController(rings);
+    if (how_ == "shared") SpoilShared(memory, rings[kToOthers]);
+    if (how_ == "pull") Ask(packet, rings);
+    const Ring ring = how_ == "entry"                      ? kLog
+                      : how_ == "report" || how_ == "late" ? kUp
+                                                           : kToOthers;
+    if (how_ != "shared") Push(*rings[ring], Nonsense());
+    while (true) pause();
+  }
+  static Cell Nonsense() {
+    Cell cell;
+    cell.bytes.fill(std::byte{0xee});
+    return cell;
+  }
+  static void Push(RingHeader& ring, const Cell& cell) {
+    const uint64_t pushed = ring.pushed.load();
+    reinterpret_cast<Cell*>(&ring + 1)[pushed % ring.capacity] = cell;
+    ring.pushed.store(pushed + 1);
+  }
+  static std::vector<RingHeader*> RingsIn(std::span<std::byte> memory) {
+    std::vector<RingHeader*> rings;
     for (size_t at = 0; at + sizeof(RingHeader) < memory.size(); at += 128) {
       auto* const header = reinterpret_cast<RingHeader*>(&memory[at]);
-      if (header->magic != kRingMagic || header->item_bytes != sizeof(Cell) ||
-          found++ != ring) {
+      if (header->magic != kRingMagic || header->item_bytes != sizeof(Cell)) {
         continue;
       }
-      const uint64_t pushed = header->pushed.load();
-      auto* const cells = reinterpret_cast<Cell*>(header + 1);
-      cells[pushed % header->capacity].bytes.fill(std::byte{0xee});
-      header->pushed.store(pushed + 1);
-      while (true) pause();
+      rings.push_back(header);
+      if (rings.size() == kRings) break;
     }
-    std::abort();  // there is no such ring
+    return rings;
   }
-  // Returns the memory in which the packet lies, from its beginning.
-  static std::span<std::byte> MemoryOf(const std::byte* packet) {
+  // Until another one than before asks for reports.
+  static void AwaitController(const std::vector<RingHeader*>& rings) {
+    const auto* const epoch = reinterpret_cast<const ControllerEpoch*>(
+        reinterpret_cast<const std::byte*>(rings[kToOthers]) -
+        2 * sizeof(Doorbell) - sizeof(ControllerEpoch));
+    const uint32_t before = epoch->newest.load();
+    while (epoch->newest.load() == before) poll(nullptr, 0, 1);
+  }
+  // All that comes in front of the last ring, which is to carry one more word:
+  // bells, positions, what rings are, clock, and what controllers tell; then
+  // what that ring is, and the mark of the packets behind it.
+  static void SpoilShared(std::span<std::byte> memory, RingHeader* last) {
+    auto* const begin = reinterpret_cast<std::byte*>(last);
+    std::memset(memory.data(), 0xdd,
+                static_cast<size_t>(begin - memory.data()));
+    const size_t bytes = CellRing::BytesFor(last->capacity);
+    std::memset(begin + RegionCarver::RoundUp(bytes), 0xdd, 64);
+    Push(*last, Nonsense());
+    last->magic = last->item_bytes = last->capacity = 3;
+    last->released = 1'000'000;
+  }
+  // Asks the unit of the other of two loops for its flows, and notes in the
+  // file if anything came.
+  void Ask(const std::byte* packet,
+           const std::vector<RingHeader*>& rings) const {
+    const uint16_t own = MapOf(packet).name.ends_with("snf loop 1") ? 1 : 0;
+    const UnitId other{static_cast<uint16_t>(1 - own)};
+    const uint64_t heard = rings[kFromOthers]->pushed;
+    for (uint32_t slot = 0; slot < 40; ++slot) {
+      Push(*rings[kToOthers], std::bit_cast<Cell>(UnitCommand::Send(
+                                  other, Pull{.flow = MakeFlowId(0, slot, 0),
+                                              .requester = UnitId{own}})));
+    }
+    poll(nullptr, 0, 200);
+    if (rings[kFromOthers]->pushed == heard) return;
+    std::ofstream(mark_) << "state of others came";
+  }
+
+  // --- In the process of the loggers. ---
+
+  static bool IsOfLoggers() {
+    std::array<char, 16> name{};
+    prctl(PR_GET_NAME, name.data());
+    return std::string_view(name.data()) == "snf-loggers";
+  }
+  // Stops the loggers once they have said some words, and says another one.
+  void SpeakForLoggers() const {
+    signal(SIGUSR1, [](int) {
+      while (true) pause();
+    });
+    std::thread([after = static_cast<uint64_t>(after_)] {
+      std::vector<RingHeader*> rings;
+      while (rings.empty()) {
+        poll(nullptr, 0, 1);
+        for (const Map& map : Maps()) {
+          if (map.name.ends_with("snf own")) rings = RingsIn(map.memory);
+        }
+      }
+      while (rings[0]->pushed.load() < after) sched_yield();
+      syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1);
+      poll(nullptr, 0, 1);
+      Push(*rings[0], Nonsense());
+    }).detach();
+  }
+
+  // --- Memory. ---
+
+  struct Map {
+    std::span<std::byte> memory;
+    std::string name;
+  };
+  static std::vector<Map> Maps() {
+    std::vector<Map> all;
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
       char* rest = nullptr;
       const uint64_t begin = std::strtoull(line.c_str(), &rest, 16);
       const uint64_t end = std::strtoull(rest + 1, nullptr, 16);
-      const auto at = reinterpret_cast<uint64_t>(packet);
-      if (at < begin || at >= end) continue;
-      return {reinterpret_cast<std::byte*>(begin), end - begin};
+      all.push_back({.memory = {reinterpret_cast<std::byte*>(begin),
+                                static_cast<size_t>(end - begin)},
+                     .name = line.substr(0, line.find(" (deleted)"))});
+    }
+    return all;
+  }
+  // Returns the memory in which the packet lies.
+  static Map MapOf(const std::byte* packet) {
+    for (const Map& map : Maps()) {
+      const std::byte* const begin = map.memory.data();
+      if (packet >= begin && packet < begin + map.memory.size()) return map;
     }
     std::abort();
   }

@@ -188,6 +188,18 @@ size_t LoopRegion::OwnInAdvance(const Options& options) {
   return OwnPlaces::BytesInAdvance(options);
 }
 
+void LoopRegion::Renew(Memory memory, const Options& options,
+                       uint32_t logger_process) {
+  SNF_CHECK(options.apart);
+  RegionCarver carver(memory);
+  const LoopPlaces loop(carver, options);
+  LoopControl& control = *At<LoopControl>(loop.control);
+  control.stops = control.stops_timers = false;
+  control.logger_process = logger_process;
+  MakeRing(loop.from_loops[0], UnitCells(options));
+  SNF_CHECK(MakePool(loop.pool, options).ok());
+}
+
 std::vector<Memory> LoopRegion::memories() const {
   std::vector<Memory> all;
   for (const SharedRegion& of_loop : apart) all.push_back(of_loop.bytes());

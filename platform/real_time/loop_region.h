@@ -122,6 +122,15 @@ struct LoopRegion {
       std::span<const std::span<std::byte>> memories, std::span<std::byte> own,
       const Options& options, WireFaults& faults);
 
+  // Makes what the next process of a loop of units finds in its memory, as
+  // Create has: the last one may have written nonsense there. Call it once that
+  // has ended, and all that it left is taken. What the loop shares with others
+  // they have put right: the rings (LinkIn::SkipAll), the clock, and what
+  // controllers tell. `logger_process` is that of LoopControl. With
+  // Options::apart.
+  static void Renew(std::span<std::byte> memory, const Options& options,
+                    uint32_t logger_process);
+
   // Returns the memory that a loop of units maps.
   const SharedRegion& memory_of(uint32_t loop) const {
     return apart.empty() ? memory : apart[loop];

@@ -501,6 +501,7 @@ void RealDriver::CheckLoggers() {
 
 void RealDriver::Collect() {
   result_.faults.null_packets_lost = loop_.null_packets_lost();
+  result_.faults.pulls_refused = loop_.pulls_refused();
   result_.state.messages_lost = loop_.relayed_lost();
   const ControllerLoopFigures& figures = loop_.figures();
   result_.aliases.packets_offered = figures.packets_by_alias;

@@ -29,13 +29,14 @@ std::string Named(const std::vector<UnitId>& units) {
 
 }  // namespace
 
-RealFaults::RealFaults(const RunOptions& options, Notice notice,
+RealFaults::RealFaults(const RunOptions& options, Notice notice, Renew renew,
                        std::span<const LoopRegion::Loop> loops,
                        UnitProcesses& processes, WireFaults& wire,
                        ControllerLoop& loop, Egress& egress,
                        FaultFigures& figures)
     : options_(options.faults),
       notice_(std::move(notice)),
+      renew_(std::move(renew)),
       max_units_(options.controller.max_units),
       processes_(processes),
       wire_(wire),
@@ -45,10 +46,10 @@ RealFaults::RealFaults(const RunOptions& options, Notice notice,
       rng_(Rng(options.controller.seed).Fork(6)),
       kill_times_(options.faults.kills.size(), Instant::max()),
       loops_(loops),
-      loggers_(loops, processes, loop, figures),
+      loggers_(loops, processes, wire, loop, figures),
       lives_(loops.size()),
       wanted_(loops.size()),
-      hostile_(loops.size()),
+      hostile_(loops.size() + 1),
       frozen_(processes.size()) {}
 
 void RealFaults::LetRest(size_t first, std::function<void(size_t)> ended) {
@@ -184,30 +185,45 @@ void RealFaults::KillFrozen() {
 // Nothing more is taken from them already. What a process has said that has
 // ended, or is killed anyway, is over with it.
 void RealFaults::KillHostile() {
-  const Instant now = loop_.ReadClock();
   for (uint32_t i = 0; i < lives_.size(); ++i) {
     ProcessLife& life = lives_[i];
     if (life.starts) continue;  // it is killed once it is known to be ready
     const auto what = wire_.TakeBlame(i);
-    const pid_t pid = processes_.pid(i);
-    if (!what.has_value() || life.is_down || life.is_killed() || pid <= 1) {
-      continue;
-    }
-    if (now - life.begun >= kGoodLife) hostile_[i] = 0;
-    if (++hostile_[i] > kMostHostile) {
-      processes_.EndRun(
-          fmt::format("{}, as {} processes before it did that ran unit loop {}",
-                      *what, kMostHostile, i));
-      return;
-    }
-    if (notice_ != nullptr) {
-      notice_(fmt::format("unit loop {} (process {}) is killed: {}", i, pid,
-                          *what));
-    }
+    if (!what.has_value() || life.is_down || life.is_killed()) continue;
+    if (!IsTolerated(i, life.begun, *what)) return;
     ++figures_.processes_hostile;
-    life.Kill(now);
-    ::kill(pid, SIGKILL);
+    life.Kill(loop_.ReadClock());
+    if (const pid_t pid = processes_.pid(i); pid > 1) ::kill(pid, SIGKILL);
   }
+  const auto loggers = static_cast<uint32_t>(lives_.size());
+  if (!loggers_.MayBeKilled()) return;
+  const auto what = wire_.TakeBlame(loggers);
+  if (!what.has_value() || !IsTolerated(loggers, loggers_.begun(), *what)) {
+    return;
+  }
+  ++figures_.loggers_hostile;
+  loggers_.KillFrozen();
+}
+
+// Tells of a process of units, or of the loggers, which has begun then and is
+// hostile; or ends the run and returns false.
+bool RealFaults::IsTolerated(size_t process, Instant begun,
+                             std::string_view what) {
+  const bool is_units = process < lives_.size();
+  if (loop_.ReadClock() - begun >= kGoodLife) hostile_[process] = 0;
+  if (++hostile_[process] > kMostHostile) {
+    processes_.EndRun(fmt::format(
+        "{}, as {} processes before it did that ran {}", what, kMostHostile,
+        is_units ? fmt::format("unit loop {}", process) : "the loggers"));
+    return false;
+  }
+  if (notice_ == nullptr) return true;
+  const pid_t pid = processes_.pid(is_units ? process : processes_.loggers());
+  const std::string of = pid > 1 ? fmt::format(" (process {})", pid) : "";
+  notice_(is_units
+              ? fmt::format("unit loop {}{} is killed: {}", process, of, what)
+              : fmt::format("the loggers{} are killed: {}", of, what));
+  return true;
 }
 
 // --- What follows. ---
@@ -247,9 +263,10 @@ void RealFaults::on_end(const UnitProcesses::End& end) {
     if (notice_ != nullptr) {
       notice_(end.pid == 0
                   ? fmt::format("unit loop {} had been killed before", ended)
-                  : fmt::format("unit loop {} (process {}) was killed by "
-                                "signal {}{}",
-                                ended, end.pid, SIGKILL, Named(units)));
+                  : fmt::format(
+                        "unit loop {} (process {}) {}{}", ended, end.pid,
+                        end.is_blamed ? "has ended" : "was killed by signal 9",
+                        Named(units)));
     }
     ++figures_.processes_uncounted;
     if (life.is_killed()) figures_.detection_ns.Record((now - life.died).ns);
@@ -325,6 +342,7 @@ void RealFaults::BringUp(size_t down) {
   wire_.TakeBlame(static_cast<uint32_t>(down));  // of the one before, late
   LogControl& control = *loops_[down].log_control;
   control.begun = control.ends.load();
+  renew_(down, loggers_.told_process());
   loop_.StartLoop(down);
   processes_.StartAgain(down);
 }

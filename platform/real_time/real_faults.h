@@ -33,9 +33,10 @@ namespace snf {
 // RunOptions::faults says, lets the controller know when one of units has
 // ended, whoever killed it, and starts it again after a pause (ProcessLife). It
 // also kills those that a signal has stopped for long (FrozenWatch), and those
-// whose units or loggers' links have brought a bad word (WireFaults::Blame):
-// more than kMostHostile of a loop in a row end the run. One that has lived for
-// kGoodLife begins another row.
+// whose links have brought a bad word, or that have found one
+// (WireFaults::Blame), of units or of loggers: more than kMostHostile of a loop
+// in a row, or of loggers, end the run. One that has lived for kGoodLife begins
+// another row.
 //
 // That a unit and its logger end at once, so that nobody has what the unit did,
 // ends the run; it kills none that would bring this about.
@@ -52,12 +53,16 @@ namespace snf {
 class RealFaults {
  public:
   using Notice = std::function<void(std::string_view)>;
+  // Puts right what a loop's process may have written where the next one looks
+  // (LoopRegion::Renew, RealClock::Follow), which it is to find of these
+  // loggers.
+  using Renew = std::function<void(size_t loop, uint32_t logger_process)>;
   static constexpr uint32_t kMostHostile = 3;
   static constexpr Nanos kGoodLife = Seconds(10);
 
   // All of them must outlive the object, but `notice`, which is told of each
   // process that was killed, and that is back; it may be null.
-  RealFaults(const RunOptions& options, Notice notice,
+  RealFaults(const RunOptions& options, Notice notice, Renew renew,
              std::span<const LoopRegion::Loop> loops, UnitProcesses& processes,
              WireFaults& wire, ControllerLoop& loop, Egress& egress,
              FaultFigures& figures);
@@ -129,6 +134,7 @@ class RealFaults {
   pid_t KillLoop(size_t loop);
   void KillFrozen();
   void KillHostile();
+  bool IsTolerated(size_t process, Instant begun, std::string_view what);
   void on_end(const UnitProcesses::End& end);
   void on_loggers_end(const UnitProcesses::End& end);
   std::vector<UnitId> UnitsOf(size_t loop) const;
@@ -138,6 +144,7 @@ class RealFaults {
 
   const FaultOptions options_;
   const Notice notice_;
+  const Renew renew_;
   const uint32_t max_units_;
   UnitProcesses& processes_;
   WireFaults& wire_;
@@ -154,7 +161,7 @@ class RealFaults {
   std::vector<ProcessLife> lives_;     // by loop of units
   std::vector<bool> wanted_;           // by loop: it is to be brought up
   std::function<void(size_t)> ended_;  // of processes that come and go
-  std::vector<uint32_t> hostile_;      // by loop: processes in a row
+  std::vector<uint32_t> hostile_;  // processes in a row, by loop; of loggers
   FrozenWatch frozen_;
   uint32_t down_ = 0;            // of lives_, if they are wanted
   std::vector<Instant> deaths_;  // whose flows are not all moved yet

@@ -42,9 +42,12 @@ bool RealLoggerFaults::BringUp() {
   if (!stops_ && life_.may_start(loop_.now())) {
     life_.Start(loop_.now());
     ++process_;
+    loop_.ReopenLoggers();
+    wire_.TakeBlame(static_cast<uint32_t>(loops_.size()));  // late
     processes_.StartAgain(loggers);
   } else if (life_.starts && processes_.is_ready(loggers)) {
     life_.Begin(loop_.now());
+    told_process_ = process_;
     for (const LoopRegion::Loop& loop : loops_) {
       loop.control->logger_process.store(process_, std::memory_order_release);
       loop.bell->Ring();

@@ -13,6 +13,7 @@
 #include "platform/real_time/process_life.h"
 #include "platform/real_time/unit_processes.h"
 #include "platform/run/run.h"
+#include "runtime/wire/wire_faults.h"
 
 namespace snf {
 
@@ -29,13 +30,15 @@ class RealLoggerFaults {
  public:
   // All that is given must outlive the object.
   RealLoggerFaults(std::span<const LoopRegion::Loop> loops,
-                   UnitProcesses& processes, ControllerLoop& loop,
-                   FaultFigures& figures)
+                   UnitProcesses& processes, WireFaults& wire,
+                   ControllerLoop& loop, FaultFigures& figures)
       : loops_(loops),
         processes_(processes),
+        wire_(wire),
         loop_(loop),
         figures_(figures),
-        process_(loops[0].control->logger_process) {}
+        process_(loops[0].control->logger_process),
+        told_process_(process_) {}
 
   // The loggers are not there, or have not yet what units keep.
   bool is_down() const { return is_down_; }
@@ -44,8 +47,17 @@ class RealLoggerFaults {
   // Kills the process, and returns its id, or counts that it cannot be and
   // returns 0.
   pid_t Kill();
-  // Kills it, whatever it has: it stands still.
+  // Kills it, whatever it has: it stands still, or says what cannot be.
   void KillFrozen();
+  // Returns true if there is a process that was not killed, whatever it has,
+  // and when it began.
+  bool MayBeKilled() const {
+    return (!life_.is_down || life_.starts) && !life_.is_killed() &&
+           processes_.pid(processes_.loggers()) > 1;
+  }
+  Instant begun() const { return life_.begun; }
+  // Returns the process of which units know.
+  uint32_t told_process() const { return told_process_; }
   // A process of units was killed that may have had something.
   void on_units_killed() { had_none_ = false; }
   // The process has ended. Returns false if what units had that failed before
@@ -61,6 +73,7 @@ class RealLoggerFaults {
 
   std::span<const LoopRegion::Loop> loops_;
   UnitProcesses& processes_;
+  WireFaults& wire_;
   ControllerLoop& loop_;
   FaultFigures& figures_;
   ProcessLife life_;
@@ -69,6 +82,7 @@ class RealLoggerFaults {
   bool stops_ = false;
   Instant died_ = Instant::max();  // the first since all was restored
   uint32_t process_;               // its number
+  uint32_t told_process_;          // to units
 };
 
 }  // namespace snf

@@ -478,10 +478,16 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
           },
       .killed = [bell = controller_bell_] { bell->Ring(); },
       .blamed =
-          [faults = faults_.get(), bell = controller_bell_](uint32_t loop,
-                                                            std::string what) {
-            faults->Blame(loop, std::move(what));
-            bell->Ring();
+          [this](uint32_t loop, std::optional<uint32_t> ends,
+                 std::string what) {
+            // Else it is a process that has ended since, or none.
+            if (loop < loops_.size()) {
+              const uint32_t now = loops_[loop].log_control->ends.load();
+              if (ends.value_or(now) == now) {
+                faults_->Blame(loop, std::move(what));
+              }
+            }
+            controller_bell_->Ring();
           },
       .may_be_killed = recovers_,
       .ready = [bell = controller_bell_] { bell->Ring(); }};
@@ -515,8 +521,12 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
   if (recovers_) {
-    unit_faults_.emplace(options_, real_.notice, loops_, *processes_, *faults_,
-                         loop_, egress_, result_.faults);
+    const auto renew = [this, of](size_t loop, uint32_t logger_process) {
+      LoopRegion::Renew(apart_[loop].bytes(), of, logger_process);
+      loops_[loop].clock->Follow(clock_);
+    };
+    unit_faults_.emplace(options_, real_.notice, renew, loops_, *processes_,
+                         *faults_, loop_, egress_, result_.faults);
   }
   if (real_.warm_pool.has_value()) {
     unit_starts_.emplace(*real_.warm_pool, *processes_, loop_, loops_,

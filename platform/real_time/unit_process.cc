@@ -35,10 +35,16 @@ void EndForFault(const WireFault& fault) {
   _exit(kExitInternal);
 }
 
-// Loggers go on without the units that are hostile.
-void BlameForFault(const WireFault& fault) {
-  if (fault.loop == WireFault::kController) return EndForFault(fault);
-  UnitWord::Blame blame = {.loop = fault.loop, .text = {}};
+// Loggers go on without the units that are hostile: those whose ends, of all of
+// a loop, they have not taken in yet.
+void BlameForFault(const WireFault& fault,
+                   std::span<const LogControl* const> loops) {
+  if (fault.loop == WireFault::kController || fault.of_logger) {
+    return EndForFault(fault);
+  }
+  UnitWord::Blame blame = {.loop = fault.loop,
+                           .ends = loops[fault.loop]->drained.load(),
+                           .text = {}};
   const std::string text = ToString(fault);
   text.copy(blame.text.data(), blame.text.size() - 1);
   TellWord(UnitWord::Kind::kBlame, &blame, sizeof(blame));
@@ -97,13 +103,20 @@ int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
     memories.push_back(memory->bytes());
     mapped.push_back(*std::move(memory));
   }
-  WireFaults faults(setup.region.recovers ? BlameForFault : EndForFault);
+  std::vector<const LogControl*> loops;
+  WireFaults faults([&](const WireFault& fault) {
+    if (!setup.region.recovers) return EndForFault(fault);
+    BlameForFault(fault, loops);
+  });
   auto side =
       LoopRegion::AttachLoggers(std::span(memories).first(memories.size() - 1),
                                 memories.back(), setup.region, faults);
   if (!side.ok()) {
     TellFault(std::string(side.status().message()));
     return kExitInternal;
+  }
+  for (const LoggerLoopLinks& loop : side->loops) {
+    if (loop.recovery.has_value()) loops.push_back(loop.recovery->control);
   }
   RealLoggers loggers(setup.loggers, nf, *std::move(side));
   TellWord(UnitWord::Kind::kReady, nullptr, 0);

@@ -242,8 +242,9 @@ bool UnitProcesses::TakeNote() {
 // Returns true if that is no failure, and the process may be started again. Any
 // other signal is the process's own fault, which must not be hidden.
 bool UnitProcesses::TakeEndOf(size_t loop, int status) {
-  const bool is_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   Process& process = processes_[loop];
+  const bool is_killed =
+      process.is_blamed || (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
   const bool is_well = status == 0 && process.results.has_value();
   if (process.socket < 0) return false;  // it has said what cannot be
   {
@@ -256,9 +257,10 @@ bool UnitProcesses::TakeEndOf(size_t loop, int status) {
     process.has_ended = true;
     ended_.push_back({.process = loop,
                       .pid = std::exchange(process.pid, 0),
-                      .is_killed = is_killed});
+                      .is_killed = is_killed,
+                      .is_blamed = process.is_blamed});
     process.heard.clear();
-    process.is_ready = false;
+    process.is_ready = process.is_blamed = false;
     Gather(process);
     ends_.fetch_add(1, std::memory_order_release);
     changed_.notify_all();
@@ -317,6 +319,7 @@ bool UnitProcesses::Hear(size_t loop) {
     HearNoMore(process);
     return false;
   }
+  if (process.is_blamed) return true;
   process.heard.insert(process.heard.end(), bytes.begin(),
                        bytes.begin() + size);
   while (TakeWord(loop)) {
@@ -343,10 +346,9 @@ bool UnitProcesses::TakeWord(size_t loop) {
       (process.is_ready && !process.may_be_ready &&
        word.kind == UnitWord::Kind::kReady);
   if (word.bytes > MostBytes(word.kind) || is_too_much) {
-    Fail({.text = fmt::format("{} said what cannot be: word {} of {} bytes",
-                              NameOf(loop), static_cast<uint32_t>(word.kind),
-                              word.bytes)});
-    HearNoMore(process);
+    GiveUp(loop, fmt::format("{} said what cannot be: word {} of {} bytes",
+                             NameOf(loop), static_cast<uint32_t>(word.kind),
+                             word.bytes));
     return false;
   }
   if (process.heard.size() < sizeof(word) + word.bytes) return false;
@@ -367,8 +369,7 @@ bool UnitProcesses::TakeWord(size_t loop) {
       break;
     }
     case UnitWord::Kind::kFault:
-      Fail({.text = fmt::format("{}: {}", NameOf(loop), Line(text))});
-      HearNoMore(process);
+      GiveUp(loop, fmt::format("{}: {}", NameOf(loop), Line(text)));
       return false;
     case UnitWord::Kind::kNfFailed:
       std::memcpy(&failed, payload.data(),
@@ -379,18 +380,34 @@ bool UnitProcesses::TakeWord(size_t loop) {
       return false;
     case UnitWord::Kind::kResults:
       TakeResults(loop, payload);
+      if (process.is_blamed) return false;
       break;
     case UnitWord::Kind::kBlame:
       std::memcpy(&blame, payload.data(),
                   std::min(payload.size(), sizeof(blame)));
       blame.text.back() = '\0';
-      options_.blamed(blame.loop, Line(blame.text.data()));
+      options_.blamed(blame.loop, blame.ends, Line(blame.text.data()));
       break;
   }
   process.heard.erase(process.heard.begin(),
                       process.heard.begin() + static_cast<std::ptrdiff_t>(
                                                   sizeof(word) + word.bytes));
   return true;
+}
+
+// The process has said what cannot be, or that it goes on no more. One of units
+// that was ready may end alone, before all are told to.
+void UnitProcesses::GiveUp(size_t loop, std::string what) {
+  Process& process = processes_[loop];
+  if (!options_.may_be_killed || loop >= units() || !process.is_ready ||
+      may_end_) {
+    Fail({.text = std::move(what)});
+    HearNoMore(process);
+    return;
+  }
+  process.is_blamed = true;
+  process.heard.clear();
+  options_.blamed(static_cast<uint32_t>(loop), std::nullopt, std::move(what));
 }
 
 void UnitProcesses::TakeResults(size_t loop, std::span<const std::byte> bytes) {
@@ -405,8 +422,8 @@ void UnitProcesses::TakeResults(size_t loop, std::span<const std::byte> bytes) {
   if (like.tables.empty()) like.figures.nf_counts.clear();
   absl::StatusOr<LoopResults> results = LoopResults::FromWords(words, like);
   if (!results.ok()) {
-    Fail({.text = fmt::format("{} told {}", NameOf(loop),
-                              std::string(results.status().message()))});
+    GiveUp(loop, fmt::format("{} told {}", NameOf(loop),
+                             std::string(results.status().message())));
     return;
   }
   const std::scoped_lock lock(mutex_);

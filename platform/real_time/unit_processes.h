@@ -47,9 +47,13 @@ class UnitProcesses {
     LoopResults like;  // of a loop of as few units as any has; runs nothing
     std::function<void()> told;    // something has failed
     std::function<void()> killed;  // TakeEnd has something to tell
-    // Loggers say that the loop of units has said what cannot be; if units may
-    // be killed.
-    std::function<void(uint32_t loop, std::string what)> blamed = nullptr;
+    // The loop of units has said what cannot be, or says that it has heard or
+    // found it, or loggers say so of its process behind so many `ends`; if
+    // units may be killed. What it says itself counts no more, and its end is
+    // no failure.
+    std::function<void(uint32_t loop, std::optional<uint32_t> ends,
+                       std::string what)>
+        blamed = nullptr;
     // That a signal ends a process is no failure: TakeEnd tells of it.
     bool may_be_killed = false;
     // If it is there, the processes outlive this one if it is killed. To its
@@ -102,8 +106,9 @@ class UnitProcesses {
   // none.
   struct End {
     size_t process = 0;
-    pid_t pid = 0;          // 0: it was another's (Options::kept)
-    bool is_killed = true;  // else it was told to stop
+    pid_t pid = 0;           // 0: it was another's (Options::kept)
+    bool is_killed = true;   // else it was told to stop
+    bool is_blamed = false;  // it was killed, or has ended for what it found
   };
   std::optional<End> TakeEnd();
   // Starts the process, which was not started at once, or of which TakeEnd has
@@ -132,7 +137,9 @@ class UnitProcesses {
     // It is one that was taken over: perhaps it has still to say so.
     bool may_be_ready = false;
     bool has_ended = false;
-    bool may_end = false;            // LetEnd
+    bool may_end = false;  // LetEnd
+    // It has said what cannot be, or that it has failed (Options::blamed).
+    bool is_blamed = false;
     uint32_t failed_starts = 0;      // since it was ready
     std::vector<std::byte> heard{};  // that is no whole word yet
     std::optional<LoopResults> results{};
@@ -152,6 +159,7 @@ class UnitProcesses {
   static void HearNoMore(Process& process);
   static void Gather(Process& process);
   bool TakeWord(size_t loop);
+  void GiveUp(size_t loop, std::string what);
   void TakeResults(size_t loop, std::span<const std::byte> bytes);
   void Fail(Failure failure);
   std::string NameOf(size_t process) const;

@@ -16,7 +16,7 @@ namespace snf {
 struct UnitWord {
   enum class Kind : uint32_t {
     kReady,     // it takes turns from now on
-    kFault,     // text: a bad word came, and it ends
+    kFault,     // text: it found what cannot be, as a bad word, and ends
     kNfFailed,  // NfFailure: and it ends
     kResults,   // words of LoopResults: it has stopped
     kBlame,     // Blame: by loggers, which go on without that loop of units
@@ -30,10 +30,12 @@ struct UnitWord {
     PacketHandle packet;
     std::array<char, 1'012> text;  // ends with a zero
   };
-  // The loop of units has said what cannot be.
+  // The loop of units has said what cannot be: its process behind so many that
+  // have ended.
   struct Blame {
     uint32_t loop;
-    std::array<char, 252> text;  // ends with a zero
+    uint32_t ends;
+    std::array<char, 248> text;  // ends with a zero
   };
 };
 

@@ -307,7 +307,9 @@ void AddLoggers(const LoggerFigures& loggers, Page& page) {
 void AddFaults(const RunResult& result, Page& page) {
   const FaultFigures& faults = result.faults;
   const FailureCounters& failures = result.controller.failures;
-  if (faults.kills + faults.kills_without_unit + failures.failures == 0) {
+  if (faults.kills + faults.kills_without_unit + failures.failures +
+          faults.loggers_hostile + faults.pulls_refused ==
+      0) {
     return;
   }
   page.Count("Faults", faults.kills, "units killed");
@@ -321,6 +323,14 @@ void AddFaults(const RunResult& result, Page& page) {
   if (faults.processes_hostile > 0) {
     page.Count("", faults.processes_hostile,
                "processes of units killed for a bad word");
+  }
+  if (faults.loggers_hostile > 0) {
+    page.Count("", faults.loggers_hostile,
+               "processes of loggers killed for a bad word");
+  }
+  if (faults.pulls_refused > 0) {
+    page.Count("", faults.pulls_refused,
+               "requests refused for the state of flows of others");
   }
   page.Count("", faults.packets_lost, "packets lost with them");
   if (failures.packets_rerouted > 0) {

@@ -373,6 +373,12 @@ constexpr Figure kFigures[] = {
     {"faults.processes_hostile", "processes", kSum,
      &FaultFigures::processes_hostile,
      "Processes of units that were killed for a word that cannot be."},
+    {"faults.loggers_hostile", "processes", kSum,
+     &FaultFigures::loggers_hostile,
+     "Processes of loggers that were killed for a word that cannot be."},
+    {"faults.pulls_refused", "messages", kSum, &FaultFigures::pulls_refused,
+     "Messages that asked a unit for the state of a flow for a unit that the "
+     "flow was not with, or no longer."},
     {"faults.detection_ns", "ns", kNot, &FaultFigures::detection_ns,
      "From a kill until the controller knew of it, in real time."},
     {"faults.recovery_ns", "ns", kNot, &FaultFigures::recovery_ns,

@@ -222,6 +222,10 @@ struct FaultFigures {
   uint64_t processes_uncounted = 0;
   // Counts processes that were killed for a bad word.
   uint64_t processes_hostile = 0;
+  // Processes of loggers that were, and words by which units asked for the
+  // state of flows that were not theirs.
+  uint64_t loggers_hostile = 0;
+  uint64_t pulls_refused = 0;
   Histogram detection_ns;  // from a kill until the controller knows
   Histogram recovery_ns;   // from a death until its flows are moved
   uint64_t logger_kills = 0;

@@ -501,7 +501,9 @@ class Intrusions(Isolation):
         if report is not None:
             self.assertGreater(report["packets_in"], 0)
 
-    WORDS = {"report": "message", "state": "message", "entry": "log word"}
+    # What a hostile unit does, and what is said of it.
+    WORDS = {"report": "message", "state": "message", "entry": "log word",
+             "itself": "message", "shared": r"\w+", "pull": "message"}
 
     def hostile(self, how, *flags, mark=None, after=30):
         if ISOLATION == "lxc":
@@ -525,7 +527,7 @@ class Intrusions(Isolation):
                 self.assertEqual(done.returncode, OK, said)
                 self.assertTrue(os.path.exists(mark), "none was hostile")
                 self.assertRegex(
-                    said, r"unit loop [01] \(process \d+\) is killed: .*"
+                    said, r"unit loop [01]( \(process \d+\))? is killed: .*"
                     rf"[01] sent a bad word: {word} with ")
                 self.assertRegex(said, "unit loop [01] is back as process")
                 faults = report["faults"]
@@ -534,6 +536,56 @@ class Intrusions(Isolation):
                 self.assertEqual(report["packets_released"], 4000)
                 self.assertEqual(report["digest"], undisturbed["digest"])
                 self.assertEqual(report["violations"], 0)
+                # It has asked for 40 flows, half of them not its own.
+                asked = faults["pulls_refused"] if how == "pull" else 0
+                self.assertEqual(faults["pulls_refused"], asked)
+                self.assertEqual(asked >= 10, how == "pull")
+                self.assertEqual(pathlib.Path(mark).read_bytes(), b"")
+
+    def test_a_bad_word_while_a_controller_is_made_ends_its_unit_alone(self):
+        mark = os.path.join(self.folder.name, "late")
+        done, report = self.hostile(
+            "late", "--threads=4", "--loggers=on", mark=mark, after=10,
+            *("--faults=kill controller p=0.02", "--nf_patience=30s"))
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, OK, said)
+        self.assertTrue(os.path.exists(mark), "none was hostile")
+        self.assertRegex(said, r"unit loop [01] \(process \d+\) is killed: .*"
+                         "[01] sent a bad word: message with ")
+        self.assertRegex(said, "unit loop [01] is back as process")
+        self.assertEqual(report["faults"]["processes_hostile"], 1)
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violations"], 0)
+
+    def test_loggers_that_say_a_bad_word_end_alone(self):
+        mark = os.path.join(self.folder.name, "loggers")
+        done, report = self.hostile("loggers", "--threads=4", "--loggers=on",
+                                    mark=mark)
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, OK, said)
+        self.assertTrue(os.path.exists(mark), "none was hostile")
+        self.assertRegex(said, r"the loggers \(process \d+\) are killed: the "
+                         "logger of the loop of units 0 sent a bad word: "
+                         "message with unit ")
+        self.assertRegex(said, "loggers are back as process")
+        faults = report["faults"]
+        self.assertEqual(faults["loggers_hostile"], 1)
+        self.assertEqual(faults["processes_hostile"], 0)
+        self.assertEqual(report["packets_released"], 4000)
+        self.assertEqual(report["violations"], 0)
+        _, undisturbed = self.hostile("loggers", "--threads=4",
+                                      "--loggers=on", mark=mark)
+        self.assertEqual(undisturbed.get("faults", {}), {})
+        self.assertEqual(report["digest"], undisturbed["digest"])
+
+    def test_loggers_that_say_bad_words_in_a_row_end_the_run(self):
+        done, report = self.hostile("loggers", "--threads=4", "--loggers=on",
+                                    after=1)
+        said = done.stderr.decode()
+        self.assertRegex(said, "sent a bad word: .* as 3 processes before it "
+                         "did that ran the loggers")
+        self.assertEqual(done.returncode, INTERNAL, said)
+        self.assertTrue(report["conserved"])
 
     def test_units_that_say_bad_words_in_a_row_end_the_run(self):
         done, report = self.hostile("report", "--threads=4", "--loggers=on")

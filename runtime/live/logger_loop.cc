@@ -85,8 +85,7 @@ size_t LoggerLoop::HandleEntries() {
         } else if (word.kind == LogWord::Kind::kStopped) {
           Send(word.unit, UnitCommand::Stopped());
         } else if (word.kind == LogWord::Kind::kReport) {
-          BeginReport(LoadAs<uint32_t>(word.entry(cell).data()));
-          links_.from_units.Pause();
+          on_report(LoadAs<uint32_t>(word.entry(cell).data()));
         } else if (word.kind == LogWord::Kind::kName) {
           on_name(word.unit, LoadAs<FlowName>(word.entry(cell).data()));
         } else {

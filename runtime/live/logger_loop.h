@@ -180,6 +180,7 @@ class LoggerLoop {
   }
   bool Recover(bool has_drained);
   bool has_report() const { return reporting_to_ != Reporting::kNobody; }
+  void on_report(uint32_t controller);
   void BeginReport(uint32_t controller);
   void GoOnReporting();
   void on_order(const ControllerCommand& order);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -33,6 +34,7 @@ void LogPieces(LogEntry::Kind kind, uint64_t mask, Loggers& loggers) {
 }
 
 void AskForReport(uint32_t epoch, Loggers& loggers) {
+  loggers.control().newest = std::max(loggers.control().newest.load(), epoch);
   loggers.Send({.kind = LogWord::Kind::kReport, .bytes = sizeof epoch},
                std::as_bytes(std::span(&epoch, 1)));
 }
@@ -68,6 +70,34 @@ TEST(LoggerLoop, ReportsToANewControllerWhichPiecesCameAndWent) {
   EXPECT_EQ(heard[0].kind, Kind::kReturnPieces);
   ExpectReport(std::span(heard).subspan(1, 7), 3, 0b101);
   EXPECT_EQ(heard[8].kind, Kind::kReturnPieces) << "it is told as ever";
+}
+
+// Units may say what they like.
+TEST(LoggerLoop, ReportsToNoControllerThatThereIsNotYet) {
+  Loggers loggers(/*recovers=*/true, true, kNat);
+  AskForReport(3, loggers);
+  loggers.control().newest = 2;
+  loggers.Turn();
+  EXPECT_TRUE(loggers.TakeHeard().empty());
+  ASSERT_EQ(loggers.faults().count(), 1u);
+  EXPECT_EQ(ToString(*loggers.faults().first()),
+            "the loop of units 0 sent a bad word: log word with controller 3");
+}
+
+// The controller has dropped words, as one of them could not be, that the
+// process before had noted as sent: their entries are gone.
+TEST(LoggerLoop, TellsOfWordsThatTheControllerHasDropped) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.Log(loggers.NextClock());
+  loggers.Log(loggers.NextClock());
+  loggers.Turn();
+  EXPECT_EQ(loggers.note().Read().words, 2u);
+  loggers.DropWordsFrom(1);
+  loggers.Replace();
+  ASSERT_EQ(loggers.faults().count(), 1u);
+  EXPECT_EQ(ToString(*loggers.faults().first()),
+            "the logger of the loop of units 0 sent a bad word: words with "
+            "position 2");
 }
 
 // Another process goes on with the ledger, in which each entry counts once; and

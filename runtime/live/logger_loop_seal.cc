@@ -30,6 +30,7 @@ bool LoggerLoop::Recover(bool has_drained) {
     if (!has_drained || links_.from_units.has_items()) return true;
     links_.from_units.SkipAll();
     links.to_units.SkipAll();
+    links.kept.SkipAll();
     Note(LogNote::Others::kNone);
     ends_ = ends;
     links.control->drained.store(ends, std::memory_order_release);
@@ -229,6 +230,14 @@ void LoggerLoop::TakeOver() {
   } else if (noted_.others == LogNote::Others::kReport) {
     reporting_to_ = Reporting::kDue;
   }
+  // What came behind a bad word of the process before this one was dropped.
+  if (links_.to_controller.cells() < noted_.words) {
+    links_.faults->Add({.loop = options_.index,
+                        .kind = "words",
+                        .field = "position",
+                        .value = noted_.words,
+                        .of_logger = true});
+  }
   Publish();
   links_.units_bell->Ring();
 }
@@ -342,6 +351,18 @@ void LoggerLoop::on_name(UnitId unit, const FlowName& name) {
     return has(flow) || fresh_.contains({unit, flow});
   });
   fresh_.emplace(unit, name.flow);
+}
+
+// The units have reported to a controller, as they say.
+void LoggerLoop::on_report(uint32_t controller) {
+  if (links_.recovery.has_value() &&
+      controller > links_.recovery->control->newest.load()) {
+    words_->Refuse(kNoUnit, "log word", "controller", controller);
+    links_.from_units.Close();
+    return;
+  }
+  BeginReport(controller);
+  links_.from_units.Pause();
 }
 
 // All that the units did before they reported, or have done at all, is here.

@@ -103,6 +103,11 @@ class Loggers {
   void TakeBackReleased(uint64_t cells) {
     reinterpret_cast<RingHeader*>(log_ring_.data())->released = cells;
   }
+  // As if the controller had dropped what was sent behind that.
+  void DropWordsFrom(uint64_t cells) {
+    auto* const ring = reinterpret_cast<RingHeader*>(up_ring_.data());
+    ring->pushed = ring->released = cells;
+  }
   LogControl& control() { return *control_; }
   LogNote& note() { return *note_; }
   uint64_t clock() const { return clock_; }

@@ -53,6 +53,8 @@ struct alignas(128) LogControl {
   // The controller to which the loggers are to report although their units have
   // no process, once all is drained; who starts controllers writes.
   std::atomic<uint32_t> asked{0};
+  // The newest controller to which units can have reported; the same writes.
+  std::atomic<uint32_t> newest{0};
   // The process of loggers (LoopControl) that has all that units keep, none of
   // it out of date, and how many records of flows processes have got so far;
   // the loop writes.

@@ -67,4 +67,14 @@ absl::StatusOr<AttachedRing> AttachRing(std::span<std::byte> memory,
   return ring;
 }
 
+void RestoreRing(const AttachedRing& ring, uint32_t item_bytes) {
+  RingHeader& header = *ring.header;
+  header.magic = kMagic;
+  header.item_bytes = item_bytes;
+  std::atomic_ref(header.capacity)
+      .store(ring.capacity, std::memory_order_relaxed);
+  header.pushed.store(ring.pushed, std::memory_order_release);
+  header.released.store(ring.released, std::memory_order_release);
+}
+
 }  // namespace snf::internal

@@ -43,6 +43,8 @@ struct AttachedRing {
 };
 absl::StatusOr<AttachedRing> AttachRing(std::span<std::byte> memory,
                                         uint32_t item_bytes);
+// Writes all shared words anew, as one end knows them, while nobody else does.
+void RestoreRing(const AttachedRing& ring, uint32_t item_bytes);
 }  // namespace internal
 
 // Returns true if the ring in `memory`, which is one, has items that were not
@@ -82,7 +84,8 @@ inline bool RingHasItems(std::span<std::byte> memory) {
 //
 // The other end is not trusted. An impossible position is counted in faults()
 // and ignored; items are copied out before they are looked at. The reader must
-// check the contents of items.
+// check the contents of items. Once the other end has died, Restore and SkipAll
+// put all shared words right that it may have spoilt, for the next one.
 //
 // Each end is owner-thread only and valid as long as the memory. It may be
 // moved or copied, but only one of the copies may be used. Budget: a burst of
@@ -132,12 +135,18 @@ class SpscRing {
     }
     uint64_t faults() const { return faults_; }
     // The consumer has died, which must have been seen: what it did not take is
-    // dropped. The next one attaches behind that.
+    // for the next one. A position of its that cannot be is the last one that
+    // could.
+    void Restore() {
+      Refresh();
+      faults_ = 0;
+      internal::RestoreRing({header_, capacity_, pushed_, known_released_},
+                            sizeof(T));
+    }
+    // Does the same, and drops it: the next one attaches behind that.
     void SkipAll() {
       known_released_ = pushed_;
-      faults_ = 0;
-      header_->pushed.store(pushed_, std::memory_order_release);
-      header_->released.store(pushed_, std::memory_order_release);
+      Restore();
     }
 
    private:
@@ -197,13 +206,27 @@ class SpscRing {
     uint64_t released() const { return released_; }
     uint64_t faults() const { return faults_; }
     // The producer has died, which must have been seen: what it has published
-    // and was not read is dropped. The next one attaches behind that.
+    // and was not read is still to be read. A position of its that cannot be is
+    // the last one that could.
+    void Restore() {
+      Refresh();
+      faults_ = 0;
+      internal::RestoreRing({header_, capacity_, known_pushed_, released_},
+                            sizeof(T));
+    }
+    // Does the same, but what is not in front of `position`, up to which it was
+    // read, is dropped: the next one attaches there.
+    void SkipFrom(uint64_t position) {
+      SNF_CHECK(read_ - position <= capacity_);
+      released_ = read_ = known_pushed_ = position;
+      header_->pushed.store(position, std::memory_order_release);
+      Restore();
+    }
+    // Drops all of it.
     void SkipAll() {
       Refresh();
       released_ = read_ = known_pushed_;
-      faults_ = 0;
-      header_->pushed.store(released_, std::memory_order_release);
-      header_->released.store(released_, std::memory_order_release);
+      SkipFrom(read_);
     }
 
    private:

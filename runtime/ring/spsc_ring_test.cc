@@ -189,6 +189,68 @@ TEST(SpscRing, CountsPositionsThatCannotBe) {
   EXPECT_EQ(producer.faults(), 3u);
 }
 
+// An end that has died may have written anything anywhere; the next one finds
+// a ring, and what the other end knows to be in it.
+TEST(SpscRing, IsPutRightByTheEndThatGoesOn) {
+  const TestSeeds seeds(300, 6'000);
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
+    Rng rng(seed);
+    Rig rig(8);
+    auto producer = rig.MakeProducer();
+    auto consumer = rig.MakeConsumer();
+    std::vector<uint64_t> items(5);
+    producer.Push(items);
+    consumer.Read(std::span(items).first(3));
+    consumer.Release(rng.Below(4));
+    const bool producer_dies = rng.Chance(32'768);
+    for (int i = 0; i < 20; ++i) {
+      rig.bytes()[rng.Below(sizeof(RingHeader))] =
+          static_cast<std::byte>(rng.Next());
+    }
+    const bool is_dropped = rng.Chance(32'768);
+    if (producer_dies) {
+      is_dropped ? consumer.SkipAll() : consumer.Restore();
+      EXPECT_EQ(consumer.faults(), 0u);
+      auto next = Ring::Producer::Attach(rig.bytes(), nullptr);
+      ASSERT_TRUE(next.ok()) << next.status();
+      if (!is_dropped) continue;
+      EXPECT_EQ(next->room(), 8u);
+      EXPECT_EQ(next->Push(std::vector<uint64_t>{7, 8}), 2u);
+      EXPECT_EQ(consumer.Read(items), 2u);
+      EXPECT_EQ(items[0], 7u);
+    } else {
+      is_dropped ? producer.SkipAll() : producer.Restore();
+      EXPECT_EQ(producer.faults(), 0u);
+      auto next = Ring::Consumer::Attach(rig.bytes());
+      ASSERT_TRUE(next.ok()) << next.status();
+      if (!is_dropped) continue;
+      EXPECT_FALSE(next->has_items());
+      EXPECT_EQ(producer.Push(std::vector<uint64_t>{7, 8}), 2u);
+      EXPECT_EQ(next->Read(items), 2u);
+      EXPECT_EQ(items[0], 7u);
+    }
+  }
+}
+
+// What came from there on is read no more: the next producer goes on there.
+TEST(SpscRing, ForgetsWhatCameBehindAPosition) {
+  Rig rig(8);
+  auto producer = rig.MakeProducer();
+  auto consumer = rig.MakeConsumer();
+  producer.Push(std::vector<uint64_t>{1, 2, 3, 4, 5});
+  std::vector<uint64_t> items(4);
+  EXPECT_EQ(consumer.Pop(items), 4u);
+  consumer.SkipFrom(2);
+  auto next = rig.MakeProducer();
+  EXPECT_EQ(next.pushed(), 2u);
+  EXPECT_FALSE(consumer.has_items());
+  next.Push(std::vector<uint64_t>{30});
+  EXPECT_EQ(consumer.Pop(items), 1u);
+  EXPECT_EQ(items[0], 30u);
+  EXPECT_EQ(consumer.read(), 3u);
+}
+
 // Whatever the other end writes anywhere in the ring, each end stays within it
 // and within its capacity.
 TEST(SpscRing, OutlivesAPeerThatWritesNonsense) {

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "runtime/ring/doorbell.h"
@@ -179,11 +180,13 @@ class LinkOut {
   // LinkIn::handled() does. It goes on from where the sender before this one
   // stopped.
   uint64_t sent_in_all() const { return joined_ ? sent_ : cells(); }
-  // The receiver has died: what it has not taken is dropped.
+  // The receiver has died: what it has not taken is dropped, or is for the next
+  // one. What it has spoilt of the ring is put right.
   void SkipAll() {
     staged_.clear();
     ring_.SkipAll();
   }
+  void Restore() { ring_.Restore(); }
   // Counts the positions of the receiver that cannot be.
   uint64_t faults() const { return ring_.faults(); }
 
@@ -202,6 +205,9 @@ class LinkOut {
 class LinkIn {
  public:
   static constexpr size_t kNoMessage = ~size_t{0};
+  // Is added to the length of a payload: the message is not handled, but what
+  // follows it is.
+  static constexpr size_t kPassOver = size_t{1} << 32;
 
   // No payload may be longer than `max_payload_bytes`.
   LinkIn(CellRing::Consumer ring, size_t max_payload_bytes);
@@ -230,16 +236,22 @@ class LinkIn {
     size_t messages = 0;
     while (begin_ < end_) {
       const Cell& first = cells_[begin_];
-      const size_t bytes = payload_bytes(first);
+      size_t bytes = payload_bytes(first);
+      bool is_handled = true;
       if (bytes > max_payload_bytes_) [[unlikely]] {
-        Close();
-        break;
+        if (bytes - kPassOver > max_payload_bytes_) {
+          Close();
+          break;
+        }
+        bytes -= kPassOver;
+        is_handled = false;
       }
       const size_t cells = 1 + Cell::CountFor(bytes);
       if (end_ - begin_ < cells) break;
       const auto* payload = reinterpret_cast<const std::byte*>(&first + 1);
       begin_ += cells;
-      handle(first, std::span(payload, bytes));
+      if (is_handled) [[likely]]
+        handle(first, std::span(payload, bytes));
       ++messages;
     }
     received_ += messages;
@@ -247,8 +259,9 @@ class LinkIn {
   }
   // Takes no message any more. handle() may call it.
   void Close() {
+    if (!is_closed_) closed_at_ = handled();
     is_closed_ = true;
-    begin_ = end_ = 0;
+    begin_ = end_ = paused_end_ = 0;
   }
   bool is_closed() const { return is_closed_; }
   // What follows waits, and nothing may be received, until GoOn. handle() may
@@ -286,11 +299,19 @@ class LinkIn {
     return position < ring_.released() || ring_.SkipTo(position);
   }
   // The sender has died: what it has published and is not handled is dropped. A
-  // link that was closed is open again.
+  // link that was closed is open again. What the sender has spoilt of the ring
+  // is put right.
   void SkipAll() {
     is_closed_ = false;
-    begin_ = end_ = 0;
+    begin_ = end_ = paused_end_ = 0;
     ring_.SkipAll();
+  }
+  // Does the same, but of a link that was not closed nothing is dropped, and of
+  // one that was, what is not in front of where it closed: there the next
+  // sender goes on. Not of a joined link.
+  void Reopen() {
+    if (!std::exchange(is_closed_, false)) return ring_.Restore();
+    ring_.SkipFrom(closed_at_);
   }
 
  private:
@@ -303,6 +324,7 @@ class LinkIn {
   CellRing::Consumer ring_;
   size_t max_payload_bytes_;
   bool is_closed_ = false;
+  uint64_t closed_at_ = 0;  // as handled() counts
   LinkOut* joined_ = nullptr;
   std::vector<Cell> cells_;
   size_t begin_ = 0;  // of those not handled

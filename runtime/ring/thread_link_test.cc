@@ -37,6 +37,7 @@ class Link {
     const std::span<std::byte> ring(static_cast<std::byte*>(begin),
                                     CellRing::BytesFor(cells));
     EXPECT_TRUE(CellRing::Format(ring, cells).ok());
+    ring_ = ring;
     out_ = std::make_unique<LinkOut>(*CellRing::Producer::Attach(ring, nullptr),
                                      64);
     in_ = std::make_unique<LinkIn>(*CellRing::Consumer::Attach(ring),
@@ -67,6 +68,10 @@ class Link {
     });
   }
   void Join() { in_->Join(*out_); }
+  void NextSender() {
+    out_ = std::make_unique<LinkOut>(
+        *CellRing::Producer::Attach(ring_, nullptr), 64);
+  }
   // Leaves what it handles in the ring.
   void ReceiveKept() {
     in_->ReceiveKept();
@@ -78,6 +83,7 @@ class Link {
 
  private:
   size_t bytes_;
+  std::span<std::byte> ring_;
   std::unique_ptr<std::byte[]> memory_;
   std::unique_ptr<LinkOut> out_;
   std::unique_ptr<LinkIn> in_;
@@ -136,6 +142,66 @@ TEST(ThreadLink, KeepsInTheRingWhatIsNotReleased) {
   EXPECT_EQ(link.received(), 3u);
   link.in().Release(sender);
   EXPECT_EQ(link.out().released(), 22u);
+}
+
+TEST(ThreadLink, HandlesWhatComesBehindAMessageThatIsPassedOver) {
+  Link link(64);
+  link.Send(0, 0);
+  link.Send(1, 100);
+  link.Send(2, 10);
+  link.out().Flush();
+  std::vector<uint64_t> handled;
+  link.in().Receive();
+  const size_t messages = link.in().Handle(
+      [](const Cell& cell) {
+        const auto message = cell.As<Message>();
+        return message.payload + (message.number == 1 ? LinkIn::kPassOver : 0);
+      },
+      [&](const Cell& cell, std::span<const std::byte>) {
+        handled.push_back(cell.As<Message>().number);
+      });
+  EXPECT_EQ(messages, 3u);
+  EXPECT_EQ(handled, std::vector<uint64_t>({0, 2}));
+  EXPECT_FALSE(link.in().is_closed());
+  EXPECT_EQ(link.in().handled(), link.out().cells());
+}
+
+// The sender has died over a message that cannot be: the next one goes on in
+// front of it.
+TEST(ThreadLink, IsOpenAgainWhereItHasClosed) {
+  for (const bool is_kept : {false, true}) {
+    SCOPED_TRACE(is_kept);
+    Link link(64);
+    const auto receive = [&] {
+      if (is_kept) {
+        link.ReceiveKept();
+      } else {
+        link.Receive();
+      }
+    };
+    link.Send(0, 0);
+    link.Send(1, 70);
+    link.Send(9, 5'000);  // longer than any
+    link.Send(10, 0);
+    link.out().Flush();
+    receive();
+    EXPECT_TRUE(link.in().is_closed());
+    EXPECT_EQ(link.received(), 2u);
+    link.in().Reopen();
+    EXPECT_FALSE(link.in().is_closed());
+    EXPECT_EQ(link.in().handled(), 4u);
+    link.NextSender();
+    EXPECT_EQ(link.out().cells(), 4u);
+    link.Send(2, 70);
+    link.out().Flush();
+    receive();
+    EXPECT_EQ(link.received(), 3u);
+    link.in().Reopen();  // it was not closed
+    link.Send(3, 0);
+    link.out().Flush();
+    receive();
+    EXPECT_EQ(link.received(), 4u);
+  }
 }
 
 TEST(ThreadLink, SendsBytesWithoutAGapBehindTheirHead) {

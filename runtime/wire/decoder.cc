@@ -91,8 +91,23 @@ WordsToController::WordsToController(UnitsOfLoop units, const Limits& limits,
 size_t WordsToController::Bad(const UnitCommand& word, std::string_view field,
                               uint64_t value) const {
   const UnitId unit = units_.Has(word.unit) ? word.unit : kNoUnit;
-  Refuse(unit, NameOf(word.kind), field, value);
-  return kBad;
+  // The reasons of these are the unit's as well.
+  const bool has_reason =
+      word.kind == FromUnit::kDrop || word.kind == FromUnit::kAdvance;
+  const bool is_of_unit = limits_.sender == Sender::kLoggers &&
+                          faults_->blames() && unit != kNoUnit &&
+                          (has_reason || IsOfSender(word));
+  if (!is_of_unit) {
+    Refuse(unit, NameOf(word.kind), field, value);
+    return kBad;
+  }
+  faults_->Add({.loop = units_.index(),
+                .unit = unit,
+                .kind = NameOf(word.kind),
+                .field = field,
+                .value = value});
+  return LinkIn::kPassOver +
+         (word.kind == FromUnit::kReportName ? sizeof(FlowName) : 0);
 }
 
 // Each kind of word has one sender.

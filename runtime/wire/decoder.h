@@ -27,8 +27,10 @@
 //
 // A decoder takes a message's first cell and returns the length of its payload,
 // as LinkIn::Handle asks for, or LinkIn::kNoMessage for a bad word, at which
-// the link closes. IsSound then looks at the payload. The first thing that is
-// wrong is told to WireFaults.
+// the link closes. But a logger says what its unit has told it: where units may
+// end while others go on (WireFaults::BlameLoops), and a logger may say such a
+// word, the unit's loop is blamed, and the word is passed over. IsSound then
+// looks at the payload. The first thing that is wrong is told to WireFaults.
 //
 // Worked example: the link from loop 1 of 2 brings a Pull for unit 4 with
 // requester 60000. There is no such unit, so loop 0 refuses the word in the

@@ -480,6 +480,32 @@ TEST_F(WordsWithLoggers, AreToldByTheNameOfTheLogger) {
       "the logger of unit 3 sent a bad word: release with packet 4294967295");
 }
 
+// What a unit has told its logger is the unit's fault, whose loop ends alone,
+// and what the logger says behind it is heard. What no unit makes it say is its
+// own.
+TEST_F(WordsWithLoggers, OfALoggerAreItsUnitsWhereLoopsMayEndAlone) {
+  faults_.BlameLoops(2);
+  const WordsToController loggers = Words(Sender::kLoggers);
+  UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
+  word.packet = kNoPacket;
+  EXPECT_EQ(loggers(CellOf(word)), LinkIn::kPassOver);
+  EXPECT_EQ(faults_.TakeBlame(1),
+            "unit 3 sent a bad word: release with packet 4294967295");
+  word = OfPacket(UnitCommand::Kind::kDrop);
+  word.reason = DropReason::kDuplicateClock;
+  EXPECT_EQ(loggers(CellOf(word)), LinkIn::kPassOver);
+  EXPECT_NE(faults_.TakeBlame(1), std::nullopt);
+  EXPECT_FALSE(faults_.has_blame());
+  EXPECT_EQ(loggers(Cell::OfTable()), kBad);
+  EXPECT_EQ(faults_.TakeBlame(2),
+            "the logger of the loop of units 1 sent a bad word: message with "
+            "unit 0");
+  EXPECT_EQ(loggers(CellOf(OfPacket(UnitCommand::Kind::kWait))), kBad);
+  EXPECT_NE(faults_.TakeBlame(2), std::nullopt);
+  EXPECT_FALSE(faults_.has_blame());
+  EXPECT_EQ(faults_.count(), 0u);
+}
+
 TEST_F(WordsWithLoggers, AreNotOfTablesWhereALoggerSaysThem) {
   Refuses(Words(Sender::kLoggers)(Cell::OfTable()),
           "the logger of the loop of units 1 sent a bad word: message with "

@@ -27,6 +27,11 @@ bool StateRelay::Turn() {
     messages += from.Handle(
         words_[i], [this](const Cell& cell, std::span<const std::byte> record) {
           const auto& command = cell.As<UnitCommand>();
+          if (command.kind == UnitCommand::Kind::kSendPull &&
+              may_pull_ != nullptr && !may_pull_(command.pull)) {
+            ++refused_;
+            return;
+          }
           LinkOut& to = loops_[value(command.unit) % loops_.size()].to;
           if (to.has_room(record.size())) {
             to.Send(command, record);
@@ -45,7 +50,11 @@ bool StateRelay::Turn() {
 
 void StateRelay::EndLoop(size_t loop) {
   auto& [from, to] = loops_[loop];
-  if (from.faults() + to.faults() == 0 && !from.is_closed()) return;
+  if (from.faults() + to.faults() == 0 && !from.is_closed()) {
+    from.Reopen();
+    to.Restore();
+    return;
+  }
   from.SkipAll();
   to.SkipAll();
 }

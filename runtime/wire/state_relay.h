@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
+#include "base/messages/messages.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/wire/decoder.h"
 #include "runtime/wire/wire_faults.h"
@@ -29,6 +32,10 @@ namespace snf {
 // A message for which a loop's link has no room is lost, and counted: units
 // repeat what matters, and a loop that stands still holds back no other.
 //
+// A Pull of a unit that has no business with the flow is not carried on, and
+// counted: no unit reads by it what another has. No more comes of it, as a Pull
+// may be repeated until its unit has the state, and come late.
+//
 // A message stays in its ring until it is carried on. So another process may go
 // on as the relay, if this one dies: it carries some messages once more.
 //
@@ -45,10 +52,16 @@ class StateRelay {
   StateRelay(std::vector<Loop> loops, uint32_t max_units, uint32_t record_bytes,
              WireFaults& faults);
 
+  // Says whether a unit may ask for a flow's state; without it, any may. Call
+  // it before anything else.
+  using MayPull = std::function<bool(const Pull&)>;
+  void set_may_pull(MayPull may_pull) { may_pull_ = std::move(may_pull); }
+
   // Carries on what has come; returns true if there was anything.
   bool Turn();
   // The loop's process has ended. If its links were closed, or broken, what is
-  // in them is dropped, and they are open again.
+  // in them is dropped, and they are open again. What it has spoilt of its
+  // rings is put right.
   void EndLoop(size_t loop);
   // For Doorbell::Wait.
   bool has_items() {
@@ -57,17 +70,20 @@ class StateRelay {
   }
 
   // Counts what was taken and what was sent, as LinkOut::sent_in_all() does,
-  // and messages that were lost.
+  // messages that were lost, and Pulls that were refused.
   uint64_t handled() const;
   uint64_t sent() const;
   uint64_t lost() const { return lost_; }
+  uint64_t refused() const { return refused_; }
 
  private:
   void CloseBrokenLinks();
 
   std::vector<Loop> loops_;
   std::vector<WordsBetweenUnits> words_;  // by the loop they come from
+  MayPull may_pull_;                      // may be null
   uint64_t lost_ = 0;
+  uint64_t refused_ = 0;
 };
 
 }  // namespace snf

@@ -26,8 +26,10 @@ class Relay : public testing::Test {
   Relay() {
     std::vector<StateRelay::Loop> loops;
     for (size_t i = 0; i < kLoops; ++i) {
-      const LinkRing out = region_.Ring(nullptr);
-      const LinkRing in = region_.Ring(nullptr);
+      Rings headers{};
+      const LinkRing out = Ring(headers.out);
+      const LinkRing in = Ring(headers.in);
+      rings_.push_back(headers);
       says_.emplace_back(out.producer, 64);
       hears_.emplace_back(in.consumer, kRecordBytes);
       loops.push_back({.from = LinkIn(out.consumer, kRecordBytes),
@@ -62,8 +64,26 @@ class Relay : public testing::Test {
     return flows;
   }
 
+  static constexpr uint32_t kCells = 256;
+  struct alignas(128) RingMemory {
+    std::array<std::byte, CellRing::BytesFor(kCells)> bytes;
+  };
+  // The headers of the rings from a loop and to it.
+  struct Rings {
+    RingHeader* out;
+    RingHeader* in;
+  };
+  LinkRing Ring(RingHeader*& header) {
+    const std::span<std::byte> memory = region_.New<RingMemory>()->bytes;
+    EXPECT_TRUE(CellRing::Format(memory, kCells).ok());
+    header = reinterpret_cast<RingHeader*>(memory.data());
+    return {*CellRing::Producer::Attach(memory, nullptr),
+            *CellRing::Consumer::Attach(memory)};
+  }
+
   TestRegion region_;
   WireFaults faults_;
+  std::vector<Rings> rings_;  // by loop
   std::vector<LinkOut> says_;
   std::vector<LinkIn> hears_;
   std::vector<std::vector<std::byte>> records_;
@@ -91,6 +111,45 @@ TEST_F(Relay, HearsTheNextProcessOfALoop) {
   relay_->Turn();
   EXPECT_EQ(Hear(2), Flows({8}));
   EXPECT_FALSE(faults_.has_blame());
+}
+
+// The loop that has died wrote positions that cannot be; nobody has looked yet.
+TEST_F(Relay, PutsTheRingsOfALoopThatEndedRight) {
+  Say(1, Pull(2, 1, 5));
+  relay_->Turn();
+  EXPECT_EQ(Hear(2), Flows({5}));
+  rings_[1].out->pushed = 1'000'000;
+  rings_[1].in->released = 1'000'000;
+  rings_[1].out->magic = rings_[1].in->capacity = 7;
+  relay_->EndLoop(1);
+  EXPECT_EQ(rings_[1].out->pushed, 1u);
+  EXPECT_EQ(rings_[1].out->released, 1u);
+  EXPECT_EQ(rings_[1].in->released, 0u);
+  EXPECT_EQ(rings_[1].out->magic, rings_[0].out->magic);
+  EXPECT_EQ(rings_[1].in->capacity, rings_[0].in->capacity);
+  Say(1, Pull(2, 1, 6));
+  Say(2, Pull(1, 2, 7));
+  relay_->Turn();
+  EXPECT_EQ(Hear(2), Flows({6}));
+  EXPECT_EQ(Hear(1), Flows({7}));
+  EXPECT_EQ(faults_.count(), 0u);
+}
+
+TEST_F(Relay, CarriesNoPullOfAUnitThatHasNoBusinessWithTheFlow) {
+  relay_->set_may_pull([](const snf::Pull& pull) {
+    return pull.requester == UnitId{1} && pull.flow == FlowId{5};
+  });
+  Say(1, Pull(2, 1, 5));
+  Say(1, Pull(2, 4, 5));
+  Say(1, Pull(2, 1, 6));
+  std::array<std::byte, 48> record{};
+  Say(1, UnitCommand::Send(UnitId{2}, State{.flow = FlowId{6}, .bytes = 48}),
+      record);
+  relay_->Turn();
+  EXPECT_EQ(Hear(2), Flows({5, 6})) << "an answer is no Pull";
+  EXPECT_EQ(relay_->refused(), 2u);
+  EXPECT_EQ(relay_->lost(), 0u);
+  EXPECT_EQ(faults_.count(), 0u);
 }
 
 TEST_F(Relay, BringsWordsAndRecordsToTheLoopOfTheirUnitInOrder) {

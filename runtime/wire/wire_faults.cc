@@ -18,8 +18,9 @@ std::string ToString(const WireFault& fault) {
 }
 
 void WireFaults::Add(const WireFault& fault) {
-  if (fault.loop < blames_.size() && !fault.of_logger) {
-    return Blame(fault.loop, ToString(fault));
+  if (blames() && fault.loop < blames_.size() - 1) {
+    const auto loggers = static_cast<uint32_t>(blames_.size() - 1);
+    return Blame(fault.of_logger ? loggers : fault.loop, ToString(fault));
   }
   const std::scoped_lock lock(mutex_);
   if (!first_.has_value()) first_ = fault;

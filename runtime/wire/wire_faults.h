@@ -49,8 +49,10 @@ class WireFaults {
   std::optional<WireFault> first() const;
 
   // From now on what loops of units, of so many, say wrong is not counted: they
-  // are blamed for it. Not while others add something.
-  void BlameLoops(uint32_t loops) { blames_.resize(loops); }
+  // are blamed for it. For what loggers say wrong, which run in one process,
+  // "loop" `loops` is. Not while others add something.
+  void BlameLoops(uint32_t loops) { blames_.resize(loops + 1); }
+  bool blames() const { return !blames_.empty(); }
   // The loop has said what cannot be, as `what` tells; the first one is kept.
   void Blame(uint32_t loop, std::string what);
   // Some loop is blamed for something that was not taken. Costs one load.
@@ -65,7 +67,7 @@ class WireFaults {
   std::atomic<uint64_t> count_{0};
   mutable std::mutex mutex_;
   std::optional<WireFault> first_;
-  std::vector<std::optional<std::string>> blames_;  // by loop
+  std::vector<std::optional<std::string>> blames_;  // by loop; of loggers
   std::atomic<uint32_t> untaken_{0};                // of these
 };
 
