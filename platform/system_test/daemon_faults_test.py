@@ -114,8 +114,7 @@ class DaemonFaults(control_test.Control):
                      and before not in self.part(LOGGERS))
             self.some_packets_later()
             wait_for("word of it", lambda: "loggers are back" in self.log())
-            self.refused(UNAVAILABLE, ["unit 4093 does not run"], "kill",
-                         "4093")
+            self.refused(UNAVAILABLE, ["unit 63 does not run"], "kill", "63")
             self.refused(USAGE, ["no unit 4094"], "kill", "4094")
             self.refused(USAGE, ['"loger"'], "kill", "loger")
             log = self.log()
