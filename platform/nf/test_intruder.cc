@@ -347,6 +347,7 @@ class Intruder final : public NetworkFunction {
     for (uint32_t slot = 0; slot < 40; ++slot) {
       Push(*rings[kToOthers], std::bit_cast<Cell>(UnitCommand::Send(
                                   other, Pull{.flow = MakeFlowId(0, slot, 0),
+                                              .need = Clock{1},
                                               .requester = UnitId{own}})));
     }
     poll(nullptr, 0, 200);
