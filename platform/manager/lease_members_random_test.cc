@@ -45,13 +45,23 @@ class Daemon {
         member_(std::move(member)),
         keeper_({.unit_capacity_bps = kCapacity,
                  .max_units = kUnits,
-                 .term = Seconds(5)},
+                 .term = Seconds(5),
+                 .round_trip = Seconds(1)},
                 member_->first_life()),
         units_(kUnits,
                [this](GlobalUnitId unit) { return used_.contains(unit); }) {}
 
   void set_load(int64_t bps) { load_ = bps; }
   int64_t promised(GlobalUnitId unit) const { return units_.promised(unit); }
+  // What flows may be put into.
+  int64_t used(GlobalUnitId unit) const {
+    int64_t sum = 0;
+    for (uint16_t u = 0; u < keeper_.units(); ++u) {
+      const int64_t share = keeper_.share(UnitId{u});
+      if (share > 0 && keeper_.life(UnitId{u}).unit == unit) sum += share;
+    }
+    return sum;
+  }
   bool has_all() const { return keeper_.held() >= keeper_.wanted(); }
   int64_t held() const { return keeper_.held(); }
   uint64_t refused() const { return units_.refused(); }
@@ -210,7 +220,9 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
     for (uint32_t u = 0; u < kUnits; ++u) {
       int64_t sum = 0;
       for (const auto& daemon : daemons_) {
-        sum += daemon->promised(GlobalUnitId{u});
+        const int64_t promised = daemon->promised(GlobalUnitId{u});
+        ASSERT_LE(daemon->used(GlobalUnitId{u}), promised) << "unit " << u;
+        sum += promised;
       }
       for (const auto& daemon : broken_) {
         sum += daemon->promised(GlobalUnitId{u});

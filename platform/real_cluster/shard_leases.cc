@@ -19,7 +19,9 @@ LeaseKeeperOptions KeeperOptions(const RunOptions& options,
           .headroom =
               cluster.fixed_shares.empty() ? LeaseKeeperOptions().headroom : 0,
           .epoch = cluster.epoch,
-          .term = cluster.term};
+          .term = cluster.term,
+          // Threads and processes may stand still for some time.
+          .round_trip = Seconds(1)};
 }
 
 }  // namespace

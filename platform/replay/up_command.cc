@@ -334,11 +334,16 @@ absl::StatusOr<std::unique_ptr<DaemonLeases>> UpCommand::Join(
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
   if (!files.ok()) return files.status();
   const ControllerOptions& controller = options.run.controller;
+  std::optional<ControllerId> id;
+  if (options.controller.count > 1) {
+    id = ControllerId{static_cast<uint8_t>(options.controller.id)};
+  }
   auto member = LeaseMember::Join(
       {.socket = files->leases,
        .manager = manager_,
        .process = OwnProcessId(),
        .name = daemon_,
+       .controller = id,
        .units = controller.max_units,
        .unit_capacity_bps = controller.unit_capacity_bps,
        .notice =
