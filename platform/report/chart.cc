@@ -134,12 +134,14 @@ double RoundTop(double most) {
 std::vector<Label> RoundLabels(double start_s, double column_s, int columns) {
   const double step_s = RoundStep(column_s * std::max(columns / 5, 8));
   std::vector<Label> labels;
-  for (int i = 0;; ++i) {
-    const double at = (i * step_s - start_s) / column_s;
+  // Behind the start, and not before the first packet with an IP header.
+  double tick = std::max(std::floor(start_s / step_s), 0.0);
+  for (;; ++tick) {
+    const double at = (tick * step_s - start_s) / column_s;
     const int column = static_cast<int>(std::floor(at + 1e-9));
     if (column >= columns) return labels;
-    if (column < 0) continue;  // before the first packet with an IP header
-    labels.push_back({column, fmt::format("{:g} s", i * step_s)});
+    if (column < 0) continue;
+    labels.push_back({column, fmt::format("{:g} s", tick * step_s)});
   }
 }
 

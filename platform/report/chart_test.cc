@@ -153,6 +153,14 @@ TEST(BandwidthChart, CutsOutYearsAndSaysSo) {
       HasSubstr("Cut out: 1 idle time of more than 1 s, 8,760 h in all.\n"));
 }
 
+// As of a run whose units were up, and to which no packet came.
+TEST(BandwidthChart, BeginsDecadesAfterTheFirstPacketAtOnce) {
+  constexpr int64_t kDecades = 50LL * 365 * 24 * 3600 * 10;
+  EXPECT_THAT(Chart({Epoch(kDecades, 1'000'000'000, 1),
+                     Epoch(kDecades + 1, 1'000'000'000, 1)}),
+              HasSubstr("1.5768e+09 s"));
+}
+
 TEST(BandwidthChart, JoinsEpochsWhereThereAreTooManyCuts) {
   std::vector<EpochSample> epochs;
   for (int64_t i = 0; i < 100; ++i) {

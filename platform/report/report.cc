@@ -647,7 +647,8 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   const std::string chart =
       BandwidthChart(result.epochs, result.first_packet,
                      options.controller.unit_capacity_bps, terminal);
-  if (!chart.empty()) {
+  // Units that are leased are up before a packet comes.
+  if (!chart.empty() && result.packets_in > 0) {
     page.Blank();
     page.Heading("Demanded and provisioned bandwidth per 100 ms");
     page.Raw(chart);

@@ -251,6 +251,12 @@ class Manager(unittest.TestCase):
         os.kill(pid_of(DAEMONS[1]), signal.SIGCONT)
         wait_for("its report", lambda: self.held(1) == share)
 
+    def test_a_daemon_ends_well_to_which_no_packet_came(self):
+        self.manager()
+        for _ in range(3):
+            self.up(0)
+            self.assertIn("has ended", self.snf("down", name=DAEMONS[0]))
+
     def test_units_in_processes_that_are_killed(self):
         self.manager()
         self.up(0, "--isolation=process", "--loggers=on", "--threads=4")
