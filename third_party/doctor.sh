@@ -180,7 +180,7 @@ left() {
 # the log, which may say why. Notes in of_daemons what daemons have made.
 left_by_daemons() {
   local file stem pid what kind name entry
-  for file in "$1"/*.{lock,sock,leases,log,net,modules} "$1"/*.keep{,.*}; do
+  for file in "$1"/*.{lock,sock,leases,members,log,net,modules} "$1"/*.keep{,.*}; do
     if [[ $kept == *" $file "* ]]; then continue; fi
     stem=${file%%.keep*}
     if [[ $stem == "$file" ]]; then stem=${file%.*}; fi
@@ -199,6 +199,9 @@ left_by_daemons() {
       done <"$file"
     fi
     if [[ $file == *.log ]]; then what="it may say why"; fi
+    if [[ $file == *.members ]]; then
+      what="the next snf manager --name=${stem##*/} goes on with who is in it"
+    fi
     left "$file" "$pid" "$what"
   done
 }

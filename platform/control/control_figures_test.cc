@@ -75,6 +75,18 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
             "these 4 longer than the MTU\n");
 }
 
+TEST(ControlText, SaysOfAResourceManagerWhereToLook) {
+  proto::StatusReply reply;
+  reply.set_name("rm");
+  reply.set_nf("a resource manager");
+  reply.set_policy("leases");
+  reply.set_pid(17);
+  reply.set_elapsed_ns(2'000'000'000);
+  EXPECT_EQ(TextOf(reply),
+            "rm: a resource manager, process 17, 2.00 s; snf leases --name=rm "
+            "tells who has what\n");
+}
+
 TEST(ControlText, IsJsonOfAllFieldsByTheirNames) {
   proto::UnitsReply reply;
   proto::Unit& unit = *reply.add_unit();

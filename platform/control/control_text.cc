@@ -94,6 +94,14 @@ std::string TextOfSeveral(const proto::StatusReply& reply) {
 std::string TextOf(const proto::StatusReply& reply) {
   if (reply.member_size() > 0) return TextOfSeveral(reply);
   const LiveFigures figures = FiguresOf(reply);
+  // A resource manager has no ports.
+  if (reply.port_size() == 0) {
+    return fmt::format(
+        "{0}: {1}, process {2}, {3}; snf leases --name={0} tells who has "
+        "what\n",
+        Printable(reply.name()), Printable(reply.nf()), reply.pid(),
+        FormatDuration(figures.elapsed));
+  }
   std::string text = fmt::format("{}: {} under policy {}, process {}, {}\n",
                                  Printable(reply.name()), Printable(reply.nf()),
                                  Printable(reply.policy()), reply.pid(),
