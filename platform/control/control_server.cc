@@ -98,7 +98,9 @@ class GrpcServer final : public ControlServer {
   explicit GrpcServer(ControlHandler& handler) : service_(handler) {}
   ~GrpcServer() override {
     if (server_ != nullptr) {
-      server_->Shutdown(system_clock::now() + std::chrono::seconds(1));
+      // A daemon that gives its place on waits for this, and so do packets.
+      constexpr auto kOfCalls = std::chrono::milliseconds(100);
+      server_->Shutdown(system_clock::now() + kOfCalls);
     }
   }
 
