@@ -78,6 +78,11 @@ class SharedPorts(net.Run):
         for host in HOSTS6:
             ip("-n", CLIENT, "addr", "add", f"{host}/64", "dev", "eth0",
                "nodad")
+        # All of its ICMP errors go to one address, more than one a second.
+        subprocess.run(
+            net.inside(SERVER, "sh", "-c",
+                       "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit"),
+            check=True)
         # As a router would send it there.
         ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
            net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
