@@ -37,7 +37,7 @@ class TapPort final : public PacketPort {
   void UpdateFigures() override;
   int descriptor() const override { return tap_.number(); }
   absl::StatusOr<PacketReceiver> HandOn() override;
-  // What was not read is the next one's.
+  // The next reader gets what was not read here.
   std::optional<uint64_t> LetGo() override { return 0; }
   void Expect(const PacketReceiver& receiver) override;
 

@@ -23,7 +23,8 @@ class XdpSocket {
  public:
   static constexpr uint32_t kPieces = 4'096;  // each way
   static constexpr uint32_t kPieceBytes = 4'096;
-  // Of a frame in one piece: the kernel keeps some bytes ahead of it.
+  // A frame in one piece has so many bytes at the most: the kernel keeps some
+  // ahead of it.
   static constexpr uint32_t kMostInOne = kPieceBytes - 256;
 
   XdpSocket() = default;
@@ -73,7 +74,8 @@ class XdpSocket {
   uint64_t drops() const;
 
  private:
-  // Of xdp_desc::options: the next piece is of the same frame.
+  // This bit of xdp_desc::options says that the next piece is of the same
+  // frame.
   static constexpr uint32_t kGoesOn = 1;
 
   bool MapRings();

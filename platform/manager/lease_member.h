@@ -65,7 +65,7 @@ class LeaseMember {
   LeaseMember(const LeaseMember&) = delete;
   LeaseMember& operator=(const LeaseMember&) = delete;
 
-  // What it had when Join returned.
+  // Return what it had when Join returned.
   ControllerLife first_life() const { return first_life_; }
   Nanos term() const { return term_; }
 
@@ -96,7 +96,7 @@ class LeaseMember {
   Mail<FromManager> inbox_;
   Doorbell bell_;
   ManagerMail outbox_{&bell_};
-  // Of the thread that sends, and of the one that reads while that runs.
+  // The thread that sends has these, and the one that reads while that runs.
   std::optional<ControllerId> controller_;
   std::atomic<uint64_t> life_{0};
   std::atomic<uint64_t> manager_epoch_{0};
@@ -110,7 +110,7 @@ class LeaseMember {
   bool has_joined_ = false;
   std::atomic<bool> stops_{false};
   std::mutex mutex_;
-  // That is under way; null if there is none.
+  // Points to the stream that is under way; null if there is none.
   LeaseStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;
 };
