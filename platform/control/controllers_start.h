@@ -16,7 +16,8 @@ struct ControllersStart {
   std::string name;  // controller I is the daemon NAME.I
   uint32_t count = 2;
   std::vector<std::string> flags;  // that each of them has
-  // Of `snf manager`, which is NAME and is started first; none: there is none.
+  // The flags of `snf manager`, which is NAME and is started first; without
+  // any it is not.
   std::vector<std::string> manager;
   std::string program;  // the file of this program
 };

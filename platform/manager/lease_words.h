@@ -16,7 +16,7 @@
 // refused here, what is at odds with the rest by the cores.
 namespace snf {
 
-// What a resource manager says to a member.
+// Is what a resource manager says to a member.
 using FromManager = std::variant<SetShare, AskReport, StopUnit, Grant, Revoke,
                                  Gone, NewManager, NewLife>;
 

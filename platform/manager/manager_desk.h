@@ -111,7 +111,7 @@ class ManagerDesk final : public LeaseHandler {
     SetShare last;
     bool is_confirmed = false;
   };
-  // What members say of a unit that was asked for.
+  // Collects what members say of a unit that was asked for.
   struct Reports {
     uint64_t manager_epoch = 0;
     std::map<ControllerId, UnitLeaseReport> of;

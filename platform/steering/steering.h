@@ -79,7 +79,7 @@ class Steering {
   // Returns true for an address whose ports are the controllers' blocks.
   bool IsExternal(be32 address) const;
   bool has_external() const { return !external_.empty(); }
-  // Both say the same of all frames.
+  // Returns true if both say the same of all frames.
   bool operator==(const Steering&) const = default;
 
  private:
