@@ -284,7 +284,7 @@ void Failover::SetRuns(Controller& c, Instant now, uint32_t slot,
   c.owners_.Erase(slot);
   const auto all = runs.all();
   for (const OwnerHistory::Run& run : all.first(all.size() - 1)) {
-    c.owners_.Add(slot, run.last, run.unit, run.at_logger, run.is_taken);
+    c.owners_.Add(slot, run);
   }
   const UnitId to = all.back().unit;
   FlowCold& cold = c.flows_.cold(slot);

@@ -253,7 +253,8 @@ class OwnerRuns {
   void Extend(const Run& run) {
     Run* const last = count_ > 0 ? &room_[count_ - 1] : nullptr;
     if (last != nullptr && last->unit == run.unit &&
-        last->at_logger == run.at_logger) {
+        last->at_logger == run.at_logger &&
+        last->is_superseded == run.is_superseded) {
       last->last = run.last;
     } else {
       Append(run);

@@ -17,11 +17,10 @@ uint32_t OwnerHistory::TakeNode() {
   return taken;
 }
 
-void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit, bool at_logger,
-                       bool is_taken) {
+void OwnerHistory::Add(uint32_t slot, const Run& run) {
   const uint32_t newest = newest_[slot];
   const Clock before = newest == 0 ? Clock{} : node(newest).last;
-  SNF_CHECK(last > before);
+  SNF_CHECK(run.last > before);
   uint32_t added = TakeNode();
   if (added == 0) {
     ++forgotten_;
@@ -38,10 +37,11 @@ void OwnerHistory::Add(uint32_t slot, Clock last, UnitId unit, bool at_logger,
     }
   }
   node(added).first = before + 1;
-  node(added).last = last;
-  node(added).unit = unit;
-  node(added).at_logger = at_logger;
-  node(added).is_taken = is_taken;
+  node(added).last = run.last;
+  node(added).unit = run.unit;
+  node(added).at_logger = run.at_logger;
+  node(added).is_taken = run.is_taken;
+  node(added).is_superseded = run.is_superseded;
   newest_[slot] = added;
 }
 
@@ -89,11 +89,7 @@ OwnerHistory::Run OwnerHistory::run(uint32_t slot, uint32_t i) const {
   uint32_t found = newest_[slot];
   SNF_CHECK(found != 0);
   for (found = node(found).next; i > 0; --i) found = node(found).next;
-  return {.first = node(found).first,
-          .last = node(found).last,
-          .unit = node(found).unit,
-          .at_logger = node(found).at_logger,
-          .is_taken = node(found).is_taken};
+  return RunOf(node(found));
 }
 
 }  // namespace snf

@@ -32,6 +32,8 @@ class OwnerHistory {
     UnitId unit = kNoUnit;
     bool at_logger = false;  // the unit has failed: its logger has the state
     bool is_taken = false;   // its copy is gone; there is an older one
+    // A later clock of the flow is released: nobody asks for this copy.
+    bool is_superseded = false;
   };
 
   OwnerHistory(uint32_t max_flows, uint32_t max_runs);
@@ -40,8 +42,11 @@ class OwnerHistory {
   // `unit`. `last` is greater than that of every earlier run. The run begins
   // behind the flow's newest run, or with clock 1 if it has none: earlier runs
   // are then taken over or forgotten. O(1).
-  void Add(uint32_t slot, Clock last, UnitId unit, bool at_logger = false,
-           bool is_taken = false);
+  void Add(uint32_t slot, Clock last, UnitId unit) {
+    Add(slot, {.last = last, .unit = unit});
+  }
+  // The same with all that `run` tells but `first`.
+  void Add(uint32_t slot, const Run& run);
   // Removes the runs that end before `clock`: their state is taken over. O(runs
   // removed).
   void RemoveBefore(uint32_t slot, Clock clock);
@@ -65,11 +70,7 @@ class OwnerHistory {
     uint32_t at = newest;
     do {
       at = node(at).next;
-      visit(Run{.first = node(at).first,
-                .last = node(at).last,
-                .unit = node(at).unit,
-                .at_logger = node(at).at_logger,
-                .is_taken = node(at).is_taken});
+      visit(RunOf(node(at)));
     } while (at != newest);
   }
 
@@ -83,8 +84,9 @@ class OwnerHistory {
     Clock first;
     Clock last;
     UnitId unit;
-    bool at_logger;
-    bool is_taken;
+    bool at_logger : 1;
+    bool is_taken : 1;
+    bool is_superseded : 1;
     uint32_t next;  // 1 + the newer run's node; the newest leads to the oldest
   };
   static_assert(sizeof(Node) == 24);
@@ -92,6 +94,14 @@ class OwnerHistory {
   // A node's name is 1 + its index; 0 names none.
   Node& node(uint32_t name) { return nodes_[name - 1]; }
   const Node& node(uint32_t name) const { return nodes_[name - 1]; }
+  static Run RunOf(const Node& node) {
+    return {.first = node.first,
+            .last = node.last,
+            .unit = node.unit,
+            .at_logger = node.at_logger,
+            .is_taken = node.is_taken,
+            .is_superseded = node.is_superseded};
+  }
   uint32_t TakeNode();
 
   uint32_t size_ = 0;

@@ -188,7 +188,7 @@ bool ControllerLoop::NeedsLoggers() const {
   bool is_source = known.is_recovering();
   for (uint32_t slot = 0; slot < known.flows().used(); ++slot) {
     known.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
-      is_source |= run.at_logger && !run.is_taken;
+      is_source |= run.at_logger && !run.is_taken && !run.is_superseded;
     });
   }
   return is_source;

@@ -321,7 +321,8 @@ void Rebuild::RestoreHistory(Controller& c, uint32_t slot, const Flow& flow) {
     }
   }
   for (size_t i = 0; i + 1 < runs.size(); ++i) {
-    c.owners_.Add(slot, runs[i].last, runs[i].unit, runs[i].at_logger);
+    runs[i].is_superseded = runs[i].last < flow.released;
+    c.owners_.Add(slot, runs[i]);
   }
 }
 

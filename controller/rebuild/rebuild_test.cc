@@ -125,6 +125,7 @@ TEST_F(RebuildTest, FindsAtALoggerWhatAFailedUnitHadRun) {
   EXPECT_EQ(tombstone.meta.source_kind, StateSource::kLogger);
   ASSERT_EQ(controller_.owners().runs(2), 1u);
   EXPECT_TRUE(controller_.owners().run(2, 0).at_logger);
+  EXPECT_FALSE(controller_.owners().run(2, 0).is_superseded);
   EXPECT_EQ(controller_.owners().run(2, 0).last, Clock{5});
 }
 
@@ -220,6 +221,10 @@ TEST_F(RebuildTest, ForgetsAnOldCopyInTheLoggerOfAUnitThatGoesOn) {
   EXPECT_EQ(forget.end.last, Clock{6});
   EXPECT_EQ(controller_.flows().cold(2).owner, kUnit0);
   ASSERT_EQ(controller_.owners().runs(2), 2u);
+  // Clock 6 is released, so nobody needs the logger for clock 5.
+  EXPECT_TRUE(controller_.owners().run(2, 0).at_logger);
+  EXPECT_TRUE(controller_.owners().run(2, 0).is_superseded);
+  EXPECT_FALSE(controller_.owners().run(2, 1).is_superseded);
   controller_.on_takeover({.flow = Flow(2), .clock = Clock{6}});
   EXPECT_EQ(controller_.owners().runs(2), 1u);
 }
