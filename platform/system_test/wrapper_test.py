@@ -26,6 +26,23 @@ TOOLS = {
     "clang-format-14": "true",
 }
 
+CTEST = """cat <<END
+    Start 1: first
+    Start 2: second
+1/3 Test #1: first ............   Passed    1.00 sec
+    Start 3: third
+2/3 Test #2: second ...........***Failed    1.00 sec
+why
+
+AssertionError: 2 != 3
+3/3 Test #3: third ............   Passed    1.00 sec
+
+66% tests passed, 1 tests failed out of 3
+
+Total Test time (real) = 2.00 sec
+END
+"""
+
 
 class Wrapper(unittest.TestCase):
     def setUp(self):
@@ -51,19 +68,36 @@ class Wrapper(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         path.chmod(0o755)
 
+    def run_script(self, *arguments, **environment):
+        kept = {k: v for k, v in os.environ.items()
+                if not k.startswith("CCACHE_")}
+        return subprocess.run(
+            [self.tree / "snf", *arguments], capture_output=True, check=False,
+            timeout=60, stdin=subprocess.DEVNULL, text=True,
+            env={**kept, "PATH": f"{self.tools}:{os.environ['PATH']}",
+                 "SAID": str(self.tree.parent / "said"),
+                 "SOURCE_HERE": str(self.tree), **environment})
+
     def said(self, *arguments, **environment):
         said = self.tree.parent / "said"
         said.write_text("", encoding="utf-8")
-        kept = {k: v for k, v in os.environ.items()
-                if not k.startswith("CCACHE_")}
-        result = subprocess.run(
-            [self.tree / "snf", *arguments], capture_output=True, check=False,
-            timeout=60, stdin=subprocess.DEVNULL,
-            env={**kept, "PATH": f"{self.tools}:{os.environ['PATH']}",
-                 "SAID": str(said), "SOURCE_HERE": str(self.tree),
-                 **environment})
+        result = self.run_script(*arguments, **environment)
         self.assertEqual(result.returncode, 0, result.stderr)
         return said.read_text(encoding="utf-8").split("\n")
+
+    def test_tests_that_fail_are_told_of_once_more_at_the_end(self):
+        for code, ended in (
+                (0, ""),
+                (8, "\n== second failed; it ended with\n"
+                    "  why\n  AssertionError: 2 != 3\n")):
+            self.script(self.tools / "ctest", CTEST + f"exit {code}")
+            result = self.run_script("test")
+            self.assertEqual(result.returncode, 1 if code else 0,
+                             result.stderr)
+            self.assertTrue(result.stdout.endswith(
+                "Total Test time (real) = 2.00 sec\n" + ended +
+                "\nrelease: 66% tests passed, 1 tests failed out of 3, "
+                "0 skipped, 2.00 sec\n"), result.stdout)
 
     def test_the_test_of_one_nf_needs_no_more_than_its_build(self):
         said = self.said("test", "mine")
