@@ -306,6 +306,13 @@ class ControllerLoop {
   const Succession* succession() const {
     return succession_.has_value() ? &*succession_ : nullptr;
   }
+  // Returns true while a controller that is being made awaits the report of the
+  // loop of units, or of its loggers.
+  bool AwaitsReport(size_t loop, bool of_logger) const {
+    return succession_.has_value() &&
+           succession_->phase() == Succession::Phase::kGathering &&
+           succession_->awaits(loop, of_logger);
+  }
 
   // Counts clocks without a packet that were in units which have failed.
   uint64_t null_packets_lost() const {

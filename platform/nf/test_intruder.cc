@@ -60,6 +60,12 @@ class Intruder final : public NetworkFunction {
 
   Verdict process_packet(Packet& packet, FlowState&) override {
     if (how_ == "loggers") return Verdict::forward();
+    if (how_ == "withhold") {
+      works_ = true;
+      if (packets_++ == after_ && IsFirst()) StandStill();
+      works_ = false;
+      return Verdict::forward();
+    }
     if (how_ == "report" || how_ == "state" || how_ == "entry" ||
         how_ == "itself" || how_ == "late" || how_ == "shared" ||
         how_ == "pull") {
@@ -100,7 +106,8 @@ class Intruder final : public NetworkFunction {
   // process may look; after others were asked for their flows; and by loggers.
   static constexpr std::string_view kHows[] = {
       "all",   "memory", "hang", "threads", "spoil", "report", "state",
-      "entry", "itself", "late", "shared",  "pull",  "loggers"};
+      "entry", "itself", "late", "shared",  "pull",  "loggers",
+      "withhold"};
   // Rings in a loop's memory, in order.
   enum Ring : size_t {
     kDown,
@@ -324,6 +331,20 @@ class Intruder final : public NetworkFunction {
     const uint32_t before = epoch->newest.load();
     while (epoch->newest.load() == before) poll(nullptr, 0, 1);
   }
+  // Stops the thread that runs the units, while it works at no packet: nobody
+  // sees a call that does not return. It reports to no controller any more.
+  static void StandStill() {
+    signal(SIGUSR1, [](int) {
+      while (!works_) pause();
+    });
+    const pid_t runner = gettid();
+    std::thread([runner] {
+      while (true) {
+        poll(nullptr, 0, 1);
+        syscall(SYS_tgkill, getpid(), runner, SIGUSR1);
+      }
+    }).detach();
+  }
   // All that comes in front of the last ring, which is to carry one more word:
   // bells, positions, what rings are, clock, and what controllers tell; then
   // what that ring is, and the mark of the packets behind it.
@@ -426,6 +447,7 @@ class Intruder final : public NetworkFunction {
   int64_t after_;
   std::string mark_;
   int64_t packets_ = 0;
+  static inline volatile sig_atomic_t works_ = 0;  // it is in process_packet
   bool has_tried_ = false;
   Counter tried_ = declare_counter("tried", "objects that tried");
   Counter opened_ = declare_counter("opened", "a file of the host");

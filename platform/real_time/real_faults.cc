@@ -50,7 +50,13 @@ RealFaults::RealFaults(const RunOptions& options, Notice notice, Renew renew,
       lives_(loops.size()),
       wanted_(loops.size()),
       hostile_(loops.size() + 1),
-      frozen_(processes.size()) {}
+      frozen_(processes.size()),
+      report_patience_(PatienceFor(options)) {}
+
+Nanos RealFaults::PatienceFor(const RunOptions& options) {
+  const Nanos of_nf = options.nf_patience;
+  return of_nf == Nanos::max() ? of_nf : Nanos{of_nf.ns + kReportPatience.ns};
+}
 
 void RealFaults::LetRest(size_t first, std::function<void(size_t)> ended) {
   ended_ = std::move(ended);
@@ -186,21 +192,47 @@ void RealFaults::KillFrozen() {
 // ended, or is killed anyway, is over with it.
 void RealFaults::KillHostile() {
   for (uint32_t i = 0; i < lives_.size(); ++i) {
-    ProcessLife& life = lives_[i];
-    if (life.starts) continue;  // it is killed once it is known to be ready
+    if (lives_[i].starts) continue;  // it is killed once it is known to be ready
     const auto what = wire_.TakeBlame(i);
-    if (!what.has_value() || life.is_down || life.is_killed()) continue;
-    if (!IsTolerated(i, life.begun, *what)) return;
-    ++figures_.processes_hostile;
-    life.Kill(loop_.ReadClock());
-    if (const pid_t pid = processes_.pid(i); pid > 1) ::kill(pid, SIGKILL);
+    if (what.has_value()) EndHostileUnits(i, *what);
   }
-  const auto loggers = static_cast<uint32_t>(lives_.size());
   if (!loggers_.MayBeKilled()) return;
-  const auto what = wire_.TakeBlame(loggers);
-  if (!what.has_value() || !IsTolerated(loggers, loggers_.begun(), *what)) {
-    return;
+  const auto what = wire_.TakeBlame(static_cast<uint32_t>(lives_.size()));
+  if (what.has_value()) EndHostileLoggers(*what);
+}
+
+// All wait for the reports of which a controller is made: who withholds one
+// would stop them for ever.
+void RealFaults::KillSilent() {
+  const uint32_t epoch = loop_.succession()->epoch();
+  const Instant now = loop_.now();
+  if (std::exchange(asked_epoch_, epoch) != epoch) asked_ = now;
+  if (now - asked_ < report_patience_) return;
+  asked_ = now;  // those that come in their place report anew
+  const std::string what =
+      fmt::format("it has not reported to the next controller within {}",
+                  FormatDuration(report_patience_));
+  for (size_t i = 0; i < lives_.size(); ++i) {
+    if (loop_.AwaitsReport(i, false)) EndHostileUnits(i, what);
   }
+  // They report what they have of units after these.
+  for (size_t i = 0; i < lives_.size() && loggers_.MayBeKilled(); ++i) {
+    if (loop_.AwaitsReport(i, false) || !loop_.AwaitsReport(i, true)) continue;
+    return EndHostileLoggers(what);
+  }
+}
+
+void RealFaults::EndHostileUnits(size_t loop, std::string_view what) {
+  ProcessLife& life = lives_[loop];
+  if (life.is_down || life.is_killed()) return;
+  if (!IsTolerated(loop, life.begun, what)) return;
+  ++figures_.processes_hostile;
+  life.Kill(loop_.ReadClock());
+  if (const pid_t pid = processes_.pid(loop); pid > 1) ::kill(pid, SIGKILL);
+}
+
+void RealFaults::EndHostileLoggers(std::string_view what) {
+  if (!IsTolerated(lives_.size(), loggers_.begun(), what)) return;
   ++figures_.loggers_hostile;
   loggers_.KillFrozen();
 }

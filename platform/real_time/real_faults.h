@@ -59,6 +59,10 @@ class RealFaults {
   using Renew = std::function<void(size_t loop, uint32_t logger_process)>;
   static constexpr uint32_t kMostHostile = 3;
   static constexpr Nanos kGoodLife = Seconds(10);
+  // A unit that works reports once the NF has returned, which it has to within
+  // RunOptions::nf_patience; nobody waits longer than that and this for it.
+  static constexpr Nanos kReportPatience = Seconds(2);
+  static Nanos PatienceFor(const RunOptions& options);
 
   // All of them must outlive the object, but `notice`, which is told of each
   // process that was killed, and that is back; it may be null.
@@ -90,11 +94,12 @@ class RealFaults {
   // of the run.
   bool Turn() {
     const bool looks = loop_.in_channels() > 0 && frozen_.is_due(loop_.now());
-    if (!is_busy() && !looks && !wire_.has_blame() && loop_.now() < next_kill_)
-        [[likely]] {
+    if (!is_busy() && !looks && !wire_.has_blame() &&
+        loop_.has_controller() && loop_.now() < next_kill_) [[likely]] {
       return false;
     }
     if (looks) KillFrozen();
+    if (!loop_.has_controller()) KillSilent();
     return TurnNow();
   }
   // Returns how long the run may sleep, as far as this knows.
@@ -134,6 +139,9 @@ class RealFaults {
   pid_t KillLoop(size_t loop);
   void KillFrozen();
   void KillHostile();
+  void KillSilent();
+  void EndHostileUnits(size_t loop, std::string_view what);
+  void EndHostileLoggers(std::string_view what);
   bool IsTolerated(size_t process, Instant begun, std::string_view what);
   void on_end(const UnitProcesses::End& end);
   void on_loggers_end(const UnitProcesses::End& end);
@@ -163,6 +171,9 @@ class RealFaults {
   std::function<void(size_t)> ended_;  // of processes that come and go
   std::vector<uint32_t> hostile_;  // processes in a row, by loop; of loggers
   FrozenWatch frozen_;
+  const Nanos report_patience_;
+  uint32_t asked_epoch_ = 0;  // of the last controller that asked for reports
+  Instant asked_;             // when that was seen
   uint32_t down_ = 0;            // of lives_, if they are wanted
   std::vector<Instant> deaths_;  // whose flows are not all moved yet
 };

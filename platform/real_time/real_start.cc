@@ -527,6 +527,9 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf,
     };
     unit_faults_.emplace(options_, real_.notice, renew, loops_, *processes_,
                          *faults_, loop_, egress_, result_.faults);
+    // Others wait for a report as long.
+    const Nanos reports = RealFaults::PatienceFor(options_);
+    if (reports != Nanos::max()) patience_.ns += reports.ns;
   }
   if (real_.warm_pool.has_value()) {
     unit_starts_.emplace(*real_.warm_pool, *processes_, loop_, loops_,

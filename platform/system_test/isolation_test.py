@@ -557,6 +557,21 @@ class Intrusions(Isolation):
         self.assertTrue(report["conserved"])
         self.assertEqual(report["violations"], 0)
 
+    def test_a_unit_that_withholds_its_report_ends_alone(self):
+        mark = os.path.join(self.folder.name, "withheld")
+        done, report = self.hostile(
+            "withhold", "--threads=4", "--loggers=on", "--nf_patience=500ms",
+            "--faults=kill controller p=0.05", mark=mark, after=10)
+        said = done.stderr.decode()
+        self.assertEqual(done.returncode, OK, said)
+        self.assertTrue(os.path.exists(mark), "none was hostile")
+        self.assertRegex(said, r"unit loop [01] \(process \d+\) is killed: it "
+                         "has not reported to the next controller within ")
+        self.assertRegex(said, "unit loop [01] is back as process")
+        self.assertEqual(report["faults"]["processes_hostile"], 1)
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violations"], 0)
+
     def test_loggers_that_say_a_bad_word_end_alone(self):
         mark = os.path.join(self.folder.name, "loggers")
         done, report = self.hostile("loggers", "--threads=4", "--loggers=on",
