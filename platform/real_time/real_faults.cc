@@ -192,7 +192,8 @@ void RealFaults::KillFrozen() {
 // ended, or is killed anyway, is over with it.
 void RealFaults::KillHostile() {
   for (uint32_t i = 0; i < lives_.size(); ++i) {
-    if (lives_[i].starts) continue;  // it is killed once it is known to be ready
+    if (lives_[i].starts)
+      continue;  // it is killed once it is known to be ready
     const auto what = wire_.TakeBlame(i);
     if (what.has_value()) EndHostileUnits(i, *what);
   }

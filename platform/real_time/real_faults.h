@@ -94,8 +94,8 @@ class RealFaults {
   // of the run.
   bool Turn() {
     const bool looks = loop_.in_channels() > 0 && frozen_.is_due(loop_.now());
-    if (!is_busy() && !looks && !wire_.has_blame() &&
-        loop_.has_controller() && loop_.now() < next_kill_) [[likely]] {
+    if (!is_busy() && !looks && !wire_.has_blame() && loop_.has_controller() &&
+        loop_.now() < next_kill_) [[likely]] {
       return false;
     }
     if (looks) KillFrozen();
@@ -174,7 +174,7 @@ class RealFaults {
   const Nanos report_patience_;
   uint32_t asked_epoch_ = 0;  // of the last controller that asked for reports
   Instant asked_;             // when that was seen
-  uint32_t down_ = 0;            // of lives_, if they are wanted
+  uint32_t down_ = 0;         // of lives_, if they are wanted
   std::vector<Instant> deaths_;  // whose flows are not all moved yet
 };
 
