@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <cstddef>
@@ -322,13 +323,17 @@ class Intruder final : public NetworkFunction {
     }
     return rings;
   }
-  // Until another one than before asks for reports.
+  // Until another one than before asks for reports, but not for long: one that
+  // has asked already, and is not made without this unit, is followed by none.
   static void AwaitController(const std::vector<RingHeader*>& rings) {
     const auto* const epoch = reinterpret_cast<const ControllerEpoch*>(
         reinterpret_cast<const std::byte*>(rings[kToOthers]) -
         2 * sizeof(Doorbell) - sizeof(ControllerEpoch));
     const uint32_t before = epoch->newest.load();
-    while (epoch->newest.load() == before) poll(nullptr, 0, 1);
+    constexpr int kMostTurns = 2'000;
+    for (int i = 0; i < kMostTurns && epoch->newest.load() == before; ++i) {
+      poll(nullptr, 0, 1);
+    }
   }
   // Stops the thread that runs the units, while it works at no packet: nobody
   // sees a call that does not return. It reports to no controller any more.
@@ -382,9 +387,12 @@ class Intruder final : public NetworkFunction {
     prctl(PR_GET_NAME, name.data());
     return std::string_view(name.data()) == "snf-loggers";
   }
-  // Stops the loggers once they have said some words, and says another one.
+  // Stops the loggers once they have said some words, and says another one,
+  // which they would overwrite if they did not stand still yet.
   void SpeakForLoggers() const {
+    static std::atomic<bool> stand_still = false;
     signal(SIGUSR1, [](int) {
+      stand_still = true;
       while (true) pause();
     });
     std::thread([after = static_cast<uint64_t>(after_)] {
@@ -397,7 +405,7 @@ class Intruder final : public NetworkFunction {
       }
       while (rings[0]->pushed.load() < after) sched_yield();
       syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1);
-      poll(nullptr, 0, 1);
+      while (!stand_still) poll(nullptr, 0, 1);
       Push(*rings[0], Nonsense());
     }).detach();
   }

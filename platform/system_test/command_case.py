@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import signal
 import socket
 import struct
 import subprocess
@@ -15,6 +16,9 @@ import unittest
 OK, USAGE, BAD_DATA, IO = 0, 2, 65, 74
 PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 PATIENCE_S = 60
+# A shell starts what runs in its background with SIGINT ignored, and so would
+# these tests the programs that they end by it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def run(*arguments, stdin=b""):
