@@ -116,6 +116,9 @@ class Kills(traffic_test.Traffic):
                 isolation="process"):
         """A run whose processes are killed until it is to end, but at least
         so often."""
+        # What comes too fast while others take over finds a full queue, or too
+        # many packets that wait for the state of their flow.
+        self.may_drop |= {"unit_queue_full", "hold_overflow"}
         with self.running(f"--isolation={isolation}", *STAY,
                           *flags) as process:
             said = self.folder / "stderr"
@@ -136,12 +139,9 @@ class Kills(traffic_test.Traffic):
             self.assertEqual(faults[what], 0, told)
         self.assertEqual(faults["clocks_lost"], faults["null_packets_lost"],
                          told)
-        dropped = {reason for reason, count
+        dropped = {reason: count for reason, count
                    in self.report["packets_dropped"].items() if count}
-        # What comes too fast while others take over finds a full queue.
-        self.assertEqual(
-            dropped - {"no_alias", "nf:nat.not_ipv4", "unit_queue_full"},
-            set(), self.report["packets_dropped"])
+        self.assertEqual(set(dropped) - self.may_drop, set(), dropped)
         print(f"SNF_TEST_SEED={SEED}: kills {killer.kills}, units failed "
               f"{faults['failures']}, packets that survived "
               f"{faults['packets_rerouted']}, flows moved "
