@@ -16,6 +16,9 @@ import unittest
 OK, USAGE, BAD_DATA, IO = 0, 2, 65, 74
 PROGRAM, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
 PATIENCE_S = 60
+# None of whose mappings ends while a run goes on, however long that takes.
+LASTING_NAT = ("nat:ip=203.0.113.9,icmp_timeout=1h,udp_timeout=1h,"
+               "tcp_transitory_timeout=1h")
 # A shell starts what runs in its background with SIGINT ignored, and so would
 # these tests the programs that they end by it.
 signal.signal(signal.SIGINT, signal.default_int_handler)

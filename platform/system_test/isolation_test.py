@@ -24,8 +24,9 @@ import urllib.request
 sys.dont_write_bytecode = True  # nothing beside the sources
 MISUSE, INTRUDER, SCANNER, ISOLATION = sys.argv[3:7]
 del sys.argv[3:7]
-from command_case import (OK, PROGRAM, SOURCE, USAGE, Command, free_port,
-                          is_alive, pcap, run, stat_of, udp_frame, wait_for)
+from command_case import (LASTING_NAT, OK, PROGRAM, SOURCE, USAGE, Command,
+                          free_port, is_alive, pcap, run, stat_of, udp_frame,
+                          wait_for)
 
 SKIPPED, CHECK_FAILED, NF_FAILED, INTERNAL, PERMISSION = 4, 1, 3, 70, 77
 REAL = ("--clock=real", "--speed=max", "--unit_capacity=none")
@@ -349,8 +350,9 @@ class WarmPool(Isolation):
         report = os.path.join(self.folder.name, "parked.json")
         process = subprocess.Popen(
             [PROGRAM, "replay", self.frames, "--clock=real", "--speed=1x",
-             "--quiet", f"--isolation={ISOLATION}", "--warm_pool=3",
-             "--max_units=8", self.LOGGERS, f"--json={report}"],
+             "--loop=1000", "--quiet", f"--isolation={ISOLATION}",
+             "--warm_pool=3", "--max_units=8", self.LOGGERS,
+             f"--json={report}"],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         self.addCleanup(process.kill)
         def settled():
@@ -361,6 +363,7 @@ class WarmPool(Isolation):
         units = wait_for("units that stay", settled)
         os.kill(max(units), signal.SIGKILL)  # the youngest
         wait_for("another", lambda: set(units_of(process.pid)) - set(units))
+        process.terminate()
         _, said = process.communicate(timeout=60)
         self.assertEqual(process.returncode, OK, said)
         told = json.loads(pathlib.Path(report).read_text())
@@ -439,9 +442,7 @@ class WarmPoolWithLoggers(WarmPool):
         self.assertEqual(told["digest"], quiet["digest"], seed)
 
     def test_units_and_loggers_are_killed_while_processes_come_and_go(self):
-        # However long it takes, no mapping ends.
-        flags = ("--nf=nat:ip=203.0.113.9,icmp_timeout=1h,udp_timeout=1h,"
-                 "tcp_transitory_timeout=1h", "--flow_timeout=1h",
+        flags = (f"--nf={LASTING_NAT}", "--flow_timeout=1h",
                  "--overload=wait", self.LOGGERS)
         _, want = self.replay(*flags, capture=SMALL, isolation="thread")
         for seed in (3, 8):

@@ -28,6 +28,7 @@ import time
 import unittest
 from collections import Counter
 
+from command_case import LASTING_NAT as NAT
 from command_case import OK, PROGRAM, SOURCE, Command, below
 
 SMALL = SOURCE / "traces" / "small.pcap.zst"
@@ -60,8 +61,7 @@ class AtOnce(Exception):
 
 
 class Drill(Command):
-    NFS = {"chronicle": "digest", "nat:ip=203.0.113.9":
-           "digest_up_to_renaming"}
+    NFS = {"chronicle": "digest", NAT: "digest_up_to_renaming"}
 
     def report_of(self, *flags, kill_by=None):
         path = os.path.join(self.folder.name, "report.json")
@@ -182,32 +182,31 @@ class Drill(Command):
         self.drill("chronicle", self.by_flag)
 
     def test_kills_by_flag_lose_nothing_of_a_nat(self):
-        self.drill("nat:ip=203.0.113.9", self.by_flag)
+        self.drill(NAT, self.by_flag)
 
     def test_kills_from_outside_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.from_outside, LONGER)
 
     def test_kills_from_outside_lose_nothing_of_a_nat(self):
-        self.drill("nat:ip=203.0.113.9", self.from_outside, LONGER)
+        self.drill(NAT, self.from_outside, LONGER)
 
     def test_kills_of_loggers_by_flag_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.by_flag, victims=LOGGERS)
 
     def test_kills_of_loggers_by_flag_lose_nothing_of_a_nat(self):
-        self.drill("nat:ip=203.0.113.9", self.by_flag, victims=LOGGERS)
+        self.drill(NAT, self.by_flag, victims=LOGGERS)
 
     def test_kills_of_loggers_from_outside_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.from_outside, LONGER, victims=LOGGERS)
 
     def test_kills_of_loggers_from_outside_lose_nothing_of_a_nat(self):
-        self.drill("nat:ip=203.0.113.9", self.from_outside, LONGER,
-                   victims=LOGGERS)
+        self.drill(NAT, self.from_outside, LONGER, victims=LOGGERS)
 
     def test_kills_of_both_by_flag_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.by_flag, victims=BOTH)
 
     def test_kills_of_both_by_flag_lose_nothing_of_a_nat(self):
-        self.drill("nat:ip=203.0.113.9", self.by_flag, victims=BOTH)
+        self.drill(NAT, self.by_flag, victims=BOTH)
 
     def test_kills_of_both_from_outside_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.from_outside, LONGER, victims=BOTH)
@@ -267,14 +266,13 @@ class Drill(Command):
         self.drill_controllers("chronicle", REAL, "; kill any p=0.0005")
 
     def test_kills_of_controllers_and_units_of_a_nat_lose_nothing_else(self):
-        self.drill_controllers("nat:ip=203.0.113.9", REAL,
-                               "; kill any p=0.0005")
+        self.drill_controllers(NAT, REAL, "; kill any p=0.0005")
 
     def test_kills_of_all_three_lose_nothing_else(self):
         self.drill_controllers("chronicle", REAL, ALL)
 
     def test_kills_of_all_three_of_a_nat_lose_nothing_else(self):
-        self.drill_controllers("nat:ip=203.0.113.9", REAL, ALL)
+        self.drill_controllers(NAT, REAL, ALL)
 
     def test_kills_of_loggers_from_outside_beside_controllers(self):
         for nf in self.NFS:
@@ -287,7 +285,7 @@ class Drill(Command):
         self.drill_controllers("chronicle", THREADS)
 
     def test_kills_of_controllers_of_a_nat_lose_nothing_else(self):
-        self.drill_controllers("nat:ip=203.0.113.9", REAL)
+        self.drill_controllers(NAT, REAL)
 
     def test_kills_at_a_pace_disturb_nobody(self):
         capture = os.path.join(self.folder.name, "paced.pcap")
