@@ -13,6 +13,7 @@
 #include "platform/process/command_group.h"
 #include "platform/process/version.h"
 #include "platform/real_time/unit_process.h"
+#include "platform/recovery/recovery_command.h"
 #include "platform/replay/replay_command.h"
 #include "platform/replay/run_command.h"
 #include "platform/replay/try_chain.h"
@@ -43,6 +44,7 @@ const Program kProgram = {
                  {"leases", CreateCommand<LookCommand>},
                  {"cert", CreateCommand<CertCommand>},
                  {"simulate", CreateCommand<LeasesCommand>},
+                 {"recovery", CreateCommand<RecoveryCommand>},
                  {"trace", CreateTraceCommand},
                  {"nf", CreateNfCommand},
                  {"bench", CreateCommand<BenchCommand>}}};

@@ -116,12 +116,14 @@ MAY_INCLUDE = {
                                "platform/process"},
     "platform/replay": COMMAND,
     "platform/trace": COMMAND,
+    "platform/recovery": COMMAND | {"platform/replay"},
     "platform/nf": COMMAND,
     "platform/bench": COMMAND,
     "platform/system_test": COMMAND,
     "platform/house_rules": set(),
     "platform": COMMAND | {"nfs", "platform/replay", "platform/leases",
-                           "platform/trace", "platform/nf", "platform/bench"},
+                           "platform/trace", "platform/nf", "platform/bench",
+                           "platform/recovery"},
     "experiments": COMMAND,
 }
 # Tests of the drivers, and of what watches runs, make whole runs.
@@ -135,6 +137,7 @@ TESTS_MAY_INCLUDE = {
     "platform/real_cluster": WHOLE_RUN,
     "platform/explain": WHOLE_RUN,
     "platform/replay": WHOLE_RUN,
+    "platform/recovery": WHOLE_RUN,
     "platform/trace": WHOLE_RUN,
 }
 

@@ -41,6 +41,10 @@ namespace snf {
 //               service time of what was in transit: queued, or run and not yet
 //               in the store.
 //
+// `snf recovery` runs the same ways on one unit (platform/recovery/), and its
+// test holds these models against that. Queues, the wait for a copy and the
+// bound of updates under way are here alone.
+//
 // Worked example: a unit of 1 Gbit/s is half busy, with 100 flows of 96 bytes.
 // 30 ms after its last checkpoint it has 15 ms of packets to replay; its 9,600
 // bytes take 28 µs to another unit at 10 Gbit/s. So it takes 29 µs, 15.03 ms,

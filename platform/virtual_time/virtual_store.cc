@@ -5,27 +5,10 @@
 
 #include "base/check.h"
 #include "base/counters.h"
+#include "runtime/store/round_trip.h"
 #include "runtime/store/store_value.h"
 
 namespace snf {
-namespace {
-
-// Draws a round trip: evenly between two of those that options name.
-Nanos DrawRoundTrip(const StoreOptions& options, Rng& rng) {
-  constexpr int64_t kFine = 1'000;  // parts of a share
-  const int64_t drawn = rng.Uniform(0, 1'000 * kFine - 1);
-  for (size_t i = 1; i < StoreOptions::kShares.size(); ++i) {
-    const int64_t low = StoreOptions::kShares[i - 1] * kFine;
-    const int64_t high = StoreOptions::kShares[i] * kFine;
-    if (drawn >= high) continue;
-    const int64_t from = options.round_trips[i - 1].ns;
-    const int64_t to = options.round_trips[i].ns;
-    return {from + (to - from) * (drawn - low) / (high - low)};
-  }
-  return options.round_trips.back();
-}
-
-}  // namespace
 
 VirtualStore::VirtualStore(const RunOptions& options, uint32_t record_bytes)
     : options_(options.store),
