@@ -52,9 +52,9 @@ class Killer:
     """Kills processes below one, until it is told to stop: each once all others
     are there and have what they need, as the log in `said` tells."""
 
-    # So long after that the next one goes. Loggers may have something alone
-    # until the flows' next packets.
-    REST_S = 0.5
+    # So long after that the next one goes. Loggers may have something alone for
+    # longer: until units have taken each flow, which a busy machine lets wait.
+    REST_S, REST_OF_LOGGERS_S = 0.5, 3
 
     def __init__(self, pid, said, names=(UNITS, UNITS, LOGGERS), rng=None):
         self.pid, self.said, self.names = pid, said, names
@@ -88,6 +88,8 @@ class Killer:
             if not self.all_are_well() or self.stops.wait(self.REST_S):
                 continue
             name = self.rng.choice(self.names)
+            if name == LOGGERS and self.stops.wait(self.REST_OF_LOGGERS_S):
+                continue
             among = processes_of(self.pid, name)
             if not among:
                 return  # it has ended

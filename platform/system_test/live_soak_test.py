@@ -65,6 +65,8 @@ def descriptors(pid):
 class DaemonKiller(Killer):
     """Leaves loggers to the daemon, which knows whether they can be spared."""
 
+    REST_OF_LOGGERS_S = 0
+
     def __init__(self, pid, said, **options):
         super().__init__(pid, said, **options)
         self.refused = 0

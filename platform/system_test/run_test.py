@@ -164,6 +164,9 @@ class Run(unittest.TestCase):
             if end is not None:
                 process.send_signal(end)
             self.output, _ = process.communicate(timeout=PATIENCE_S)
+        except BaseException:
+            print(said.read_text()[-2_000:], file=sys.stderr)  # it may say why
+            raise
         finally:
             process.kill()
             process.wait()
