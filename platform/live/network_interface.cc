@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/live/network_interface.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
+#include <net/ethernet.h>
 #include <net/if.h>
 #include <net/if_arp.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -15,6 +19,9 @@
 
 namespace snf {
 namespace {
+
+// What may be noted, as ethtool(8) calls it.
+constexpr std::string_view kGro = "gro", kLro = "lro", kTags = "rxvlan";
 
 ifreq RequestFor(const std::string& name) {
   ifreq request = {};
@@ -34,11 +41,60 @@ NetworkInterface::NetworkInterface(std::string name)
       socket_(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {}
 
 NetworkInterface::~NetworkInterface() {
-  uint32_t flags = 0;
-  if (changes_.gro) Set(ETHTOOL_SGRO, 1);
-  if (changes_.flags != 0 && Ask(ETHTOOL_GFLAGS, flags)) {
-    Set(ETHTOOL_SFLAGS, flags | changes_.flags);
+  if (!note_.is_open()) return;
+  // Who comes now waits, and finds the file gone.
+  if (flock(note_.number(), LOCK_EX | LOCK_NB) != 0) return;
+  std::ifstream file(note_file_);
+  for (std::string what; file >> what;) {
+    uint32_t flags = 0;
+    if (what == kGro) {
+      Set(ETHTOOL_SGRO, 1);
+    } else if (const uint32_t flag = what == kLro    ? ETH_FLAG_LRO
+                                     : what == kTags ? ETH_FLAG_RXVLAN
+                                                     : 0;
+               flag != 0 && Ask(ETHTOOL_GFLAGS, flags)) {
+      Set(ETHTOOL_SFLAGS, flags | flag);
+    }
   }
+  unlink(note_file_.c_str());
+}
+
+// An interface of the same name in another network has another address.
+std::string NetworkInterface::NoteFile() const {
+  std::string address = "none";
+  if (ifreq request = RequestFor(name_);
+      ioctl(socket_.number(), SIOCGIFHWADDR, &request) == 0) {
+    const auto* const bytes =
+        reinterpret_cast<const uint8_t*>(request.ifr_hwaddr.sa_data);
+    address = fmt::format("{:02x}", fmt::join(bytes, bytes + ETH_ALEN, ""));
+  }
+  return fmt::format("/run/snf-port-{}-{}", name_, address);
+}
+
+void NetworkInterface::Join() {
+  if (!note_file_.empty()) return;
+  note_file_ = NoteFile();
+  while (true) {
+    note_ = Descriptor(
+        open(note_file_.c_str(),
+             O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+    struct stat status = {};
+    if (!note_.is_open()) return;
+    if (flock(note_.number(), LOCK_SH) != 0 ||
+        fstat(note_.number(), &status) != 0) {
+      note_ = Descriptor();
+      return;
+    }
+    if (status.st_nlink > 0) return;  // else it was of one that has ended
+  }
+}
+
+void NetworkInterface::Note(std::string_view what) const {
+  if (!note_.is_open()) return;
+  const std::string line = fmt::format("{}\n", what);
+  // If the disk is full it stays off.
+  [[maybe_unused]] const ssize_t written =
+      write(note_.number(), line.data(), line.size());
 }
 
 absl::Status NetworkInterface::Check() const {
@@ -93,23 +149,27 @@ uint64_t NetworkInterface::unsent() const {
 }
 
 std::string NetworkInterface::MergeNothing() {
+  Join();
   uint32_t on = 0;
-  changes_.gro = Ask(ETHTOOL_GGRO, on) && on != 0 && Set(ETHTOOL_SGRO, 0);
+  const bool had_gro = Ask(ETHTOOL_GGRO, on) && on != 0 && Set(ETHTOOL_SGRO, 0);
+  if (had_gro) Note(kGro);
   const bool had_lro = SwitchOff(ETH_FLAG_LRO);
-  if (changes_.gro && had_lro) return "gro, lro";
-  return changes_.gro ? "gro" : had_lro ? "lro" : "";
+  if (had_lro) Note(kLro);
+  if (had_gro && had_lro) return "gro, lro";
+  return had_gro ? "gro" : had_lro ? "lro" : "";
 }
 
 std::string NetworkInterface::LeaveTags() {
-  return SwitchOff(ETH_FLAG_RXVLAN) ? "rxvlan" : "";
+  Join();
+  if (!SwitchOff(ETH_FLAG_RXVLAN)) return "";
+  Note(kTags);
+  return "rxvlan";
 }
 
 bool NetworkInterface::SwitchOff(uint32_t flag) {
   uint32_t on = 0;
-  if (!Ask(ETHTOOL_GFLAGS, on) || (on & flag) == 0) return false;
-  if (!Set(ETHTOOL_SFLAGS, on & ~flag)) return false;
-  changes_.flags |= flag;
-  return true;
+  return Ask(ETHTOOL_GFLAGS, on) && (on & flag) != 0 &&
+         Set(ETHTOOL_SFLAGS, on & ~flag);
 }
 
 bool NetworkInterface::Ask(uint32_t command, uint32_t& value) const {

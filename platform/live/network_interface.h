@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -40,11 +41,18 @@ bool SetOption(const Descriptor& socket, int level, int option,
   return setsockopt(socket.number(), level, option, &value, sizeof value) == 0;
 }
 
-// Asks and sets an interface of this machine (netdevice(7)). Owner-thread only.
+// Asks and sets an interface of this machine (netdevice(7)).
+//
+// What is switched off is noted in a file in /run, which is locked by all
+// processes that use the interface (flock(2)). The last of them switches it on
+// again and removes the file, whoever switched it off; so does a later one, if
+// all were killed. Where there can be no such file, it stays off.
+//
+// Owner-thread only.
 class NetworkInterface {
  public:
   explicit NetworkInterface(std::string name);
-  // Switches on again what was switched off.
+  // Switches on again what was switched off, if nobody else uses it.
   ~NetworkInterface();
   NetworkInterface(const NetworkInterface&) = delete;
   NetworkInterface& operator=(const NetworkInterface&) = delete;
@@ -61,30 +69,28 @@ class NetworkInterface {
   // Counts the frames that the machine sent by it and the kernel dropped.
   uint64_t unsent() const;
 
-  // Switches off that the driver merges packets that come in (gro, lro).
-  // Returns the names of what was on, as "gro, lro"; "" if nothing was.
+  // Joins, and switches off that the driver merges packets that come in (gro,
+  // lro). Returns the names of what was on, as "gro, lro"; "" if nothing was.
   std::string MergeNothing();
-  // Switches off that the driver takes VLAN tags out of what comes in, which
-  // not every reader is told. Returns what was on: "rxvlan", or "".
+  // Joins, and switches off that the driver takes VLAN tags out of what comes
+  // in, which not every reader is told. Returns what was on: "rxvlan", or "".
   std::string LeaveTags();
 
-  // Names what was switched off, which is switched on again in the end.
-  struct Changes {
-    bool gro = false;
-    uint32_t flags = 0;  // ETH_FLAG_… of ethtool
-  };
-  // Another process is to do that, or this one instead of another.
-  Changes GiveAway() { return std::exchange(changes_, {}); }
-  void Take(const Changes& changes) { changes_ = changes; }
+  // From now on this process is one that uses the interface as it was changed,
+  // perhaps by another one: that is not undone while it lives.
+  void Join();
 
  private:
+  std::string NoteFile() const;
   bool SwitchOff(uint32_t flag);
+  void Note(std::string_view what) const;
   bool Ask(uint32_t command, uint32_t& value) const;
   bool Set(uint32_t command, uint32_t value) const;
 
   const std::string name_;
   Descriptor socket_;
-  Changes changes_;
+  std::string note_file_;  // "" before Join
+  Descriptor note_;        // that file, locked; none if it cannot be
 };
 
 }  // namespace snf

@@ -20,13 +20,11 @@
 namespace snf {
 
 // What receives for a port, as another process takes it over: a packet socket
-// with its ring, and what was switched off of the interface; or the descriptor
-// of a TAP interface, which has neither.
+// with its ring; or the descriptor of a TAP interface, which has none.
 struct PacketReceiver {
   Descriptor socket{};
   uint64_t ring_bytes = 0;
   uint64_t slot_bytes = 0;
-  NetworkInterface::Changes changes{};
 };
 
 // An Ethernet interface of this machine: packets come in and leave as whole

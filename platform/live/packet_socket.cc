@@ -163,14 +163,13 @@ absl::StatusOr<PacketReceiver> PacketSocket::HandOn() {
   if (!in.is_open()) return Failed("another descriptor");
   return PacketReceiver{.socket = std::move(in),
                         .ring_bytes = ring_.bytes(),
-                        .slot_bytes = ring_.slot_bytes(),
-                        .changes = interface_.GiveAway()};
+                        .slot_bytes = ring_.slot_bytes()};
 }
 
 std::optional<uint64_t> PacketSocket::LetGo() { return ring_.next_slot(); }
 
 void PacketSocket::Adopt(PacketReceiver receiver, uint64_t next_slot) {
-  interface_.Take(receiver.changes);
+  interface_.Join();
   in_ = std::move(receiver.socket);
   if (in_.is_open() && ring_.Adopt(in_.number(), receiver.ring_bytes,
                                    receiver.slot_bytes, next_slot)) {

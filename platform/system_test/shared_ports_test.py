@@ -21,7 +21,7 @@ import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
-from command_case import PATIENCE_S, USAGE, wait_for
+from command_case import PATIENCE_S, USAGE, is_alive, wait_for
 from run_test import CLIENT, EXTERNAL4, MIDDLE, OK, SERVER, SERVER4, ip, peer
 
 NAME = f"shared-{os.getpid()}"
@@ -268,6 +268,35 @@ class SharedPorts(net.Run):
         done = snf("down")
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
+
+    def test_the_last_one_switches_on_again_what_any_switched_off(self):
+        def is_on():
+            return [peer(MIDDLE, "gro", interface)[0]
+                    for interface in ("lan0", "wan0")]
+        for interface in ("lan0", "wan0"):
+            peer(MIDDLE, "gro", interface, "1")
+        names = [f"{NAME}.{i}" for i in range(3)]
+        self.up("--controllers=3", CHAIN)
+        self.assertEqual(is_on(), ["0", "0"])
+        for name in names[:2]:
+            self.assertEqual(snf("down", name=name).returncode, OK)
+            self.assertEqual(is_on(), ["0", "0"], name)
+        self.assertEqual(snf("down").returncode, OK)
+        self.assertEqual(is_on(), ["1", "1"])
+        self.up("--controllers=2", CHAIN)
+        daemons = [int((FOLDER / f"{name}.lock").read_text())
+                   for name in names[:2]]
+        for daemon in daemons:
+            os.kill(daemon, signal.SIGKILL)
+        wait_for("their end", lambda: not any(map(is_alive, daemons)))
+        self.assertEqual(is_on(), ["0", "0"])
+        # They find it off already.
+        self.up("--controllers=2", CHAIN)
+        self.assertEqual(snf("down").returncode, OK)
+        self.assertEqual(is_on(), ["1", "1"])
+        for interface in ("lan0", "wan0"):
+            self.assertEqual(
+                list(pathlib.Path("/run").glob(f"snf-port-{interface}-*")), [])
 
     def check_is_refused(self, words, *flags):
         done = snf("up", *flags)

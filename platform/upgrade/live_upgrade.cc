@@ -178,8 +178,6 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
           proto::UpgradeReply::Port& to = *reply.add_port();
           to.set_ring_bytes(port.receiver.ring_bytes);
           to.set_slot_bytes(port.receiver.slot_bytes);
-          to.set_had_gro(port.receiver.changes.gro);
-          to.set_had_flags(port.receiver.changes.flags);
         }
         // If it fails, the channels' other ends are gone: all goes on here.
         Send(connection_, std::string(1, kFiles), files);
@@ -285,9 +283,7 @@ absl::Status LiveSuccessor::Receive(const proto::UpgradeReply& reply,
     handed[i] = {.channel = FrameChannel(std::move(files[1 + 2 * i])),
                  .receiver = {.socket = std::move(files[2 + 2 * i]),
                               .ring_bytes = from.ring_bytes(),
-                              .slot_bytes = from.slot_bytes(),
-                              .changes = {.gro = from.had_gro(),
-                                          .flags = from.had_flags()}}};
+                              .slot_bytes = from.slot_bytes()}};
   }
   traffic.TakeOver(std::move(handed),
                    [this] { Send(connection_, std::string(1, kEnd)); });
