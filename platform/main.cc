@@ -17,9 +17,9 @@
 #include "platform/replay/replay_command.h"
 #include "platform/replay/run_command.h"
 #include "platform/replay/try_chain.h"
-#include "platform/replay/up_command.h"
 #include "platform/tls/cert_command.h"
 #include "platform/trace/trace_command.h"
+#include "platform/up/up_command.h"
 
 namespace snf {
 namespace {

@@ -377,14 +377,15 @@ class DownCommand final : public DaemonCommand {
     for (const ClusterMember& member : *members) {
       ended.Update(EndDaemon(member.files, member.pid, patience_));
     }
+    bool has_any = !members->empty();
     for (uint32_t id = 0; id < ClusterMember::kMost; ++id) {
       const auto of = DaemonFiles::Of(ClusterMember::NameOf(daemon(), id));
-      if (of.ok()) RemoveRemains(*of);
+      has_any |= of.ok() && RemoveRemains(*of);
     }
     const absl::StatusOr<pid_t> pid = PidOf(*files);
     if (!pid.ok()) return pid.status();
     if (*pid == 0) {
-      if (RemoveRemains(*files) || !members->empty()) return ended;
+      if (RemoveRemains(*files) || has_any) return ended;
       return NoDaemon(daemon());
     }
     ended.Update(EndDaemon(*files, *pid, patience_));

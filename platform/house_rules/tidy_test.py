@@ -116,6 +116,7 @@ MAY_INCLUDE = {
                                "platform/process"},
     "platform/replay": COMMAND,
     "platform/trace": COMMAND,
+    "platform/up": COMMAND | {"platform/replay"},
     "platform/recovery": COMMAND | {"platform/replay"},
     "platform/nf": COMMAND,
     "platform/bench": COMMAND,
@@ -123,7 +124,7 @@ MAY_INCLUDE = {
     "platform/house_rules": set(),
     "platform": COMMAND | {"nfs", "platform/replay", "platform/leases",
                            "platform/trace", "platform/nf", "platform/bench",
-                           "platform/recovery"},
+                           "platform/recovery", "platform/up"},
     "experiments": COMMAND,
 }
 # Tests of the drivers, and of what watches runs, make whole runs.

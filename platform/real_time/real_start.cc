@@ -95,15 +95,17 @@ std::string IdentityOf(const RunOptions& options, const RealOptions& real,
                        const LoopRegion::Options& of, const NfSpec& nf) {
   const ControllerOptions& c = options.controller;
   return fmt::format(
-      "{}; isolation {}, {} loops, {} units, {} flows, buffers {} {} {}, "
+      "{}; controller {} of {}, isolation {}, {} loops, {} units, {} flows, "
+      "buffers {} {} {}, "
       "queues {} {} {}, replicas {}, state {}, capacity {} {}, unpaced {}, "
       "patience {}, guard {}; {}",
-      TextWithModules(nf), static_cast<int>(real.isolation), of.loops,
-      c.max_units, c.max_flows, of.controller.small, of.controller.medium,
-      of.controller.large, c.unit_queue_packets, c.start_buffer_packets,
-      options.hold_packets, c.replicas, static_cast<int>(options.state),
-      c.unit_capacity_bps, c.unit_packets_ps, real.unpaced,
-      options.nf_patience.ns, real.guard_every, IdentityOf(real.program));
+      TextWithModules(nf), c.controller_id, real.controllers,
+      static_cast<int>(real.isolation), of.loops, c.max_units, c.max_flows,
+      of.controller.small, of.controller.medium, of.controller.large,
+      c.unit_queue_packets, c.start_buffer_packets, options.hold_packets,
+      c.replicas, static_cast<int>(options.state), c.unit_capacity_bps,
+      c.unit_packets_ps, real.unpaced, options.nf_patience.ns, real.guard_every,
+      IdentityOf(real.program));
 }
 
 // Returns true if the loggers that were kept live, and have all that units

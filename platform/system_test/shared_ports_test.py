@@ -21,7 +21,7 @@ import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
-from command_case import PATIENCE_S, USAGE, is_alive, wait_for
+from command_case import PATIENCE_S, USAGE, below, is_alive, wait_for
 from run_test import CLIENT, EXTERNAL4, MIDDLE, OK, SERVER, SERVER4, ip, peer
 
 NAME = f"shared-{os.getpid()}"
@@ -29,6 +29,9 @@ SERVER6 = "fd77::3"
 HOSTS = [f"10.77.0.{number}" for number in range(20, 32)]
 HOSTS6 = [f"fd77::{number}" for number in range(20, 32)]
 CHAIN = f"--nf=firewall | monitor | nat(ip={EXTERNAL4})"
+# What --keep wants, and an NF whose mappings are seen if they are lost.
+KEPT = ("--controllers=2", "--keep=60s", "--isolation=process",
+        "--loggers=on", "--threads=3", f"--nf=firewall | nat(ip={EXTERNAL4})")
 FOLDER = pathlib.Path("/run/snf")
 # A datagram to a port that nobody has; what comes of it.
 ASK_NOBODY = """
@@ -246,6 +249,77 @@ class SharedPorts(net.Run):
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
+    @staticmethod
+    def log(controller):
+        return (FOLDER / f"{NAME}.{controller}.log").read_text()
+
+    def hosts_of_each(self):
+        host = {}
+        for one in HOSTS:
+            host.setdefault(self.controller_of(one, 2), one)
+        self.assertEqual(set(host), {0, 1})
+        return host
+
+    @staticmethod
+    def kill(pid):
+        os.kill(pid, signal.SIGKILL)
+        wait_for("its end", lambda: not is_alive(pid))
+
+    def test_flows_outlive_a_controller_that_is_killed(self):
+        self.up(*KEPT)
+        first = [int(one["pid"]) for one in status()["member"]]
+        others = [below(pid) for pid in first]
+        with self.server("0.0.0.0"):
+            host = self.hosts_of_each()
+            with self.talking(host[0]), self.talking(host[1]):
+                for victim in (0, 1):
+                    before = status()["member"]
+                    self.kill(int(before[victim]["pid"]))
+                    self.assertIn("wait 5", snf(
+                        "flows", name=f"{NAME}.{victim}").stderr)
+                    self.assertIn("runs already", self.up(*KEPT))
+                    self.assertRegex(self.log(victim),
+                                     r"goes on with [1-9]\d* flows")
+                    after = status()["member"]
+                    self.assertEqual(after[1 - victim]["pid"],
+                                     before[1 - victim]["pid"])
+                    self.assertNotIn("goes on", snf(
+                        "status", name=f"{NAME}.{1 - victim}").stdout
+                        if victim == 0 else "")
+                    # Ports of the flows before are not given again.
+                    self.be(host[victim])
+                    self.assertEqual(peer(CLIENT, "tcp", SERVER4, 50, 1_000),
+                                     ["50 right"])
+                # Both at once.
+                for one in status()["member"]:
+                    self.kill(int(one["pid"]))
+                self.up(*KEPT)
+                for controller in (0, 1):
+                    self.assertEqual(self.log(controller).count("goes on with"),
+                                     2)
+            self.assertTrue(all(map(is_alive, sum(others, []))))
+        # What waits for the next one does not, once all are to end.
+        for one in status()["member"]:
+            self.kill(int(one["pid"]))
+        done = snf("down")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(done.stdout.count("has ended"), 2)
+        self.assertFalse(any(map(is_alive, sum(others, []))))
+        self.assertEqual([path for path in FOLDER.glob(f"{NAME}*")
+                          if path.suffix != ".log"], [])
+
+    def test_units_wait_for_the_controller_that_they_had(self):
+        """Another one has other ports of the NAT."""
+        one = KEPT[1:]
+        for controller in ("0/2", "1/2"):
+            done = snf("up", *net.PORTS, f"--controller={controller}", *one,
+                       name=f"{NAME}.0")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            if controller == "0/2":
+                pid = int((FOLDER / f"{NAME}.0.lock").read_text())
+                self.kill(pid)
+        self.assertIn("begins anew: ", self.log(0))
+
     def test_they_lease_their_units_of_a_resource_manager(self):
         words = ("--controllers=2", "--units=4", "--unit_capacity=200Mbps",
                  CHAIN)
@@ -313,6 +387,9 @@ class SharedPorts(net.Run):
         self.check_is_refused(["--controllers", "--port"], "--controllers=2")
         self.check_is_refused(["--controllers with --log"], "--controllers=2",
                               *net.PORTS, "--log=/dev/null")
+        self.check_is_refused(["--units with --keep"], *KEPT, "--units=2",
+                              *net.PORTS)
+        self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
     def test_one_that_runs_is_of_as_many(self):
         self.up("--controllers=2")

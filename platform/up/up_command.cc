@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/replay/up_command.h"
+#include "platform/up/up_command.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,18 +13,15 @@
 #include "platform/control/background.h"
 #include "platform/control/control_desk.h"
 #include "platform/control/control_server.h"
-#include "platform/control/controllers_start.h"
 #include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
-#include "platform/manager/lease_member.h"
-#include "platform/manager/member_file.h"
-#include "platform/manager/process_watch.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/version.h"
 #include "platform/replay/live_chain_setter.h"
 #include "platform/replay/live_run.h"
 #include "platform/replay/live_settings.h"
 #include "platform/text/wording.h"
+#include "platform/up/several_controllers.h"
 #include "platform/upgrade/live_upgrade.h"
 #include "resource_manager/live/container_method.h"
 
@@ -285,77 +282,14 @@ absl::Status UpCommand::ChoosePorts() {
   return absl::OkStatus();
 }
 
-// The units are those of the manager, as its file says; it is asked once the
-// daemon is in the background.
-absl::Status UpCommand::SettleManager() {
-  if (manager_.empty()) return absl::OkStatus();
-  const auto refuse = [this](const std::string& why) {
-    return absl::InvalidArgumentError(
-        fmt::format("--manager={}: {}", Printable(manager_), why));
-  };
-  if (manager_.find_first_of(":/") != std::string::npos) {
-    return refuse("wants the name of a resource manager of this machine");
-  }
-  if (manager_ == daemon_) {
-    return refuse("the daemon wants a name of its own, by --name");
-  }
-  for (const char* const flag :
-       {"max_units", "unit_capacity", "warm_pool", "warm_units"}) {
-    if (!flags().given(flag)) continue;
-    return refuse(
-        fmt::format("--{}: the resource manager has the units", flag));
-  }
-  if (upgrade_) return refuse("is not for --upgrade");
-  if (keep_.ns > 0) {
-    return refuse("is not for --keep: leases end with the daemon");
-  }
-  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
-  if (!files.ok()) return files.status();
-  const absl::StatusOr<pid_t> pid = PidOf(*files);
-  if (!pid.ok()) return pid.status();
-  const auto noted = MemberFile::Read(files->members);
-  if (!noted.ok()) return noted.status();
-  if (*pid == 0 || !noted->has_value()) {
-    return absl::FailedPreconditionError(
-        fmt::format("no resource manager \"{0}\" runs; snf manager --name={0} "
-                    "starts one",
-                    manager_));
-  }
-  flags().Give("max_units", {std::to_string((*noted)->units)});
-  flags().Give("unit_capacity",
-               {FormatBitRate((*noted)->unit_capacity_bps, Precision::kExact)});
-  return absl::OkStatus();
-}
-
-// Returns once the manager knows it.
-absl::StatusOr<std::unique_ptr<DaemonLeases>> UpCommand::Join(
-    const ReplayOptions& options) const {
-  constexpr Nanos kPatience = Seconds(10);
-  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
-  if (!files.ok()) return files.status();
-  const ControllerOptions& controller = options.run.controller;
-  std::optional<ControllerId> id;
-  if (options.controller.count > 1) {
-    id = ControllerId{static_cast<uint8_t>(options.controller.id)};
-  }
-  auto member = LeaseMember::Join(
-      {.socket = files->leases,
-       .manager = manager_,
-       .process = OwnProcessId(),
-       .name = daemon_,
-       .controller = id,
-       .units = controller.max_units,
-       .unit_capacity_bps = controller.unit_capacity_bps,
-       .notice =
-           [](const std::string& line) { LogLine(LogLevel::kWarning, line); }},
-      kPatience);
-  if (!member.ok()) return member.status();
-  return std::make_unique<DaemonLeases>(*std::move(member), options.run);
-}
-
 absl::Status UpCommand::Settle() {
   if (absl::Status s = ChoosePorts(); !s.ok()) return s;
-  if (absl::Status s = SettleManager(); !s.ok()) return s;
+  if (membership_.has_value()) {
+    if (absl::Status s = membership_->Settle(flags(), upgrade_, keep_);
+        !s.ok()) {
+      return s;
+    }
+  }
   if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
   if (absl::Status s = CheckTogether(); !s.ok()) return s;
   absl::StatusOr<std::optional<TlsEndpoint>> tcp =
@@ -387,10 +321,9 @@ absl::Status UpCommand::CheckTogether() const {
     return absl::InvalidArgumentError(
         "--controller: wants --port, which controllers share");
   }
-  if (is_of_several && (upgrade_ || keep_.ns > 0)) {
+  if (is_of_several && upgrade_) {
     return absl::InvalidArgumentError(
-        fmt::format("--controller: several controllers do not have --{} yet",
-                    upgrade_ ? "upgrade" : "keep"));
+        "--controller: several controllers do not have --upgrade yet");
   }
   if (keep_.ns > 0 && upgrade_) {
     return absl::InvalidArgumentError("--keep: is not for --upgrade");
@@ -419,48 +352,18 @@ LogOptions UpCommand::LogOf(const DaemonFiles& files) const {
   return log;
 }
 
-// Each of them checks the flags.
-absl::Status UpCommand::StartAll() {
-  for (const char* flag :
-       {"controller", "upgrade", "within", "keep", "foreground", "control",
-        "tls", "log", "out", "drops", "json", "csv", "metrics_port", "watch"}) {
-    if (!flags().given(flag)) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("--controllers with --{}: that is of one daemon; snf up "
-                    "--controller=I/N starts one",
-                    flag));
-  }
-  if (!flags().given("port")) {
-    return absl::InvalidArgumentError(
-        "--controllers: wants --port, which they share");
-  }
-  ControllersStart start = {.name = daemon_,
-                            .count = controllers_,
-                            .flags = {},
-                            .manager = {},
-                            .program = run_flags_.options().real.program};
-  for (const PortSpec& port : run_flags_.options().ports) {
-    start.flags.push_back("--port=" + port.text());
-  }
-  if (units_ > 0) start.flags.push_back("--manager=" + daemon_);
-  for (const auto& [flag, value] : flags().values()) {
-    if (!flags().given(flag) || flag == "name" || flag == "controllers" ||
-        flag == "port" || (flag == "units" && units_ == 0)) {
-      continue;
-    }
-    const bool is_of_manager =
-        flag == "units" || (flag == "unit_capacity" && units_ > 0);
-    (is_of_manager ? start.manager : start.flags)
-        .push_back(fmt::format("--{}={}", flag, value));
-  }
-  return StartControllers(start);
-}
-
 absl::Status UpCommand::Run() {
   if (run_flags_.options().json_schema) {
     return absl::InvalidArgumentError("--json_schema: snf run tells it");
   }
-  if (controllers_ > 1) return StartAll();
+  if (controllers_ > 1) {
+    return StartSeveral({.flags = flags(),
+                         .options = run_flags_.options(),
+                         .name = daemon_,
+                         .controllers = controllers_,
+                         .units = units_});
+  }
+  if (!manager_.empty()) membership_.emplace(manager_, daemon_);
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
   if (!files.ok()) return files.status();
   if (absl::Status s = Settle(); !s.ok()) return s;
@@ -542,8 +445,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     options.real.warm_pool.reset();  // processes that are kept stay
   }
   std::unique_ptr<DaemonLeases> leases;
-  if (!manager_.empty()) {
-    auto joined = Join(options);
+  if (membership_.has_value()) {
+    auto joined = membership_->Join(options);
     if (!joined.ok()) return joined.status();
     leases = *std::move(joined);
     options.run.controller.leased = true;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_REPLAY_UP_COMMAND_H_
-#define SNF_PLATFORM_REPLAY_UP_COMMAND_H_
+#ifndef SNF_PLATFORM_UP_UP_COMMAND_H_
+#define SNF_PLATFORM_UP_UP_COMMAND_H_
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,10 +11,10 @@
 #include "platform/control/daemon_files.h"
 #include "platform/control/daemon_log.h"
 #include "platform/control/daemon_network.h"
-#include "platform/manager/daemon_leases.h"
 #include "platform/process/command.h"
 #include "platform/replay/replay_flags.h"
 #include "platform/tls/tls_endpoint.h"
+#include "platform/up/manager_membership.h"
 
 namespace snf {
 
@@ -30,17 +29,14 @@ class UpCommand final : public FlagCommand {
   absl::Status Settle();
   absl::Status ChoosePorts();
   absl::Status CheckTogether() const;
-  absl::Status SettleManager();
-  absl::StatusOr<std::unique_ptr<DaemonLeases>> Join(
-      const ReplayOptions& options) const;
-  absl::Status StartAll();
   absl::Status Serve(const DaemonFiles& files);
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
 
   ReplayFlags run_flags_;
   std::string daemon_ = "default";
-  std::string manager_;  // "": its units are its own
+  std::string manager_;                          // "": its units are its own
+  std::optional<ManagerMembership> membership_;  // if there is a manager
   uint32_t controllers_ = 1;
   uint32_t units_ = 0;  // of the resource manager of several; 0: none
   TlsFlags tls_;
@@ -58,4 +54,4 @@ class UpCommand final : public FlagCommand {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_REPLAY_UP_COMMAND_H_
+#endif  // SNF_PLATFORM_UP_UP_COMMAND_H_
