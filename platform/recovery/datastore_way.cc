@@ -53,7 +53,6 @@ class DatastoreWay final : public RecoveryWay {
     Instant there;  // the store has it
     Instant acknowledged;
     FlowId flow{};
-    Clock clock{};
     bool is_held = false;          // its packet waits
     std::vector<std::byte> value;  // of the flow; none: it is forgotten
     std::vector<std::byte> entry;
@@ -66,7 +65,10 @@ class DatastoreWay final : public RecoveryWay {
     return *entry;
   }
   void Apply(const Request& request, Values& values, FreePieces& free) const;
-  bool IsHeld(FlowId flow, Clock clock) const;
+  bool IsHeld(FlowId flow, Clock clock) const {
+    const auto held = held_.find(value(flow));
+    return held != held_.end() && clock >= held->second.first;
+  }
 
   NfSpec spec_;
   std::unique_ptr<NetworkFunction> nf_;
@@ -82,7 +84,12 @@ class DatastoreWay final : public RecoveryWay {
   Values values_;
   FreePieces free_;
   uint64_t acknowledged_ = 0;
-  absl::flat_hash_map<uint64_t, uint32_t> held_;  // requests, by flow
+  // The packets of a flow that wait: those of its last clocks.
+  struct Held {
+    uint32_t count = 0;
+    Clock first{};
+  };
+  absl::flat_hash_map<uint64_t, Held> held_;
 };
 
 void DatastoreWay::on_entry(Instant now, const LogEntryView& entry,
@@ -91,7 +98,6 @@ void DatastoreWay::on_entry(Instant now, const LogEntryView& entry,
   const FlowId flow = entry->meta.flow;
   Request& request = requests_.emplace_back();
   request.flow = flow;
-  request.clock = entry->meta.clock;
   request.entry.assign(bytes.begin(), bytes.end());
   if (entry->kind == LogEntry::Kind::kClock && !entry->is(LogEntry::kEnd)) {
     const Unit::Change whole = unit.whole(flow);
@@ -117,7 +123,8 @@ void DatastoreWay::on_entry(Instant now, const LogEntryView& entry,
   request.is_held = entry->pieces > 0 || entry->is(LogEntry::kHasAlias) ||
                     before != held_.end();
   if (request.is_held) {
-    ++held_[value(flow)];
+    Held& held = held_[value(flow)];
+    if (held.count++ == 0) held.first = entry->meta.clock;
   } else {
     release(entry);
   }
@@ -132,7 +139,8 @@ void DatastoreWay::AdvanceTo(Instant now, const Unit&, Release release) {
     acknowledged_ = entry->number;
     if (!request.is_held) continue;
     const auto held = held_.find(value(request.flow));
-    if (--held->second == 0) held_.erase(held);
+    held->second.first = entry->meta.clock + 1;
+    if (--held->second.count == 0) held_.erase(held);
     release(entry);
   }
   kept_.ForgetThrough(acknowledged_);
@@ -149,13 +157,6 @@ void DatastoreWay::Apply(const Request& request, Values& values,
   } else {
     values[value(request.flow)] = request.value;
   }
-}
-
-bool DatastoreWay::IsHeld(FlowId flow, Clock clock) const {
-  if (!held_.contains(value(flow))) return false;
-  return std::ranges::any_of(requests_, [&](const Request& request) {
-    return request.is_held && request.flow == flow && request.clock == clock;
-  });
 }
 
 Recovered DatastoreWay::Recover(Instant now) {
