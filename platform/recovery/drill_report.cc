@@ -56,6 +56,7 @@ DrillTotals RunDeaths(const LoadedCapture& capture,
     }
     drill.Take(packet);
   }
+  for (; next < deaths.size(); ++next) Count(drill.Die(deaths[next]), figures);
   return drill.totals();
 }
 
@@ -68,6 +69,12 @@ Json QuantilesOf(const Histogram& values) {
 
 std::string DurationAt(const Histogram& times, uint32_t per_100000) {
   return FormatDuration(Nanos{times.Quantile(per_100000)});
+}
+
+// Returns the difference of two times, which may be below 0.
+std::string CostOf(double ns) {
+  if (ns < 10'000) return fmt::format("{:.0f} ns", ns);
+  return FormatDuration(Nanos{static_cast<int64_t>(ns)});
 }
 
 }  // namespace
@@ -171,7 +178,7 @@ std::string TextOf(const DrillResult& result, const DrillOptions& options) {
         "{:<12}{:>10}{:>10}{:>10}{:>10}{:>10}{:>10}{:>9}\n", way.name,
         DurationAt(way.recovery, 50'000), DurationAt(way.recovery, 99'000),
         DurationAt(way.executed, 50'000), DurationAt(way.at_pace, 50'000),
-        way.packets.Quantile(50'000), fmt::format("{:.0f} ns", way.path_ns),
+        way.packets.Quantile(50'000), CostOf(way.path_ns),
         fmt::format("{}/{}", way.records_wrong, way.records));
   }
   return text;
