@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "platform/control/control_text.h"
+#include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/process/command_group.h"
 #include "platform/text/wording.h"
@@ -24,29 +25,60 @@ class NewChainCommand : public DaemonCommand {
     flags().DurationOrInfinity(
         "within", within_, Nanos{},
         "flows that older chains still have by then begin anew with this one");
-    flags().Switch("json", json_, "as a JSON object, on one line");
+    flags().Switch("json", json_,
+                   "as a JSON object, on one line; of several controllers, "
+                   "each on a line");
   }
   absl::Status Send(proto::ChainRequest& request) {
     if (within_ != Nanos::max()) request.set_within_ns(within_.ns);
+    if (!is_remote()) {
+      const auto members = AllMembersOf(daemon());
+      if (!members.ok()) return members.status();
+      if (!members->empty()) return SendToAll(*members, request);
+    }
     const auto reply = Ask(request);
     if (!reply.ok()) return reply.status();
-    if (json_) {
-      fmt::print("{}\n", JsonOf(*reply));
-    } else if (reply->is_new()) {
-      fmt::print(
-          "Chain {}, {}, has the flows that begin; older ones keep {}.\n",
-          reply->number(), Printable(reply->nf()),
-          Plural(reply->older_flows(), "flow"));
-    } else {
-      fmt::print(
-          "{0} is known now; the chain has no {0}. snf chain set names "
-          "another.\n",
-          Printable(reply->module_nf()));
-    }
+    Print(*reply, "");
     return absl::OkStatus();
   }
 
  private:
+  // Ends at the first one that refuses it. What a chain can be refused for is
+  // the same for all, but for what one has of older ones.
+  absl::Status SendToAll(const std::vector<ClusterMember>& members,
+                         const proto::ChainRequest& request) const {
+    std::string changed;
+    for (const ClusterMember& member : members) {
+      const std::string name = fmt::format("\"{}\"", member.files.name);
+      const auto reply = SetChain(member, request);
+      if (!reply.ok() && changed.empty()) return reply.status();
+      if (!reply.ok()) {
+        return absl::Status(
+            reply.status().code(),
+            fmt::format("{}; {} had it before, and it stays there",
+                        std::string(reply.status().message()), changed));
+      }
+      Print(*reply, name + ": ");
+      changed += (changed.empty() ? "" : ", ") + name;
+    }
+    return absl::OkStatus();
+  }
+  void Print(const proto::ChainReply& reply, const std::string& whose) const {
+    if (json_) {
+      fmt::print("{}\n", JsonOf(reply));
+    } else if (reply.is_new()) {
+      fmt::print(
+          "{}Chain {}, {}, has the flows that begin; older ones keep {}.\n",
+          whose, reply.number(), Printable(reply.nf()),
+          Plural(reply.older_flows(), "flow"));
+    } else {
+      fmt::print(
+          "{1}{0} is known now; the chain has no {0}. snf chain set names "
+          "another.\n",
+          Printable(reply.module_nf()), whose);
+    }
+  }
+
   Nanos within_ = Nanos::max();
   bool json_ = false;
 };
@@ -64,7 +96,9 @@ class ChainSetCommand final : public NewChainCommand {
                  "with the chain that they have, and with its state, for "
                  "as long as they live, or --within says. The new chain "
                  "is tried first: if it cannot be, or crashes, all stays "
-                 "as it was. NAME is that of the chain in the file."}) {
+                 "as it was. Of several that share ports (snf up "
+                 "--controllers), gives it to one after the other. NAME is "
+                 "that of the chain in the file."}) {
     flags().Arguments("[NAME] CHAIN", words_, 1);
   }
 

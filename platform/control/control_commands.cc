@@ -145,7 +145,9 @@ class SetCommand final : public AskCommand<proto::SetRequest> {
              .about = "Changes settings while packets go through: all that "
                       "are named, or none if one of them cannot be. They mean "
                       "what the flags of snf up mean. Without any, tells of "
-                      "all that can be changed, with their values."}) {
+                      "all that can be changed, with their values. Of several "
+                      "that share ports (snf up --controllers), changes those "
+                      "of all, or of none."}) {
     flags().Arguments("NAME=VALUE", values_, 0);
   }
 
@@ -165,6 +167,12 @@ class SetCommand final : public AskCommand<proto::SetRequest> {
       (*request.mutable_value())[name] = text.substr(equals + 1);
     }
     return absl::OkStatus();
+  }
+  Reply Answer(const proto::SetRequest& request) override {
+    if (is_remote()) return Ask(request);
+    const auto members = AllMembersOf(daemon());
+    if (!members.ok()) return members.status();
+    return members->empty() ? Ask(request) : SetAll(*members, request);
   }
 
   std::vector<std::string> values_;

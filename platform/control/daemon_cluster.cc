@@ -35,6 +35,44 @@ auto AskOnce(const DaemonFiles& files, const Request& request) {
   return clients.back()->Ask(request);
 }
 
+// Says whose error it is. An answer that there is none is no input or output
+// that failed.
+absl::Status OfMember(const ClusterMember& member, const absl::Status& status) {
+  const std::string text = fmt::format("\"{}\": {}", member.files.name,
+                                       std::string(status.message()));
+  const bool is_for_user =
+      status.code() == absl::StatusCode::kInvalidArgument ||
+      status.code() == absl::StatusCode::kPermissionDenied;
+  return {is_for_user ? status.code() : absl::StatusCode::kFailedPrecondition,
+          text};
+}
+
+// Both list the same settings, in order.
+absl::Status CheckSame(const ClusterMember& a, const proto::SetReply& of_a,
+                       const ClusterMember& b, const proto::SetReply& of_b) {
+  const int settings = std::min(of_a.setting_size(), of_b.setting_size());
+  for (int i = 0; i < settings; ++i) {
+    const proto::Setting& one = of_a.setting(i);
+    const proto::Setting& other = of_b.setting(i);
+    if (one.value() == other.value()) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "{} is {} of \"{}\", and {} of \"{}\"; --name tells of one of them",
+        one.name(), one.value(), a.files.name, other.value(), b.files.name));
+  }
+  return absl::OkStatus();
+}
+
+// Returns the request that takes back a change.
+proto::SetRequest ValuesBefore(const proto::SetRequest& change,
+                               const proto::SetReply& before) {
+  proto::SetRequest back;
+  for (const proto::Setting& setting : before.setting()) {
+    if (!change.value().contains(setting.name())) continue;
+    (*back.mutable_value())[setting.name()] = setting.value();
+  }
+  return back;
+}
+
 template <typename Parts, typename IsSame>
 auto& PartLike(Parts& parts, const typename Parts::value_type& like,
                IsSame is_same) {
@@ -132,6 +170,67 @@ proto::StatusReply StatusOfAll(const std::string& name,
     member.set_name(ClusterMember::NameOf(name, id));
   }
   return sum;
+}
+
+absl::StatusOr<std::vector<ClusterMember>> AllMembersOf(
+    const std::string& name) {
+  auto members = MembersOf(name);
+  if (!members.ok() || members->empty()) return members;
+  const proto::StatusReply all = StatusOfAll(name, *members);
+  for (const proto::StatusReply& member : all.member()) {
+    if (!member.version().empty()) continue;
+    return absl::FailedPreconditionError(fmt::format(
+        "\"{}\" {}, and would be left out; --name={} is one that does",
+        member.name(), member.pid() == 0 ? "does not run" : "does not answer",
+        members->front().files.name));
+  }
+  return members;
+}
+
+absl::StatusOr<proto::SetReply> SetAll(
+    const std::vector<ClusterMember>& members,
+    const proto::SetRequest& request) {
+  std::vector<proto::SetReply> before;
+  for (const ClusterMember& member : members) {
+    auto reply = AskOnce(member.files, proto::SetRequest());
+    if (!reply.ok()) return OfMember(member, reply.status());
+    before.push_back(*std::move(reply));
+  }
+  if (request.value().empty()) {
+    for (size_t i = 1; i < members.size(); ++i) {
+      if (absl::Status s =
+              CheckSame(members[0], before[0], members[i], before[i]);
+          !s.ok()) {
+        return s;
+      }
+    }
+    return before[0];
+  }
+  absl::StatusOr<proto::SetReply> last;
+  for (size_t i = 0; i < members.size(); ++i) {
+    last = AskOnce(members[i].files, request);
+    if (last.ok()) continue;
+    absl::Status refused = OfMember(members[i], last.status());
+    for (size_t j = 0; j < i; ++j) {
+      const auto undone =
+          AskOnce(members[j].files, ValuesBefore(request, before[j]));
+      if (undone.ok()) continue;
+      refused = absl::Status(
+          refused.code(),
+          fmt::format("{}; \"{}\" has the change, and cannot take it back: {}",
+                      std::string(refused.message()), members[j].files.name,
+                      std::string(undone.status().message())));
+    }
+    return refused;
+  }
+  return last;
+}
+
+absl::StatusOr<proto::ChainReply> SetChain(const ClusterMember& member,
+                                           const proto::ChainRequest& request) {
+  auto reply = AskOnce(member.files, request);
+  if (!reply.ok()) return OfMember(member, reply.status());
+  return reply;
 }
 
 absl::Status EndDaemon(const DaemonFiles& files, pid_t pid, Nanos patience) {

@@ -40,6 +40,24 @@ absl::StatusOr<proto::StatusReply> StatusOf(const DaemonFiles& files);
 proto::StatusReply StatusOfAll(const std::string& name,
                                const std::vector<ClusterMember>& members);
 
+// Returns the members of that name, if there are any, each of which is to be
+// asked. Errors: those of MembersOf; FailedPrecondition, one does not run or
+// does not answer, and would be left out.
+absl::StatusOr<std::vector<ClusterMember>> AllMembersOf(
+    const std::string& name);
+
+// Changes settings of all members, or of none; returns what they are then.
+// Without values it changes nothing. Errors name the member: those of the
+// service; FailedPrecondition, it has another value than the first one; or also
+// those before have the change, and did not let it be taken back.
+absl::StatusOr<proto::SetReply> SetAll(
+    const std::vector<ClusterMember>& members,
+    const proto::SetRequest& request);
+
+// Gives a member another chain. Errors: those of the service.
+absl::StatusOr<proto::ChainReply> SetChain(const ClusterMember& member,
+                                           const proto::ChainRequest& request);
+
 // Lets a daemon of this machine come to its end, waits for it, and says so on
 // stdout. Error: Internal, it did not end in time, and was killed.
 absl::Status EndDaemon(const DaemonFiles& files, pid_t pid, Nanos patience);

@@ -49,8 +49,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
 
 def snf(*words, name=NAME):
     return subprocess.run(
-        net.in_network(MIDDLE, net.PROGRAM, words[0], f"--name={name}",
-                       *words[1:]),
+        net.in_network(MIDDLE, net.PROGRAM, *words, f"--name={name}"),
         capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
 
 
@@ -307,6 +306,71 @@ class SharedPorts(net.Run):
         self.assertFalse(any(map(is_alive, sum(others, []))))
         self.assertEqual([path for path in FOLDER.glob(f"{NAME}*")
                           if path.suffix != ".log"], [])
+
+    def start_one(self, controller, *words):
+        done = snf("up", *net.PORTS, f"--controller={controller}/2", *words,
+                   name=f"{NAME}.{controller}")
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def told(self, *words, name=NAME):
+        done = snf(*words, name=name)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return done.stdout
+
+    def check_fails(self, words, *command):
+        done = snf(*command)
+        self.assertNotEqual(done.returncode, OK, done.stdout)
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        for word in words:
+            self.assertIn(word, done.stderr)
+
+    def test_settings_of_all_change_or_none(self):
+        self.start_one(0, "--max_units=4", "--replicas=1")
+        self.start_one(1, "--max_units=2", "--replicas=1")
+        both = [f"{NAME}.{controller}" for controller in (0, 1)]
+
+        def values(setting):
+            return [dict(line.split("=", 1) for line in self.told(
+                "set", name=name).splitlines())[setting] for name in both]
+        self.told("set", "alpha=0.5", "log_level=debug")
+        self.assertEqual(values("alpha"), ["0.5", "0.5"])
+        self.check_fails([f'"{both[1]}"', "max_units=3"], "set", "max_units=3",
+                         "alpha=0.25")
+        self.assertEqual(values("max_units"), ["4", "2"])
+        self.assertEqual(values("alpha"), ["0.5", "0.5"])
+        self.check_fails(["max_units is 4 of", "and 2 of"], "set")
+        self.told("set", "max_units=2")
+        self.assertIn("max_units=2\n", self.told("set"))
+        self.check_fails([f'"{both[0]}"', "no setting"], "set", "speed=9")
+        self.kill(int((FOLDER / f"{both[0]}.lock").read_text()))
+        self.check_fails([f'"{both[0]}" does not run', f"--name={both[1]}"],
+                         "set", "alpha=1")
+        self.assertIn("alpha=0.5\n", self.told("set", name=both[1]))
+
+    def test_all_are_given_another_chain(self):
+        self.up("--controllers=2", "--nf=firewall | monitor")
+        with self.server("0.0.0.0"):
+            host = self.hosts_of_each()
+            with self.talking(host[0]), self.talking(host[1]):
+                out = self.told("chain", "set", "monitor | firewall")
+                for controller in (0, 1):
+                    self.assertIn(f'"{NAME}.{controller}": Chain 2, ', out)
+                self.assertEqual({one["nf"] for one in status()["member"]},
+                                 {"monitor | firewall"})
+                self.check_fails([f'"{NAME}.0"', "no_such_nf"], "chain", "set",
+                                 "no_such_nf")
+                for one in host.values():
+                    self.be(one)
+                    self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 1_000),
+                                     ["20 right"])
+
+    def test_it_is_said_who_has_the_chain_that_another_cannot_have(self):
+        self.start_one(0)
+        self.start_one(1, "--pin", "--threads=2")
+        self.check_fails([f'"{NAME}.1": --pin', f'"{NAME}.0" had it before'],
+                         "chain", "set", "monitor")
+        self.assertEqual([one["nf"] for one in status()["member"]],
+                         ["monitor", "passthrough"])
 
     def test_units_wait_for_the_controller_that_they_had(self):
         """Another one has other ports of the NAT."""
