@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "controller/rebuild/lease_finder.h"
 #include "platform/live/live_leases.h"
 #include "platform/manager/held_units.h"
 #include "platform/manager/lease_member.h"
@@ -29,6 +30,10 @@ class DaemonLeases final : public LiveLeases {
 
   // Before Poll; it must outlive all calls.
   void set_driver(RealDriver& driver) { leases_.set_driver(driver); }
+  // For a driver that takes over units of a process that was killed, which is
+  // to be set before it asks for their leases. Those have ended with that
+  // process: it leaves units that it uses and does not lease anew.
+  LeaseFinder& finder() { return leases_; }
 
   void on_packet(uint64_t bytes) override { leases_.on_packet(bytes); }
   bool Poll() override;

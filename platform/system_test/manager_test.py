@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -24,9 +25,9 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
-from command_case import OK, PATIENCE_S, USAGE, is_alive, wait_for
-from run_test import (CLIENT4, MIDDLE, PEER, PROGRAM, SERVER4, in_network,
-                      inside, ip, peer)
+from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
+from run_test import (CLIENT4, EXTERNAL4, MIDDLE, PEER, PROGRAM, SERVER4,
+                      in_network, inside, ip, peer)
 
 UNAVAILABLE = 69
 FOLDER = pathlib.Path("/run/snf")
@@ -279,6 +280,58 @@ class Manager(unittest.TestCase):
             self.check_echoes(0)
         self.snf("down", name=DAEMONS[0])
 
+    @contextlib.contextmanager
+    def talking(self, side):
+        """Connections, none of which may break."""
+        process = subprocess.Popen(
+            inside(client(side), sys.executable, PEER, "soak", SERVER4, 8, 1),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+        try:
+            yield
+            out, errors = process.communicate("", timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, 0, errors)
+        told = json.loads(out)
+        self.assertGreater(told["echoes"], 0)
+        self.assertEqual(told["wrong"], 0)
+
+    def test_flows_outlive_a_daemon_whose_leases_end(self):
+        self.manager()
+        ip("-n", server(0), "neigh", "add", EXTERNAL4, "lladdr",
+           net.address_of_card(client(0)), "dev", "eth0", "nud", "permanent")
+
+        def up():
+            self.up(0, "--isolation=process", "--loggers=on", "--threads=3",
+                    "--keep=60s", nf=f"firewall | nat(ip={EXTERNAL4})")
+        up()
+        self.up(1)
+        others = below(pid_of(DAEMONS[0]))
+        # The other one takes what it can.
+        with self.serving(0), self.load(1, 2 * WHOLE), self.talking(0):
+            for life in range(3):
+                self.check_echoes(0)
+                self.kill(DAEMONS[0])
+                wait_for("its parts free", lambda: not self.held(0))
+                wait_for("most for the other",
+                         lambda: self.held(1) > 1.5 * WHOLE)
+                self.assertTrue(all(map(is_alive, others)))
+                up()
+                log = (FOLDER / f"{DAEMONS[0]}.log").read_text()
+                self.assertEqual(len(re.findall(
+                    r"goes on with [1-9]\d* flows", log)), life + 1)
+                wait_for("its share", lambda: self.held(0) > 0)
+            self.kill(MANAGER)
+            self.kill(DAEMONS[0])
+            self.manager()
+            up()
+            wait_for("its share", lambda: self.held(0) > 0)
+            self.check_echoes(0)
+        self.snf("down", name=DAEMONS[0])
+        self.assertFalse(any(map(is_alive, others)))
+
     def test_refuses_what_cannot_be(self):
         ports = ["--port", "inside=lan0", "--port", "outside=wan0"]
         for code, words, flags in (
@@ -289,9 +342,6 @@ class Manager(unittest.TestCase):
                 (USAGE, ["a name of its own"], [f"--manager={DAEMONS[0]}"]),
                 (USAGE, ["--max_units"],
                  [f"--manager={MANAGER}", "--max_units=3"]),
-                (USAGE, ["--keep"],
-                 [f"--manager={MANAGER}", "--keep=5s", "--loggers=on",
-                  "--isolation=process"]),
                 (USAGE, ["--upgrade"], [f"--manager={MANAGER}", "--upgrade"])):
             with self.subTest(flags):
                 self.refused(code, words, "up", *ports, *flags)

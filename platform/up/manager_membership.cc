@@ -16,8 +16,7 @@
 
 namespace snf {
 
-absl::Status ManagerMembership::Settle(FlagSet& flags, bool upgrade,
-                                       Nanos keep) const {
+absl::Status ManagerMembership::Settle(FlagSet& flags, bool upgrade) const {
   const auto refuse = [this](const std::string& why) {
     return absl::InvalidArgumentError(
         fmt::format("--manager={}: {}", Printable(manager_), why));
@@ -35,9 +34,6 @@ absl::Status ManagerMembership::Settle(FlagSet& flags, bool upgrade,
         fmt::format("--{}: the resource manager has the units", flag));
   }
   if (upgrade) return refuse("is not for --upgrade");
-  if (keep.ns > 0) {
-    return refuse("is not for --keep: leases end with the daemon");
-  }
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
   if (!files.ok()) return files.status();
   const absl::StatusOr<pid_t> pid = PidOf(*files);

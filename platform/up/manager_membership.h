@@ -8,7 +8,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/time.h"
 #include "platform/manager/daemon_leases.h"
 #include "platform/process/flags.h"
 #include "platform/replay/replay_options.h"
@@ -23,10 +22,10 @@ class ManagerMembership {
       : manager_(std::move(manager)), daemon_(std::move(daemon)) {}
 
   // Gives the flags the units of the manager, as its file says; it is asked
-  // once the daemon is in the background. `upgrade` and `keep` are those flags'
-  // values. Errors: InvalidArgument, flags that are at odds with a manager;
+  // once the daemon is in the background. `upgrade` is that flag's value.
+  // Errors: InvalidArgument, flags that are at odds with a manager;
   // FailedPrecondition, none of that name runs; those of its files.
-  absl::Status Settle(FlagSet& flags, bool upgrade, Nanos keep) const;
+  absl::Status Settle(FlagSet& flags, bool upgrade) const;
   // Returns once the manager knows the daemon. Errors: those of
   // LeaseMember::Join.
   absl::StatusOr<std::unique_ptr<DaemonLeases>> Join(

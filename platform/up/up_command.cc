@@ -285,8 +285,7 @@ absl::Status UpCommand::ChoosePorts() {
 absl::Status UpCommand::Settle() {
   if (absl::Status s = ChoosePorts(); !s.ok()) return s;
   if (membership_.has_value()) {
-    if (absl::Status s = membership_->Settle(flags(), upgrade_, keep_);
-        !s.ok()) {
+    if (absl::Status s = membership_->Settle(flags(), upgrade_); !s.ok()) {
       return s;
     }
   }
@@ -450,6 +449,12 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     if (!joined.ok()) return joined.status();
     leases = *std::move(joined);
     options.run.controller.leased = true;
+    if (keep_.ns > 0) {
+      options.real.lease_finder = &leases->finder();
+      options.real.keep->settle = [&leases](RealDriver& driver) {
+        leases->set_driver(driver);
+      };
+    }
     options.real.warm_pool.reset();  // units are not started by need
   }
   // Processes of units keep what they are given.
