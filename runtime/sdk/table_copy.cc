@@ -277,6 +277,17 @@ bool TableCopy::on_told(const uint64_t* key, uint64_t version,
   return true;
 }
 
+void TableCopy::ForgetTotals() {
+  SNF_CHECK(sent_ == 0 && !tentative_);
+  for (uint32_t slot = 0; slot < used_; ++slot) {
+    if ((entry(slot)[kFlags] & kUsed) == 0) continue;
+    std::fill_n(TotalOf(slot), value_words_, 0);
+    EndGone(slot);
+  }
+  entry(rest_)[kVersion] = 0;
+  std::fill_n(TotalOf(rest_), value_words_, 0);
+}
+
 void TableCopy::Clear() {
   SNF_CHECK(!dirty() && sent_ == 0);
   while (used_ > 0) {

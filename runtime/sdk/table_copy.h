@@ -151,6 +151,9 @@ class TableCopy {
   void on_gone(const uint64_t* key, uint64_t version, bool with_sent);
   // Removes all entries. Nothing may be dirty or sent.
   void Clear();
+  // The home will tell all totals anew: leaves pending updates alone. Nothing
+  // may be sent, or tentative.
+  void ForgetTotals();
 
  private:
   // The words of an entry: kVersion, kFlags, key, pending, total. In a free

@@ -53,12 +53,17 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
   if (in.incarnation > unit.incarnation) {
     if (in.seq != 1) return false;
     Join(now, value(in.unit), in.incarnation);
+  } else if (unit.has_left && in.seq == unit.seq + 1) {
+    Rejoin(now, value(in.unit));
   }
   NoteReads(now, in);
   // One that is older was answered, or its unit would not have gone on.
   if (in.seq == unit.seq + 1 && unit.joined) {
     Merge(now, in);
-    if (in.leaves) Leave(value(in.unit));
+    if (in.leaves) {
+      Leave(value(in.unit));
+      unit.has_left = true;
+    }
     KeepUnit(value(in.unit));
   } else if (in.seq != unit.seq) {
     return false;
@@ -88,7 +93,8 @@ void TableHome::Keep(Instant now, const KeptHome& kept) {
   }
   for (uint32_t number = 0; number < units_.size(); ++number) {
     const KeptHome::Unit& unit = kept_->unit(number);
-    if (unit.joined != 0) Join(now, number, unit.incarnation);
+    if (unit.joined == KeptHome::kJoined) Join(now, number, unit.incarnation);
+    units_[number].has_left = unit.joined == KeptHome::kHasLeft;
     units_[number].incarnation = unit.incarnation;
     units_[number].seq = unit.seq;
     units_[number].in_rest = unit.in_rest;
@@ -113,7 +119,9 @@ void TableHome::KeepUnit(uint32_t number) {
                 {.seq = unit.seq,
                  .in_rest = unit.in_rest,
                  .incarnation = unit.incarnation,
-                 .joined = unit.joined ? 1u : 0u});
+                 .joined = unit.joined     ? KeptHome::kJoined
+                           : unit.has_left ? KeptHome::kHasLeft
+                                           : KeptHome::kNone});
   for (const uint32_t slot : changed_) {
     kept_->Set(slot, states_[slot].gone_at, entry(slot));
   }
@@ -139,6 +147,14 @@ void TableHome::Join(Instant now, uint32_t number, uint32_t incarnation) {
     Mark(number, rest_);
     ArmSweep(now, number);
   }
+}
+
+// Messages of before may still come, and are known by their numbers.
+void TableHome::Rejoin(Instant now, uint32_t number) {
+  const Unit before = units_[number];
+  Join(now, number, before.incarnation);
+  units_[number].seq = before.seq;
+  units_[number].told_seq = std::max(before.told_seq, first_told_);
 }
 
 void TableHome::Leave(uint32_t number) {

@@ -72,8 +72,10 @@ class TableHome {
   // The unit has failed: what it had not sent is lost, and nobody waits for it.
   // It may join again, with a newer incarnation.
   void on_unit_failed(UnitId unit) {
-    if (!units_[value(unit)].joined) return;
-    Leave(value(unit));
+    Unit& failed = units_[value(unit)];
+    if (!failed.joined && !failed.has_left) return;
+    if (failed.joined) Leave(value(unit));
+    failed.has_left = false;
     KeepUnit(value(unit));
   }
 
@@ -137,6 +139,7 @@ class TableHome {
     uint32_t behind;  // counts the bits that are set
     uint32_t cursor;  // the sweep is done with lower slots
     bool joined;
+    bool has_left;  // by a message of its own, after which it may come back
     bool sweeping;
     bool is_read;        // it was read since the last sweep began
     bool waits;          // what was told has no answer yet
@@ -157,6 +160,7 @@ class TableHome {
   void Merge(Instant now, const TableMessage& in);
   bool on_told_ack(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
+  void Rejoin(Instant now, uint32_t number);
   void Leave(uint32_t number);
   void KeepUnit(uint32_t number);
   uint32_t SlotFor(Instant now, const uint64_t* key);

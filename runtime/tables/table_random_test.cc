@@ -21,6 +21,8 @@ struct Totals {
   uint64_t lost = 0;
   uint64_t duplicated = 0;
   uint64_t lives = 0;
+  uint64_t withdrawn = 0;  // stops, before their units had left
+  uint64_t returns = 0;    // of units that had, with their incarnation
   uint64_t refused = 0;
   uint64_t full_homes = 0;
   uint64_t forgotten = 0;
@@ -66,7 +68,8 @@ Schedule AnySchedule(uint64_t seed, Rng& rng) {
 }
 
 // Where nothing is lost or late enough to be repeated, everybody who reads sees
-// an update as soon as the header says; who begins to read, a period later.
+// an update as soon as the header says; who begins to read, a period later. One
+// of a unit that has just said that it leaves waits for the answer to that.
 Nanos BoundOf(const Schedule& schedule) {
   const TableWorldOptions& world = schedule.world;
   const auto per_message =
@@ -74,7 +77,7 @@ Nanos BoundOf(const Schedule& schedule) {
   const int64_t sweeps = world.max_entries / per_message + 1;
   constexpr int64_t kTick = 32'768;
   return {3 * (world.table.period.ns + kTick) +
-          (4 * sweeps + 1) * 2 * world.delay_max.ns};
+          (4 * sweeps + 2) * 2 * world.delay_max.ns};
 }
 
 void RunOne(uint64_t seed, Totals& totals) {
@@ -88,8 +91,16 @@ void RunOne(uint64_t seed, Totals& totals) {
     const auto unit = static_cast<uint32_t>(rng.Below(units));
     const uint64_t key = rng.Below(schedule.keys) * 0x9e37'79b9;
     if (!world.joined(unit)) {
-      world.Start(unit);
-      ++totals.lives;
+      if (world.leaving(unit) && rng.Chance(32'768)) {
+        world.Withdraw(unit);
+        ++totals.returns;
+      } else {
+        world.Start(unit);
+        ++totals.lives;
+      }
+    } else if (world.leaving(unit) && rng.Chance(8'000)) {
+      world.Withdraw(unit);
+      ++totals.withdrawn;
     } else if (rng.Chance(2'000)) {
       world.Stop(unit);
       continue;
@@ -144,7 +155,9 @@ TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
   std::cout << "seeds " << seeds.first << "-" << seeds.last << ": "
             << totals.updates << " updates, " << totals.messages
             << " messages, " << totals.lost << " lost, " << totals.duplicated
-            << " twice, " << totals.lives << " lives, " << totals.refused
+            << " twice, " << totals.lives << " lives, " << totals.withdrawn
+            << " stops withdrawn and " << totals.returns
+            << " after they were through, " << totals.refused
             << " entries refused by homes, " << totals.forgotten
             << " forgotten, " << totals.full_homes << " homes full, "
             << totals.looks << " looks, " << totals.bounded
@@ -153,6 +166,8 @@ TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
   EXPECT_GT(totals.lost, 10 * seeds.count());
   EXPECT_GT(totals.duplicated, 10 * seeds.count());
   EXPECT_GT(totals.lives, 10 * seeds.count());
+  EXPECT_GT(totals.withdrawn, seeds.count() / 10);
+  EXPECT_GT(totals.returns, seeds.count() / 2);
   EXPECT_GT(totals.refused, seeds.count());
   EXPECT_GT(totals.full_homes, seeds.count() / 10);
   EXPECT_GT(totals.forgotten, seeds.count());

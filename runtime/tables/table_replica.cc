@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
-
 namespace snf {
 
 TableReplica::TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
@@ -21,18 +19,27 @@ TableReplica::TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
 }
 
 void TableReplica::on_start(Instant now, uint32_t incarnation) {
-  SNF_CHECK(state_ == State::kStopped);
+  if (state_ == State::kRunning) return;
+  if (state_ == State::kLeaving) {
+    returns_ = waits_ && last_.leaves;
+    if (!returns_) state_ = State::kRunning;
+    return;
+  }
+  if (incarnation != incarnation_) last_.seq = told_seq_ = 0;
+  incarnation_ = incarnation;
+  Join(now);
+}
+
+void TableReplica::Join(Instant now) {
   state_ = State::kRunning;
   unread_ = true;
-  incarnation_ = incarnation;
-  last_.seq = 0;
-  told_seq_ = 0;
   complete_ = 0;
   must_send_ = true;
   next_round_ = now;
 }
 
 void TableReplica::on_stop() {
+  returns_ = false;
   if (state_ != State::kRunning) return;
   state_ = State::kLeaving;
   must_send_ = true;
@@ -56,7 +63,7 @@ bool TableReplica::on_message(Instant now, const TableMessage& in,
       in.seq != last_.seq || in.entries != last_.entries) {
     return false;
   }
-  on_merged(in);
+  on_merged(now, in);
   on_updates(now);
   return SendNext(now, out);
 }
@@ -85,7 +92,7 @@ void TableReplica::on_told(const TableMessage& in, TableMessage& out) {
          .seq = in.seq};
 }
 
-void TableReplica::on_merged(const TableMessage& in) {
+void TableReplica::on_merged(Instant now, const TableMessage& in) {
   const TableShape& shape = copy_.shape();
   for (uint32_t i = 0; i < in.entries; ++i) {
     copy_.on_merged(i, last_.entry(shape, i), (in.in_rest >> i & 1) != 0,
@@ -96,7 +103,12 @@ void TableReplica::on_merged(const TableMessage& in) {
   waits_ = false;
   if (!last_.leaves) return;
   state_ = State::kStopped;
-  copy_.Clear();
+  const bool returns = returns_;
+  if (!returns && !copy_.dirty()) return copy_.Clear();
+  copy_.ForgetTotals();
+  Join(now);
+  if (!returns) on_stop();  // what was written meanwhile goes as well
+  returns_ = false;
 }
 
 // The next update, if one is to be sent now.

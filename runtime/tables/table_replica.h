@@ -47,16 +47,20 @@ namespace snf {
 //     2 · period + (messages to the home + messages to a unit) · round trip
 //
 // if a round takes no longer than a period; one that does counts in its place.
-// The home's timers add a tick (timing_wheel.h) to its period. A copy that was
-// not read for a while lags by kUnreadPeriods at most; it has what is new a
-// period and a round trip after its first read, at the latest. Of a table for
-// reports the unit's period is kUnreadPeriods as long.
+// One whose unit has said that it leaves, and then goes on, waits for the
+// answer to that as well. The home's timers add a tick (timing_wheel.h) to its
+// period. A copy that was not read for a while lags by kUnreadPeriods at most;
+// it has what is new a period and a round trip after its first read, at the
+// latest. Of a table for reports the unit's period is kUnreadPeriods as long.
 //
 // A unit joins with its first update, which may be empty, and then is told all
 // there is. One that stops sends all it has at once, leaves with the last
 // message, and is stopped when that is answered. Each life of a unit has an
 // incarnation of its own, which whoever starts it gives, so that nothing that
-// was under way is taken for something new, whatever processes come and go.
+// was under way is taken for something new, whatever processes come and go. One
+// whose stop is withdrawn keeps its incarnation and the numbers of its
+// messages: if it has said that it leaves, it joins anew with the next one, and
+// reads nothing of the home's totals until it is told them again.
 //
 // Worked example: period 10 ms, a hop 1 µs. At 0 A counts 3 for k, and has sent
 // nothing for long: kUpdate(1, k 3) goes at once, and at 1 µs the home has k 3.
@@ -80,8 +84,9 @@ class TableReplica {
   TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
                const TableOptions& options);
 
-  // The unit begins a life, whose incarnation is above those of its earlier
-  // ones; the home has no ear for another. It must not be joined().
+  // The unit begins a life, whose incarnation is not below those of its earlier
+  // ones; the home has no ear for another. One that is to end, or has ended,
+  // goes on with the incarnation that it had.
   void on_start(Instant now, uint32_t incarnation);
   // That life is to end. No more updates may come until the next on_start.
   void on_stop();
@@ -116,7 +121,8 @@ class TableReplica {
   enum class State : uint8_t { kStopped, kRunning, kLeaving };
 
   void on_told(const TableMessage& in, TableMessage& out);
-  void on_merged(const TableMessage& in);
+  void on_merged(Instant now, const TableMessage& in);
+  void Join(Instant now);
   bool SendNext(Instant now, TableMessage& out);
   bool IsSound(const TableMessage& in) const;
   uint32_t reads() const { return static_cast<uint32_t>(copy_.reads()); }
@@ -131,6 +137,7 @@ class TableReplica {
   State state_ = State::kStopped;
   uint32_t incarnation_ = 0;
   bool must_send_ = false;  // an update goes even if it is empty
+  bool returns_ = false;    // it joins again once the home knows that it left
   bool unread_ = true;      // nobody read it before the home last told
   uint32_t said_reads_ = 0;
   uint64_t told_seq_ = 0;  // is that of the last kTold taken

@@ -422,6 +422,70 @@ TEST(Table, AnAnswerIsNotCompleteWhileSomethingElseIsUnderWay) {
   EXPECT_EQ(out.complete, 1u);
 }
 
+// The unit has said that it leaves, and perhaps has heard the answer.
+TEST(Table, AStopMayBeWithdrawnHoweverFarItHasCome) {
+  for (const int64_t later : {int64_t{0}, kUs, 2 * kUs, 100 * kMs}) {
+    SCOPED_TRACE(later);
+    TableWorld world = Started({});
+    world.Update(0, 7, {1, 100});
+    world.Update(1, 8, {5, 5});
+    world.RunUntil({100 * kMs});
+    world.Stop(0);
+    world.RunUntil({100 * kMs + later});
+    world.Withdraw(0);
+    world.Update(0, 7, {1, 50});
+    world.Update(0, 9, {3, 3});
+    ASSERT_TRUE(world.RunToTheEnd());
+    EXPECT_TRUE(world.joined(0));
+    EXPECT_EQ(world.Differences(true), "");
+    world.Update(1, 8, {1, 1});
+    world.Stop(0);
+    ASSERT_TRUE(world.RunToTheEnd());
+    EXPECT_FALSE(world.joined(0));
+    EXPECT_EQ(world.Differences(true), "");
+  }
+}
+
+TEST(Table, WhatIsWrittenBetweenTwoStopsIsNotLost) {
+  TableWorld world = Started({});
+  world.RunUntil({100 * kMs});
+  world.Stop(0);
+  world.Withdraw(0);
+  world.Update(0, 7, {1, 50});
+  world.Stop(0);
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_FALSE(world.joined(0));
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+// … whereas one that has failed does not come back by an update that is late.
+TEST(Table, AUnitThatHasFailedIsNotHeardAgain) {
+  for (const bool leaves : {false, true}) {
+    TableWorld world({});
+    TableHome home(0, world.home().shape(), 1, {});
+    TableReplica& replica = world.replica(0);
+    TableMessage update, answer, late;
+    replica.on_start({}, 1);
+    ASSERT_TRUE(replica.on_timers({}, update));
+    ASSERT_TRUE(home.on_message({}, update, answer));
+    replica.on_message({}, answer, late);
+    if (leaves) {
+      replica.on_stop();
+      ASSERT_TRUE(replica.on_timers({}, update));
+      ASSERT_TRUE(home.on_message({}, update, answer));
+      replica.on_message({}, answer, late);
+      replica.on_start({}, 1);
+    }
+    const uint64_t key = 7;
+    world.copy(0).Update<1, 2>(&key, Value{1, 10}.data());
+    replica.on_updates({});
+    ASSERT_TRUE(replica.on_timers({kMs * 100}, late));
+    home.on_unit_failed(UnitId{0});
+    EXPECT_FALSE(home.on_message({}, late, answer));
+    EXPECT_TRUE(home.joined().empty());
+  }
+}
+
 // Its process is another one, which remembers nothing of the first.
 TEST(Table, AUnitOfANewProcessIsHeardByItsIncarnation) {
   const TableShape shape = TableWorld({}).home().shape();

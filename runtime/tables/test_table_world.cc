@@ -34,10 +34,21 @@ TableWorld::TableWorld(const TableWorldOptions& options)
 }
 
 void TableWorld::Start(uint32_t unit) {
-  units_[unit].leaving = false;
+  units_[unit].incarnation = ++incarnation_;
   units_[unit].own.clear();
   units_[unit].seen.clear();
-  units_[unit].replica.on_start(now_, ++incarnation_);
+  Withdraw(unit);
+}
+
+void TableWorld::Withdraw(uint32_t unit) {
+  Unit& own = units_[unit];
+  own.returns = own.leaving && own.replica.joined();
+  own.leaving = false;
+  if (!own.replica.joined()) {
+    own.own.clear();
+    own.seen.clear();
+  }
+  own.replica.on_start(now_, own.incarnation);
   Settle();
 }
 
@@ -104,13 +115,17 @@ void TableWorld::Deliver(const UnderWay& sent) {
   if (!sent.to_home) {
     Unit& unit = units_[value(in.unit)];
     if (unit.replica.on_message(now_, in, out)) Send(true, out);
+    if (unit.returns && in.kind == TableMessage::Kind::kMerged) {
+      unit.own.clear();
+      unit.seen.clear();
+    }
     return;
   }
   const uint64_t before = home_.version();
   if (home_.on_message(now_, in, out)) Send(false, out);
   if (home_.version() == before) return;
-  unread_.push_back({before + 1, in.oldest});
-  unseen_.push_back({before + 1, in.oldest});
+  unread_.push_back({before + 1, in.oldest, in.unit});
+  unseen_.push_back({before + 1, in.oldest, in.unit});
 }
 
 bool TableWorld::RunTimers() {
@@ -140,10 +155,10 @@ void TableWorld::Settle() {
 void TableWorld::FindKnown(std::deque<Unseen>& updates, bool everywhere,
                            Nanos& longest) {
   while (!updates.empty()) {
-    const auto [version, oldest] = updates.front();
+    const auto [version, oldest, writer] = updates.front();
     const bool known = std::ranges::all_of(home_.joined(), [&](UnitId unit) {
       const TableReplica& replica = units_[value(unit)].replica;
-      return home_.joined_at(unit) >= version ||
+      return unit == writer || home_.joined_at(unit) >= version ||
              replica.complete() >= version ||
              (!everywhere && !replica.is_read());
     });

@@ -44,6 +44,9 @@ class TableWorld {
   // Stops a unit: it writes no more, and may be started again once it is not
   // joined().
   void Stop(uint32_t unit);
+  // The stop is withdrawn, however far it has come: the unit goes on with the
+  // incarnation that it had.
+  void Withdraw(uint32_t unit);
   void Update(uint32_t unit, uint64_t key, const Value& delta);
   // Lets the unit's NF read its copy.
   void Look(uint32_t unit);
@@ -88,6 +91,8 @@ class TableWorld {
     TableCopy copy;
     TableReplica replica;
     bool leaving = false;
+    bool returns = false;  // its last stop was withdrawn on the way
+    uint32_t incarnation = 0;
     std::map<uint64_t, Value> own;   // were written in this life
     std::map<uint64_t, Value> seen;  // were read last
   };
@@ -98,6 +103,7 @@ class TableWorld {
   struct Unseen {
     uint64_t version;
     Instant oldest;
+    UnitId writer;  // has seen it from the beginning
   };
 
   void Send(bool to_home, const TableMessage& message);

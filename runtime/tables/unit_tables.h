@@ -27,10 +27,10 @@ class UnitTables {
   UnitTables(UnitId unit, const NetworkFunction& nf,
              const TableOptions& options);
 
-  // The NF is about to be called, until on_stop. A unit that was only parked
-  // still has its replicas, and their incarnation.
+  // The NF is about to be called, until on_stop. A unit that was only parked,
+  // or whose stop is withdrawn, still has its incarnation.
   void on_ready(Instant now, uint32_t incarnation) {
-    if (joined()) return;
+    stops_ = false;
     for (TableReplica& replica : replicas_) replica.on_start(now, incarnation);
   }
   // The NF was called.
