@@ -64,6 +64,36 @@ absl::Status CheckRunning(const ControllersStart& start,
   return absl::OkStatus();
 }
 
+// Those that are to be replaced run.
+absl::Status CheckAllRun(const ControllersStart& start,
+                         const std::vector<ClusterMember>& members) {
+  for (uint32_t id = 0; id < start.count; ++id) {
+    if (std::ranges::find(members, id, &ClusterMember::id) != members.end()) {
+      continue;
+    }
+    return absl::FailedPreconditionError(fmt::format(
+        "--upgrade: \"{}\" does not run; the same without --upgrade starts "
+        "those that do not",
+        ClusterMember::NameOf(start.name, id)));
+  }
+  return absl::OkStatus();
+}
+
+// Says which of them have been replaced, if one could not be.
+std::string OthersOf(const ControllersStart& start, uint32_t failed) {
+  if (!start.upgrade) return "";
+  const auto list = [&start](uint32_t first, uint32_t end) {
+    std::string text;
+    for (uint32_t id = first; id < end; ++id) {
+      text += text.empty() ? "" : ", ";
+      text += fmt::format("\"{}\"", ClusterMember::NameOf(start.name, id));
+    }
+    return text.empty() ? "none" : text;
+  };
+  return fmt::format(". Replaced: {}; not replaced: {}", list(0, failed),
+                     list(failed, start.count));
+}
+
 // The resource manager, where there is to be one, has the name of all.
 absl::Status StartManager(const ControllersStart& start) {
   const auto files = DaemonFiles::Of(start.name);
@@ -100,11 +130,14 @@ absl::Status StartControllers(const ControllersStart& start) {
   const auto members = MembersOf(start.name);
   if (!members.ok()) return members.status();
   if (absl::Status s = CheckRunning(start, *members); !s.ok()) return s;
+  if (start.upgrade) {
+    if (absl::Status s = CheckAllRun(start, *members); !s.ok()) return s;
+  }
   if (absl::Status s = StartManager(start); !s.ok()) return s;
   for (uint32_t id = 0; id < start.count; ++id) {
     const std::string name = ClusterMember::NameOf(start.name, id);
     const auto at = std::ranges::find(*members, id, &ClusterMember::id);
-    if (at != members->end()) {
+    if (at != members->end() && !start.upgrade) {
       fmt::print("\"{}\" runs already, as process {}.\n", name, at->pid);
       continue;
     }
@@ -113,14 +146,16 @@ absl::Status StartControllers(const ControllersStart& start) {
         fmt::format("--controller={}/{}", id, start.count)};
     words.insert(words.end(), start.flags.begin(), start.flags.end());
     if (absl::Status s = RunProgram(start.program, words); !s.ok()) {
-      return absl::Status(s.code(),
-                          fmt::format("\"{}\" has not started: {}", name,
-                                      std::string(s.message())));
+      return absl::Status(
+          s.code(), fmt::format("\"{}\" has not started: {}{}", name,
+                                std::string(s.message()), OthersOf(start, id)));
     }
     const auto files = DaemonFiles::Of(name);
     if (!files.ok()) return files.status();
-    fmt::print("\"{}\" is controller {} of {}, as process {}.\n", name, id,
-               start.count, PidOf(*files).value_or(0));
+    fmt::print(
+        "\"{}\" is controller {} of {}, as process {}{}.\n", name, id,
+        start.count, PidOf(*files).value_or(0),
+        start.upgrade ? fmt::format(", in the place of {}", at->pid) : "");
   }
   const std::string flag =
       start.name == "default" ? "" : " --name=" + start.name;

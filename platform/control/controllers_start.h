@@ -19,13 +19,17 @@ struct ControllersStart {
   // The flags of `snf manager`, which is NAME and is started first; without
   // any it is not.
   std::vector<std::string> manager;
+  // They all run, and each flag list has --upgrade: others take their places.
+  bool upgrade = false;
   std::string program;  // the file of this program
 };
 
 // Starts those that do not run yet, one after the other, and says on stdout
-// what runs then; each says itself, on stderr, why it cannot. Errors:
-// FailedPrecondition, others of that name run, or one does not answer;
-// Internal, one did not start.
+// what runs then; each says itself, on stderr, why it cannot. With `upgrade` it
+// starts all, and stops at the first one that cannot: those before have been
+// replaced then, the others go on. Errors: FailedPrecondition, others of that
+// name run, one does not answer, or one to be replaced does not run; Internal,
+// one did not start.
 absl::Status StartControllers(const ControllersStart& start);
 
 }  // namespace snf

@@ -104,9 +104,9 @@ MAY_INCLUDE = {
                                "platform/process", "platform/tls", "proto",
                                # launchers that wait for a daemon
                                "resource_manager/live"},
-    "platform/upgrade": RUN | {"platform/live", "platform/control",
-                               "platform/real_time", "platform/process",
-                               "proto"},
+    "platform/upgrade": RUN | {"platform/live", "platform/steering",
+                               "platform/control", "platform/real_time",
+                               "platform/process", "proto"},
     # Leases of daemons of one machine, from a process that manages them.
     "platform/manager": RUN | {"platform/cluster", "platform/real_cluster",
                                "platform/real_time", "platform/live",

@@ -83,6 +83,10 @@ class PacketPort {
   // tells what will receive, as soon as this is known; from the second on this
   // receives by it, from there on.
   virtual void Expect(const PacketReceiver& /*receiver*/) {}
+  // Before Adopt: a frame came by the process before, which this may have to
+  // know of one that comes later.
+  virtual void Overhear(std::span<const std::byte> /*frame*/, Instant /*now*/) {
+  }
   virtual void Adopt(PacketReceiver /*receiver*/, uint64_t /*next*/) {}
   // Returns true while a process before this one reads.
   virtual bool has_predecessor() const { return false; }

@@ -54,6 +54,10 @@ class PacketSocket final : public PacketPort {
   // own if it cannot be. If there can be none, the port fails.
   void Adopt(PacketReceiver receiver, uint64_t next_slot) override;
 
+  // Later fragments of a datagram are this controller's as well.
+  void Overhear(std::span<const std::byte> frame, Instant now) override {
+    gate_.LetsIn(frame, now);
+  }
   bool Receive(Take take) override;
   void StopReceiving() override;
   void Send(std::span<const std::byte> frame) override;

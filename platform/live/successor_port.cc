@@ -31,6 +31,7 @@ bool SuccessorPort::Receive(PacketPort::Take take) {
   const FrameChannel::Taken taken =
       channel_.Receive([&](std::span<const std::byte> frame, Instant came) {
         ++passed_on_;
+        port_->Overhear(frame, now);
         take(frame, std::max(now - came, Nanos{}));
       });
   if (taken.is_over) {

@@ -9,6 +9,8 @@
 
 #include "base/keyed_hash.h"
 #include "base/packet/headers.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/ip_address_text.h"
 #include "platform/run/run_setup.h"
 #include "platform/text/wording.h"
 
@@ -128,6 +130,18 @@ absl::StatusOr<std::shared_ptr<const Steering>> Steering::Of(
         "with several controllers, all external addresses have the same ports");
   }
   return steering;
+}
+
+std::string Steering::text() const {
+  std::string text = "controller " + controller_.text();
+  for (const be32 address : external_) {
+    text += "; " + Ipv4Text(IpAddress::FromIpv4(address));
+  }
+  for (const Block& block : blocks_) {
+    text += fmt::format("; {} to {} are {}'s", block.first, block.last,
+                        block.owner);
+  }
+  return text;
 }
 
 bool Steering::IsExternal(be32 address) const {

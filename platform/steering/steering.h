@@ -76,6 +76,9 @@ class Steering {
   std::vector<FilterStep> Program(Side side) const;
 
   ControllerOf controller() const { return controller_; }
+  // Returns what it says of frames, in words: "controller 0/2; 192.0.2.1; 1024
+  // to 33279 are 0's". Those that say the same have the same text.
+  std::string text() const;
   // Returns true for an address whose ports are the controllers' blocks.
   bool IsExternal(be32 address) const;
   bool has_external() const { return !external_.empty(); }

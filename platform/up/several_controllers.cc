@@ -11,8 +11,8 @@ namespace {
 
 absl::Status CheckFlags(const SeveralControllers& several) {
   for (const char* flag :
-       {"controller", "upgrade", "within", "foreground", "control", "tls",
-        "log", "out", "drops", "json", "csv", "metrics_port", "watch"}) {
+       {"controller", "foreground", "control", "tls", "log", "out", "drops",
+        "json", "csv", "metrics_port", "watch"}) {
     if (!several.flags.given(flag)) continue;
     return absl::InvalidArgumentError(
         fmt::format("--controllers with --{}: that is of one daemon; snf up "
@@ -22,6 +22,13 @@ absl::Status CheckFlags(const SeveralControllers& several) {
   if (several.units > 0 && several.flags.given("keep")) {
     return absl::InvalidArgumentError(
         "--units with --keep: leases end with the daemon");
+  }
+  if (several.units > 0 && several.upgrade) {
+    return absl::InvalidArgumentError(
+        "--units with --upgrade: leases end with the daemon");
+  }
+  if (several.flags.given("within") && !several.upgrade) {
+    return absl::InvalidArgumentError("--within: only --upgrade has that");
   }
   if (!several.flags.given("port")) {
     return absl::InvalidArgumentError(
@@ -40,6 +47,7 @@ absl::Status StartSeveral(const SeveralControllers& several) {
                             .count = several.controllers,
                             .flags = {},
                             .manager = {},
+                            .upgrade = several.upgrade,
                             .program = several.options.real.program};
   for (const PortSpec& port : several.options.ports) {
     start.flags.push_back("--port=" + port.text());

@@ -19,6 +19,7 @@ struct SeveralControllers {
   std::string name;
   uint32_t controllers = 2;
   uint32_t units = 0;  // of a resource manager of their own; 0: there is none
+  bool upgrade = false;
 };
 
 // Starts a daemon for each controller, with the flags of the command line,

@@ -96,8 +96,7 @@ class Daemon final : public LiveSteering {
   absl::Status Begin(LiveTraffic& traffic, LiveChains& chains,
                      const StartDriver& start,
                      const LiveBoard& board) override {
-    std::vector<std::string> ports;
-    for (const PortSpec& port : options_.ports) ports.push_back(port.text());
+    const UpgradePorts ports = UpgradePorts::Of(options_.ports);
     if (successor_ != nullptr) {
       absl::Status taken = TakeOver(ports, traffic, chains);
       if (!taken.ok()) return taken;
@@ -161,8 +160,8 @@ class Daemon final : public LiveSteering {
     const absl::Status status = Listen();
     if (!status.ok()) Notice(std::string(status.message()));
   }
-  absl::Status TakeOver(const std::vector<std::string>& ports,
-                        LiveTraffic& traffic, LiveChains& chains) {
+  absl::Status TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
+                        LiveChains& chains) {
     const auto client = ControlClient::Connect(files_.socket);
     absl::Status taken =
         successor_->TakeOver(*client, ports, within_, traffic, chains);
@@ -243,7 +242,8 @@ UpCommand::UpCommand()
                  "take the place of the daemon of this name, with the same "
                  "--port, while packets go through: flows stay with the "
                  "program that they began with, and the old one ends with "
-                 "the last of them");
+                 "the last of them; with --controllers, of each, one after "
+                 "the other");
   flags().DurationOrInfinity(
       "within", within_, Nanos{},
       "with --upgrade: flows that the old one still has by then begin anew");
@@ -320,10 +320,6 @@ absl::Status UpCommand::CheckTogether() const {
     return absl::InvalidArgumentError(
         "--controller: wants --port, which controllers share");
   }
-  if (is_of_several && upgrade_) {
-    return absl::InvalidArgumentError(
-        "--controller: several controllers do not have --upgrade yet");
-  }
   if (keep_.ns > 0 && upgrade_) {
     return absl::InvalidArgumentError("--keep: is not for --upgrade");
   }
@@ -360,7 +356,8 @@ absl::Status UpCommand::Run() {
                          .options = run_flags_.options(),
                          .name = daemon_,
                          .controllers = controllers_,
-                         .units = units_});
+                         .units = units_,
+                         .upgrade = upgrade_});
   }
   if (!manager_.empty()) membership_.emplace(manager_, daemon_);
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(daemon_);
@@ -413,13 +410,6 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     const absl::StatusOr<pid_t> pid = PidOf(files);
     if (!pid.ok()) return pid.status();
     if (*pid == 0) return NoDaemon(files.name);
-    const auto before = StatusOf(files);
-    if (before.ok() && before->controllers() > 0) {
-      return absl::FailedPreconditionError(
-          fmt::format("\"{}\" shares its ports with other controllers, which "
-                      "do not have --upgrade yet",
-                      files.name));
-    }
     auto listens = LiveSuccessor::Listen(
         fmt::format("{}/{}.{}", files.directory, files.name, getpid()));
     if (!listens.ok()) return listens.status();

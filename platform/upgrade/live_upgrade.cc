@@ -8,11 +8,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "platform/steering/steering.h"
 #include "platform/text/wording.h"
 
 namespace snf {
@@ -116,6 +118,14 @@ LiveChains::Pools PoolsOf(const Message& from) {
 
 }  // namespace
 
+UpgradePorts UpgradePorts::Of(const std::vector<PortSpec>& ports) {
+  UpgradePorts named;
+  for (const PortSpec& port : ports) named.texts.push_back(port.text());
+  const auto& steering = ports.front().steering;
+  if (steering != nullptr) named.steering = steering->text();
+  return named;
+}
+
 // --- The old one. ---
 
 LivePredecessor::~LivePredecessor() {
@@ -125,8 +135,7 @@ LivePredecessor::~LivePredecessor() {
 }
 
 void LivePredecessor::Begin(LiveTraffic& traffic, LiveChains& chains,
-                            std::vector<std::string> ports, int lock,
-                            Hooks hooks) {
+                            UpgradePorts ports, int lock, Hooks hooks) {
   traffic_ = &traffic;
   chains_ = &chains;
   ports_ = std::move(ports);
@@ -156,10 +165,17 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
   if (has_handed_on_) {
     return absl::FailedPreconditionError("another daemon has its place");
   }
-  if (!std::equal(ports_.begin(), ports_.end(), request.port().begin(),
-                  request.port().end())) {
+  if (!std::ranges::equal(ports_.texts, request.port())) {
     return absl::InvalidArgumentError(
         "its ports are others: both want the same, in the same order");
+  }
+  if (ports_.steering != request.steering()) {
+    const auto named = [](const std::string& steering) {
+      return steering.empty() ? "alone" : Printable(steering);
+    };
+    return absl::InvalidArgumentError(fmt::format(
+        "it shares its ports otherwise: it is {}, and the other is {}",
+        named(ports_.steering), named(request.steering())));
   }
   if (attends_.joinable()) attends_.join();  // of one that has ended
   if (absl::Status s = Connect(request.socket()); !s.ok()) return s;
@@ -248,12 +264,12 @@ LiveSuccessor::~LiveSuccessor() {
 }
 
 absl::Status LiveSuccessor::TakeOver(ControlClient& client,
-                                     const std::vector<std::string>& ports,
-                                     Nanos within, LiveTraffic& traffic,
-                                     LiveChains& chains) {
+                                     const UpgradePorts& ports, Nanos within,
+                                     LiveTraffic& traffic, LiveChains& chains) {
   proto::UpgradeRequest request;
   request.set_socket(file_);
-  for (const std::string& port : ports) request.add_port(port);
+  for (const std::string& port : ports.texts) request.add_port(port);
+  request.set_steering(ports.steering);
   if (within != Nanos::max()) request.set_within_ns(within.ns);
   const auto reply = client.Ask(request);
   if (!reply.ok()) return reply.status();

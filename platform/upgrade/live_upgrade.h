@@ -17,10 +17,19 @@
 #include "platform/control/control_client.h"
 #include "platform/live/live_chains.h"
 #include "platform/live/live_traffic.h"
+#include "platform/live/port_spec.h"
 #include "platform/process/mailbox.h"
 #include "proto/control.pb.h"
 
 namespace snf {
+
+// Names the ports of a daemon, for another one that is to have the same.
+struct UpgradePorts {
+  std::vector<std::string> texts;  // as --port has them, in order
+  std::string steering;            // Steering::text; "" if they are not shared
+
+  static UpgradePorts Of(const std::vector<PortSpec>& ports);
+};
 
 // Theory of operation. A daemon takes the place of another one of its name
 // while packets go through (LiveTraffic has what becomes of these):
@@ -47,8 +56,8 @@ class LivePredecessor {
   ~LivePredecessor();
 
   // Both must outlive the mailbox's end. `lock` is the daemon's lock.
-  void Begin(LiveTraffic& traffic, LiveChains& chains,
-             std::vector<std::string> ports, int lock, Hooks hooks);
+  void Begin(LiveTraffic& traffic, LiveChains& chains, UpgradePorts ports,
+             int lock, Hooks hooks);
   // Does what the call asks for; on any thread, one at a time.
   absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
                        const proto::UpgradeRequest& request,
@@ -64,7 +73,7 @@ class LivePredecessor {
 
   LiveTraffic* traffic_ = nullptr;
   LiveChains* chains_ = nullptr;
-  std::vector<std::string> ports_;
+  UpgradePorts ports_;
   int lock_ = -1;
   Hooks hooks_;
   Descriptor connection_;
@@ -84,9 +93,8 @@ class LiveSuccessor {
   // Takes the place of the daemon that the client asks; returns once nobody
   // listens at its sockets. Chains must not have begun. Errors, after which the
   // old one goes on: those of the call; Unavailable.
-  absl::Status TakeOver(ControlClient& client,
-                        const std::vector<std::string>& ports, Nanos within,
-                        LiveTraffic& traffic, LiveChains& chains);
+  absl::Status TakeOver(ControlClient& client, const UpgradePorts& ports,
+                        Nanos within, LiveTraffic& traffic, LiveChains& chains);
   // Return what the old one held as the daemon's lock; the latter once.
   int lock_file() const { return lock_.number(); }
   Descriptor TakeLock() { return std::move(lock_); }
