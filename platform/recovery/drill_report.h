@@ -25,7 +25,7 @@ struct DrillOptions {
   uint32_t timed = 3;     // runs of each way whose time is taken
 };
 
-// What came out of the deaths of one way.
+// Sums up the deaths of one way.
 struct WayFigures {
   std::string_view name;
   uint64_t deaths = 0;
@@ -36,7 +36,7 @@ struct WayFigures {
   uint64_t outputs_suppressed = 0;
   uint64_t outputs_differ = 0;  // of those
   uint64_t outputs_released = 0;
-  // Of a death each; times in ns.
+  // Each value is of one death; times are in ns.
   Histogram recovery;  // network and executed
   Histogram executed;
   Histogram at_pace;  // network and service: run again as fast as the unit is

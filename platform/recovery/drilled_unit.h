@@ -62,7 +62,8 @@ class DrilledUnit {
 
   // Applies an input, and serves all packets that can run then.
   void Apply(const UnitInput& input, Host& host);
-  // What that clock did has been kept, with the pieces that it gave back.
+  // Tells the unit that what this clock did is kept, with the pieces that it
+  // gave back.
   void on_released(Instant now, const PacketMeta& meta,
                    std::span<const PieceUse> uses, Host& host);
   // Lets the unit ask for what is due.

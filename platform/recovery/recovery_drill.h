@@ -37,7 +37,7 @@ struct DrillTotals {
   uint32_t flows_max = 0;  // at one time
 };
 
-// What came out of a death: what was recovered, beside the unit that goes on.
+// Holds what was recovered after a death against the unit that goes on.
 struct Death {
   uint64_t records = 0;        // of the unit
   uint64_t records_wrong = 0;  // the heir has another, or none

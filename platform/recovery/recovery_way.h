@@ -23,7 +23,7 @@
 
 namespace snf {
 
-// What a recovery made, and what it took.
+// Tells what a recovery made, and which time it took.
 struct Recovered {
   std::unique_ptr<Heir> heir = nullptr;
   uint64_t records = 0;  // were moved to it

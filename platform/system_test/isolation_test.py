@@ -546,35 +546,30 @@ class Intrusions(Isolation):
                 self.assertEqual(asked >= 10, how == "pull")
                 self.assertEqual(pathlib.Path(mark).read_bytes(), b"")
 
-    def test_a_bad_word_while_a_controller_is_made_ends_its_unit_alone(self):
-        mark = os.path.join(self.folder.name, "late")
+    def ends_alone_beside_controllers(self, how, killed_for, kill, patience):
+        """One unit is hostile while a controller is made; the run goes on."""
+        mark = os.path.join(self.folder.name, how)
         done, report = self.hostile(
-            "late", "--threads=4", "--loggers=on", mark=mark, after=10,
-            *("--faults=kill controller p=0.02", "--nf_patience=30s"))
+            how, "--threads=4", "--loggers=on", f"--nf_patience={patience}",
+            f"--faults=kill controller p={kill}", mark=mark, after=10)
         said = done.stderr.decode()
         self.assertEqual(done.returncode, OK, said)
         self.assertTrue(os.path.exists(mark), "none was hostile")
-        self.assertRegex(said, r"unit loop [01] \(process \d+\) is killed: .*"
-                         "[01] sent a bad word: message with ")
+        self.assertRegex(
+            said, rf"unit loop [01] \(process \d+\) is killed: {killed_for}")
         self.assertRegex(said, "unit loop [01] is back as process")
         self.assertEqual(report["faults"]["processes_hostile"], 1)
         self.assertTrue(report["conserved"])
         self.assertEqual(report["violations"], 0)
 
+    def test_a_bad_word_while_a_controller_is_made_ends_its_unit_alone(self):
+        self.ends_alone_beside_controllers(
+            "late", ".*[01] sent a bad word: message with ", 0.02, "30s")
+
     def test_a_unit_that_withholds_its_report_ends_alone(self):
-        mark = os.path.join(self.folder.name, "withheld")
-        done, report = self.hostile(
-            "withhold", "--threads=4", "--loggers=on", "--nf_patience=500ms",
-            "--faults=kill controller p=0.05", mark=mark, after=10)
-        said = done.stderr.decode()
-        self.assertEqual(done.returncode, OK, said)
-        self.assertTrue(os.path.exists(mark), "none was hostile")
-        self.assertRegex(said, r"unit loop [01] \(process \d+\) is killed: it "
-                         "has not reported to the next controller within ")
-        self.assertRegex(said, "unit loop [01] is back as process")
-        self.assertEqual(report["faults"]["processes_hostile"], 1)
-        self.assertTrue(report["conserved"])
-        self.assertEqual(report["violations"], 0)
+        self.ends_alone_beside_controllers(
+            "withhold", "it has not reported to the next controller within ",
+            0.05, "500ms")
 
     def test_loggers_that_say_a_bad_word_end_alone(self):
         mark = os.path.join(self.folder.name, "loggers")

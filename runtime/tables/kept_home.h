@@ -31,7 +31,8 @@ class KeptHome {
   // So many slots at most change with a message.
   static constexpr uint32_t kMostSlots = 2'500;
 
-  // What a unit is to the home; one that has left by a message may come back.
+  // A unit has joined the home or not; one that has left by a message of its
+  // own may come back.
   static constexpr uint32_t kNone = 0, kJoined = 1, kHasLeft = 2;
   struct Unit {
     uint64_t seq = 0;  // is that of the last update merged
