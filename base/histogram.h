@@ -49,11 +49,12 @@ class Histogram {
   // Adds everything that `other` has recorded. O(buckets).
   void Merge(const Histogram& other);
 
-  // Appends what was recorded as words, for MergeWords in another process of
-  // the same program: two for each bucket in use, and five.
+  // Appends the histogram as words, for MergeWords in another process of the
+  // same program: two words for each bucket in use, and five more.
   void AppendWords(std::vector<uint64_t>& words) const;
-  // Adds what AppendWords wrote, and cuts it off the front of `words`. Returns
-  // false, with nothing added, if that is of no histogram.
+  // Adds the histogram that AppendWords wrote, and cuts its words off the front
+  // of `words`. Returns false, and adds nothing, if these are not the words of
+  // a histogram.
   bool MergeWords(std::span<const uint64_t>& words);
 
   // Forgets everything that was recorded. O(buckets), no allocation.

@@ -14,14 +14,14 @@ namespace snf {
 // Theory of operation. Says which inbox of a unit is served next, where each
 // controller has one (proto/protocol.md §7): deficit round robin (Shreedhar and
 // Varghese, "Efficient Fair Queuing Using Deficit Round-Robin", 1995). Inboxes
-// that are not empty stand in a ring. When its turn comes an inbox earns as
-// many bytes as its share is, is served as long as what it has earned covers
-// its next packet, and keeps the rest for its next turn. An inbox that is empty
-// leaves the ring and loses the rest: so the others use its share meanwhile.
-// When it has packets again it is the last of the round.
+// that are not empty stand in a ring. In its turn an inbox earns as many bytes
+// as its share, is served as long as the bytes earned cover its next packet,
+// and keeps the remaining ones for its next turn. An inbox that is empty leaves
+// the ring and loses its remaining bytes: so the other inboxes use its share
+// meanwhile. When it has packets again it is the last of the round.
 //
 // A round is 1,024 bytes at most, so packets of small shares take several.
-// Rounds in which nobody could be served are not gone through one by one.
+// Rounds in which no inbox can be served are skipped in one step.
 //
 // Worked example: shares of 768 and 256, packets of 1,000 bytes. The first
 // inbox has earned 1,536 after two rounds and sends one; the other has earned
@@ -55,7 +55,8 @@ class InboxScheduler {
     Inbox& added = inboxes_[inbox];
     if (added.is_in_ring) return;
     added.is_in_ring = true;
-    // Whoever has the turn is the first of the round, so it is the last.
+    // The inbox in turn is the first of the round, so the place before it is
+    // the last.
     ring_.insert(ring_.begin() + static_cast<ptrdiff_t>(turn_), inbox);
     if (ring_.size() > 1) ++turn_;
   }
@@ -76,9 +77,9 @@ class InboxScheduler {
   }
   bool empty() const { return ring_.empty(); }
 
-  // Returns the inbox whose first packet is served next, and counts what that
-  // costs; kNone if all are empty. `cost_of(inbox)` is the cost of its first
-  // packet in bytes, at most kMostCost.
+  // Returns the inbox whose first packet is served next, and charges the
+  // packet's cost to it; kNone if all are empty. `cost_of(inbox)` is the cost
+  // of its first packet in bytes, at most kMostCost.
   template <typename CostOf>
   uint32_t Next(const CostOf& cost_of) {
     if (ring_.size() <= 1) return ring_.empty() ? kNone : ring_.front();
@@ -109,8 +110,9 @@ class InboxScheduler {
     if (++turn_ == ring_.size()) turn_ = 0;
   }
 
-  // Nobody could be served in a whole round: adds what all earn in the rounds
-  // until somebody can, but for the last of them.
+  // Called after a whole round in which no inbox could be served. Adds the
+  // earnings of all rounds up to the one in which an inbox can be served,
+  // without that round itself.
   template <typename CostOf>
   void SkipRounds(const CostOf& cost_of) {
     int64_t rounds = kMostCost;
@@ -127,7 +129,7 @@ class InboxScheduler {
   std::vector<Inbox> inboxes_;
   std::vector<uint32_t> ring_;  // inboxes that have packets, in turn
   size_t turn_ = 0;             // in the ring
-  bool has_earned_ = false;     // whoever has the turn, in this turn
+  bool has_earned_ = false;     // the inbox in turn has earned its share
 };
 
 }  // namespace snf

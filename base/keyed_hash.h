@@ -14,18 +14,17 @@ inline uint64_t Fold(uint64_t a, uint64_t b) {
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// Returns a seed that nobody outside can know, from the system's source of
-// random bytes; another one at each call. Aborts if the system has no such
-// source. Thread-safe.
+// Returns a secret seed from the system's source of random bytes; each call
+// returns a new seed. Aborts if the system has no such source. Thread-safe.
 uint64_t SecretSeed();
 
 // Hashes words for tables whose keys strangers choose. Every input bit reaches
-// every output bit, so any bits of the result index a table. Without the seed
-// nobody can aim at a bucket: the words are added to secret ones and multiplied
-// in pairs, and the products are summed without loss (NH; Black et al., "UMAC:
-// Fast and Secure Message Authentication", 1999), so any two keys have equal
-// sums under at most one in 2^64 secrets. A product with two more secrets then
-// mixes the sum.
+// every output bit, so any bits of the result index a table. A stranger without
+// the seed cannot aim at a bucket: the words are added to secret ones and
+// multiplied in pairs, and the products are summed without loss (NH; Black et
+// al., "UMAC: Fast and Secure Message Authentication", 1999), so any two keys
+// have equal sums under at most one in 2^64 secrets. A product with two more
+// secrets then mixes the sum.
 //
 // The hash is the same on every machine, but no result may depend on it, for
 // the seed may be any. A value of 80 bytes. Budget: ≤ 5 ns for five words.

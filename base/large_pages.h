@@ -15,8 +15,7 @@ enum class Pages : unsigned char {
   // For a table that fills up from its first entry on: the first 2 MB stay in
   // small pages, so that a nearly empty table costs little.
   kGrowing,
-  // For a table whose entries are scattered all over it, as those of a hash
-  // table are.
+  // For a table whose entries are scattered, such as a hash table.
   kLarge,
 };
 
@@ -28,7 +27,7 @@ void AskForPages(Pages pages, void* table, size_t bytes);
 // page; each page costs memory from its first touch on. Returns null if the
 // address space does not suffice.
 void* MapZeroPages(size_t bytes);
-// Gives back what MapZeroPages(bytes) returned.
+// Gives back the memory that MapZeroPages(bytes) returned.
 void UnmapPages(void* pages, size_t bytes);
 
 }  // namespace snf

@@ -31,10 +31,15 @@ class LazyArray {
   // Throws std::bad_alloc if the address space does not suffice. A copy of the
   // array has small pages, whatever the original has.
   explicit LazyArray(size_t size, Pages pages = Pages::kSmall)
-      : memory_(Allocate(size)), data_(Align(memory_.get())), size_(size) {
+      : memory_(AllocateZeroed(size)),
+        data_(Align(memory_.get())),
+        size_(size) {
     AskForPages(pages, data_, size * sizeof(T));
   }
-  LazyArray(const LazyArray& other) : LazyArray(other.size_) {
+  LazyArray(const LazyArray& other)
+      : memory_(AllocateToCopy(other.size_)),
+        data_(Align(memory_.get())),
+        size_(other.size_) {
     if (size_ != 0) std::memcpy(data(), other.data(), size_ * sizeof(T));
   }
   LazyArray(LazyArray&& other) noexcept
@@ -70,11 +75,15 @@ class LazyArray {
   using Memory = std::unique_ptr<std::byte[], Free>;
   static constexpr size_t kLine = 64;
 
-  static Memory Allocate(size_t size) {
+  // Bytes of `size` elements, wherever the first cache line begins.
+  static size_t BytesOf(size_t size) {
     if (size > (std::numeric_limits<size_t>::max() - kLine) / sizeof(T)) {
       throw std::bad_alloc();
     }
-    const size_t bytes = size * sizeof(T) + kLine;
+    return size * sizeof(T) + kLine;
+  }
+  static Memory AllocateZeroed(size_t size) {
+    const size_t bytes = BytesOf(size);
     // calloc would write zeroes, and so touch every page, where it serves a
     // large block from memory that was freed before.
     constexpr size_t kLeastMapped = size_t{128} << 10;
@@ -82,6 +91,12 @@ class LazyArray {
     void* const p = mapped ? MapZeroPages(bytes) : std::calloc(bytes, 1);
     if (p == nullptr) throw std::bad_alloc();
     return Memory(static_cast<std::byte*>(p), Free{mapped ? bytes : 0});
+  }
+  // Each byte is written at once: pages that were used before serve best.
+  static Memory AllocateToCopy(size_t size) {
+    void* const p = std::malloc(BytesOf(size));
+    if (p == nullptr) throw std::bad_alloc();
+    return Memory(static_cast<std::byte*>(p), Free{});
   }
   static T* Align(std::byte* p) {
     const auto address = reinterpret_cast<uintptr_t>(p);

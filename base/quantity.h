@@ -24,8 +24,8 @@ namespace snf {
 // h.
 absl::StatusOr<Nanos> ParseDuration(const std::string& text);
 
-// Reads what ParseDuration does, and "inf" as Nanos::max(), for limits that may
-// be switched off.
+// Reads the same as ParseDuration, and "inf" as Nanos::max(), for limits that
+// may be switched off.
 absl::StatusOr<Nanos> ParseDurationOrInfinity(const std::string& text);
 
 // Reads "15KB" = 15,000, "1MiB" = 1,048,576, "96B", "96". Units: B, KB or kB,

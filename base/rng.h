@@ -64,7 +64,7 @@ class Rng {
   }
 
   // Returns another generator, independent of this one and of its other forks.
-  // It depends on the seed and on `stream` alone, not on what was drawn so far;
+  // The result depends on the seed and on `stream` alone, not on earlier draws;
   // forking the same stream twice gives equal generators.
   Rng Fork(uint64_t stream) const;
 

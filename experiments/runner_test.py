@@ -448,7 +448,7 @@ class Judging(unittest.TestCase):
 
     def test_losses_are_not_what_an_nf_does_not_let_through(self):
         outcome = scenario.Outcome({"packets_dropped": {
-            "unit_queue_full": 3, "nf:denied": 5, "no_alias": 7}},
+            "unit_queue_full": 3, "nf:denied": 5, "no_mapping": 7}},
             pathlib.Path())
         self.assertEqual(scenario.dropped(outcome), 3)
 

@@ -300,7 +300,7 @@ def dropped(outcome: Outcome) -> int:
     """Packets lost, not those that an NF does not let through."""
     return sum(count for reason, count in outcome["packets_dropped"].items()
                if not reason.startswith("nf:")
-               and reason not in ("not_translated", "no_alias"))
+               and reason not in ("not_translated", "no_mapping"))
 
 
 def over_seeds(rows: list[tuple], seed_at: int, keys: int) -> list[tuple]:

@@ -266,6 +266,7 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
 
 
 def draw(figure, lab: Lab, means: Means, run: list[tuple]):
+    from charts import show_unit_of
     axes = figure.subplots(1, 1)
     rates = GRID.traffic(lab)
     width = 0.8 / max(len(rates), 1)
@@ -282,7 +283,8 @@ def draw(figure, lab: Lab, means: Means, run: list[tuple]):
               [paper for _, paper in WAYS.values()], "k_", markersize=30,
               label="the paper")
     axes.set_yscale("log")
-    axes.set_ylabel("recovery, p50 [s]")
+    axes.set_ylabel("recovery, p50")
+    show_unit_of(axes.yaxis, "s")
     axes.set_xticks([i + 0.4 - width / 2 for i in range(len(WAYS))],
                     [name for name, _ in WAYS.values()], fontsize=8)
     axes.legend(fontsize=8)

@@ -187,7 +187,7 @@ def draw(figure, rows: list[tuple], costs: list[tuple]):
     left.set_yscale("log")
     left.set_title("Latency")
     show_unit_of(left.yaxis, "s")
-    left.legend(fontsize=7)
+    left.legend(fontsize=7, handlelength=3.5)  # long enough to show dashes
     plain(right, "y")
     right.bar(range(len(costs)), [each[3] for each in costs],
               color=COLOURS[:len(costs)])

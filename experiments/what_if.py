@@ -26,7 +26,7 @@ IN_CONFIG = {"max_units": int, "unit_capacity": json.dumps}
 # Flags of snf replay that snf up, and snf run, have no use for: they are of
 # captures and of virtual time.
 NOT_LIVE = frozenset((
-    "chaos", "check", "no_check", "clock", "compare", "decisions", "explain",
+    "at", "chaos", "check", "no_check", "clock", "compare", "decisions", "explain",
     "faults", "hop_delay", "inside", "leases", "logger_delay", "loop",
     "no_preload", "no_recovery", "overload", "preload", "recovery", "speed",
     "state_bandwidth", "state_delay", "usage", "warm_up"))

@@ -2,11 +2,11 @@
 //
 // Measures the cost per packet of NFs and of a chain of them inside a unit, and
 // the floor: the same three NFs written by hand into one loop, each with a hash
-// table of its own (platform/bench/budgets.md, rows 2 and 5). In both, packets
-// are copied into buffers and parsed, 32 at a time; then they are looked up,
-// processed and, by a NAT, rewritten. Each of `flows` inside endpoints has one
-// connection, half of them TCP; packets come in random order, as many from the
-// inside as from the outside. Compare within one run:
+// table of its own (platform/commands/bench/budgets.md, rows 2 and 5). In both,
+// packets are copied into buffers and parsed, 32 at a time; then they are
+// looked up, processed and, by a NAT, rewritten. Each of `flows` inside
+// endpoints has one connection, half of them TCP; packets come in random order,
+// as many from the inside as from the outside. Compare within one run:
 //   nfs_bench --benchmark_filter='InUnit|Tables|OnlyParse'
 //       --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true

@@ -152,6 +152,69 @@ TEST(Firewall, EndsAConnectionAtBothFins) {
   EXPECT_EQ(nf.count("connections"), 2u);
 }
 
+TEST(Firewall, KeepsAnEstablishedConnectionForTwoHoursFourMinutes) {
+  for (const char* strict : {"false", "true"}) {
+    NfTest nf(std::string("firewall:allow=any from 10.0.0.0/8,default=deny,") +
+              "strict=" + strict);
+    for (const std::string& packet : {kSyn, kSynAck, kData}) {
+      EXPECT_EQ(nf.Send(packet), packet);
+    }
+    nf.Pass(Seconds(7'439));
+    EXPECT_EQ(nf.Send(kAnswer), kAnswer);
+    nf.Pass(Seconds(7'439));
+    EXPECT_EQ(nf.Send(kAnswer), kAnswer);
+    EXPECT_EQ(nf.flows(), 1u);
+    nf.Pass(Seconds(7'441));
+    EXPECT_EQ(nf.flows(), 0u);
+    EXPECT_EQ(nf.Send(kAnswer).text.substr(0, 5), "drop ");
+  }
+}
+
+TEST(Firewall, KeepsAConnectionThatIsNotEstablishedForFourMinutes) {
+  NfTest nf(kOnlyOut);
+  for (const std::string& last : {kSyn, kSynAck}) {
+    EXPECT_EQ(nf.Send(kSyn), kSyn);
+    EXPECT_EQ(nf.Send(last), last);
+    nf.Pass(Seconds(239));
+    EXPECT_EQ(nf.Send(kSynAck), kSynAck);
+    nf.Pass(Seconds(241));
+    EXPECT_EQ(nf.flows(), 0u);
+    EXPECT_EQ(nf.Send(kSynAck), "drop no_connection");
+    nf.EndFlows();
+  }
+  // A connection that was established ends.
+  for (const std::string& packet : {kSyn, kSynAck, kData, kFin, kAnswerFin}) {
+    EXPECT_EQ(nf.Send(packet), packet);
+  }
+  nf.Pass(Seconds(239));
+  EXPECT_EQ(nf.flows(), 1u);
+  nf.Pass(Seconds(2));
+  EXPECT_EQ(nf.flows(), 0u);
+}
+
+TEST(Firewall, TakesTheTimeoutsFromItsOptions) {
+  NfTest nf("firewall:strict=true,tcp_timeout=20s,tcp_transitory_timeout=10s");
+  for (const std::string& packet : {kSyn, kSynAck}) {
+    EXPECT_EQ(nf.Send(packet), packet);
+  }
+  nf.Pass(Seconds(9));
+  EXPECT_EQ(nf.Send(kData), kData);
+  nf.Pass(Seconds(19));
+  EXPECT_EQ(nf.Send(kData), kData);
+  nf.Pass(Seconds(21));
+  EXPECT_EQ(nf.Send(kData), "drop no_connection");
+}
+
+TEST(Firewall, LeavesOtherProtocolsTheTimeoutOfFlows) {
+  NfTest nf(kOnlyOut);
+  EXPECT_EQ(nf.Send(kQuery), kQuery);
+  EXPECT_EQ(nf.Send(kReply), kReply);
+  nf.Pass(Seconds(299));
+  EXPECT_EQ(nf.Send(kReply), kReply);
+  nf.Pass(Seconds(300));
+  EXPECT_EQ(nf.Send(kReply), "drop denied");
+}
+
 TEST(Firewall, KeepsAConnectionOfWhichOneDirectionIsAtItsEnd) {
   NfTest nf(kOnlyOut);
   for (int round = 0; round < 2; ++round) {
@@ -218,6 +281,66 @@ TEST(Firewall, FiltersIpv6) {
   EXPECT_EQ(nf.Send(syn), syn);
   EXPECT_EQ(nf.Send(syn_ack), syn_ack);
   EXPECT_EQ(nf.Send("tcp [2001:db9::9]:80 > [2001:db8::1]:5001 SYN"),
+            "drop denied");
+}
+
+std::string OnLink(int type, const std::string& more) {
+  return "icmp6 [fe80::1] > [ff02::1] type=" + std::to_string(type) + " " +
+         more;
+}
+
+// The list of nfs/firewall.md.
+TEST(Firewall, LetsNeighbourDiscoveryAndMulticastListenersPass) {
+  for (const char* options : {"default=deny", "default=deny,strict=true"}) {
+    NfTest nf(std::string("firewall:allow=tcp,") + options);
+    int passed = 0;
+    for (int type = 128; type < 256; ++type) {
+      const bool is_neighbour = (type >= 133 && type <= 136) || type == 141 ||
+                                type == 142 || type == 148 || type == 149;
+      const bool is_listener = (type >= 130 && type <= 132) || type == 143 ||
+                               (type >= 151 && type <= 153);
+      for (const int hops : {1, 64, 254, 255}) {
+        const std::string packet = OnLink(type, "ttl=" + std::to_string(hops));
+        const bool passes =
+            (is_neighbour && hops == 255) || (is_listener && hops == 1);
+        if (passes) ++passed;
+        EXPECT_EQ(nf.Send(packet).text.substr(0, 4) == "drop", !passes)
+            << packet;
+      }
+    }
+    EXPECT_EQ(passed, 15);
+    EXPECT_EQ(nf.count("ipv6_link"), 15u);
+    EXPECT_EQ(nf.count("connections"), 0u);
+    EXPECT_NE(nf.Send(OnLink(135, "code=1 ttl=255")).text.find("drop"),
+              std::string::npos);
+    // A host without an address may report too. A source that is not of the
+    // link may not.
+    EXPECT_EQ(
+        nf.Send("icmp6 [::] > [ff02::16] type=143 ttl=1").text.find("drop"),
+        std::string::npos);
+    EXPECT_EQ(nf.Send("icmp6 [2001:db8::1] > [ff02::16] type=143 ttl=1").text,
+              "drop denied");
+  }
+}
+
+TEST(Firewall, FollowsARuleAboutNeighbourDiscovery) {
+  NfTest nf("firewall:deny=icmp6 from fe80::1");
+  EXPECT_EQ(nf.Send(OnLink(135, "ttl=255")), "drop denied");
+  EXPECT_EQ(nf.Send(OnLink(135, "ttl=255")), "drop denied");
+  EXPECT_EQ(nf.count("denied"), 2u);
+  const std::string other = "icmp6 [fe80::2] > [ff02::1] type=135 ttl=255";
+  EXPECT_NE(nf.Send(other), "drop denied");
+  EXPECT_EQ(nf.count("ipv6_link"), 1u);
+}
+
+TEST(Firewall, TellsTheVersionsOfIpApart) {
+  NfTest nf("firewall:allow=ip from 10.0.0.0/8,deny=ip6");
+  EXPECT_EQ(nf.Send(kQuery), kQuery);
+  EXPECT_EQ(nf.Send("udp [2001:db8::1]:5000 > [2001:db9::9]:53"),
+            "drop denied");
+  NfTest other("firewall:deny=ip");
+  EXPECT_EQ(other.Send(kQuery), "drop denied");
+  EXPECT_NE(other.Send("udp [2001:db8::1]:5000 > [2001:db9::9]:53"),
             "drop denied");
 }
 

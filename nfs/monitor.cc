@@ -1,19 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "base/packet/flow_key.h"
 #include "base/packet/ip_prefix.h"
+#include "base/packet/l4_headers.h"
 #include "nfs/monitor_ipfix.h"
+#include "nfs/monitor_record.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
 namespace {
+
+using Tcp = TcpHeader<const std::byte>;
+
+bool IsCollector(std::string_view text) {
+  return text.starts_with("udp://") || text.starts_with("tcp://");
+}
+
+// Reads "udp://192.0.2.9:4739", "tcp://[2001:db8::9]".
+std::optional<NfReport::Collector> ParseCollector(std::string_view text) {
+  constexpr uint16_t kIpfixPort = 4739;  // RFC 7011 §10.3.4
+  NfReport::Collector collector = {
+      .host = "", .port = kIpfixPort, .is_udp = text.starts_with("udp")};
+  text.remove_prefix(std::string_view("udp://").size());
+  const bool is_bracketed = text.starts_with('[');
+  const size_t end = text.find(is_bracketed ? ']' : ':');
+  if (is_bracketed && end == std::string_view::npos) return std::nullopt;
+  collector.host = text.substr(0, end);
+  if (is_bracketed) collector.host.erase(0, 1);
+  text.remove_prefix(std::min(is_bracketed ? end + 1 : end, text.size()));
+  if (collector.host.empty()) return std::nullopt;
+  if (text.empty()) return collector;
+  const char* const last = text.data() + text.size();
+  const auto [stopped, error] =
+      std::from_chars(text.data() + 1, last, collector.port);
+  if (text[0] != ':' || error != std::errc() || stopped != last ||
+      collector.port == 0) {
+    return std::nullopt;
+  }
+  return collector;
+}
 
 // Theory of operation. Counts packets and bytes of each flow, in a slot, and of
 // each host, in a table that all units write together (Serpens' example of
@@ -22,30 +56,48 @@ namespace {
 // packets.
 //
 // The report has the hosts that sent and received most. With the option ipfix,
-// hosts and flows that ended are also written to an IPFIX file (RFC 7011, 5655;
-// both directions of a flow in one record, RFC 5103). Ended flows too are
-// collected in a shared table, by their key and begin.
+// hosts and flows are also written to an IPFIX file (RFC 7011, 5655), or flows
+// are sent to a collector. Each direction of a flow has its own record. The
+// record ends with the flow, or at each multiple of `active_timeout` since the
+// flow began. An ICMP error about the flow has a record of its own, and so has
+// an ICMP message whose type is not that of its direction's record. A shared
+// table collects the records that have ended.
 class Monitor final : public NetworkFunction {
  public:
   explicit Monitor(NfOptions& options)
       : hosts_of_(PrefixOf(options)),
         top_(static_cast<size_t>(options.Integer(
-            "top", 10, 0, 1'000, "hosts in the report, those of most bytes"))),
-        ipfix_(options.Text("ipfix", "", "FILE",
-                            "write hosts and ended flows there, as IPFIX")) {
+            "top", 10, 0, 1'000, "most hosts in the report, by bytes"))),
+        ipfix_(options.Text(
+            "ipfix", "", "FILE|udp://HOST[:PORT]|tcp://HOST[:PORT]",
+            "file to write hosts and flows to, as IPFIX, or the collector to "
+            "send flows to, at port 4739 by default, when the run ends")),
+        active_timeout_(options.Duration(
+            "active_timeout", Seconds(300), Milliseconds(1), Seconds(86'400),
+            "most time that an IPFIX record of a flow may span")) {
     const int64_t max_hosts =
         options.Integer("max_hosts", 65'536, 1, 1 << 24,
-                        "hosts told apart; others are counted together");
-    const int64_t max_flows =
-        options.Integer("max_flows", 65'536, 1, 1 << 24,
-                        "ended flows for ipfix; others are left out");
+                        "most hosts that are counted one by one; further hosts "
+                        "are counted together");
+    const int64_t max_flows = options.Integer(
+        "max_flows", 65'536, 1, 1 << 24,
+        "most IPFIX records of flows; further records are left out");
     hosts_.emplace(declare_shared<IpAddress, HostUse>(
         "hosts", static_cast<uint32_t>(max_hosts), SumOfWords{},
         TableReader::kReport));
     if (ipfix_.empty()) return;
-    ended_.emplace(declare_shared<EndedKey, FlowUse>(
-        "ended_flows", static_cast<uint32_t>(max_flows), SumOfWords{},
-        TableReader::kReport));
+    if (IsCollector(ipfix_)) {
+      collector_ = ParseCollector(ipfix_);
+      if (!collector_.has_value()) {
+        options.Fail("ipfix",
+                     "a file, or a collector such as udp://192.0.2.9:4739, "
+                     "tcp://[2001:db8::9] or udp://collector.example");
+      }
+    }
+    records_.emplace(
+        declare_shared<MonitorRecordKey, MonitorRecord, MergeMonitorRecords>(
+            "records", static_cast<uint32_t>(max_flows), {},
+            TableReader::kReport));
     flow_.emplace(declare<Flow>("flow"));
   }
 
@@ -59,24 +111,20 @@ class Monitor final : public NetworkFunction {
     Use received;
     uint64_t bytes() const { return sent.bytes + received.bytes; }
   };
-  struct FlowUse {
-    uint64_t last_ns = 0;
-    Use there;  // in the direction of the first packet
-    Use back;
-  };
-  struct EndedKey {
-    FlowKey first;  // packet's 5-tuple
-    uint64_t first_ns = 0;
-  };
   struct Flow {
-    EndedKey key;
-    FlowUse use;
+    FlowKey first;  // packet's 5-tuple
+    uint64_t begin_ns = 0;
+    uint64_t record_ns = 0;  // when the open records began
+    MonitorRecord there;     // in the direction of the first packet
+    MonitorRecord back;
+    uint64_t ends = 0;  // of TCP: a bit for the FIN of each direction, 4: reset
   };
   using Host = std::pair<IpAddress, HostUse>;
 
   static std::optional<IpPrefix> PrefixOf(NfOptions& options) {
-    const std::string text = options.Text("hosts", "", "ADDRESS[/LENGTH]",
-                                          "count these hosts only; else all");
+    const std::string text =
+        options.Text("hosts", "", "ADDRESS[/LENGTH]",
+                     "hosts to count; without this option, all");
     if (text.empty()) return std::nullopt;
     const auto prefixes = ParsePrefixes(text);
     if (prefixes.ok() && prefixes->size() == 1) return prefixes->front();
@@ -99,23 +147,56 @@ class Monitor final : public NetworkFunction {
     return Verdict::forward();
   }
 
-  void Follow(const FlowKey& key, const Packet& packet, FlowState& flow) const {
+  void Follow(const FlowKey& key, const Packet& packet, FlowState& flow) {
     const auto now_ns = static_cast<uint64_t>(packet.arrival().ns);
+    const MonitorRecord record = MonitorRecord::Of(packet);
     Flow seen = flow.get(*flow_);
-    if (!flow.has(*flow_)) seen.key = {key, now_ns};
-    seen.use.last_ns = std::max(seen.use.last_ns, now_ns);
-    Use& use = IsBack(key, seen.key.first) ? seen.use.back : seen.use.there;
-    ++use.packets;
-    use.bytes += packet.original_length();
+    if (!flow.has(*flow_)) {
+      seen.first = key;
+      seen.begin_ns = seen.record_ns = now_ns;
+    }
+    const auto timeout_ns = static_cast<uint64_t>(active_timeout_.ns);
+    if (now_ns >= seen.record_ns + timeout_ns) {
+      Export(seen, FlowEnd::kActiveTimeout);
+      seen.record_ns = now_ns - (now_ns - seen.begin_ns) % timeout_ns;
+    }
+    const bool is_back = IsBack(key, seen.first);
+    MonitorRecord& open = is_back ? seen.back : seen.there;
+    const bool is_icmp = IsIcmp(key.protocol);
+    if (key.protocol != seen.first.protocol ||
+        (is_icmp && open.packets > 0 && open.icmp != record.icmp)) {
+      Export(key, seen.record_ns, record, FlowEnd::kIdle);
+    } else {
+      open.Add(record);
+      if ((record.tcp_flags & Tcp::kRst) != 0) seen.ends |= 4;
+      if ((record.tcp_flags & Tcp::kFin) != 0) seen.ends |= is_back ? 2 : 1;
+    }
     flow.put(*flow_, seen);
   }
 
   void on_end(FlowState& flow) override {
     if (!flow.has(use_)) return;
     count(flows_);
-    if (!ended_.has_value()) return;
-    const Flow seen = flow.get(*flow_);
-    ended_->update(seen.key, seen.use);
+    if (!flow_.has_value()) return;
+    Flow seen = flow.get(*flow_);
+    Export(seen, seen.ends >= 3 ? FlowEnd::kEndSeen : FlowEnd::kIdle);
+  }
+
+  void Export(Flow& seen, FlowEnd why) {
+    FlowKey back = seen.first;
+    std::swap(back.source, back.destination);
+    std::swap(back.source_port, back.destination_port);
+    Export(seen.first, seen.record_ns, seen.there, why);
+    Export(back, seen.record_ns, seen.back, why);
+    seen.there = seen.back = {};
+  }
+
+  void Export(FlowKey ends, uint64_t begin_ns, MonitorRecord record,
+              FlowEnd why) {
+    if (record.packets == 0) return;
+    if (IsIcmp(ends.protocol)) ends.destination_port = be16(record.icmp);
+    record.end = why;
+    records_->update({ends, begin_ns}, record);
   }
 
   // Returns true if the packet goes against the flow's first packet. Addresses
@@ -142,7 +223,7 @@ class Monitor final : public NetworkFunction {
     });
     NfReport report;
     report.tables.push_back(TopTalkers(hosts));
-    if (!ipfix_.empty()) report.files.push_back({ipfix_, Ipfix(hosts)});
+    if (!ipfix_.empty()) AddIpfix(hosts, report);
     return report;
   }
 
@@ -167,69 +248,48 @@ class Monitor final : public NetworkFunction {
     return IpAddress::FromIpv4(address.ipv4()) == address;
   }
 
-  std::string Ipfix(const std::vector<Host>& hosts) const {
-    std::vector<std::pair<EndedKey, FlowUse>> flows;
-    ended_->for_each([&](const EndedKey& key, const FlowUse& use) {
-      flows.emplace_back(key, use);
-    });
-    std::ranges::sort(flows, {}, [](const auto& flow) {
-      return std::make_tuple(flow.first.first_ns, flow.first.first);
-    });
+  void AddIpfix(const std::vector<Host>& hosts, NfReport& report) const {
+    MonitorRecords records;
     uint64_t last_ns = 0;
-    for (const auto& flow : flows) {
-      last_ns = std::max(last_ns, flow.second.last_ns);
+    records_->for_each(
+        [&](const MonitorRecordKey& key, const MonitorRecord& record) {
+          records.emplace_back(key, record);
+          last_ns = std::max(last_ns, record.last_ns);
+        });
+    std::ranges::sort(records, {}, [](const auto& of) {
+      return std::make_tuple(of.second.first_ns, of.first.ends,
+                             of.first.begin_ns);
+    });
+    // Rounded up, so that no record ends after its export.
+    constexpr uint64_t kSecond = 1'000'000'000;
+    const auto now_s = static_cast<uint32_t>((last_ns + kSecond - 1) / kSecond);
+    IpfixWriter writer(now_s, collector_.has_value() && collector_->is_udp
+                                  ? IpfixWriter::kForUdp
+                                  : IpfixWriter::Limits{});
+    if (!collector_.has_value()) AddHosts(hosts, writer);
+    AddMonitorRecords(records, writer);
+    if (collector_.has_value()) {
+      report.exports.push_back({*collector_, writer.Take()});
+      return;
     }
-    IpfixFile file(static_cast<uint32_t>(last_ns / 1'000'000'000));
-    AddHosts(hosts, file);
-    AddFlows(flows, file);
-    return file.Take();
+    std::string bytes;
+    for (const std::string& message : writer.Take()) bytes += message;
+    report.files.push_back({ipfix_, std::move(bytes)});
   }
 
-  static void AddHosts(const std::vector<Host>& hosts, IpfixFile& file) {
+  static void AddHosts(const std::vector<Host>& hosts, IpfixWriter& writer) {
     for (const bool ipv4 : {true, false}) {
-      const uint16_t number = file.AddTemplate(
-          {ipv4 ? kIpfixSource4 : kIpfixSource6, kIpfixPackets, kIpfixBytes,
-           Reverse(kIpfixPackets), Reverse(kIpfixBytes)});
+      const uint16_t number = writer.AddTemplate(
+          {ipv4 ? kIpfixSource4 : kIpfixSource6, kIpfixTotalPackets,
+           kIpfixTotalLinkOctets, Reverse(kIpfixTotalPackets),
+           Reverse(kIpfixTotalLinkOctets)});
       for (const auto& [address, use] : hosts) {
         if (IsIpv4(address) != ipv4) continue;
-        file.Begin(number);
-        file.Put(address, ipv4);
+        writer.Begin(number);
+        writer.Put(address, ipv4);
         for (const uint64_t n : {use.sent.packets, use.sent.bytes,
                                  use.received.packets, use.received.bytes}) {
-          file.Put(n, 8);
-        }
-      }
-    }
-  }
-
-  static void AddFlows(const std::vector<std::pair<EndedKey, FlowUse>>& flows,
-                       IpfixFile& file) {
-    for (const bool ipv4 : {true, false}) {
-      const uint16_t number =
-          file.AddTemplate({{152, 8},
-                            {153, 8},  // flowStartMilliseconds, …End…
-                            ipv4 ? kIpfixSource4 : kIpfixSource6,
-                            ipv4 ? kIpfixDestination4 : kIpfixDestination6,
-                            {4, 1},
-                            {7, 2},
-                            {11, 2},  // protocol, ports
-                            kIpfixPackets,
-                            kIpfixBytes,
-                            Reverse(kIpfixPackets),
-                            Reverse(kIpfixBytes)});
-      for (const auto& [key, use] : flows) {
-        if (IsIpv4(key.first.source) != ipv4) continue;
-        file.Begin(number);
-        file.Put(key.first_ns / 1'000'000, 8);
-        file.Put(use.last_ns / 1'000'000, 8);
-        file.Put(key.first.source, ipv4);
-        file.Put(key.first.destination, ipv4);
-        file.Put(static_cast<uint64_t>(key.first.protocol), 1);
-        file.Put(key.first.source_port.host(), 2);
-        file.Put(key.first.destination_port.host(), 2);
-        for (const uint64_t n : {use.there.packets, use.there.bytes,
-                                 use.back.packets, use.back.bytes}) {
-          file.Put(n, 8);
+          writer.Put(n, 8);
         }
       }
     }
@@ -238,15 +298,17 @@ class Monitor final : public NetworkFunction {
   std::optional<IpPrefix> hosts_of_;
   size_t top_;
   std::string ipfix_;
+  std::optional<NfReport::Collector> collector_;
+  Nanos active_timeout_;
   Counter bytes_ = declare_counter("bytes", "on the wire");
   Counter flows_ = declare_counter("flows", "that ended");
   Slot<Use> use_ = declare<Use>("use");  // both ways
   std::optional<Slot<Flow>> flow_;       // with ipfix
   std::optional<SharedTable<IpAddress, HostUse>> hosts_;
-  std::optional<SharedTable<EndedKey, FlowUse>> ended_;
+  std::optional<SharedTable<MonitorRecordKey, MonitorRecord>> records_;
 };
 SNF_REGISTER_NF(Monitor, "monitor",
-                "counts flows and hosts, tells the top talkers, exports IPFIX");
+                "counts flows and hosts, lists the top talkers, exports IPFIX");
 
 }  // namespace
 }  // namespace snf

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -25,55 +24,81 @@ constexpr IpfixField Reverse(IpfixField field) {
   return {field.element, field.bytes, 29'305};
 }
 
-inline constexpr IpfixField kIpfixPackets = {86, 8};  // packetTotalCount
-inline constexpr IpfixField kIpfixBytes = {353, 8};   // layer2OctetTotalCount
+inline constexpr IpfixField kIpfixOctets = {1, 8};    // octetDeltaCount
+inline constexpr IpfixField kIpfixPackets = {2, 8};   // packetDeltaCount
+inline constexpr IpfixField kIpfixProtocol = {4, 1};  // protocolIdentifier
+inline constexpr IpfixField kIpfixTcpFlags = {6, 2};  // tcpControlBits
+inline constexpr IpfixField kIpfixSourcePort = {7, 2};
 inline constexpr IpfixField kIpfixSource4 = {8, 4};
-inline constexpr IpfixField kIpfixSource6 = {27, 16};
+inline constexpr IpfixField kIpfixDestinationPort = {11, 2};
 inline constexpr IpfixField kIpfixDestination4 = {12, 4};
+inline constexpr IpfixField kIpfixSource6 = {27, 16};
 inline constexpr IpfixField kIpfixDestination6 = {28, 16};
+inline constexpr IpfixField kIpfixIcmp4 = {32, 2};         // icmpTypeCodeIPv4
+inline constexpr IpfixField kIpfixVlan = {58, 2};          // vlanId
+inline constexpr IpfixField kIpfixTotalPackets = {86, 8};  // packetTotalCount
+inline constexpr IpfixField kIpfixEndReason = {136, 1};    // flowEndReason
+inline constexpr IpfixField kIpfixIcmp6 = {139, 2};        // icmpTypeCodeIPv6
+inline constexpr IpfixField kIpfixStart = {152, 8};  // flowStartMilliseconds
+inline constexpr IpfixField kIpfixEnd = {153, 8};    // flowEndMilliseconds
+// layer2OctetDeltaCount and layer2OctetTotalCount.
+inline constexpr IpfixField kIpfixLinkOctets = {352, 8};
+inline constexpr IpfixField kIpfixTotalLinkOctets = {353, 8};
 
-// Builds an IPFIX file (RFC 5655): a sequence of IPFIX messages (RFC 7011 §3)
-// of at most kMaxMessageBytes; templates stand before their records.
+// Builds IPFIX messages (RFC 7011 §3); templates stand before their records.
 //
-//     IpfixFile file(export_time_s);
-//     const uint16_t host = file.AddTemplate({kIpfixSource4, kIpfixPackets});
-//     file.Begin(host);
-//     file.Put(address.host(), 4);
-//     file.Put(packets, 8);
-//     const std::string bytes = file.Take();
-class IpfixFile {
+//     IpfixWriter writer(export_time_s);
+//     const uint16_t host = writer.AddTemplate({kIpfixSource4, kIpfixPackets});
+//     writer.Begin(host);
+//     writer.Put(address.host(), 4);
+//     writer.Put(packets, 8);
+//     const std::vector<std::string> messages = writer.Take();
+class IpfixWriter {
  public:
-  static constexpr size_t kMaxMessageBytes = 16'384;
+  struct Limits {
+    size_t message_bytes = 16'384;  // most bytes of a message
+    // All templates stand again in each message of this number; 0: once only.
+    uint32_t templates_each = 0;
+  };
+  // For datagrams that no path cuts: 1,280 bytes, which every IPv6 path
+  // carries, less the headers of IPv6 and UDP (RFC 7011 §10.3.3, §8.4).
+  static constexpr Limits kForUdp = {.message_bytes = 1'232,
+                                     .templates_each = 16};
 
-  explicit IpfixFile(uint32_t export_time_s) : export_time_s_(export_time_s) {}
+  explicit IpfixWriter(uint32_t export_time_s)
+      : export_time_s_(export_time_s) {}
+  IpfixWriter(uint32_t export_time_s, Limits limits)
+      : export_time_s_(export_time_s), limits_(limits) {}
 
   // Adds a template and returns its number.
   uint16_t AddTemplate(std::initializer_list<IpfixField> fields);
   // Begins a record of a template. The caller then puts the values of its
   // fields in order.
   void Begin(uint16_t number);
-  void Put(uint64_t value, uint32_t bytes);
+  void Put(uint64_t value, uint32_t bytes) { Append(value, bytes, message_); }
   // Puts the 4 bytes of an IPv4 address, or all 16.
   void Put(const IpAddress& address, bool as_ipv4);
-  // Returns the whole file. Called once, at the end.
-  std::string Take();
+  // Returns all messages. Called once, at the end.
+  std::vector<std::string> Take();
 
  private:
   struct Template {
-    uint16_t number;
-    size_t record_bytes;
+    std::string bytes;
+    size_t record_bytes = 0;
   };
-  void Append(uint64_t value, uint32_t bytes);
+  static void Append(uint64_t value, uint32_t bytes, std::string& to);
   void OpenSet(uint16_t id, size_t next_bytes);
   void CloseSet();
+  void OpenMessage();
   void CloseMessage();
   void SetLength(size_t at, size_t bytes);
 
   uint32_t export_time_s_;
+  Limits limits_;
   std::vector<Template> templates_;
-  std::string bytes_;
-  size_t message_ = 0;  // begin of the open message
-  size_t set_ = 0;      // begin of the open set; 0 for none
+  std::vector<std::string> messages_;
+  std::string message_;  // the open one, or empty
+  size_t set_ = 0;       // begin of the open set; 0 for none
   uint16_t set_id_ = 0;
   uint32_t records_ = 0;  // data records of all messages
 };

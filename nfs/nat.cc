@@ -74,6 +74,8 @@ class Nat final : public NetworkFunction {
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
 
+  bool is_barrier() const override { return true; }
+
   std::span<const std::string_view> drop_reasons() const override {
     return std::span(kNatDropNames).subspan(1);
   }
@@ -100,6 +102,7 @@ class Nat final : public NetworkFunction {
   void on_end(FlowState& flow) override { GiveBack(flow); }
 
   void on_alias_refused(FlowState& flow, AliasResult why) override {
+    if (why == AliasResult::kGroupFull) count(over_host_ports_);
     if (refused_.has_value()) {
       if (why == AliasResult::kGroupFull) RefuseKept(flow);
       flow.erase(*refused_);
@@ -256,8 +259,8 @@ class Nat final : public NetworkFunction {
   }
 
   // Translates an ICMP error from the inside. Its outer source becomes the
-  // external address, whoever sent the error (RFC 5508 REQ-5). It neither makes
-  // nor refreshes a mapping (REQ-6).
+  // external address, regardless of the sender of the error (RFC 5508 REQ-5).
+  // It neither makes nor refreshes a mapping (REQ-6).
   NatDrop OutboundError(Packet& packet, const NatView& view,
                         const Mapping& mapping) const {
     if (!mapping) return NatDrop::kNoMapping;
@@ -460,6 +463,9 @@ class Nat final : public NetworkFunction {
   Slot<int64_t> answered_ = declare<int64_t>("answered");
   Blob peers_ = declare_blob("peers", options_.peers * sizeof(NatPeer));
   std::optional<Blob> refused_;
+  Counter over_host_ports_ = declare_counter(
+      "over_host_ports",
+      "packets that got no mapping, as their host has host_ports of them");
 };
 SNF_REGISTER_NF(Nat, "nat",
                 "IPv4 address and port translation: TCP, UDP, ICMP");

@@ -137,8 +137,12 @@ class BareNat {
     if (found == map.end()) return false;
     Mapping& mapping = found->second;
     mapping.last = packet.info.arrival;
-    (out ? RewriteSource : RewriteDestination)(bytes, packet.info.headers,
-                                               mapping.address, mapping.port);
+    if (out) {
+      RewriteSource(bytes, packet.info.headers, mapping.address, mapping.port);
+    } else {
+      RewriteDestination(bytes, packet.info.headers, mapping.address,
+                         mapping.port);
+    }
     return true;
   }
 

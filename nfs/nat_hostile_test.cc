@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the NAT's options, and of hostile and meaningless packets.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -141,6 +142,58 @@ TEST(NatHostile, DropsAnInsidePacketThatClaimsAnExternalAddress) {
                                             kExternal.address, kPeer.address))
                 .drop,
             "source_is_external");
+}
+
+// RFC 1812 §4.2.3.1, §5.3.4, §5.3.5 and §5.3.7.
+TEST(NatHostile, TranslatesNoBroadcastMulticastOrMartianAndTakesNoPort) {
+  TestNat nat;
+  const size_t pieces = nat.pieces();
+  const auto drop = [&nat](const IpAddress& from, const IpAddress& to) {
+    TestNat::Flow flow = nat.NewFlow();
+    return nat.FromInside(flow, Between(17, {from, 5000}, {to, 53})).drop;
+  };
+  const IpAddress inside = kInside.address;
+  for (const IpAddress& to : {V4(255, 255, 255, 255), V4(224, 0, 0, 1),
+                              V4(224, 0, 0, 251), V4(239, 255, 255, 250)}) {
+    EXPECT_EQ(drop(inside, to), "not_unicast");
+    EXPECT_EQ(drop(V4(0, 0, 0, 0), to), "not_unicast");  // DHCP
+  }
+  for (const IpAddress& martian :
+       {V4(0, 0, 0, 0), V4(0, 1, 2, 3), V4(127, 0, 0, 1), V4(240, 0, 0, 1)}) {
+    EXPECT_EQ(drop(martian, kPeer.address), "martian_address");
+    EXPECT_EQ(drop(inside, martian), "martian_address");
+  }
+  for (const IpAddress& martian : {V4(224, 0, 0, 5), V4(255, 255, 255, 255)}) {
+    EXPECT_EQ(drop(martian, kPeer.address), "martian_address");
+  }
+  EXPECT_EQ(drop(inside, inside), "martian_address");
+  // The broadcast address of a network shows in the frame alone.
+  Frame broadcast =
+      Ethernet(0x0800, Between(17, kInside, {V4(203, 0, 113, 255), 53}));
+  std::fill_n(broadcast.begin(), 6, std::byte{0xff});
+  TestNat::Flow flow = nat.NewFlow();
+  EXPECT_EQ(
+      nat.Send(flow, Side::kInside, broadcast, {}, LinkType::kEthernet).drop,
+      "not_unicast");
+  EXPECT_EQ(nat.pieces(), pieces);
+  EXPECT_TRUE(nat.aliases.empty());
+  EXPECT_TRUE(nat.emitted.empty());
+  // Their neighbours are translated.
+  EXPECT_EQ(drop(inside, V4(223, 255, 255, 255)), "");
+  EXPECT_EQ(drop(inside, V4(1, 0, 0, 0)), "");
+  EXPECT_EQ(drop(V4(126, 0, 0, 1), kPeer.address), "");
+  EXPECT_EQ(nat.pieces(), pieces - 3);
+}
+
+TEST(NatHostile, LetsNoMartianInThroughAMapping) {
+  TestNat nat;
+  TestNat::Flow flow = nat.NewFlow();
+  nat.FromInside(flow, Between(17, kInside, kPeer));
+  for (const IpAddress& from :
+       {V4(127, 0, 0, 1), V4(224, 0, 0, 5), V4(0, 0, 0, 0)}) {
+    EXPECT_EQ(nat.FromOutside(flow, Between(17, {from, 53}, kExternal)).drop,
+              "martian_address");
+  }
 }
 
 TEST(NatHostile, DropsAnOutsidePacketToNoneOrAnothersMapping) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "nfs/nat_packet.h"
+
 namespace snf {
 namespace {
 
@@ -34,10 +36,7 @@ std::optional<uint32_t> ParseAddress(std::string_view text) {
     if (!byte.has_value()) return std::nullopt;
     address = address << 8 | *byte;
   }
-  const uint32_t net = address >> 24;
-  if (!text.empty() || net == 0 || net == 127 || net >= 224) {
-    return std::nullopt;
-  }
+  if (!text.empty() || !IsHostAddress(be32(address))) return std::nullopt;
   return address;
 }
 
@@ -118,13 +117,14 @@ NatOptions::NatOptions(NfOptions& options)
   static constexpr std::array<std::string_view, 3> kFiltering = {
       "endpoint_independent", "address_dependent",
       "address_and_port_dependent"};
-  filtering = NatFiltering{static_cast<uint8_t>(options.Choice(
-      "filtering", 0, kFiltering, "from whom a mapping takes packets"))};
-  host_ports = static_cast<uint32_t>(options.Integer(
-      "host_ports", 0, 0, 1'000'000,
-      "the most mappings of one inside address; 0 for any number"));
+  filtering = NatFiltering{static_cast<uint8_t>(
+      options.Choice("filtering", 0, kFiltering,
+                     "remote ends from which a mapping accepts packets"))};
+  host_ports = static_cast<uint32_t>(
+      options.Integer("host_ports", host_ports, 0, 1'000'000,
+                      "most mappings of one inside address; 0: no limit"));
   peers = static_cast<uint32_t>(options.Integer(
-      "peers", 16, 1, kMaxPeers, "how many peers a mapping remembers"));
+      "peers", 16, 1, kMaxPeers, "most peers that a mapping remembers"));
 
   const auto timeout = [&options](const char* key, Nanos& value,
                                   const char* help) {
@@ -132,10 +132,11 @@ NatOptions::NatOptions(NfOptions& options)
                              help);
   };
   timeout("udp_timeout", udp_timeout, "life of a UDP mapping without packets");
-  timeout("tcp_timeout", tcp_timeout, "the same of TCP, once established");
+  timeout("tcp_timeout", tcp_timeout,
+          "life of an established TCP mapping without packets");
   timeout("tcp_transitory_timeout", tcp_transitory_timeout,
-          "the same of TCP, before and after");
-  timeout("icmp_timeout", icmp_timeout, "the same of an ICMP query");
+          "life of a TCP mapping before and after it is established");
+  timeout("icmp_timeout", icmp_timeout, "life of the mapping of an ICMP query");
 
   static constexpr std::array<std::string_view, 2> kRefresh = {"outbound",
                                                                "both"};
@@ -143,9 +144,9 @@ NatOptions::NatOptions(NfOptions& options)
                                      "packets that keep a mapping alive") == 1;
   static constexpr std::array<std::string_view, 2> kPooling = {"paired",
                                                                "arbitrary"};
-  is_paired =
-      options.Choice("pooling", 0, kPooling,
-                     "whether an inside host has one external address") == 0;
+  is_paired = options.Choice("pooling", 0, kPooling,
+                             "whether all mappings of an inside host share one "
+                             "external address") == 0;
 }
 
 }  // namespace snf

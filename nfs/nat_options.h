@@ -15,8 +15,8 @@ namespace snf {
 // §5).
 enum class NatFiltering : uint8_t {
   kEndpointIndependent,      // all
-  kAddressDependent,         // those at addresses that the inside has sent to
-  kAddressAndPortDependent,  // those that the inside has sent to
+  kAddressDependent,         // peers at addresses to which the inside has sent
+  kAddressAndPortDependent,  // peers to which the inside has sent
 };
 
 // The options of --nf nat:… . NfOptions::status() reports errors.
@@ -34,8 +34,9 @@ struct NatOptions {
   uint16_t last_port = 65'535;
   // filtering=endpoint_independent
   NatFiltering filtering = NatFiltering::kEndpointIndependent;
-  // host_ports=0: the most mappings of one inside address; 0 for any number.
-  uint32_t host_ports = 0;
+  // host_ports=4096: the most mappings of one inside address, so that one host
+  // cannot take all ports (RFC 6888 REQ-4); 0 for any number.
+  uint32_t host_ports = 4096;
   // peers=16: the number of peers that a mapping remembers, for its filter and
   // for the states of its TCP connections.
   uint32_t peers = 16;

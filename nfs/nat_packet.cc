@@ -25,6 +25,34 @@ void ReadAddresses(Bytes frame, const ParsedPacket& headers, NatView& view) {
   view.protocol = headers.l4_protocol;
 }
 
+bool IsBroadcastFrame(const Packet& packet) {
+  constexpr size_t kAddressBytes = 6;
+  return packet.link() == LinkType::kEthernet &&
+         std::ranges::all_of(
+             packet.bytes().first(kAddressBytes),
+             [](std::byte byte) { return byte == std::byte{0xff}; });
+}
+
+// Returns why a router must not forward between these ends (RFC 1812 §4.2.3.1,
+// §5.3.4, §5.3.5, §5.3.7). The broadcast address of a network is not known, but
+// its packets come in broadcast frames.
+NatDrop CheckEnds(const Packet& packet, const NatView& view) {
+  constexpr uint32_t kLimitedBroadcast = 0xffff'ffff;
+  constexpr uint32_t kMulticast = 0xe;  // the first four bits
+  const be32 to = view.destination.address;
+  if (to.host() == kLimitedBroadcast || to.host() >> 28 == kMulticast ||
+      IsBroadcastFrame(packet)) {
+    return NatDrop::kNotUnicast;
+  }
+  if (!IsHostAddress(view.source.address) || !IsHostAddress(to)) {
+    return NatDrop::kMartian;
+  }
+  // From the outside it may be hairpinned, between two external ends.
+  const bool is_own =
+      view.source.address == to && packet.side() == Side::kInside;
+  return is_own ? NatDrop::kMartian : NatDrop::kNone;
+}
+
 // Reads the ports of TCP and UDP, or the identifier of an ICMP query. Returns
 // false if they are not there.
 bool ReadPorts(Bytes l4, IpProtocol protocol, NatView& view) {
@@ -68,29 +96,7 @@ bool HasGoodIcmpChecksum(Bytes frame, const ParsedPacket& headers) {
 // Returns true if the sender of this packet may get an answer (RFC 1812
 // §4.3.2.7).
 bool MayBeAnswered(Ipv4Header<Byte> ip) {
-  const uint32_t source = ip.source().host() >> 24;
-  const uint32_t destination = ip.destination().host();
-  return source != 0 && source != 127 && source < 224 &&
-         destination < 0xe000'0000;
-}
-
-// Returns the size of a link header that serves for the way back as it is, or
-// with its addresses exchanged; nothing for other link types.
-std::optional<size_t> LinkHeaderBytes(LinkType link) {
-  switch (link) {
-    case LinkType::kEthernet:
-      return 14;
-    case LinkType::kRawIp:
-      return 0;
-    case LinkType::kLinuxSll:
-      return 16;
-    case LinkType::kLinuxSll2:
-      return 20;
-    case LinkType::kNull:
-    case LinkType::kLoop:
-      return 4;
-  }
-  return std::nullopt;
+  return IsHostAddress(ip.source()) && ip.destination().host() < 0xe000'0000;
 }
 
 }  // namespace
@@ -99,8 +105,11 @@ NatDrop ReadPacket(const Packet& packet, NatView& view) {
   const ParsedPacket& headers = packet.headers();
   const Bytes frame = packet.bytes();
   if (headers.l3 != L3::kIpv4) return NatDrop::kNotIpv4;
-  if (!IsTranslated(headers.l4_protocol)) return NatDrop::kProtocol;
   ReadAddresses(frame, headers, view);
+  if (const NatDrop drop = CheckEnds(packet, view); drop != NatDrop::kNone) {
+    return drop;
+  }
+  if (!IsTranslated(headers.l4_protocol)) return NatDrop::kProtocol;
   if (headers.fragment == Fragment::kLater) {
     view.is_later_fragment = true;
     return NatDrop::kNone;
@@ -152,18 +161,11 @@ NatRefusal::NatRefusal(LinkType link, std::span<const std::byte> frame,
                        const ParsedPacket& headers, be32 source) {
   if (headers.l3 != L3::kIpv4) return;
   const auto refused = Ipv4Header<Byte>::At(frame, headers.l3_offset);
-  const std::optional<size_t> base = LinkHeaderBytes(link);
-  const size_t link_bytes = headers.l3_offset;
-  if (!MayBeAnswered(refused) || !base.has_value() ||
-      link_bytes != *base + size_t{4} * headers.vlan_tags) {
-    return;
-  }
-  std::memcpy(bytes_.data(), frame.data(), link_bytes);
-  if (link == LinkType::kEthernet) {
-    constexpr auto kGroup = std::byte{1};
-    if ((frame[0] & kGroup) != std::byte{0}) return;  // a group address
-    std::swap_ranges(&bytes_[0], &bytes_[6], &bytes_[6]);
-  }
+  if (!MayBeAnswered(refused)) return;
+  const std::optional<size_t> reversed =
+      ReverseLinkHeader(link, frame, headers, bytes_);
+  if (!reversed.has_value()) return;
+  const size_t link_bytes = *reversed;
   constexpr size_t kIpBytes = Ipv4Header<Byte>::kMinBytes;
   constexpr size_t kIcmpBytes = IcmpHeader<Byte>::kBytes;
   const size_t quoted_bytes =

@@ -10,6 +10,7 @@
 
 #include "base/byte_order.h"
 #include "base/packet/l4_headers.h"
+#include "base/packet/link_reversal.h"
 #include "base/packet/link_type.h"
 #include "base/packet/packet_parser.h"
 #include "base/packet/protocol_numbers.h"
@@ -24,6 +25,8 @@ enum class NatDrop : uint8_t {
   kProtocol,        // neither TCP, UDP nor ICMP
   kTruncated,       // ends inside the header of layer 4
   kMalformed,       // a TCP data offset below 5
+  kNotUnicast,      // to a broadcast or multicast address, or in such a frame
+  kMartian,         // an end that is no host's address, or sent to itself
   kIcmpType,        // neither query nor error, or an outdated one
   kIcmpChecksum,    // wrong in an error, or in the IP header that it quotes
   kQuotedNotOurs,   // an error about a packet that its mapping did not send
@@ -31,7 +34,7 @@ enum class NatDrop : uint8_t {
   kFromExternal,    // from the inside, with an external address as its source
   kNoMapping,       // there is none for it, and it cannot make one
   kMappingExpired,  // from the outside, to a mapping that is over
-  kFiltered,        // from the outside, from an endpoint that may not send
+  kFiltered,        // from an outside endpoint that the mapping does not admit
   kPortsExhausted,
   kCount,
 };
@@ -42,6 +45,8 @@ inline constexpr std::array<std::string_view,
                      "protocol_not_translated",
                      "l4_truncated",
                      "l4_malformed",
+                     "not_unicast",
+                     "martian_address",
                      "icmp_type",
                      "icmp_checksum",
                      "quoted_not_ours",
@@ -76,6 +81,13 @@ struct NatView {
   }
 };
 
+// Returns false for an IPv4 address that no host has as its own: "this
+// network", loopback, multicast, reserved, limited broadcast (RFC 1812 §5.3.7).
+constexpr bool IsHostAddress(be32 address) {
+  const uint32_t net = address.host() >> 24;
+  return net != 0 && net != 127 && net < 224;
+}
+
 // Fills in the view of a packet, or returns why it is not translated. Bytes cut
 // off by the capture's snap length are taken as correct, as long as ports, TCP
 // flags and the eight bytes of ICMP are there; a packet cut off by its sender
@@ -103,9 +115,8 @@ class NatRefusal {
   }
 
  private:
-  static constexpr size_t kMaxLinkBytes = 36;
   static constexpr size_t kMaxIpBytes = 576;
-  std::array<std::byte, kMaxLinkBytes + kMaxIpBytes> bytes_;
+  std::array<std::byte, kMaxReversedLinkBytes + kMaxIpBytes> bytes_;
   size_t size_ = 0;
 };
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests of the NAT's answer to the inside when it can make no mapping.
 #include <algorithm>
+#include <string>
 
 #include "gtest/gtest.h"
 #include "nfs/test_nat.h"
+#include "runtime/sdk/nf_test.h"
 
 namespace snf {
 namespace {
@@ -75,12 +77,13 @@ TEST(NatRefusal, FramesARefusalAsThePacketWas) {
   TestNat::Flow first = nat.NewFlow();
   nat.FromInside(first, Udp(kInside, kPeer));
   const Frame packet = Udp(kInside, kPeer);
-  const auto refusal = [&](const Frame& frame) {
+  const auto refusal = [&](const Frame& frame,
+                           const std::string& drop = "ports_exhausted") {
     nat.emitted.clear();
     TestNat::Flow flow = nat.NewFlow();
     EXPECT_EQ(
         nat.Send(flow, Side::kInside, frame, {}, LinkType::kEthernet).drop,
-        "ports_exhausted");
+        drop);
     return nat.emitted.empty() ? Frame() : nat.emitted[0];
   };
   const Frame vlan = refusal(Ethernet(0x8100, Vlan(7, 0x0800, packet)));
@@ -94,11 +97,13 @@ TEST(NatRefusal, FramesARefusalAsThePacketWas) {
   // A broadcast is not answered either.
   Frame broadcast = Ethernet(0x0800, packet);
   std::fill_n(broadcast.begin(), 6, std::byte{0xff});
-  EXPECT_TRUE(refusal(broadcast).empty());
-  EXPECT_TRUE(refusal(Ethernet(0x0800, Udp(kInside, {V4(224, 0, 0, 251), 53})))
+  EXPECT_TRUE(refusal(broadcast, "not_unicast").empty());
+  EXPECT_TRUE(refusal(Ethernet(0x0800, Udp(kInside, {V4(224, 0, 0, 251), 53})),
+                      "not_unicast")
                   .empty());
-  EXPECT_TRUE(
-      refusal(Ethernet(0x0800, Udp({V4(0, 0, 0, 0), 68}, kPeer))).empty());
+  EXPECT_TRUE(refusal(Ethernet(0x0800, Udp({V4(0, 0, 0, 0), 68}, kPeer)),
+                      "martian_address")
+                  .empty());
 }
 
 TEST(NatRefusal, QuotesNoMoreInARefusalThan576BytesHold) {
@@ -133,6 +138,32 @@ TEST(NatRefusal, GivesThePortBackAndTellsTheInsideWhenTheHostHasTooMany) {
   EXPECT_EQ(nat.emitted.size(), 1u);
   EXPECT_EQ(nat.FromInside(flow, packet, Seconds(2)).drop, "");
   EXPECT_EQ(nat.FromOutside(flow, Udp(kPeer, {kExternal, 5000})).drop, "");
+}
+
+TEST(NatRefusal, LeavesPortsToOtherHostsByDefault) {
+  NfTest nf("nat:ip=192.0.2.1,ports=1024-9999");
+  const auto send = [&nf](int host, int port) {
+    return nf
+        .Send("udp 10.0.0." + std::to_string(host) + ":" +
+              std::to_string(port) + " > 192.0.9.9:53")
+        .text;
+  };
+  int mapped = 0;
+  for (int port = 1; port <= 8'000; ++port) {
+    if (send(1, port) != "drop mapping_limit") ++mapped;
+  }
+  EXPECT_EQ(mapped, 4'096);
+  EXPECT_EQ(nf.count("over_host_ports"), 8'000u - 4'096);
+  EXPECT_EQ(send(2, 1), "udp 192.0.2.1:5121 > 192.0.9.9:53");
+  // Without a limit it takes them all.
+  NfTest all("nat:ip=192.0.2.1,ports=1024-9999,host_ports=0");
+  for (int port = 1; port <= 8'000; ++port) {
+    EXPECT_NE(
+        all.Send("udp 10.0.0.1:" + std::to_string(port) + " > 192.0.9.9:53")
+            .text,
+        "drop mapping_limit");
+  }
+  EXPECT_EQ(all.count("over_host_ports"), 0u);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ __extension__ using Wide = unsigned __int128;
 // Tokens are counted in 1/8,000,000,000 of a byte: at r bit/s, r of them come
 // in a nanosecond, and nothing is rounded.
 // Example: at 1 Mbit/s a frame of 1,500 bytes needs 12·10¹² tokens, which come
-// in 12 ms, at 10⁶ a nanosecond.
+// in 12 ms, at 10⁶ a nanosecond. At 1 Gbit/s the default burst is 12.5 MB.
 class Policer final : public NetworkFunction {
  public:
   explicit Policer(NfOptions& options)
@@ -30,16 +30,28 @@ class Policer final : public NetworkFunction {
                             "committed rate of a connection, both ways "
                             "together"))),
         burst_(kByte * static_cast<uint64_t>(options.Bytes(
-                           "burst", 15'000, 64, 1'000'000'000,
-                           "what it may send at once, after a pause; a longer "
-                           "packet is always over"))),
+                           "burst", DefaultBurst(rate_), 64, kMaxBurst,
+                           "bytes that a connection may send at once after a "
+                           "pause; a longer packet is always over the rate; by "
+                           "default 100 ms at the rate, but 15 KB or more"))),
         marks_(options.Choice("action", 0, kActions,
-                              "what becomes of a packet that is over: dropped, "
-                              "or forwarded with the label \"over\"") == 1) {}
+                              "action for packets over the rate: drop them, or "
+                              "forward them with the label \"over\"") == 1) {}
 
  private:
   static constexpr std::string_view kActions[] = {"drop", "mark"};
   static constexpr uint64_t kByte = 8'000'000'000;  // in tokens
+
+  static constexpr uint64_t kMinDefaultBurst = 15'000;  // bytes
+  static constexpr int64_t kMaxBurst = 1'000'000'000;
+
+  // Returns bytes. A fixed burst lasts the shorter the higher the rate is, so
+  // TCP, which sends a window at once, would never reach a high rate.
+  static int64_t DefaultBurst(uint64_t rate_bps) {
+    const uint64_t bytes = rate_bps / 8 / 10;
+    return std::min(static_cast<int64_t>(std::max(bytes, kMinDefaultBurst)),
+                    kMaxBurst);
+  }
 
   struct Bucket {
     int64_t filled_ns = 0;  // the time of the last filling
@@ -83,7 +95,8 @@ class Policer final : public NetworkFunction {
   bool marks_;
   Slot<Bucket> bucket_ = declare<Bucket>("bucket");
   Counter over_ = declare_counter("over", "packets over the rate");
-  Counter over_bytes_ = declare_counter("over_bytes", "bytes of these");
+  Counter over_bytes_ =
+      declare_counter("over_bytes", "bytes of the packets over the rate");
   Counter conforming_bytes_ =
       declare_counter("conforming_bytes", "bytes within the rate");
 };

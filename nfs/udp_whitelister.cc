@@ -32,12 +32,12 @@ class UdpWhitelister final : public NetworkFunction {
  public:
   explicit UdpWhitelister(NfOptions& options)
       : inside_(Inside(options)),
-        timeout_(options.Duration("timeout", Seconds(30), Milliseconds(1),
-                                  Seconds(86'400),
-                                  "how long the first answer may take")),
+        timeout_(options.Duration(
+            "timeout", Seconds(30), Milliseconds(1), Seconds(86'400),
+            "time in which the first answer must arrive")),
         stream_timeout_(options.Duration(
             "stream_timeout", Seconds(120), Milliseconds(1), Seconds(86'400),
-            "how long after a request others may come")) {}
+            "time after a request in which further answers may arrive")) {}
 
  private:
   enum Phase : uint64_t { kNew, kUnlisted, kListed, kAnswered };
@@ -116,6 +116,8 @@ class UdpWhitelister final : public NetworkFunction {
     return Verdict::forward();
   }
 
+  bool is_barrier() const override { return true; }
+
   std::span<const std::string_view> drop_reasons() const override {
     static constexpr std::string_view kReasons[] = {"unsolicited", "late"};
     return kReasons;
@@ -125,14 +127,14 @@ class UdpWhitelister final : public NetworkFunction {
   Nanos timeout_;
   Nanos stream_timeout_;
   Slot<Entry> entry_ = declare<Entry>("entry");
-  Counter connections_ =
-      declare_counter("connections", "that a client inside put on the list");
+  Counter connections_ = declare_counter(
+      "connections", "flows that a client inside put on the list");
   Counter answers_ = declare_counter("answers", "packets let in");
   Counter not_crossing_ = declare_counter(
       "not_crossing", "UDP packets with both ends inside, or neither");
 };
 SNF_REGISTER_NF(UdpWhitelister, "udp_whitelister",
-                "lets in UDP only as an answer to what went out");
+                "lets in UDP packets only as answers to outgoing ones");
 
 }  // namespace
 }  // namespace snf

@@ -3,26 +3,30 @@
 #include <string>
 #include <vector>
 
-#include "platform/bench/bench_command.h"
-#include "platform/control/chain_commands.h"
-#include "platform/control/control_commands.h"
-#include "platform/leases/leases_command.h"
-#include "platform/manager/look_command.h"
-#include "platform/manager/manager_command.h"
-#include "platform/nf/nf_command.h"
+#include "base/version.h"
+#include "platform/commands/bench/bench_command.h"
+#include "platform/commands/control/cert_command.h"
+#include "platform/commands/control/chain_commands.h"
+#include "platform/commands/control/control_commands.h"
+#include "platform/commands/manager/leases_command.h"
+#include "platform/commands/manager/manager_command.h"
+#include "platform/commands/nf/nf_command.h"
+#include "platform/commands/recovery/recovery_command.h"
+#include "platform/commands/replay/replay_command.h"
+#include "platform/commands/simulate/simulate_command.h"
+#include "platform/commands/trace/trace_command.h"
+#include "platform/commands/up/run_command.h"
+#include "platform/commands/up/up_command.h"
+#include "platform/daemon/try_chain.h"
+#include "platform/drivers/real_time/unit_process.h"
 #include "platform/process/command_group.h"
-#include "platform/process/version.h"
-#include "platform/real_time/unit_process.h"
-#include "platform/recovery/recovery_command.h"
-#include "platform/replay/replay_command.h"
-#include "platform/replay/run_command.h"
-#include "platform/replay/try_chain.h"
-#include "platform/tls/cert_command.h"
-#include "platform/trace/trace_command.h"
-#include "platform/up/up_command.h"
 
 namespace snf {
 namespace {
+
+std::unique_ptr<Command> CreateNf() {
+  return CreateNfCommand({{"deploy", CreateNfDeployCommand}});
+}
 
 const Program kProgram = {
     .name = "snf",
@@ -41,12 +45,12 @@ const Program kProgram = {
                  {"chain", CreateChainCommand},
                  {"down", CreateDownCommand},
                  {"manager", CreateCommand<StartManagerCommand>},
-                 {"leases", CreateCommand<LookCommand>},
+                 {"leases", CreateCommand<LeasesCommand>},
                  {"cert", CreateCommand<CertCommand>},
-                 {"simulate", CreateCommand<LeasesCommand>},
+                 {"simulate", CreateCommand<SimulateCommand>},
                  {"recovery", CreateCommand<RecoveryCommand>},
                  {"trace", CreateTraceCommand},
-                 {"nf", CreateNfCommand},
+                 {"nf", CreateNf},
                  {"bench", CreateCommand<BenchCommand>}}};
 
 }  // namespace

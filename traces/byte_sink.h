@@ -66,7 +66,7 @@ class ByteSink {
   absl::Status status_;
 };
 
-// Writes a whole file by a ByteSink, so that nobody ever sees a part of it.
+// Writes a whole file by a ByteSink, so that a part of it is never visible.
 // Errors are those of ByteSink and name the path and the reason.
 absl::Status WriteFile(const std::string& path, std::string_view bytes);
 

@@ -189,7 +189,7 @@ class StreamSource final : public ByteSource {
     }
   }
 
-  // What follows the last member may be padding: gzip(1) ignores it too.
+  // Bytes after the last member may be padding, which gzip(1) ignores too.
   void NoteBadData() {
     if (decoded_any_ && decompressor_->between_members()) {
       odd_end_ = "bytes after the compressed data are ignored";

@@ -60,6 +60,9 @@ constexpr std::optional<LinkType> LinkTypeOf(uint32_t number) {
       return LinkType::kNull;
     case 1:
       return LinkType::kEthernet;
+    case 9:
+    case 50:
+      return LinkType::kPpp;
     case 12:
     case 14:
     case 101:
@@ -70,10 +73,52 @@ constexpr std::optional<LinkType> LinkTypeOf(uint32_t number) {
       return LinkType::kLoop;
     case 113:
       return LinkType::kLinuxSll;
+    case 239:
+      return LinkType::kNflog;
     case 276:
       return LinkType::kLinuxSll2;
     default:
       return std::nullopt;
+  }
+}
+
+// Returns the name of a framing that is not read here and is often met; "" for
+// others.
+constexpr std::string_view UnreadLinkName(uint32_t number) {
+  switch (number) {
+    case 51:
+      return "PPPoE";
+    case 104:
+      return "Cisco HDLC";
+    case 105:
+      return "802.11";
+    case 107:
+      return "frame relay";
+    case 119:
+      return "802.11 Prism";
+    case 127:
+      return "802.11 radiotap";
+    case 163:
+      return "802.11 AVS";
+    case 187:
+    case 201:
+      return "Bluetooth HCI";
+    case 189:
+    case 220:
+      return "USB";
+    case 192:
+      return "PPI";
+    case 195:
+    case 230:
+      return "802.15.4";
+    case 227:
+      return "CAN";
+    case 249:
+      return "USBPcap";
+    case 253:
+      return "netlink";
+    default:
+      return "";
   }
 }
 
@@ -92,6 +137,10 @@ constexpr uint16_t LinkTypeNumber(LinkType link) {
       return 0;
     case LinkType::kLoop:
       return 108;
+    case LinkType::kPpp:
+      return 9;
+    case LinkType::kNflog:
+      return 239;
   }
   return 0;
 }

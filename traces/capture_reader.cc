@@ -18,7 +18,7 @@ std::string AtOffset(const ByteSource& source, const std::string& what) {
          what;
 }
 
-// What made `source` fail, with its code.
+// Returns the failure of `source`, with its code.
 absl::Status FailureOf(const ByteSource& source) {
   const absl::string_view text = source.status().message();
   return {source.status().code(),
@@ -76,13 +76,47 @@ ReadResult CaptureReader::Next(CapturedPacket& packet) {
   if (state_ != ReadResult::kPacket) [[unlikely]] {
     return state_;
   }
-  state_ = Read(packet);
+  state_ = mends_ ? ReadMended(packet) : ReadAndCount(packet);
   if (state_ == ReadResult::kPacket) [[likely]] {
     ++packets_read_;
     timestamps_backwards_ += packet.time < last_time_ ? 1 : 0;
     last_time_ = packet.time;
   }
   return state_;
+}
+
+ReadResult CaptureReader::ReadAndCount(CapturedPacket& packet) {
+  const ReadResult result = Read(packet);
+  if (result != ReadResult::kPacket) return result;
+  ++packets_found_;
+  time_found_ = packet.time;
+  return result;
+}
+
+ReadResult CaptureReader::ReadMended(CapturedPacket& packet) {
+  ReadResult result = ReadResult::kPacket;
+  if (ahead_.has_value()) {
+    result = *ahead_;
+    packet = next_;
+    ahead_.reset();
+  } else {
+    result = ReadAndCount(packet);
+  }
+  if (result != ReadResult::kPacket) return result;
+  const bool may_be_stray =
+      packets_read_ == 0 || packet.time - latest_time_ > kFar;
+  if (may_be_stray) [[unlikely]] {
+    held_bytes_.assign(packet.bytes.begin(), packet.bytes.end());
+    packet.bytes = held_bytes_;
+    ahead_ = ReadAndCount(next_);
+    if (*ahead_ == ReadResult::kPacket && packet.time - next_.time > kFar) {
+      packet.time = next_.time;
+      ++strays_;
+      if (first_stray_ == 0) first_stray_ = packets_read_ + 1;
+    }
+  }
+  latest_time_ = std::max(latest_time_, packet.time);
+  return result;
 }
 
 void CaptureReader::AddFacts(const CaptureFacts::Interface& interface) {
@@ -93,16 +127,48 @@ void CaptureReader::AddFacts(const CaptureFacts::Interface& interface) {
   }
 }
 
+absl::Status CaptureReader::Error(const std::string& what) const {
+  return absl::DataLossError(AtOffset(*source_, what));
+}
+
 ReadResult CaptureReader::Fail(const std::string& what) {
-  status_ = absl::DataLossError(AtOffset(*source_, what));
+  status_ = Error(what);
   return ReadResult::kError;
 }
 
-ReadResult CaptureReader::FailLinkType(const std::string& of, uint32_t number) {
-  status_ = absl::UnimplementedError(AtOffset(
+absl::Status CaptureReader::LinkTypeError(const std::string& of,
+                                          uint32_t number) const {
+  return absl::UnimplementedError(AtOffset(
       *source_,
       "link type" + of + " is not supported: " + std::to_string(number)));
+}
+
+ReadResult CaptureReader::FailLinkType(const std::string& of, uint32_t number) {
+  status_ = LinkTypeError(of, number);
   return ReadResult::kError;
+}
+
+void CaptureReader::CountOdd(const std::string& what) {
+  auto odd = std::ranges::find(odd_, what, &Odd::what);
+  if (odd == odd_.end()) {
+    if (odd_.size() == kMaxOdd) return;
+    odd = odd_.insert(odd, {what, source_->offset(), 0});
+  }
+  ++odd->packets;
+}
+
+void CaptureReader::CountUnread(const std::string& what,
+                                const absl::Status& alone) {
+  if (unread_alone_.ok()) unread_alone_ = alone;
+  CountOdd(what);
+}
+
+void CaptureReader::WarnOfOdd() {
+  for (const Odd& odd : odd_) {
+    warnings_.push_back(source_->name() + ": offset " +
+                        std::to_string(odd.first_offset) + ": " + odd.what +
+                        ", packets: " + std::to_string(odd.packets));
+  }
 }
 
 ReadResult CaptureReader::EndOfSource(const char* record,
@@ -120,7 +186,12 @@ ReadResult CaptureReader::EndOfSource(const char* record,
   if (!source_->odd_end().empty()) {
     what += (what.empty() ? "" : "; ") + source_->odd_end();
   }
-  if (packets_read_ == 0) {
+  WarnOfOdd();
+  if (packets_found_ == 0 && !unread_alone_.ok()) {
+    status_ = unread_alone_;
+    return ReadResult::kError;
+  }
+  if (packets_found_ == 0) {
     return Fail("contains no packets" + (what.empty() ? "" : ": " + what));
   }
   if (!what.empty()) {

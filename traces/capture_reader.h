@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,7 +24,7 @@ namespace snf {
 // A packet as it stands in a capture. Readers fill it, the writer takes it.
 struct CapturedPacket {
   Instant time;                      // since the Unix epoch
-  std::span<const std::byte> bytes;  // what was captured, link header first
+  std::span<const std::byte> bytes;  // captured bytes, link header first
   uint32_t original_bytes = 0;       // on the wire; never below bytes.size()
   uint32_t interface = 0;            // number in its pcapng section; pcap: 0
   uint32_t file = 0;                 // place in MergedReader's list; else 0
@@ -34,7 +35,8 @@ struct CapturedPacket {
   // The LINKTYPE_ number of the framing where its capture says one; 0: the
   // usual one of `link` (LinkTypeNumber).
   uint16_t link_number = 0;
-  uint64_t number = 0;  // of those that MergedReader returned, from 1; else 0
+  uint64_t number =
+      0;  // among the packets that MergedReader returned, from 1; else 0
 };
 static_assert(sizeof(CapturedPacket) == 48);
 
@@ -76,8 +78,12 @@ enum class ReadResult : uint8_t {
 //   kUnimplemented     the same because of its link type
 //   kNotFound, kUnavailable   the file could not be opened or read: 74
 //   kPermissionDenied  the file may not be opened: 77
-// A capture without a single packet is an error too. One that is cut off in
-// the middle of a packet is not: the packets before it are returned, then kEnd
+// In pcapng, packets of an interface whose link type is not read, or whose
+// clock shows no time that fits, are passed over and counted in a warning; a
+// capture of such packets alone is an error.
+//
+// A capture without a single packet is an error too. A capture that is cut off
+// within a packet is not: the packets before the cut are returned, then kEnd
 // and a warning. Timestamps that go backwards are ordinary, and counted.
 //
 // A plain file is mapped; should another process shorten it meanwhile, the
@@ -99,6 +105,16 @@ class CaptureReader {
   // Blocks) take that of the packet before them. Budget: ≤ 20 ns over a mapped
   // pcap, no allocation.
   ReadResult Next(CapturedPacket& packet);
+
+  // Call MendStrayTimes before Next: then a stray packet has the time of the
+  // packet after it. A packet is stray if it is more than kFar later than all
+  // packets before it, if there are any, and than the next one. Each packet
+  // that may be stray is copied.
+  static constexpr Nanos kFar = Seconds(1);
+  void MendStrayTimes() { mends_ = true; }
+  // The number of stray packets, and of the first of them, from 1; 0: none.
+  uint64_t strays() const { return strays_; }
+  uint64_t first_stray() const { return first_stray_; }
 
   // Says why Next() returned kError; OK before that.
   const absl::Status& status() const { return status_; }
@@ -134,12 +150,22 @@ class CaptureReader {
   virtual ReadResult Read(CapturedPacket& packet) = 0;
 
   void AddFacts(const CaptureFacts::Interface& interface);
+  // Returns an error about the record at the current offset.
+  absl::Status Error(const std::string& what) const;
   // Sets status() to an error about the record at the current offset, and
   // returns kError.
   ReadResult Fail(const std::string& what);
-  // The same for a link type that is not read; `of` says what has it: "" or
-  // " of interface 2".
+  // Fails because of an unsupported link type; `of` names its owner: "" or " of
+  // interface 2".
   ReadResult FailLinkType(const std::string& of, uint32_t number);
+  // Counts a packet that is odd in this way, or is passed over for it. A
+  // warning will say so, with the first such packet's offset and how many there
+  // are.
+  void CountOdd(const std::string& what);
+  // The same, if the capture is an error unless it has other packets.
+  void CountUnread(const std::string& what, const absl::Status& alone);
+  // Returns the error of FailLinkType.
+  absl::Status LinkTypeError(const std::string& of, uint32_t number) const;
   // Ends the reading because `record` wants more bytes than the source still
   // has. Returns kError if the source failed, else kEnd, with a warning if some
   // bytes were left.
@@ -147,12 +173,37 @@ class CaptureReader {
   void Warn(const std::string& what);
 
   ByteSource& source() { return *source_; }
-  Instant last_time() const { return last_time_; }
+  // The packets that Read has filled in, and the time of the last of them.
+  uint64_t packets_found() const { return packets_found_; }
+  Instant time_found() const { return time_found_; }
 
  private:
+  struct Odd {
+    std::string what;
+    uint64_t first_offset = 0;
+    uint64_t packets = 0;
+  };
+  static constexpr size_t kMaxOdd = 64;  // ways
+
+  ReadResult ReadAndCount(CapturedPacket& packet);
+  ReadResult ReadMended(CapturedPacket& packet);
+  // Adds a warning for each way in which packets were odd.
+  void WarnOfOdd();
+
   std::unique_ptr<ByteSource> source_;
+  std::vector<Odd> odd_;
+  absl::Status unread_alone_;  // of the first packet that was passed over
   CaptureFacts facts_;
   ReadResult state_ = ReadResult::kPacket;
+  uint64_t packets_found_ = 0;
+  Instant time_found_ = Instant::min();
+  bool mends_ = false;
+  std::optional<ReadResult> ahead_;  // the result for next_
+  CapturedPacket next_;
+  std::vector<std::byte> held_bytes_;     // of a packet that may be stray
+  Instant latest_time_ = Instant::min();  // without strays
+  uint64_t strays_ = 0;
+  uint64_t first_stray_ = 0;
   Instant last_time_ = Instant::min();
   uint64_t packets_read_ = 0;
   uint64_t timestamps_backwards_ = 0;

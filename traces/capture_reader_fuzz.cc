@@ -41,10 +41,15 @@ void CheckError(const absl::Status& status, const std::string& path) {
   SNF_CHECK(message.find('\n') == std::string::npos);
 }
 
-void ReadAll(const std::string& path) {
+// Returns the number of packets.
+uint64_t ReadAll(const std::string& path, bool mends) {
   auto opened = CaptureReader::Open(path);
-  if (!opened.ok()) return CheckError(opened.status(), path);
+  if (!opened.ok()) {
+    CheckError(opened.status(), path);
+    return 0;
+  }
   CaptureReader& reader = **opened;
+  if (mends) reader.MendStrayTimes();
   CapturedPacket packet;
   ReadResult result = ReadResult::kPacket;
   while ((result = reader.Next(packet)) == ReadResult::kPacket) {
@@ -53,8 +58,12 @@ void ReadAll(const std::string& path) {
     const std::vector<std::byte> copy(packet.bytes.begin(), packet.bytes.end());
     SNF_CHECK(copy.size() == packet.bytes.size());
   }
-  if (result == ReadResult::kError) return CheckError(reader.status(), path);
-  SNF_CHECK(reader.packets_read() > 0);
+  if (result == ReadResult::kError) {
+    CheckError(reader.status(), path);
+  } else {
+    SNF_CHECK(reader.packets_read() > 0);
+  }
+  return reader.packets_read();
 }
 
 }  // namespace
@@ -62,6 +71,7 @@ void ReadAll(const std::string& path) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   const snf::MemoryFile file(data, bytes);
-  snf::ReadAll(file.path());
+  const uint64_t packets = snf::ReadAll(file.path(), false);
+  SNF_CHECK(snf::ReadAll(file.path(), true) == packets);
   return 0;
 }

@@ -21,7 +21,6 @@
 
 namespace snf {
 
-inline constexpr size_t kLinkTypes = 6;
 inline constexpr size_t kFlowKeyKinds = 3;
 
 // The contents of a capture in numbers. Bytes are original lengths, the link
@@ -36,11 +35,11 @@ struct CaptureFigures {
   std::array<uint64_t, kLinkTypes> links{};       // packets by LinkType
   std::array<uint64_t, kParseResults> results{};  // packets by ParseResult
   uint64_t usable = 0;  // have a flow; all others pass through
-  // These count usable packets.
+  // Counts of usable packets.
   uint64_t tcp = 0, udp = 0, icmp = 0, other_protocol = 0;
   uint64_t ipv6 = 0;
   uint64_t fragments = 0;
-  // These count all packets.
+  // Counts of all packets.
   uint64_t vlan_tagged = 0;
   uint64_t truncated = 0;     // captured in part
   uint64_t out_of_order = 0;  // earlier than some packet before
@@ -53,7 +52,7 @@ struct CaptureFigures {
   Histogram packet_bytes;  // of all packets
 
   std::array<uint64_t, kFlowKeyKinds> flows{};  // by FlowKeyKind
-  // Flows are here those of Options::kind, as they are for the flowlets.
+  // Flows are those of Options::kind here and below.
   Histogram flow_bytes, flow_packets, flow_ns;
   Histogram gap_ns;  // between a flow's packets
   uint64_t flows_at_once_max = 0;
@@ -75,8 +74,8 @@ struct CaptureFigures {
 // bring the flowlet's bytes above B; this is counted for every T and B of a
 // grid at once. A flow never ends.
 //
-// The clock never goes back: a packet that is earlier than one before it counts
-// as if it came at that one's time. A single time that is far too late would
+// The clock never goes back: a packet that is earlier than a previous packet
+// counts at the time of that packet. A single time that is far too late would
 // therefore stop the clock for all that follow. So a packet that is more than
 // kFar later than the packets before it and than the one after it is a stray,
 // and counts as if it came with the one after it. Two such packets in a row are
@@ -90,7 +89,7 @@ class CaptureStatistics {
  public:
   static constexpr Nanos kNoTimeout = Nanos::max();
   static constexpr uint32_t kNoLimit = std::numeric_limits<uint32_t>::max();
-  static constexpr Nanos kFar = Seconds(1);
+  static constexpr Nanos kFar = CaptureReader::kFar;
 
   struct Options {
     FlowKeyKind kind = FlowKeyKind::kConnection;
@@ -136,7 +135,7 @@ class CaptureStatistics {
   TrafficSeries series_;
   Instant latest_ = Instant::min();  // time so far, with that of strays
   Instant now_ = Instant::min();     // the latest so far, without
-  uint64_t packets_ = 0;             // so many were added
+  uint64_t packets_ = 0;             // packets added
   bool holds_ = false;
   CapturedPacket held_;  // its bytes are held_bytes_
   std::vector<std::byte> held_bytes_;

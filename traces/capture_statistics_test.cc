@@ -107,7 +107,7 @@ TEST(CaptureStatistics, SaysOfWhatKindPacketsAre) {
   const CaptureFigures f = capture.Figures();
   EXPECT_EQ(f.packets, 5u);
   EXPECT_EQ(f.usable, 4u);
-  EXPECT_EQ(f.results[static_cast<size_t>(ParseResult::kNotIp)], 1u);
+  EXPECT_EQ(f.results[static_cast<size_t>(ParseResult::kLinkControl)], 1u);
   EXPECT_EQ(f.tcp, 1u);
   EXPECT_EQ(f.udp, 1u);
   EXPECT_EQ(f.icmp, 1u);

@@ -15,7 +15,7 @@ constexpr uint8_t kResolutionNanos = 9;   // if_tsresol: 10^-9 s
 constexpr uint8_t kResolutionMicros = 6;  // if_tsresol: 10^-6 s
 
 // The layouts of the files, in this host's byte order: the magic numbers tell
-// readers which one that is.
+// readers the byte order.
 struct PcapHeader {
   uint32_t magic;
   uint16_t major = 2;
@@ -60,7 +60,7 @@ struct InterfaceBlock {
 };
 static_assert(sizeof(InterfaceBlock) == 32);
 
-// What stands before the bytes of a packet, and before those of a comment.
+// The headers in front of the bytes of a packet and of a comment.
 struct EnhancedPacketHeader {
   uint32_t type = kEnhancedPacketBlock;
   uint32_t block_bytes;

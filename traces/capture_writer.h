@@ -38,8 +38,8 @@ class CaptureWriter {
     // Timestamps have a resolution of µs instead of ns, for readers that know
     // no other. They are rounded down.
     bool microseconds = false;
-    // What the file says is the most that is captured of a packet. Longer ones
-    // are refused, not cut.
+    // Snap length in the file's header, in bytes. Longer packets are refused,
+    // not cut.
     uint32_t snap_bytes = kMaxCapturedBytes;
   };
 

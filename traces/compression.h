@@ -27,9 +27,9 @@ class Decompressor {
   static std::unique_ptr<Decompressor> Create(Compression compression);
   virtual ~Decompressor() = default;
 
-  // Decodes from the front of `in` into `out` and drops what was read and
-  // written from the front of both. If `out` has room left afterwards, all of
-  // `in` has been decoded. Returns false for bad data: see error().
+  // Decodes from the front of `in` into `out` and advances both spans past the
+  // bytes read and written. If `out` has room left afterwards, all of `in` has
+  // been decoded. Returns false for bad data: see error().
   virtual bool Decode(std::span<const std::byte>& in,
                       std::span<std::byte>& out) = 0;
 
@@ -50,10 +50,10 @@ class Compressor {
   static std::unique_ptr<Compressor> Create(Compression compression);
   virtual ~Compressor() = default;
 
-  // Encodes from the front of `in` into `out` and drops what was read and
-  // written from the front of both. With `finish` the file ends after `in`.
-  // Returns true if all of `in` is encoded (and, with `finish`, the file is
-  // complete), false if `out` is full: call again.
+  // Encodes from the front of `in` into `out` and advances both spans past the
+  // bytes read and written. With `finish` the file ends after `in`. Returns
+  // true if all of `in` is encoded (and, with `finish`, the file is complete),
+  // false if `out` is full: call again.
   virtual bool Encode(std::span<const std::byte>& in, std::span<std::byte>& out,
                       bool finish) = 0;
 };

@@ -18,8 +18,8 @@
 #include "traces/capture_reader.h"
 #include "traces/compression.h"
 
-// What the tests of this folder share: files made byte by byte, right or wrong,
-// and what a reader makes of them.
+// Shared by the tests of this folder: captures made byte by byte, valid or not,
+// and the results of reading them.
 namespace snf {
 
 // A capture under construction; every call appends. `swapped`: in the byte
@@ -219,7 +219,7 @@ struct KeptPacket {
   }
 };
 
-// All that a reader says about a capture.
+// The complete result of reading a capture.
 struct Reading {
   std::vector<KeptPacket> packets;
   absl::Status status;

@@ -2,6 +2,7 @@
 #include "traces/loaded_capture.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -9,6 +10,11 @@
 #include "base/quantity.h"
 
 namespace snf {
+
+uint64_t HalfOfMemory() {
+  const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / 2;
+}
 
 absl::Status LoadedCapture::Add(const CapturedPacket& packet) {
   const size_t length = packet.bytes.size();
@@ -37,6 +43,10 @@ absl::Status LoadedCapture::Add(const CapturedPacket& packet) {
   first_ = std::min(first_, packet.time);
   last_ = std::max(last_, packet.time);
   return absl::OkStatus();
+}
+
+void LoadedCapture::SortByTime() {
+  std::ranges::stable_sort(packets_, {}, &CapturedPacket::time);
 }
 
 CapturedPacket LoadedCapture::Packet(size_t index, uint32_t round) const {

@@ -13,10 +13,13 @@
 
 namespace snf {
 
+// Returns half of the machine's memory, in bytes: a capture may take that.
+uint64_t HalfOfMemory();
+
 // The packets of a capture, all in memory, so that they can be replayed once or
-// several times without waiting for a disk. A round begins as if the capture
-// went on: its first packet comes after the last one of the round before by the
-// mean gap between packets. Owner-thread only.
+// several times without waiting for a disk. A round continues the previous one:
+// its first packet follows the previous round's last packet by the mean gap
+// between packets. Owner-thread only.
 class LoadedCapture {
  public:
   // Takes at most `most_bytes` of memory.
@@ -24,6 +27,10 @@ class LoadedCapture {
 
   // Copies a packet. Errors: ResourceExhausted if there is no memory for it.
   absl::Status Add(const CapturedPacket& packet);
+
+  // Brings the packets in the order of their times; packets of the same
+  // time keep theirs.
+  void SortByTime();
 
   size_t size() const { return packets_.size(); }
   // Returns the packet `index` of the round `round`, both counted from 0. Its

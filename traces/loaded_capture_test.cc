@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,24 @@ namespace {
 
 std::vector<std::byte> Bytes(size_t count, int value) {
   return std::vector<std::byte>(count, static_cast<std::byte>(value));
+}
+
+TEST(LoadedCapture, SortsByTimeAndKeepsTheOrderOfEqualTimes) {
+  LoadedCapture capture(1 << 24);
+  const std::string bytes = "abcd";
+  const int64_t kTimes[] = {5, 3, 5, 4};
+  for (size_t i = 0; i < 4; ++i) {
+    CapturedPacket packet;
+    packet.time = Instant{kTimes[i]};
+    packet.bytes = std::as_bytes(std::span(bytes)).subspan(i, 1);
+    ASSERT_TRUE(capture.Add(packet).ok());
+  }
+  capture.SortByTime();
+  std::string order;
+  for (size_t i = 0; i < capture.size(); ++i) {
+    order += static_cast<char>(capture.Packet(i, 0).bytes[0]);
+  }
+  EXPECT_EQ(order, "bdac");
 }
 
 TEST(LoadedCapture, GivesBackWhatWasAdded) {

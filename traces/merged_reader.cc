@@ -6,7 +6,7 @@
 namespace snf {
 
 absl::StatusOr<std::unique_ptr<MergedReader>> MergedReader::Open(
-    const std::vector<std::string>& paths) {
+    const std::vector<std::string>& paths, bool mends_strays) {
   if (paths.empty() || paths.size() > kMaxMergedFiles) {
     return absl::InvalidArgumentError("captures to read must be from 1 to " +
                                       std::to_string(kMaxMergedFiles) +
@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<MergedReader>> MergedReader::Open(
     if (!reader.ok()) {
       return reader.status();
     }
+    if (mends_strays) (*reader)->MendStrayTimes();
     files.push_back({.reader = *std::move(reader), .next = {}});
   }
   std::unique_ptr<MergedReader> merged(new MergedReader(std::move(files)));
@@ -95,6 +96,13 @@ std::vector<std::string> MergedReader::warnings() const {
   for (const File& file : files_) {
     const std::vector<std::string>& more = file.reader->warnings();
     warnings.insert(warnings.end(), more.begin(), more.end());
+    if (file.reader->strays() == 0) continue;
+    warnings.push_back(
+        std::to_string(file.reader->strays()) + " stray " +
+        (file.reader->strays() == 1 ? "time" : "times") + ", first packet " +
+        std::to_string(file.reader->first_stray()) +
+        ": more than 1 s later than the packets before and after; taken at the "
+        "time of the next packet.");
   }
   return warnings;
 }

@@ -33,8 +33,10 @@ class MergedReader {
   // Opens all of `paths` and reads the first packet of each. Errors are those
   // of CaptureReader, and kInvalidArgument for no path at all, more than
   // kMaxMergedFiles, or stdin ("-") twice.
+  // With `mends_strays`, stray times of each file are mended
+  // (CaptureReader::MendStrayTimes) and counted in warnings().
   static absl::StatusOr<std::unique_ptr<MergedReader>> Open(
-      const std::vector<std::string>& paths);
+      const std::vector<std::string>& paths, bool mends_strays = false);
 
   // Reads as CaptureReader::Next() does; `packet.file` is the file's place in
   // `paths`, and packet.number counts. The first error of a file ends the
@@ -48,8 +50,8 @@ class MergedReader {
   // The number of packets that were returned.
   uint64_t packets_read() const { return packets_read_; }
 
-  // The following are those of CaptureReader, summed over the files. Each file
-  // has been read one packet further than was returned.
+  // As in CaptureReader, summed over the files. Each file has been read one
+  // packet further than was returned.
   std::vector<std::string> warnings() const;
   uint64_t timestamps_backwards() const;
   uint64_t bytes_read() const;
@@ -58,7 +60,7 @@ class MergedReader {
  private:
   struct File {
     std::unique_ptr<CaptureReader> reader;
-    CapturedPacket next;  // its bytes live until the reader goes on
+    CapturedPacket next;  // its bytes live until the next read
   };
 
   explicit MergedReader(std::vector<File> files) : files_(std::move(files)) {}

@@ -40,6 +40,37 @@ TEST(MergedReader, MergesByTimeAndKeepsTheOrderWithinAFile) {
   EXPECT_EQ(reading.timestamps_backwards, 1u);
 }
 
+TEST(MergedReader, GivesAStrayPacketTheTimeOfTheNextWhereAsked) {
+  const TestFolder folder;
+  const auto times = [&](const std::vector<uint32_t>& seconds, bool mends) {
+    auto reader =
+        MergedReader::Open({folder.Write("a", CaptureOf(seconds))}, mends);
+    const Reading reading = ReadToEnd(std::move(reader));
+    EXPECT_TRUE(reading.status.ok()) << reading.status;
+    std::vector<std::string> found;
+    for (const KeptPacket& packet : reading.packets) {
+      found.push_back(packet.bytes + "@" +
+                      std::to_string(packet.ns / 1'000'000'000));
+    }
+    found.insert(found.end(), reading.warnings.begin(), reading.warnings.end());
+    return found;
+  };
+  const auto stray = [](int first) {
+    return "1 stray time, first packet " + std::to_string(first) +
+           ": more than 1 s later than the packets before and after; taken at "
+           "the time of the next packet.";
+  };
+  EXPECT_THAT(times({900, 1, 2}, true),
+              ElementsAre("900@1", "1@1", "2@2", stray(1)));
+  EXPECT_THAT(times({1, 900, 2}, true),
+              ElementsAre("1@1", "900@2", "2@2", stray(2)));
+  EXPECT_THAT(times({1, 900, 901}, true),
+              ElementsAre("1@1", "900@900", "901@901"));
+  EXPECT_THAT(times({1}, true), ElementsAre("1@1"));
+  EXPECT_THAT(times({1, 900}, true), ElementsAre("1@1", "900@900"));
+  EXPECT_THAT(times({900, 1, 2}, false), ElementsAre("900@900", "1@1", "2@2"));
+}
+
 TEST(MergedReader, NumbersThePacketsThatItReturns) {
   const TestFolder folder;
   auto reader = MergedReader::Open({folder.Write("a", CaptureOf({1, 5})),

@@ -37,7 +37,8 @@ PacketFilter::~PacketFilter() = default;
 absl::StatusOr<std::unique_ptr<PacketFilter>> PacketFilter::Compile(
     const std::string& text) {
   std::unique_ptr<PacketFilter> filter(new PacketFilter(text));
-  // What is right for no link type is told before a packet is read.
+  // A filter that is invalid for every link type is reported before a packet is
+  // read.
   absl::Status status = filter->CompileFor(LinkType::kEthernet);
   if (!status.ok()) return status;
   return filter;

@@ -47,7 +47,7 @@ class PacketFilter {
   std::span<const std::byte> AsOfThisHost(std::span<const std::byte> frame);
 
   std::string text_;
-  std::array<std::unique_ptr<Program>, 6> programs_;  // by LinkType
+  std::array<std::unique_ptr<Program>, kLinkTypes> programs_;  // by LinkType
   std::vector<std::byte> frame_;
   absl::Status status_;
 };

@@ -62,6 +62,10 @@ ReadResult PcapReader::Read(CapturedPacket& packet) {
   // At most 2^32 s + 2^32 µs, which is less than 2^63 ns.
   packet.time = {int64_t{fields_.Load32(record)} * 1'000'000'000 +
                  int64_t{fields_.Load32(record + 4)} * nanos_per_tick_};
+  if (fields_.Load32(record + 4) >= ticks_per_second_) [[unlikely]] {
+    CountOdd("fraction of a second of " + std::to_string(ticks_per_second_) +
+             " ticks or more");
+  }
   packet.bytes = {record + record_bytes_, captured_bytes};
   packet.original_bytes = std::max(captured_bytes, original_bytes);
   packet.interface = 0;

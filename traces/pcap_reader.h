@@ -29,7 +29,8 @@ class PcapReader final : public CaptureReader {
         fields_(fields),
         record_bytes_(magic == kPcapModified ? kPcapModifiedRecordBytes
                                              : kPcapRecordBytes),
-        nanos_per_tick_(magic == kPcapNanoseconds ? 1 : 1'000) {}
+        nanos_per_tick_(magic == kPcapNanoseconds ? 1 : 1'000),
+        ticks_per_second_(1'000'000'000 / nanos_per_tick_) {}
 
  protected:
   ReadResult ReadFileHeader() override;
@@ -39,6 +40,7 @@ class PcapReader final : public CaptureReader {
   FieldLoader fields_;
   uint32_t record_bytes_;
   uint32_t nanos_per_tick_;
+  uint32_t ticks_per_second_;
   bool lengths_may_be_swapped_ = false;
   LinkType link_ = LinkType::kEthernet;
   uint16_t link_number_ = 0;

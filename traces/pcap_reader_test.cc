@@ -55,7 +55,9 @@ TEST(PcapReader, MapsEveryLinkTypeThatWeParse) {
                 {12, LinkType::kRawIp},     {14, LinkType::kRawIp},
                 {101, LinkType::kRawIp},    {108, LinkType::kLoop},
                 {113, LinkType::kLinuxSll}, {228, LinkType::kRawIp},
-                {229, LinkType::kRawIp},    {276, LinkType::kLinuxSll2}};
+                {229, LinkType::kRawIp},    {276, LinkType::kLinuxSll2},
+                {9, LinkType::kPpp},        {50, LinkType::kPpp},
+                {239, LinkType::kNflog}};
   for (const auto& each : kCases) {
     HandmadeCapture file;
     file.PcapHeader(kPcapMicroseconds, each.number).PcapRecord(0, 0, "p", 1);
@@ -95,6 +97,17 @@ TEST(PcapReader, TakesFractionsAboveASecondAsTheyStand) {
   file.PcapHeader().PcapRecord(0xffff'ffff, 0xffff'ffff, "p", 1);
   EXPECT_EQ(ReadBytes(file.bytes()).packets.at(0).ns,
             int64_t{0xffff'ffff} * kSecond + int64_t{0xffff'ffff} * 1'000);
+}
+
+TEST(PcapReader, TellsOfFractionsAboveASecond) {
+  HandmadeCapture file;
+  file.PcapHeader(kPcapMicroseconds, 1).PcapRecord(1, 999'999, "p", 1);
+  const size_t offset = file.size();
+  file.PcapRecord(1, 1'000'000, "q", 1).PcapRecord(1, 2'000'000, "r", 1);
+  EXPECT_THAT(ReadBytes(file.bytes()).warnings,
+              ElementsAre("FILE: offset " + std::to_string(offset) +
+                          ": fraction of a second of 1000000 ticks or more, "
+                          "packets: 2"));
 }
 
 TEST(PcapReader, CountsTimestampsThatGoBackwards) {

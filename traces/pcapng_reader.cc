@@ -49,13 +49,10 @@ void InterfaceClock::SetResolution(uint8_t resolution) {
   }
 }
 
-std::optional<Instant> InterfaceClock::TimeOf(uint64_t ticks) const {
+std::optional<Instant> InterfaceClock::TimeOfWide(Wide ticks) const {
   // Neither product reaches 2^95, so that the sum fits.
-  __extension__ using Wide = __int128;
-  Wide ns = Wide{ticks} * multiplier_ >> shift_;
-  if (divisor_ != 1) {
-    ns = static_cast<uint64_t>(ns) / divisor_;
-  }
+  Wide ns = ticks * multiplier_ >> shift_;
+  if (divisor_ != 1) ns /= divisor_;
   ns += Wide{offset_seconds_} * kNanosPerSecond;
   if (ns < std::numeric_limits<int64_t>::min() ||
       ns > std::numeric_limits<int64_t>::max()) {
@@ -81,9 +78,13 @@ ReadResult PcapngReader::Read(CapturedPacket& packet) {
     switch (block_type_) {
       case kEnhancedPacketBlock:
       case kOldPacketBlock:
-        return ReadTimedPacket(packet);
+        result = ReadTimedPacket(packet);
+        if (result == ReadResult::kEnd) continue;
+        return result;
       case kSimplePacketBlock:
-        return ReadSimplePacket(packet);
+        result = ReadSimplePacket(packet);
+        if (result == ReadResult::kEnd) continue;
+        return result;
       case kSectionHeaderBlock:
         result = StartSection();
         break;
@@ -228,12 +229,18 @@ ReadResult PcapngReader::ReadTimedPacket(CapturedPacket& packet) {
   }
   const uint64_t ticks =
       uint64_t{fields_.Load32(body + 4)} << 32 | fields_.Load32(body + 8);
-  const std::optional<Instant> time =
-      interfaces_[packet.interface].clock.TimeOf(ticks);
+  const InterfaceClock& clock = interfaces_[packet.interface].clock;
+  std::optional<Instant> time = clock.TimeOf(ticks);
   if (!time.has_value()) [[unlikely]] {
-    return Fail(
-        "timestamp of interface " + std::to_string(packet.interface) +
-        " exceeds 64 bits of nanoseconds, ticks: " + std::to_string(ticks));
+    const std::string of = "of interface " + std::to_string(packet.interface);
+    time = clock.TimeBefore1970(ticks);
+    if (!time.has_value()) {
+      return PassOver(
+          "a time " + of + " exceeds 64 bits of nanoseconds: not read",
+          Error("timestamp " + of + " exceeds 64 bits of nanoseconds, ticks: " +
+                std::to_string(ticks)));
+    }
+    CountOdd("timestamps " + of + " are below 0: its clock was before 1970");
   }
   packet.time = *time;
   packet.original_bytes = fields_.Load32(body + 16);
@@ -254,7 +261,7 @@ ReadResult PcapngReader::ReadSimplePacket(CapturedPacket& packet) {
         "further ones do");
   }
   packet.interface = 0;
-  packet.time = packets_read() == 0 ? Instant{} : last_time();
+  packet.time = packets_found() == 0 ? Instant{} : time_found();
   packet.original_bytes = fields_.Load32(body_.data());
   const uint32_t snap_bytes = interfaces_[0].snap_bytes;
   const uint32_t captured_bytes =
@@ -267,8 +274,12 @@ ReadResult PcapngReader::Deliver(uint32_t captured_bytes, uint32_t field_bytes,
                                  CapturedPacket& packet) {
   const Interface& interface = interfaces_[packet.interface];
   if (!interface.link.has_value()) [[unlikely]] {
-    return FailLinkType(" of interface " + std::to_string(packet.interface),
-                        interface.link_number);
+    const std::string of = " of interface " + std::to_string(packet.interface);
+    const std::string_view name = UnreadLinkName(interface.link_number);
+    return PassOver("link type " + std::to_string(interface.link_number) +
+                        (name.empty() ? "" : " (" + std::string(name) + ")") +
+                        of + " is not read",
+                    LinkTypeError(of, interface.link_number));
   }
   const std::span<const std::byte> rest = body_.subspan(field_bytes);
   if (captured_bytes > std::min<size_t>(rest.size(), kMaxCapturedBytes))
@@ -285,6 +296,13 @@ ReadResult PcapngReader::Deliver(uint32_t captured_bytes, uint32_t field_bytes,
   packet.link_number = interface.link_number;
   source().Consume(block_bytes_);
   return ReadResult::kPacket;
+}
+
+ReadResult PcapngReader::PassOver(const std::string& why,
+                                  const absl::Status& alone) {
+  CountUnread(why, alone);
+  source().Consume(block_bytes_);
+  return ReadResult::kEnd;
 }
 
 ReadResult PcapngReader::FailNoInterface(uint32_t number) {

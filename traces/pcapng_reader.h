@@ -30,11 +30,22 @@ class InterfaceClock {
   // Sets the seconds of if_tsoffset, which are added to every time.
   void SetOffset(int64_t seconds) { offset_seconds_ = seconds; }
 
-  // Returns the time of so many ticks, or nothing if it lies beyond an int64 of
-  // nanoseconds.
-  std::optional<Instant> TimeOf(uint64_t ticks) const;
+  // Returns the time that `ticks` stand for, or nothing if it exceeds an int64
+  // of nanoseconds.
+  std::optional<Instant> TimeOf(uint64_t ticks) const {
+    return TimeOfWide(ticks);
+  }
+  // The same if `ticks` are a number below zero in two's complement: writers
+  // whose clock was before 1970 have written such.
+  std::optional<Instant> TimeBefore1970(uint64_t ticks) const {
+    return TimeOfWide(static_cast<int64_t>(ticks));
+  }
 
  private:
+  __extension__ using Wide = __int128;
+
+  std::optional<Instant> TimeOfWide(Wide ticks) const;
+
   uint64_t multiplier_ = 1'000;
   uint64_t divisor_ = 1;
   uint8_t shift_ = 0;
@@ -66,10 +77,13 @@ class PcapngReader final : public CaptureReader {
   ReadResult StartSection();
   ReadResult AddInterface();
   ReadResult ReadInterfaceOptions(Interface& interface);
-  // Reads an enhanced or an obsolete packet block, whose layouts differ only in
-  // the width of the interface number.
+  // Read the packet of a block, or nothing: kEnd, after CountUnread, if it is
+  // passed over. An enhanced and an obsolete packet block differ only in the
+  // width of the interface number.
   ReadResult ReadTimedPacket(CapturedPacket& packet);
   ReadResult ReadSimplePacket(CapturedPacket& packet);
+  // Passes over the block, and returns kEnd.
+  ReadResult PassOver(const std::string& why, const absl::Status& alone);
   // Completes `packet`, whose interface is known, from the body's bytes after
   // the block's own fields.
   ReadResult Deliver(uint32_t captured_bytes, uint32_t field_bytes,

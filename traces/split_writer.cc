@@ -11,7 +11,8 @@
 namespace snf {
 namespace {
 
-// Where the name's ending (.pcap.gz) begins; its end if there is none.
+// Returns the offset of the name's ending (.pcap.gz), or the name's length if
+// it has none.
 size_t EndingOf(const std::string& path) {
   size_t end = path.size();
   for (const std::string_view suffix : {".gz", ".zst", ".pcap", ".pcapng"}) {

@@ -40,9 +40,9 @@ class SplitWriter {
 
   SplitWriter(std::string path, const Options& options);
 
-  // Both return the errors of CaptureWriter, and kInvalidArgument for a file
-  // that exists and for more than kMaxParts. Without a packet, Close() makes an
-  // empty capture, or no file where packets are split.
+  // Write and Close return the errors of CaptureWriter, and kInvalidArgument
+  // for a file that exists and for more than kMaxParts. Without a packet,
+  // Close() makes an empty capture, or no file where packets are split.
   absl::Status Write(const CapturedPacket& packet);
   absl::Status Close();
 

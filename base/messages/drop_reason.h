@@ -29,6 +29,15 @@ enum class DropReason : uint8_t {
   kUnitFailed,        // it was in a unit that failed, or its flow is given up
   kStoreSilent,       // its flow's state is in a store that does not answer
   kControllerFailed,  // it was in the buffers of a controller that failed
+  kNfFailed,          // the NF failed on it, or on too many of its flow
+  // The chain filters or translates, and in the packet is unread (Unread) …
+  kTypeUnknown,        // a packet behind an unknown type
+  kLinkUnreadable,     // a packet behind too many tags, or a cut header
+  kIpUnreadable,       // its IP header
+  kTooManyExtensions,  // ports behind that many extension headers
+  kExtensionNotRead,   // ports behind mobility, HIP or shim6
+  kNoUpperHeader,      // its ports, or they are in a later fragment
+  kFragmentOverlap,    // it overwrites its first fragment
   kCount,
 };
 
@@ -37,12 +46,15 @@ inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::kCount);
 // Returns the name used in reports, in JSON and as a metric label.
 constexpr std::string_view ToString(DropReason reason) {
   constexpr std::array<std::string_view, kDropReasons> kNames = {
-      "unit_queue_full",   "start_buffer_full", "flow_table_full",
-      "buffer_pool_empty", "packet_too_large",  "duplicate_clock",
-      "hold_overflow",     "no_alias",          "alias_conflict",
-      "alias_limit",       "no_pieces",         "fragment_early",
-      "not_translated",    "packet_corrupt",    "unit_failed",
-      "store_silent",      "controller_failed"};
+      "unit_queue_full",     "start_buffer_full",  "flow_table_full",
+      "buffer_pool_empty",   "packet_too_large",   "duplicate_clock",
+      "hold_overflow",       "no_mapping",         "mapping_conflict",
+      "mapping_limit",       "no_pieces",          "fragment_early",
+      "not_translated",      "packet_corrupt",     "unit_failed",
+      "store_silent",        "controller_failed",  "nf_failed",
+      "type_unknown",        "link_unreadable",    "ip_unreadable",
+      "too_many_extensions", "extension_not_read", "no_upper_header",
+      "fragment_overlap"};
   return kNames[static_cast<size_t>(reason)];
 }
 

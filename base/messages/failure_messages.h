@@ -14,12 +14,12 @@
 namespace snf {
 
 // The controller tells the logger of `unit` to seal it: to apply and release
-// what survives of this incarnation, refuse all further deltas of it, and then
-// answer (F2).
+// the surviving entries of this incarnation, refuse all further deltas of it,
+// and then answer (F2).
 struct Seal {
   UnitId unit = kNoUnit;
-  // It was sealed in an earlier round, and may have begun anew since: only the
-  // answer is asked for.
+  // True if the logger was sealed in an earlier round and may have been
+  // restarted since: only the answer is asked for.
   bool is_sealed = false;
   uint32_t incarnation = 0;
   uint32_t round = 0;  // as the answers must name it

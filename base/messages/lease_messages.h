@@ -9,7 +9,7 @@
 #include "base/time.h"
 
 // The messages between the resource manager, controllers and units
-// (proto/protocol.md §7) are plain structs, as those of messages.h.
+// (proto/protocol.md §7) are plain structs, as in messages.h.
 
 namespace snf {
 
@@ -37,15 +37,16 @@ struct ControllerLife {
                          const ControllerLife&) = default;
 };
 
-// A controller asks for so much capacity in all. Asks have numbers 1, 2, 3 …
-// in each epoch of the controller.
+// A controller asks for a total capacity. Asks have numbers 1, 2, 3 … in each
+// epoch of the controller.
 struct Ask {
   ControllerLife from;
   uint64_t number = 0;
   int64_t capacity = 0;  // in 1/1024 of a unit
 };
 // A controller needs the lease for another term. The sequence is that of the
-// last Grant of it: a later one that was lost is answered.
+// last Grant that the controller has received: if a later Grant was lost, the
+// answer repeats it.
 struct Renew {
   ControllerLife from;
   LeaseId lease{};
@@ -60,7 +61,7 @@ struct GiveBack {
 
 // The resource manager sets the share of a lease at a unit. The unit ignores a
 // message whose sequence is not above the last one of that lease. A share of 0
-// ends the lease: the unit refuses new packets of it and serves what is queued.
+// ends the lease: the unit refuses its new packets and serves the queued ones.
 struct SetShare {
   UnitLife to;
   uint64_t manager_epoch = 0;
@@ -77,15 +78,15 @@ struct ShareSet {
   uint64_t sequence = 0;
   int64_t share = 0;
 };
-// A unit's answer to the resource manager of that epoch which asks for its
-// leases: from then on it refuses what earlier ones have said.
+// A unit's answer to the resource manager of that epoch, which asks for its
+// leases. From then on the unit refuses messages of earlier managers.
 struct ReportedUnit {
   UnitLife unit;
   uint64_t manager_epoch = 0;
   bool is_dead = false;  // there is no such process
 };
-// A lease as a unit reports it to a new resource manager. One that is being
-// drained has `target` 0, and takes up `share` until it is.
+// A lease as a unit reports it to a new resource manager. A draining lease has
+// `target` 0, and takes up `share` until it is drained.
 struct ReportedLease {
   LeaseId lease{};
   ControllerLife holder;
@@ -104,8 +105,8 @@ struct Grant {
   uint64_t sequence = 0;
   uint64_t manager_epoch = 0;
 };
-// The controller is to move its flows and give back all but `keep`, or the
-// resource manager does so at `until`.
+// The controller is to move its flows and give back all but `keep`; otherwise
+// the resource manager cuts the lease at `until`.
 struct Revoke {
   ControllerLife to;
   LeaseId lease{};
@@ -119,8 +120,8 @@ struct Gone {
   LeaseId lease{};
   uint64_t manager_epoch = 0;
 };
-// All controllers are told that this resource manager knows all leases: each
-// says again what it has open.
+// Tells all controllers that this resource manager knows all leases: each
+// controller repeats its open messages.
 struct NewManager {
   uint64_t manager_epoch = 0;
 };

@@ -112,7 +112,7 @@ struct TakeoverAck {
 
 // A unit tells the controller that a timer of the NF is due in a flow that it
 // owns, of which it has applied all clocks up to `applied` (U11). The answer is
-// a timer packet, with the next clock; there is none if the flow went on
+// a timer packet, with the next clock; there is none if the flow had a packet
 // meanwhile, for then its unit asks again.
 struct TimerDue {
   FlowId flow{};
@@ -128,8 +128,8 @@ struct EndFlow {
   Clock last{};
 };
 
-// A unit tells the controller what left it since its last report. As many
-// slots of its channel are free again.
+// A unit reports to the controller the packets that left it since its last
+// report; their slots of the channel are free again.
 struct DrainReport {
   UnitId unit = kNoUnit;
   uint32_t packets = 0;
@@ -166,8 +166,9 @@ struct AliasAck {
   AliasResult result = AliasResult::kGranted;
 };
 
-// A unit tells the controller what its NF said of a flow at `clock`. The note
-// does not overtake the aliases that the unit asked for before.
+// A unit passes on a note of its NF about a flow, made at `clock`, to the
+// controller. The note does not overtake the aliases that the unit asked for
+// before.
 struct FlowNote {
   FlowId flow{};
   Clock clock{};

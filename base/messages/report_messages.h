@@ -10,17 +10,23 @@
 #include "base/packet/flow_key.h"
 #include "base/time.h"
 
-// The messages from which a controller is made anew after the old one failed
-// (proto/protocol.md F9). They are plain structs, as in messages.h.
+// The messages from which a new controller is built after the old one failed
+// (proto/protocol.md F9): plain structs, as in messages.h.
 
 namespace snf {
 
-// A controller tells a flow's owner what only a controller knows of the flow:
-// ahead of the first packet that makes the unit the owner, and whenever it
-// changes. The unit keeps it for the next controller.
+// Reports with a clock above the first limit are refused. Successors leave out
+// flows with a clock above the second limit. The distance keeps honest units
+// below the first limit after another unit has lied.
+inline constexpr Clock kMaxReportedClock{uint64_t{1} << 63};
+inline constexpr Clock kMaxRestoredClock{uint64_t{1} << 62};
+
+// A controller tells a flow's owner its own data of the flow: ahead of the
+// first packet that makes the unit the owner, and whenever it changes. The unit
+// keeps it for the next controller.
 struct FlowName {
   FlowId flow = kNoFlow;
-  uint64_t version = 0;  // of what is newer of one flow it is larger
+  uint64_t version = 0;  // larger in newer messages about one flow
   FlowKey key{};
   FlowKey alias{};      // FlowKey{}: the flow has none
   Clock alias_clock{};  // at which it was asked for
@@ -30,8 +36,8 @@ struct FlowName {
 };
 static_assert(sizeof(FlowName) == 128);
 
-// What a unit reports of a flow of which it has a copy, a mark, or a Takeover
-// that is not acknowledged.
+// A unit's report of a flow of which it has a copy, a mark, or an
+// unacknowledged Takeover.
 struct FlowReport {
   enum class Kind : uint8_t {
     // The unit has processed `clock` itself, and keeps the state after it.
@@ -39,15 +45,15 @@ struct FlowReport {
     // The same, and another unit has asked for that state and was given it: so
     // there was a packet of the next clock.
     kHandedOver,
-    // It has heard that the flow is over with `clock`, or has ended it: the
-    // end is not known yet to be in a logger.
+    // The unit has been told that the flow ended with `clock`, or has ended it;
+    // the end may not be in a logger yet.
     kEnd,
-    // It has told that it processed `clock`, and nobody has acknowledged it:
-    // older copies mean nothing.
+    // The unit has sent a Takeover of `clock` that is not acknowledged yet:
+    // older copies are void.
     kTookOver,
     // The sealed logger of the unit keeps the state after it.
     kAtLogger,
-    // It knows that the flow is over.
+    // The sealed logger of the unit knows that the flow is over.
     kOverAtLogger,
   };
   FlowId flow = kNoFlow;
@@ -55,12 +61,12 @@ struct FlowReport {
   uint32_t flowlet = 0;  // the newest that began there; 0 if that is not known
   UnitId unit = kNoUnit;
   Kind kind{};
-  // Of kRan and kHandedOver: the clock is released as well.
+  // Set for kRan and kHandedOver only: the clock is released, too.
   bool is_released = true;
 };
 static_assert(sizeof(FlowReport) == 24);
 
-// What a unit reports of a packet that is in it and has not been processed.
+// A unit's report of a packet that waits in it unprocessed.
 struct PacketReport {
   PacketMeta meta{};
   UnitId unit = kNoUnit;
@@ -74,7 +80,7 @@ struct GrantReport {
   PieceBlock pieces{};
 };
 
-// What a unit says of itself, after all else.
+// A unit's report of itself, the last of its reports.
 struct UnitReport {
   enum class State : uint8_t { kStopped, kStarting, kActive, kWarm };
   UnitId unit = kNoUnit;
@@ -83,7 +89,7 @@ struct UnitReport {
   bool has_failed = false;   // while there was no controller
   uint32_t incarnation = 0;  // 0: it was never started
   uint32_t slots = 0;        // of its channel in use
-  uint64_t bytes = 0;        // what the packets in these cost (PacketCost)
+  uint64_t bytes = 0;        // cost of the packets in these slots (PacketCost)
   uint64_t grants = 0;       // how many it has got
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/packet/classifier.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/packet/plain_packet.h"
@@ -14,6 +15,22 @@ ParsedPacket Quoted(std::span<const std::byte> frame,
                     const ParsedPacket& packet) {
   if (packet.icmp_inner_offset == 0) return {};
   return ParseInner(frame, packet);
+}
+
+// Returns the bytes of the first fragment, or 0 for IPv6: hosts discard
+// IPv6 packets whose fragments overlap (RFC 5722).
+uint16_t BytesOfFirst(const ParsedPacket& packet) {
+  if (packet.l3 != L3::kIpv4) return 0;
+  return static_cast<uint16_t>(std::min(packet.l4_bytes(), 0xffffu));
+}
+
+// Returns the unread part of a later fragment of the flow's packet.
+Unread UnreadOf(const ParsedPacket& later, const FragmentTable::Flow& flow) {
+  if (flow.unread != Unread::kNothing) return flow.unread;
+  return later.l4_protocol == IpProtocol::kTcp &&
+                 later.fragment_offset_bytes < flow.first_bytes
+             ? Unread::kOverlap
+             : Unread::kNothing;
 }
 
 }  // namespace
@@ -34,7 +51,7 @@ FlowClassifier::FlowClassifier(const Options& options)
 bool FlowClassifier::ConnectionOfLaterFragment(Instant now,
                                                std::span<const std::byte> frame,
                                                const ParsedPacket& packet,
-                                               FlowKey& key) {
+                                               FlowKey& key, Unread& unread) {
   key = FragmentKey(frame, packet, options_.vlan);
   const FragmentTable::Flow* flow = fragments_.Find(now, key);
   if (flow == nullptr) {
@@ -42,6 +59,7 @@ bool FlowClassifier::ConnectionOfLaterFragment(Instant now,
     return false;
   }
   ++counters_.fragments_matched;
+  if (unread == Unread::kNothing) unread = UnreadOf(packet, *flow);
   key = flow->key;
   return flow->is_reverse;
 }
@@ -53,7 +71,8 @@ bool FlowClassifier::ConnectionOfError(Instant now,
                                        FlowKey& key) {
   ++counters_.icmp_errors_matched;
   if (quoted.fragment == Fragment::kLater) {
-    return !ConnectionOfLaterFragment(now, frame, quoted, key);
+    Unread in_quoted = Unread::kNothing;  // the error itself was read
+    return !ConnectionOfLaterFragment(now, frame, quoted, key, in_quoted);
   }
   return !ConnectionKey(frame, quoted, options_.vlan, key);
 }
@@ -61,7 +80,7 @@ bool FlowClassifier::ConnectionOfError(Instant now,
 bool FlowClassifier::Connection(Instant now, std::span<const std::byte> frame,
                                 const ParsedPacket& packet, FlowKey& key) {
   if (packet.fragment == Fragment::kLater) {
-    return ConnectionOfLaterFragment(now, frame, packet, key);
+    return ConnectionOfLaterFragment(now, frame, packet, key, unread_);
   }
   const ParsedPacket quoted = Quoted(frame, packet);
   const bool is_reverse =
@@ -69,7 +88,10 @@ bool FlowClassifier::Connection(Instant now, std::span<const std::byte> frame,
                       : ConnectionKey(frame, packet, options_.vlan, key);
   if (packet.fragment == Fragment::kFirst) {
     fragments_.Insert(now, FragmentKey(frame, packet, options_.vlan),
-                      {key, is_reverse});
+                      {.key = key,
+                       .is_reverse = is_reverse,
+                       .unread = unread_,
+                       .first_bytes = BytesOfFirst(packet)});
     ++counters_.fragments_first;
   }
   return is_reverse;
@@ -86,6 +108,7 @@ bool FlowClassifier::HostPair(std::span<const std::byte> frame,
 Direction FlowClassifier::Classify(Instant now, LinkType link,
                                    std::span<const std::byte> frame,
                                    ParsedPacket& packet, FlowKey& key) {
+  unread_ = Unread::kNothing;
   if (link == LinkType::kEthernet &&
       options_.kind == FlowKeyKind::kConnection) {
     if (const auto is_reverse = PlainConnection(frame, packet, key)) {
@@ -93,7 +116,14 @@ Direction FlowClassifier::Classify(Instant now, LinkType link,
       return *is_reverse ? Direction::kReverse : Direction::kForward;
     }
   }
+  return ClassifyAny(now, link, frame, packet, key);
+}
+
+Direction FlowClassifier::ClassifyAny(Instant now, LinkType link,
+                                      std::span<const std::byte> frame,
+                                      ParsedPacket& packet, FlowKey& key) {
   Parse(link, frame, packet);
+  unread_ = snf::UnreadOf(packet);
   ++counters_.results[static_cast<size_t>(packet.result)];
   if (!packet.has_ip()) return Direction::kNone;
   bool is_reverse = false;

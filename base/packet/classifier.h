@@ -11,6 +11,7 @@
 #include "base/packet/fragment_table.h"
 #include "base/packet/link_type.h"
 #include "base/packet/packet_parser.h"
+#include "base/packet/unread.h"
 #include "base/time.h"
 
 namespace snf {
@@ -52,7 +53,7 @@ struct ClassifierCounters {
 // Where layer 4 was cut off before its ports (a short capture, an IPv6 chain
 // too long), the ports are 0. A frame without IP, and IP whose header is
 // malformed (bad version, a header longer than the bytes), has no key: it
-// passes through the system untouched and is counted.
+// passes through the system untouched, or is dropped, and is counted.
 //
 // Example: 10.0.0.1:5000 → 192.0.2.9:53 UDP has the key {10.0.0.1:5000,
 // 192.0.2.9:53} and goes kForward; the answer has the same key, kReverse, and
@@ -79,6 +80,10 @@ class FlowClassifier {
                      std::span<const std::byte> frame, ParsedPacket& packet,
                      FlowKey& key);
 
+  // Returns the unread part of the frame that Classify was last called with. A
+  // later fragment has the unread part of its first one.
+  Unread unread() const { return unread_; }
+
   const ClassifierCounters& counters() const { return counters_; }
   const FragmentTable& fragments() const { return fragments_; }
 
@@ -86,15 +91,23 @@ class FlowClassifier {
   // Each fills in `key` and returns true if the packet's direction is kReverse.
   bool Connection(Instant now, std::span<const std::byte> frame,
                   const ParsedPacket& packet, FlowKey& key);
+  // Sets `unread`, if it is kNothing, to the unread part of the first fragment.
   bool ConnectionOfLaterFragment(Instant now, std::span<const std::byte> frame,
-                                 const ParsedPacket& packet, FlowKey& key);
+                                 const ParsedPacket& packet, FlowKey& key,
+                                 Unread& unread);
   bool ConnectionOfError(Instant now, std::span<const std::byte> frame,
                          const ParsedPacket& quoted, FlowKey& key);
   bool HostPair(std::span<const std::byte> frame, const ParsedPacket& packet,
                 FlowKey& key);
 
+  // Is the part of Classify for frames that are not plain connections.
+  Direction ClassifyAny(Instant now, LinkType link,
+                        std::span<const std::byte> frame, ParsedPacket& packet,
+                        FlowKey& key);
+
   Options options_;
   FragmentTable fragments_;
+  Unread unread_ = Unread::kNothing;
   ClassifierCounters counters_;
 };
 

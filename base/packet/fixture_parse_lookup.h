@@ -19,8 +19,8 @@ namespace snf {
 // The least work that anything which keeps state per flow must do to a packet:
 // parse it, find its entry in an open-addressing table of 64-byte entries, and
 // update the entry. Benchmarks print their own figure beside this one
-// (platform/bench/budgets.md). The table exists only for them: it counts
-// packets and bytes, never grows and never forgets a flow.
+// (platform/commands/bench/budgets.md). The table exists only for them: it
+// counts packets and bytes, never grows and never forgets a flow.
 class ParseLookupFloor {
  public:
   static constexpr size_t kBatch = 32;

@@ -20,9 +20,9 @@ namespace snf {
 
 // A firewall, a monitor and a NAT written by hand into one loop, each with a
 // hash table of its own. Their cost is the floor with which a chain of the
-// three NFs is compared (platform/bench/budgets.md rows 1 and 2). Packets are
-// already parsed. Like ParseLookupFloor it exists only for benchmarks: it never
-// grows or forgets, and knows only IPv4 with TCP and UDP.
+// three NFs is compared (platform/commands/bench/budgets.md rows 1 and 2).
+// Packets are already parsed. Like ParseLookupFloor it exists only for
+// benchmarks: it never grows or forgets, and knows only IPv4 with TCP and UDP.
 class ThreeTableFloor {
  public:
   static constexpr size_t kBatch = 32;
@@ -157,8 +157,12 @@ class ThreeTableFloor {
       mapping = Add(pending.end, out);
     }
     mapping.last_ns = item.info->arrival.ns;
-    (out ? RewriteSource : RewriteDestination)(item.frame, item.info->headers,
-                                               mapping.address, mapping.port);
+    const ParsedPacket& headers = item.info->headers;
+    if (out) {
+      RewriteSource(item.frame, headers, mapping.address, mapping.port);
+    } else {
+      RewriteDestination(item.frame, headers, mapping.address, mapping.port);
+    }
   }
   Mapping Add(const FlowKey& inside, bool out) {
     SNF_CHECK(out);

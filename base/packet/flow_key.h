@@ -19,17 +19,17 @@ namespace snf {
 
 // The fields that packets of one flow have in common.
 enum class FlowKeyKind : uint8_t {
-  // Both directions of a connection: the two ends (address, port) in canonical
-  // order, the smaller first. ICMP queries have their identifier in both ports.
-  // An ICMP error belongs to the connection whose packet it quotes. Fragments
-  // belong to the connection of their first fragment.
+  // Key of both directions of a connection: the two ends (address, port) in
+  // canonical order, the smaller first. ICMP queries have their identifier in
+  // both ports. An ICMP error belongs to the connection whose packet it quotes.
+  // Fragments belong to the connection of their first fragment.
   kConnection,
   // One direction: addresses, protocol and ports as the packet has them; ports
   // are 0 for ICMP and for fragments other than the first.
   k5Tuple,
-  // Both directions of all that two hosts exchange under one protocol:
-  // kConnection without ports, hence with the smaller address first, and with
-  // no need to remember fragments.
+  // Key of all packets that two hosts exchange under one protocol: kConnection
+  // without ports, hence with the smaller address first, and with no need to
+  // remember fragments.
   k3Tuple,
 };
 
@@ -94,8 +94,7 @@ static_assert(sizeof(FlowKey) == 40 && std::is_trivially_copyable_v<FlowKey> &&
 // Budget: ≤ 5 ns.
 class FlowKeyHash {
  public:
-  // Takes a seed that the process has drawn, for maps that nobody goes through
-  // in order.
+  // Takes a seed that the process has drawn, for maps that are never iterated.
   FlowKeyHash();
   explicit FlowKeyHash(uint64_t seed) : hash_(seed) {}
 

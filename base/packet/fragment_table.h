@@ -6,6 +6,7 @@
 
 #include "base/lazy_array.h"
 #include "base/packet/flow_key.h"
+#include "base/packet/unread.h"
 #include "base/slot_index.h"
 #include "base/time.h"
 
@@ -44,6 +45,9 @@ class FragmentTable {
   struct Flow {
     FlowKey key;
     bool is_reverse = false;
+    Unread unread = Unread::kNothing;  // in the first fragment
+    // The part of an IPv4 packet that the first fragment had; else 0.
+    uint16_t first_bytes = 0;
   };
 
   explicit FragmentTable(const Options& options);
@@ -59,7 +63,7 @@ class FragmentTable {
   const Flow* Find(Instant now, const FlowKey& fragment) const;
 
   uint32_t size() const { return size_; }
-  // Entries that made room for a newer one before they timed out.
+  // Number of entries that were replaced by newer ones before they timed out.
   uint64_t evicted() const { return evicted_; }
 
  private:

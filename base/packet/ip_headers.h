@@ -107,15 +107,23 @@ class Ipv6Header : public HeaderView<Byte> {
   using HeaderView<Byte>::HeaderView;
 };
 
-// Returns true if an IPv6 header of this number is followed by another header.
-// ESP (50) is not among them: the bytes behind it are encrypted.
+// Returns true if an IPv6 header of this number is followed by another header
+// and every host walks it (RFC 8200 §4). ESP (50) is not among them: the bytes
+// behind it are encrypted.
 constexpr bool IsIpv6Extension(IpProtocol protocol) {
   return protocol == IpProtocol::kHopByHop ||
          protocol == IpProtocol::kRouting ||
          protocol == IpProtocol::kFragment ||
          protocol == IpProtocol::kAuthentication ||
-         protocol == IpProtocol::kDestinationOptions ||
-         protocol == IpProtocol::kMobility;
+         protocol == IpProtocol::kDestinationOptions;
+}
+
+// Returns true for headers of hosts that roam or have several addresses, which
+// have a next-header field (RFC 7045 §4). Messages of these protocols have "no
+// next header" there, and hosts without the protocol look no further.
+constexpr bool IsHostIdentityHeader(IpProtocol protocol) {
+  return protocol == IpProtocol::kMobility || protocol == IpProtocol::kHip ||
+         protocol == IpProtocol::kShim6;
 }
 
 // An IPv6 extension header of kind `kind` (RFC 8200 §4, RFC 4302 for the

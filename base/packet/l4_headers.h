@@ -9,8 +9,8 @@
 
 namespace snf {
 
-// The two ports with which TCP, UDP, UDP-Lite, SCTP and DCCP begin: all that a
-// frame cut short, or the packet quoted in an ICMP error, may hold of them.
+// The two ports with which TCP, UDP, UDP-Lite, SCTP and DCCP begin. A truncated
+// frame, or the packet quoted in an ICMP error, may hold no more of the header.
 template <ByteOrConstByte Byte>
 class PortsView : public HeaderView<Byte> {
  public:

@@ -53,6 +53,28 @@ class VlanTag : public HeaderView<Byte> {
   using HeaderView<Byte>::HeaderView;
 };
 
+// LLC (IEEE 802.2) behind an IEEE 802.3 length: destination and source access
+// point, and control.
+template <ByteOrConstByte Byte>
+class LlcHeader : public HeaderView<Byte> {
+ public:
+  static constexpr size_t kBytes = 3;
+
+  static LlcHeader At(std::span<Byte> bytes, size_t offset) {
+    if (!LlcHeader::Fits(bytes, offset, kBytes)) return {};
+    return LlcHeader(bytes.data() + offset);
+  }
+
+  // True for spanning trees (0x42) and for IS-IS (0xfe).
+  bool is_control() const {
+    const uint16_t points = this->u16(0);
+    return (points == 0x4242 || points == 0xfefe) && this->u8(2) == 0x03;
+  }
+
+ private:
+  using HeaderView<Byte>::HeaderView;
+};
+
 // LLC and SNAP (IEEE 802.2, RFC 1042) behind an IEEE 802.3 length.
 template <ByteOrConstByte Byte>
 class SnapHeader : public HeaderView<Byte> {
@@ -72,6 +94,14 @@ class SnapHeader : public HeaderView<Byte> {
            (organisation == 0 || organisation == 0x0000f8);
   }
   EtherType type() const { return EtherType{this->u16(6)}; }
+  // True for control messages of Cisco switches: PAgP, PVST+, UDLD, CDP,
+  // VTP, DTP.
+  bool is_control() const {
+    if (this->u16(0) != 0xaaaa || this->u32(2) != 0x0300'000c) return false;
+    const uint16_t protocol = this->u16(6);
+    return protocol == 0x0104 || protocol == 0x010b || protocol == 0x0111 ||
+           (protocol >= 0x2000 && protocol <= 0x2004);
+  }
 
  private:
   using HeaderView<Byte>::HeaderView;
@@ -152,6 +182,40 @@ class LinuxSll2Header : public HeaderView<Byte> {
 
  private:
   using HeaderView<Byte>::HeaderView;
+};
+
+// One attribute of a packet from Linux's netfilter log
+// (tcpdump.org/linktypes/LINKTYPE_NFLOG.html). Length and type are in the
+// recording host's byte order. Types are small numbers, so that the value shows
+// the order. The first attribute stands behind family, version and group.
+template <ByteOrConstByte Byte>
+class NflogAttribute : public HeaderView<Byte> {
+ public:
+  static constexpr size_t kFirst = 4;
+  static constexpr size_t kBytes = 4;
+
+  // Returns nothing too if the attribute says that it is shorter than that.
+  static NflogAttribute At(std::span<Byte> bytes, size_t offset) {
+    if (!NflogAttribute::Fits(bytes, offset, kBytes)) return {};
+    const NflogAttribute attribute(bytes.data() + offset);
+    if (attribute.bytes() < kBytes) return {};
+    return attribute;
+  }
+
+  // The size of the attribute with its own header.
+  uint16_t bytes() const { return is_swapped() ? swapped(0) : this->u16(0); }
+  size_t padded_bytes() const { return (size_t{bytes()} + 3) / 4 * 4; }
+  bool is_packet() const {
+    return (is_swapped() ? swapped(2) : this->u16(2)) == 9;
+  }
+
+ private:
+  using HeaderView<Byte>::HeaderView;
+
+  bool is_swapped() const { return this->u16(2) > 0xff; }
+  uint16_t swapped(size_t offset) const {
+    return __builtin_bswap16(this->u16(offset));
+  }
 };
 
 // The address family of BSD loopback captures: network order with

@@ -2,6 +2,7 @@
 #ifndef SNF_BASE_PACKET_LINK_TYPE_H_
 #define SNF_BASE_PACKET_LINK_TYPE_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace snf {
@@ -16,7 +17,16 @@ enum class LinkType : uint8_t {
   kLinuxSll2,  // 276: 20-byte cooked header, protocol at offset 0
   kNull,       // 0: 4-byte address family in the recording host's byte order
   kLoop,       // 108: the same in network order
+  kPpp,        // 9, 50: PPP, with or without HDLC's address and control
+  kNflog,      // 239: 4-byte header and attributes, one of which is the packet
 };
+inline constexpr size_t kLinkTypes = 8;
+
+// Returns true if the value, which may be from another process, is one of the
+// enumerators.
+constexpr bool IsLinkType(LinkType link) {
+  return static_cast<size_t>(link) < kLinkTypes;
+}
 
 }  // namespace snf
 

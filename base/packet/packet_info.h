@@ -16,6 +16,9 @@ namespace snf {
 // (proto/decisions.md 15).
 enum class Side : uint8_t { kUnknown, kInside, kOutside };
 
+// The bytes by which an NF may let a packet grow. Buffers have room for them.
+inline constexpr uint32_t kMaxPacketGrowth = 128;
+
 // The description of a packet that lies in a buffer.
 struct PacketInfo {
   Instant arrival;
@@ -24,18 +27,19 @@ struct PacketInfo {
   ParsedPacket headers;          // offsets into the bytes
   LinkType link = LinkType::kEthernet;
   Side side = Side::kUnknown;
-  // With an NF of two sides, the end of the connection that is not the flow's.
+  // The end of the connection that is not part of the flow's key, for an NF
+  // with two sides.
   be16 far_port{};
   IpAddress far_address{};
 
-  // Returns false if its parts cannot be those of one packet, as where another
-  // process wrote them: what holds is what ParsedPacket promises.
+  // Returns false if the fields contradict each other, which happens if another
+  // process wrote them. If true, the guarantees of ParsedPacket hold.
   bool IsSound() const {
     const ParsedPacket& h = headers;
-    // All of it nearly always holds: one branch costs less than eight.
+    // All conditions nearly always hold: one branch costs less than eight.
     return (h.l3_offset <= h.l4_offset) & (h.l4_offset <= h.payload_offset) &
            (h.payload_offset <= h.end_offset) & (h.end_offset <= length) &
-           (h.icmp_inner_offset <= h.end_offset) & (link <= LinkType::kLoop) &
+           (h.icmp_inner_offset <= h.end_offset) & IsLinkType(link) &
            (side <= Side::kOutside) & (h.l3 <= L3::kIpv6);
   }
 };

@@ -15,8 +15,8 @@ using Byte = const std::byte;
 
 void Stop(ParseResult why, ParsedPacket& packet) { packet.result = why; }
 
-// Offsets fit 16 bits: the link headers are bounded by the limits above, and
-// eight extension headers hold at most 8 × 2,048 bytes.
+// Offsets fit 16 bits: the link headers are bounded by limits, and eight
+// extension headers hold at most 8 × 2,048 bytes.
 uint16_t Offset(size_t offset) { return static_cast<uint16_t>(offset); }
 
 // Parses the ICMP header; `bytes` ends where the IP packet does.
@@ -49,6 +49,17 @@ void ParseUdp(Frame bytes, ParsedPacket& packet) {
   packet.payload_offset = Offset(packet.l4_offset + UdpHeader<Byte>::kBytes);
 }
 
+// Stops in front of a header that may hide another (IsHostIdentityHeader).
+void ParseHostIdentity(Frame bytes, ParsedPacket& packet) {
+  const auto header = Ipv6ExtensionHeader<Byte>::At(bytes, packet.l4_offset,
+                                                    packet.l4_protocol);
+  if (!header) return Stop(ParseResult::kL4Truncated, packet);
+  packet.payload_offset = Offset(packet.l4_offset + header.header_bytes());
+  if (header.next_header() != IpProtocol::kNoNextHeader) {
+    Stop(ParseResult::kExtensionNotRead, packet);
+  }
+}
+
 void ParseL4(Frame frame, size_t offset, IpProtocol protocol,
              ParsedPacket& packet) {
   packet.l4_offset = Offset(offset);
@@ -68,7 +79,9 @@ void ParseL4(Frame frame, size_t offset, IpProtocol protocol,
     case IpProtocol::kIcmpv6:
       return ParseIcmp(bytes, packet);
     default:
-      return;
+      if (packet.l3 == L3::kIpv6 && IsHostIdentityHeader(protocol)) {
+        ParseHostIdentity(bytes, packet);
+      }
   }
 }
 
@@ -191,12 +204,10 @@ ParseResult FindBehindMpls(Frame frame, IpPlace& place) {
   return ParseResult::kTooManyTags;
 }
 
-ParseResult FindBehindPppoe(Frame frame, IpPlace& place) {
-  const auto pppoe = PppoeHeader<Byte>::At(frame, place.offset);
-  if (!pppoe) return ParseResult::kLinkTruncated;
-  if (!pppoe.is_session_data()) return ParseResult::kNotIp;
-  place.offset += PppoeHeader<Byte>::kBytes;
-  switch (pppoe.protocol()) {
+// `place.offset` is behind the number of the PPP protocol.
+ParseResult FindBehindPppProtocol(Frame frame, PppProtocol protocol,
+                                  IpPlace& place) {
+  switch (protocol) {
     case PppProtocol::kIpv4:
       place.version = L3::kIpv4;
       return ParseResult::kComplete;
@@ -206,8 +217,53 @@ ParseResult FindBehindPppoe(Frame frame, IpPlace& place) {
     case PppProtocol::kMpls:
       return FindBehindMpls(frame, place);
     default:
-      return ParseResult::kNotIp;
+      return IsLinkControl(protocol) ? ParseResult::kLinkControl
+                                     : ParseResult::kNotIp;
   }
+}
+
+ParseResult FindBehindPppoe(Frame frame, IpPlace& place) {
+  const auto pppoe = PppoeHeader<Byte>::At(frame, place.offset);
+  if (!pppoe) return ParseResult::kLinkTruncated;
+  if (!pppoe.is_session_data()) return ParseResult::kNotIp;
+  place.offset += PppoeHeader<Byte>::kBytes;
+  return FindBehindPppProtocol(frame, pppoe.protocol(), place);
+}
+
+// The protocol's number has one byte if its last bit is set (RFC 1661 §6.5).
+ParseResult FindBehindPpp(Frame frame, IpPlace& place) {
+  constexpr std::byte kAddress{0xff}, kControl{0x03};
+  if (frame.size() >= 2 && frame[0] == kAddress && frame[1] == kControl) {
+    place.offset = 2;
+  }
+  const auto byte_at = [&](size_t offset) {
+    return std::to_integer<uint16_t>(frame[offset]);
+  };
+  if (place.offset >= frame.size()) return ParseResult::kLinkTruncated;
+  uint16_t protocol = byte_at(place.offset++);
+  if ((protocol & 1) == 0) {
+    if (place.offset >= frame.size()) return ParseResult::kLinkTruncated;
+    protocol = static_cast<uint16_t>(protocol << 8 | byte_at(place.offset++));
+  }
+  return FindBehindPppProtocol(frame, PppProtocol{protocol}, place);
+}
+
+// Walks the attributes to the packet; `frame` shrinks to that attribute.
+ParseResult FindBehindNflog(Frame& frame, IpPlace& place) {
+  constexpr size_t kMaxAttributesBytes = 4'096;  // offsets have 16 bits
+  place.offset = NflogAttribute<Byte>::kFirst;
+  while (const auto attribute = NflogAttribute<Byte>::At(frame, place.offset)) {
+    if (attribute.is_packet()) {
+      frame =
+          frame.first(std::min(frame.size(), place.offset + attribute.bytes()));
+      place.offset += NflogAttribute<Byte>::kBytes;
+      return ParseResult::kComplete;
+    }
+    place.offset += attribute.padded_bytes();
+    if (place.offset > kMaxAttributesBytes) return ParseResult::kTooManyTags;
+  }
+  return place.offset == frame.size() ? ParseResult::kNotIp
+                                      : ParseResult::kLinkTruncated;
 }
 
 // Steps over VLAN tags and SNAP, and sets `type` to that of the bytes behind
@@ -226,7 +282,12 @@ ParseResult SkipTags(Frame frame, EtherType& type, IpPlace& place,
   }
   if (type < EtherType::kSmallest) {
     const auto snap = SnapHeader<Byte>::At(frame, place.offset);
-    if (!snap || !snap.has_type()) return ParseResult::kNotIp;
+    if (!snap || !snap.has_type()) {
+      const auto llc = LlcHeader<Byte>::At(frame, place.offset);
+      return (llc && llc.is_control()) || (snap && snap.is_control())
+                 ? ParseResult::kLinkControl
+                 : ParseResult::kNotIp;
+    }
     type = snap.type();
     place.offset += SnapHeader<Byte>::kBytes;
   }
@@ -252,7 +313,8 @@ ParseResult FindBehindType(Frame frame, EtherType type, IpPlace& place,
     case EtherType::kPppoeSession:
       return FindBehindPppoe(frame, place);
     default:
-      return ParseResult::kNotIp;
+      return IsLinkControl(type) ? ParseResult::kLinkControl
+                                 : ParseResult::kNotIp;
   }
 }
 
@@ -279,7 +341,8 @@ ParseResult FindBehindLoopback(Frame frame, IpPlace& place) {
   return ParseResult::kComplete;
 }
 
-ParseResult FindIp(LinkType link, Frame frame, IpPlace& place,
+// Link headers that say where the packet ends shorten `frame`.
+ParseResult FindIp(LinkType link, Frame& frame, IpPlace& place,
                    ParsedPacket& packet) {
   switch (link) {
     case LinkType::kEthernet:
@@ -293,6 +356,10 @@ ParseResult FindIp(LinkType link, Frame frame, IpPlace& place,
     case LinkType::kNull:
     case LinkType::kLoop:
       return FindBehindLoopback(frame, place);
+    case LinkType::kPpp:
+      return FindBehindPpp(frame, place);
+    case LinkType::kNflog:
+      return FindBehindNflog(frame, place);
   }
   return ParseResult::kNotIp;
 }
@@ -321,10 +388,19 @@ ParsedPacket ParseInner(std::span<const std::byte> frame,
 
 std::string_view Name(ParseResult result) {
   constexpr std::array<std::string_view, kParseResults> kNames = {
-      "complete",       "later_fragment",      "l4_truncated",
-      "l4_malformed",   "too_many_extensions", "not_ip",
-      "link_truncated", "too_many_tags",       "ip_truncated",
-      "ip_bad_version", "ip_bad_header_length"};
+      "complete",
+      "later_fragment",
+      "l4_truncated",
+      "l4_malformed",
+      "too_many_extensions",
+      "extension_not_read",
+      "not_ip",
+      "link_control",
+      "link_truncated",
+      "too_many_tags",
+      "ip_truncated",
+      "ip_bad_version",
+      "ip_bad_header_length"};
   return kNames[static_cast<size_t>(result)];
 }
 

@@ -21,7 +21,7 @@ inline constexpr int kMaxIpv6Extensions = 8;
 enum class L3 : uint8_t { kNone, kIpv4, kIpv6 };
 
 // The point that the parser reached, and why it went no further. Results up to
-// kTooManyExtensions have an IP header. kComplete means that the layer-4 header
+// kExtensionNotRead have an IP header. kComplete means that the layer-4 header
 // is whole, if the protocol is one whose header is read (TCP, UDP, ICMP,
 // ICMPv6).
 enum class ParseResult : uint8_t {
@@ -30,14 +30,16 @@ enum class ParseResult : uint8_t {
   kL4Truncated,        // the bytes end inside the layer-4 header, or before it
   kL4Malformed,        // a TCP data offset below 5
   kTooManyExtensions,  // more than kMaxIpv6Extensions
-  kNotIp,              // ARP, LLDP, …: no IP in this frame
+  kExtensionNotRead,   // another header behind mobility, HIP or shim6
+  kNotIp,              // a type that is not known: no IP was found
+  kLinkControl,        // ARP, LLDP, STP …, which keep a segment alive
   kLinkTruncated,      // the bytes end inside the link header, tags or labels
   kTooManyTags,        // more than kMaxVlanTags or kMaxMplsLabels
   kIpTruncated,        // the bytes end inside the IP header
   kIpBadVersion,       // the version is not what the link header says
   kIpBadHeaderLength,  // IPv4: below 20 bytes, or above the total length
 };
-inline constexpr size_t kParseResults = 11;
+inline constexpr size_t kParseResults = 13;
 
 // Returns "complete", "later_fragment" …, for reports.
 std::string_view Name(ParseResult result);

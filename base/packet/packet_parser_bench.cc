@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures the cost of finding the name of a packet's flow, and the floor with
-// which other benchmarks are compared (platform/bench/budgets.md). The packets
-// are 60-byte TCP over Ethernet, of flows in random order, read from memory as
-// from an mmapped capture. The figure is per_packet. Compare within one run:
+// which other benchmarks are compared (platform/commands/bench/budgets.md). The
+// packets are 60-byte TCP over Ethernet, of flows in random order, read from
+// memory as from an mmapped capture. The figure is per_packet. Compare within
+// one run:
 //   base_parse_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=5 --benchmark_report_aggregates_only=true
 #include <algorithm>

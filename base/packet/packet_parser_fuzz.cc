@@ -17,8 +17,6 @@
 namespace snf {
 namespace {
 
-constexpr uint8_t kLinkTypes = 6;
-
 void CheckOffsets(const ParsedPacket& packet, size_t bytes) {
   SNF_CHECK(packet.end_offset <= bytes);
   if (!packet.has_ip()) return;
@@ -40,6 +38,16 @@ void CheckPlain(std::span<const std::byte> frame) {
   SNF_CHECK(packet == parsed && key == want);
 }
 
+// The classifier agrees with the packet's own bytes.
+void CheckUnread(std::span<const std::byte> frame, const ParsedPacket& packet,
+                 Unread unread) {
+  const Unread own = UnreadOf(packet);
+  SNF_CHECK(own == Unread::kNothing || own == unread);
+  SNF_CHECK(packet.has_ip() || own != Unread::kNothing ||
+            packet.result == ParseResult::kLinkControl);
+  if (IsNeighbourDiscovery(frame, packet)) SNF_CHECK(packet.has_ip());
+}
+
 void ParseAndClassify(LinkType link, std::span<const std::byte> frame) {
   const ParsedPacket packet = Parse(link, frame);
   CheckOffsets(packet, frame.size());
@@ -57,6 +65,7 @@ void ParseAndClassify(LinkType link, std::span<const std::byte> frame) {
       const Direction direction =
           classifier.Classify(Instant{}, link, frame, again, key);
       SNF_CHECK(again == packet);
+      CheckUnread(frame, packet, classifier.unread());
       if (direction == Direction::kNone) continue;
       const auto read = ParseFlowKey(ToString(key));
       SNF_CHECK(read.ok() && *read == key);

@@ -103,9 +103,9 @@ TEST(Parse, UnwrapsPppoeSessions) {
             L3::kIpv4, 26);
   // LCP, and the discovery stage.
   EXPECT_EQ(Parse(link, Ethernet(0x8864, Pppoe(0xc021, kUdp))).result,
-            ParseResult::kNotIp);
+            ParseResult::kLinkControl);
   EXPECT_EQ(Parse(link, Ethernet(0x8863, Pppoe(0x21, kUdp))).result,
-            ParseResult::kNotIp);
+            ParseResult::kLinkControl);
   Frame padt = Ethernet(0x8864, Pppoe(0x21, kUdp));
   padt[15] = std::byte{0xa7};
   EXPECT_EQ(Parse(link, padt).result, ParseResult::kNotIp);
@@ -130,15 +130,18 @@ TEST(Parse, TakesAPseudowireForWhatItIs) {
       ParseResult::kNotIp);
 }
 
-TEST(Parse, SaysNotIpToLlcWithoutSnapAndToArp) {
+TEST(Parse, FindsNoIpInLlcWithoutSnap) {
   const Frame stp = Ethernet(38, Hex("42 42 03") + Frame(35));
-  EXPECT_EQ(Parse(LinkType::kEthernet, stp).result, ParseResult::kNotIp);
-  // Cisco's organisation code: CDP, not an Ethernet type.
-  Frame cdp = Snap(0x0800, kUdp);
-  cdp[19] = std::byte{0x0c};
-  EXPECT_EQ(Parse(LinkType::kEthernet, cdp).result, ParseResult::kNotIp);
-  EXPECT_EQ(Parse(LinkType::kEthernet, Ethernet(0x0806, Frame(28))).result,
-            ParseResult::kNotIp);
+  EXPECT_EQ(Parse(LinkType::kEthernet, stp).result, ParseResult::kLinkControl);
+  // Cisco's organisation code: no Ethernet type, and CDP.
+  Frame cisco = Snap(0x0800, kUdp);
+  cisco[19] = std::byte{0x0c};
+  EXPECT_EQ(Parse(LinkType::kEthernet, cisco).result, ParseResult::kNotIp);
+  cisco[20] = std::byte{0x20};
+  EXPECT_EQ(Parse(LinkType::kEthernet, cisco).result,
+            ParseResult::kLinkControl);
+  const Frame unknown = Ethernet(38, Hex("06 06 03") + Frame(35));
+  EXPECT_EQ(Parse(LinkType::kEthernet, unknown).result, ParseResult::kNotIp);
 }
 
 TEST(Parse, StepsOverIpv4AndTcpOptions) {
@@ -177,11 +180,83 @@ TEST(Parse, WalksIpv6ExtensionsInAnyOrder) {
       Ipv6Extension(
           43, 2,
           Ipv6Extension(
-              51, 3, Ipv6Authentication(135, Ipv6Extension(6, 1, Tcp(1, 2))))));
+              51, 3, Ipv6Authentication(60, Ipv6Extension(6, 1, Tcp(1, 2))))));
   const ParsedPacket parsed = Parse(LinkType::kRawIp, packet);
   EXPECT_EQ(parsed.result, ParseResult::kComplete) << Name(parsed.result);
   EXPECT_EQ(parsed.l4_offset, 40 + 16 + 24 + 24 + 8);
   EXPECT_EQ(parsed.l4_protocol, IpProtocol::kTcp);
+}
+
+// Every host walks only the extension headers of RFC 8200 and AH.
+TEST(Parse, DoesNotWalkHeadersOfHostIdentity) {
+  for (const uint8_t protocol : std::vector<uint8_t>{135, 139, 140}) {
+    const auto parse = [&](uint8_t next) {
+      return Parse(LinkType::kRawIp, Ipv6({.next_header = protocol},
+                                          Ipv6Extension(next, 2, Udp(1, 53))));
+    };
+    const ParsedPacket before_udp = parse(17);
+    EXPECT_EQ(before_udp.result, ParseResult::kExtensionNotRead);
+    EXPECT_EQ(before_udp.l4_protocol, IpProtocol{protocol});
+    EXPECT_EQ(before_udp.l4_offset, 40);
+    EXPECT_TRUE(before_udp.has_ip());
+    const ParsedPacket alone = parse(59);
+    EXPECT_EQ(alone.result, ParseResult::kComplete);
+    EXPECT_EQ(alone.l4_protocol, IpProtocol{protocol});
+  }
+}
+
+TEST(Parse, FindsIpBehindPpp) {
+  const auto link = LinkType::kPpp;
+  ExpectUdp(Parse(link, Hex("ff 03 00 21") + kUdp), L3::kIpv4, 4);
+  ExpectUdp(Parse(link, Hex("00 21") + kUdp), L3::kIpv4, 2);
+  ExpectUdp(Parse(link, Hex("ff 03 57") + kUdp6), L3::kIpv6, 3);
+  ExpectUdp(Parse(link, Hex("ff 03 02 81") + Mpls(16, true, kUdp)), L3::kIpv4,
+            8);
+  EXPECT_EQ(Parse(link, Hex("ff 03 c0 21") + kUdp).result,
+            ParseResult::kLinkControl);
+  EXPECT_EQ(Parse(link, Hex("00 2d") + kUdp).result, ParseResult::kNotIp);
+  EXPECT_EQ(Parse(link, Hex("ff 03")).result, ParseResult::kLinkTruncated);
+  EXPECT_EQ(Parse(link, Hex("ff 03 00")).result, ParseResult::kLinkTruncated);
+  EXPECT_EQ(Parse(link, {}).result, ParseResult::kLinkTruncated);
+}
+
+TEST(Parse, FindsIpInANetfilterLogInEitherByteOrder) {
+  const auto link = LinkType::kNflog;
+  const Frame head = Hex("02 00 00 2a");
+  // A prefix of 5 bytes, padded to 8, then the packet of 36 bytes and a header.
+  const Frame little = head + Hex("0900 0a00 6669727374 000000 2800 0900") +
+                       kUdp + Hex("0800 0100 00000000");
+  const Frame big = head + Hex("0009 000a 6669727374 000000 0028 0009") + kUdp;
+  ASSERT_EQ(kUdp.size(), 36u);
+  for (const Frame& frame : {little, big}) {
+    const ParsedPacket packet = Parse(link, frame);
+    ExpectUdp(packet, L3::kIpv4, 4 + 12 + 4);
+    EXPECT_EQ(packet.end_offset, 4 + 12 + 4 + 36);
+  }
+  EXPECT_EQ(Parse(link, head + Hex("0800 0100 00000000")).result,
+            ParseResult::kNotIp);
+  EXPECT_EQ(Parse(link, head + Hex("0200 0100")).result,
+            ParseResult::kLinkTruncated)
+      << "an attribute shorter than itself";
+  Frame many = head;
+  for (int i = 0; i < 600; ++i) many = many + Hex("0800 0100 00000000");
+  EXPECT_EQ(Parse(link, many).result, ParseResult::kTooManyTags);
+}
+
+TEST(Parse, TellsWhatKeepsASegmentAliveFromUnknownTypes) {
+  const auto of = [](uint16_t type) {
+    return Parse(LinkType::kEthernet, Ethernet(type, Frame(46))).result;
+  };
+  for (const uint16_t type :
+       std::vector<uint16_t>{0x0806, 0x8035, 0x8808, 0x8809, 0x8863, 0x888e,
+                             0x88cc, 0x88f5, 0x88f6, 0x88f7, 0x8902, 0x9000}) {
+    EXPECT_EQ(of(type), ParseResult::kLinkControl) << std::hex << type;
+  }
+  for (const uint16_t type :
+       std::vector<uint16_t>{0x0801, 0x8137, 0x86de, 0x88e5, 0x88e7, 0x8909,
+                             0x8926, 0x894f, 0x9200, 0xffff}) {
+    EXPECT_EQ(of(type), ParseResult::kNotIp) << std::hex << type;
+  }
 }
 
 TEST(Parse, StopsAtEncryption) {

@@ -2,6 +2,7 @@
 #include "base/packet/rewrite.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "base/packet/checksum.h"
 #include "base/packet/headers.h"
@@ -11,21 +12,31 @@ namespace {
 
 using Bytes = std::span<std::byte>;
 
-enum class End : uint8_t { kSource, kDestination };
+enum class PacketEnd : uint8_t { kSource, kDestination };
 
-// The new end, and the address before.
+// The new end, and the address before. `Address` is be32 in IPv4, IpAddress in
+// IPv6.
+template <typename Address>
 struct Change {
-  End end;
-  be32 address_before;
-  be32 address;
+  PacketEnd end;
+  Address address_before;
+  Address address;
   be16 port;
 };
+
+// Returns true if the protocol's checksum covers the IP addresses.
+template <typename Address>
+constexpr bool CoversAddresses(IpProtocol protocol) {
+  return std::is_same_v<Address, IpAddress> || protocol == IpProtocol::kTcp ||
+         protocol == IpProtocol::kUdp;
+}
 
 // Sets the port or identifier at `offset` of `l4`, if it was captured, and
 // updates the checksum, if that was captured. The checksum covers the address
 // where it covers a pseudo header.
+template <typename Address>
 void SetPort(Bytes l4, size_t offset, size_t checksum_offset,
-             IpProtocol protocol, const Change& change) {
+             IpProtocol protocol, const Change<Address>& change) {
   if (l4.size() < offset + sizeof(be16)) return;
   const be16 before = LoadBe16(&l4[offset]);
   Store(&l4[offset], change.port);
@@ -36,7 +47,7 @@ void SetPort(Bytes l4, size_t offset, size_t checksum_offset,
     checksum = UpdateChecksum(checksum, change.address_before, change.address);
     checksum = UdpChecksumToSend(UpdateChecksum(checksum, before, change.port));
   } else {
-    if (protocol == IpProtocol::kTcp) {
+    if (CoversAddresses<Address>(protocol)) {
       checksum =
           UpdateChecksum(checksum, change.address_before, change.address);
     }
@@ -45,9 +56,11 @@ void SetPort(Bytes l4, size_t offset, size_t checksum_offset,
   Store(&l4[checksum_offset], checksum);
 }
 
-void RewriteL4(Bytes l4, const ParsedPacket& headers, const Change& change) {
+template <typename Address>
+void RewriteL4(Bytes l4, const ParsedPacket& headers,
+               const Change<Address>& change) {
   if (headers.fragment == Fragment::kLater) return;
-  const size_t port_offset = change.end == End::kSource ? 0 : 2;
+  const size_t port_offset = change.end == PacketEnd::kSource ? 0 : 2;
   switch (headers.l4_protocol) {
     case IpProtocol::kTcp:
       return SetPort(l4, port_offset, TcpHeader<std::byte>::kChecksumOffset,
@@ -55,37 +68,58 @@ void RewriteL4(Bytes l4, const ParsedPacket& headers, const Change& change) {
     case IpProtocol::kUdp:
       return SetPort(l4, port_offset, UdpHeader<std::byte>::kChecksumOffset,
                      headers.l4_protocol, change);
-    case IpProtocol::kIcmp: {
+    case IpProtocol::kIcmp:
+    case IpProtocol::kIcmpv6: {
       const auto icmp = IcmpHeader<std::byte>::At(l4, 0, headers.l4_protocol);
-      if (!icmp || !icmp.is_query()) return;
-      constexpr size_t kIdentifierOffset = 4;
-      return SetPort(l4, kIdentifierOffset,
-                     IcmpHeader<std::byte>::kChecksumOffset,
-                     headers.l4_protocol, change);
+      if (!icmp) return;
+      if (icmp.is_query()) {
+        constexpr size_t kIdentifierOffset = 4;
+        return SetPort(l4, kIdentifierOffset,
+                       IcmpHeader<std::byte>::kChecksumOffset,
+                       headers.l4_protocol, change);
+      }
+      if (CoversAddresses<Address>(headers.l4_protocol)) {
+        icmp.set_checksum(UpdateChecksum(icmp.checksum(), change.address_before,
+                                         change.address));
+      }
+      return;
     }
     default:
       return;
   }
 }
 
-// Rewrites one end of the packet that `headers` describes: the frame's own or
-// the one that it quotes.
-void RewriteOne(Bytes frame, const ParsedPacket& headers, End end, be32 address,
-                be16 port) {
-  const auto ip = Ipv4Header<std::byte>::At(frame, headers.l3_offset);
-  const bool is_source = end == End::kSource;
-  const be32 before = is_source ? ip.source() : ip.destination();
-  ip.set_checksum(UpdateChecksum(ip.checksum(), before, address));
-  is_source ? ip.set_source(address) : ip.set_destination(address);
-  RewriteL4(frame.subspan(headers.l4_offset, headers.l4_bytes()), headers,
-            {end, before, address, port});
+// Rewrites one end of the packet that `headers` describes: the frame's own
+// packet or the quoted one.
+template <typename Address>
+void RewriteOne(Bytes frame, const ParsedPacket& headers, PacketEnd end,
+                const Address& address, be16 port) {
+  const auto set = [&](const auto& ip) {
+    const bool is_source = end == PacketEnd::kSource;
+    const Address before = is_source ? ip.source() : ip.destination();
+    is_source ? ip.set_source(address) : ip.set_destination(address);
+    RewriteL4<Address>(frame.subspan(headers.l4_offset, headers.l4_bytes()),
+                       headers, {end, before, address, port});
+    return before;
+  };
+  if constexpr (std::is_same_v<Address, be32>) {
+    const auto ip = Ipv4Header<std::byte>::At(frame, headers.l3_offset);
+    const be32 before = set(ip);
+    ip.set_checksum(UpdateChecksum(ip.checksum(), before, address));
+  } else {
+    set(Ipv6Header<std::byte>::At(frame, headers.l3_offset));
+  }
 }
 
+template <typename Address>
+constexpr L3 kVersionOf = std::is_same_v<Address, be32> ? L3::kIpv4 : L3::kIpv6;
+
 // Rewrites the quoted packet and updates the checksum of the message around it.
-void RewriteQuoted(Bytes frame, const ParsedPacket& outer, End end,
-                   be32 address, be16 port) {
+template <typename Address>
+void RewriteQuoted(Bytes frame, const ParsedPacket& outer, PacketEnd end,
+                   const Address& address, be16 port) {
   const ParsedPacket quoted = ParseInner(frame, outer);
-  if (quoted.l3 != L3::kIpv4) return;
+  if (quoted.l3 != kVersionOf<Address>) return;
   // All changes lie in the two quoted headers, and the checksum of the second
   // ends at most 18 bytes behind its beginning.
   constexpr size_t kL4Bytes = TcpHeader<std::byte>::kMinBytes;
@@ -102,29 +136,47 @@ void RewriteQuoted(Bytes frame, const ParsedPacket& outer, End end,
       UpdateChecksum(icmp.checksum(), InternetChecksum(changes), before));
 }
 
-void Rewrite(Bytes frame, const ParsedPacket& headers, End end, be32 address,
-             be16 port) {
-  if (headers.l3 != L3::kIpv4) return;
+template <typename Address>
+void Rewrite(Bytes frame, const ParsedPacket& headers, PacketEnd end,
+             const Address& address, be16 port) {
+  if (headers.l3 != kVersionOf<Address>) return;
   RewriteOne(frame, headers, end, address, port);
-  if (headers.icmp_inner_offset == 0 ||
-      headers.l4_protocol != IpProtocol::kIcmp) {
-    return;
+  if (headers.icmp_inner_offset == 0 || !IsIcmp(headers.l4_protocol)) return;
+  RewriteQuoted(
+      frame, headers,
+      end == PacketEnd::kSource ? PacketEnd::kDestination : PacketEnd::kSource,
+      address, port);
+}
+
+void Rewrite(Bytes frame, const ParsedPacket& headers, PacketEnd end,
+             const IpAddress& address, be16 port) {
+  if (headers.l3 == L3::kIpv4) {
+    Rewrite<be32>(frame, headers, end, address.ipv4(), port);
+  } else {
+    Rewrite<IpAddress>(frame, headers, end, address, port);
   }
-  RewriteQuoted(frame, headers,
-                end == End::kSource ? End::kDestination : End::kSource, address,
-                port);
 }
 
 }  // namespace
 
 void RewriteSource(std::span<std::byte> frame, const ParsedPacket& headers,
                    be32 address, be16 port) {
-  Rewrite(frame, headers, End::kSource, address, port);
+  Rewrite<be32>(frame, headers, PacketEnd::kSource, address, port);
 }
 
 void RewriteDestination(std::span<std::byte> frame, const ParsedPacket& headers,
                         be32 address, be16 port) {
-  Rewrite(frame, headers, End::kDestination, address, port);
+  Rewrite<be32>(frame, headers, PacketEnd::kDestination, address, port);
+}
+
+void RewriteSource(std::span<std::byte> frame, const ParsedPacket& headers,
+                   const IpAddress& address, be16 port) {
+  Rewrite(frame, headers, PacketEnd::kSource, address, port);
+}
+
+void RewriteDestination(std::span<std::byte> frame, const ParsedPacket& headers,
+                        const IpAddress& address, be16 port) {
+  Rewrite(frame, headers, PacketEnd::kDestination, address, port);
 }
 
 }  // namespace snf

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/byte_order.h"
+#include "base/packet/ip_address.h"
 #include "base/packet/packet_parser.h"
 
 namespace snf {
@@ -22,10 +23,17 @@ namespace snf {
 // outside the IP packet, are not touched: a checksum that was not captured is
 // not updated. A frame without IPv4 stays as it is. Budget: ≤ 25 ns, for an
 // ICMP error ≤ 100 ns.
+//
+// With an IpAddress, a packet of IPv6 is rewritten alike, ICMPv6 included, and
+// one of IPv4 gets the address's last four bytes.
 void RewriteSource(std::span<std::byte> frame, const ParsedPacket& headers,
                    be32 address, be16 port);
 void RewriteDestination(std::span<std::byte> frame, const ParsedPacket& headers,
                         be32 address, be16 port);
+void RewriteSource(std::span<std::byte> frame, const ParsedPacket& headers,
+                   const IpAddress& address, be16 port);
+void RewriteDestination(std::span<std::byte> frame, const ParsedPacket& headers,
+                        const IpAddress& address, be16 port);
 
 }  // namespace snf
 

@@ -2,9 +2,14 @@
 #include "base/packet/rewrite.h"
 
 #include <cstdio>
+#include <cstring>
+#include <string>
+#include <utility>
 
 #include "base/packet/checksum.h"
 #include "base/packet/headers.h"
+#include "base/packet/ip_address_text.h"
+#include "base/packet/test_packet_text.h"
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
 #include "base/test_seeds.h"
@@ -277,6 +282,50 @@ TEST(Rewrite, OfAnyBytesChangesNothingOutsideOfTheIpPacket) {
   }
   std::printf("%zu rewritten\n", rewritten);
   EXPECT_GT(rewritten, 5'000u);
+}
+
+// Each pair: a packet, and what the other end sends or gets.
+TEST(Rewrite, OfIpv6ChangesTheSameFieldsAndKeepsChecksumsRight) {
+  constexpr char kVirtual[] = "[2001:db8::10]:80", kServer[] = "[fd00::1]:8080";
+  const std::string client = "[2001:db8:1::9]:5000";
+  const IpAddress server = *ParseIpv6("fd00::1");
+  for (const auto& [there, back] :
+       {std::pair("udp " + client + " > {} \"odd\"", "udp {} > " + client),
+        std::pair("tcp " + client + " > {} SYN",
+                  "tcp {} > " + client + " SYN ACK \"abc\""),
+        std::pair(std::string("icmp6 [2001:db8::7] > [{a}] too_big "
+                              "about {udp {} > ") +
+                      client + "}",
+                  "icmp6 [{a}] > [2001:db8::7] unreachable code=4 about {tcp " +
+                      client + " > {}}")}) {
+    const auto with = [](std::string text, const std::string& end) {
+      const std::string address = end.substr(1, end.find(']') - 1);
+      for (const auto& [what, by] :
+           {std::pair("{a}", address), std::pair("{}", end)}) {
+        const size_t at = text.find(what);
+        if (at != std::string::npos) {
+          text.replace(at, std::strlen(what), by);
+        }
+      }
+      auto packet = ParsePacket(text);
+      EXPECT_TRUE(packet.ok()) << packet.status();
+      return packet.ok() ? *packet : TestPacket{};
+    };
+    TestPacket packet = with(there, kVirtual);
+    RewriteDestination(packet.bytes, Parse(packet.link, packet.bytes), server,
+                       be16(8080));
+    EXPECT_EQ(ToText(packet), ToText(with(there, kServer)));
+    packet = with(back, kVirtual);
+    RewriteSource(packet.bytes, Parse(packet.link, packet.bytes), server,
+                  be16(8080));
+    EXPECT_EQ(ToText(packet), ToText(with(back, kServer)));
+  }
+}
+
+TEST(Rewrite, TakesAMappedAddressForIpv4) {
+  Frame frame = Packet(17, kInside, 5000, kPeer, 53);
+  RewriteSource(frame, Parse(LinkType::kRawIp, frame), kExternal, be16(1024));
+  EXPECT_EQ(frame, Packet(17, kExternal, 1024, kPeer, 53));
 }
 
 }  // namespace

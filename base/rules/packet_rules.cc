@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/packet/flow_key_text.h"
@@ -18,7 +19,7 @@ namespace {
 constexpr std::string_view kBlanks = " \t\r\f\v";
 constexpr char kFlagLetters[] = "FSRPAUEW";  // from bit 0
 constexpr char kProtocols[] =
-    "any, tcp, udp, icmp, icmp6 or a number from 0 to 255";
+    "any, ip, ip6, tcp, udp, icmp, icmp6 or a number from 0 to 255";
 constexpr size_t kMaxQuoted = 60;
 
 std::string Quoted(std::string_view word) {
@@ -124,6 +125,25 @@ bool Has(const std::vector<IpPrefix>& prefixes, bool ipv4) {
          });
 }
 
+// Makes `from` match packets of one version of IP alone, which `word` names:
+// "ip" or "ip6".
+absl::Status KeepVersion(std::string_view word, PacketRule& rule) {
+  const bool ipv4 = word == "ip";
+  if (!Has(rule.from, ipv4) || !Has(rule.to, ipv4)) {
+    return ipv4 ? Wrong(word, "is of IPv4; want ip6 with addresses of IPv6")
+                : Wrong(word, "is of IPv6; want ip with addresses of IPv4");
+  }
+  std::erase_if(rule.from, [ipv4](const IpPrefix& prefix) {
+    return prefix.is_ipv4() != ipv4;
+  });
+  if (!rule.from.empty()) return absl::OkStatus();
+  constexpr uint8_t kAnyIpv4 = 96;  // the length of the prefix of all mapped
+  rule.from.push_back(ipv4 ? IpPrefix{.address = IpAddress::FromIpv4(be32(0)),
+                                      .length = kAnyIpv4}
+                           : IpPrefix{.address = IpAddress{}, .length = 0});
+  return absl::OkStatus();
+}
+
 absl::Status CheckCanMatch(const PacketRule& rule) {
   const bool ipv4 = Has(rule.from, true) && Has(rule.to, true);
   const bool ipv6 = Has(rule.from, false) && Has(rule.to, false);
@@ -140,8 +160,9 @@ absl::Status CheckCanMatch(const PacketRule& rule) {
   }
   const bool ports = !rule.from_ports.empty() || !rule.to_ports.empty();
   if (ports && rule.protocol && !HasPorts(*rule.protocol)) {
-    return Wrong(ToString(*rule.protocol),
-                 "has no ports; want tcp, udp, or any for all that have");
+    return Wrong(
+        ToString(*rule.protocol),
+        "has no ports; want tcp, udp, or any for all protocols with ports");
   }
   if (rule.flags && rule.protocol != IpProtocol::kTcp) {
     return Wrong(rule.protocol ? ToString(*rule.protocol) : "any",
@@ -243,13 +264,16 @@ std::string Join(std::span<const std::string_view> names) {
 absl::StatusOr<PacketRule> ParsePacketRule(std::string_view text) {
   PacketRule rule;
   const std::string_view word = NextWord(text);
-  if (word != "any") {
+  const std::string name = absl::AsciiStrToLower(std::string(word));
+  const bool has_version = name == "ip" || name == "ip6";
+  if (word != "any" && !has_version) {
     rule.protocol = ParseProtocol(word);
     if (!rule.protocol) {
       return Wrong(word, "a rule begins with its protocol: ", kProtocols);
     }
   }
   absl::Status status = Clauses(text, rule).Read();
+  if (status.ok() && has_version) status = KeepVersion(name, rule);
   if (status.ok()) status = CheckCanMatch(rule);
   if (!status.ok()) return status;
   return rule;

@@ -30,7 +30,8 @@ struct PortRange {
 //   tcp from 10.0.0.0/8 to any port 80,443,8000-8999 vlan 12 flags S/SA
 //
 //   rule      = protocol [from] [to] [vlan] [flags]    in any order from `from`
-//   protocol  = any | tcp | udp | icmp | icmp6 | … | a number from 0 to 255
+//   protocol  = any | ip | ip6 | tcp | udp | icmp | icmp6 | …
+//             | a number from 0 to 255
 //   from, to  = ("from" | "to") addresses [ "port" ports ]
 //   addresses = any | prefix { "," prefix }            10.0.0.0/8,2001:db8::/32
 //   ports     = range { "," range }                    80  or  8000-8999
@@ -38,6 +39,8 @@ struct PortRange {
 //   flags     = "flags" [set] "/" mask                 of FSRPAUEW
 //
 // A packet matches if all parts that the rule has do:
+// - "ip" matches IPv4 packets and "ip6" matches IPv6 packets, whatever their
+//   protocol. Each is short for "any" with a prefix of that version.
 // - The protocol is that of the header at which the parser stops: with IPv6 the
 //   one behind all extension headers, in a later IPv6 fragment the one that its
 //   fragment header names.

@@ -54,10 +54,29 @@ TEST(PacketRule, IsReadPartByPart) {
   EXPECT_EQ(ParsePacketRule("6")->protocol, IpProtocol::kTcp);
 }
 
+TEST(PacketRule, OfIpIsOfOneVersionAndAnyProtocol) {
+  const auto same = [](const char* text, const char* as) {
+    const auto rule = ParsePacketRule(text);
+    ASSERT_TRUE(rule.ok()) << rule.status();
+    EXPECT_EQ(*rule, *ParsePacketRule(as)) << text;
+    EXPECT_EQ(*ParsePacketRule(ToString(*rule)), *rule) << text;
+  };
+  same("ip", "any from 0.0.0.0/0");
+  same("ip6", "any from ::/0");
+  same("IP from any to 10.0.0.0/8 port 53",
+       "any from 0.0.0.0/0 to 10.0.0.0/8 port 53");
+  same("ip from 10.0.0.0/8,2001:db8::/32", "any from 10.0.0.0/8");
+  same("ip6 from 10.0.0.0/8,2001:db8::/32", "any from 2001:db8::/32");
+}
+
 TEST(PacketRule, QuotesTheWordThatIsWrongAndSaysWhatIsRight) {
   for (const auto& [text, quoted, right] : {
            std::tuple{"", "\"\"", "begins with its protocol"},
-           std::tuple{"tpc from any", "\"tpc\"", "any, tcp, udp, icmp, icmp6"},
+           std::tuple{"tpc from any", "\"tpc\"",
+                      "any, ip, ip6, tcp, udp, icmp, icmp6"},
+           std::tuple{"ip from 2001:db8::/32", "\"ip\"", "want ip6"},
+           std::tuple{"ip6 to 10.0.0.0/8", "\"ip6\"", "want ip with"},
+           std::tuple{"ip flags S/SA", "\"any\"", "want tcp"},
            std::tuple{"256", "\"256\"", "0 to 255"},
            std::tuple{"from any", "\"from\"", "begins with its protocol"},
            std::tuple{"tcp form any", "\"form\"", "want from, to, port"},

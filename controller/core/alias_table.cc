@@ -100,7 +100,7 @@ void AliasTable::Keep(uint32_t slot, Clock until) {
                                       .slot = slot};
 }
 
-// The flow has given up what it had at that clock.
+// Gives up the flow's former aliases up to that clock.
 void AliasTable::DropFormer(uint32_t slot, Clock clock) {
   const auto end =
       static_cast<uint32_t>(std::min(formers_, uint64_t{kMaxFormer}));

@@ -25,9 +25,9 @@ namespace snf {
 // kGroupFull. Slot 9 of another host sets …:1024: kConflict. Slot 7 sets
 // …:1028, which is granted in place of …:1024, and …:1024 is free again.
 //
-// An alias is granted before anybody knows what its clock did. If that is lost
-// with a unit, the flow goes on as it was, with the alias that it had then: so
-// the last kMaxFormer that were replaced are kept.
+// An alias is granted before its clock is released. If the clock is lost with a
+// unit, the flow continues with its previous alias: so the last kMaxFormer
+// replaced aliases are kept.
 //
 // A value; owner-thread only; nothing is allocated after construction. Memory:
 // 64 bytes for each flow slot that ever had an alias, 16 for each group, and in
@@ -38,7 +38,7 @@ class AliasTable {
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
   static constexpr uint32_t kMaxFormer = 256;
 
-  // With the same seed a key has the same hash here as in the flow table.
+  // With the flow table's seed, a key has the same hash here as there.
   AliasTable(uint32_t max_flows, uint64_t hash_seed);
 
   uint32_t size() const { return index_.size(); }
@@ -83,9 +83,9 @@ class AliasTable {
   // Removes the flow's alias if it was set at or before `clock`. Returns false
   // if there is no such alias.
   bool Erase(uint32_t slot, Clock clock);
-  // The flow's clocks after `done` are lost. If its alias is of one of them, it
-  // has the one again that it had before, unless another flow has that now, or
-  // it is one of too many. Returns false, and changes nothing, if the alias is
+  // The flow's clocks after `done` are lost. If its alias was set at a lost
+  // clock, restores the previous alias, unless another flow has that now, or it
+  // is not kept any more. Returns false, and changes nothing, if the alias is
   // older.
   bool Withdraw(uint32_t slot, Clock done);
 
@@ -107,7 +107,7 @@ class AliasTable {
     FlowKey key;
     uint64_t group;  // its id
     Clock clock;     // when it was set
-    Clock until;     // when it was replaced; 0: it is nobody's any more
+    Clock until;     // when it was replaced; 0: given up
     uint32_t slot;
   };
 

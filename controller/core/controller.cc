@@ -57,7 +57,7 @@ Controller::Controller(const ControllerOptions& options,
             options.flowlet_bytes <= 1'000'000'000);
   SNF_CHECK(options.push_delay.ns >= 0 && reassign_period_.ns > 0);
   SNF_CHECK(evacuate_slots_ > 0 && evict_after_.ns >= 0);
-  flows_.set_first_generation(options.epoch << 16);
+  flows_.set_epoch(options.epoch, options.names_flows);
 }
 
 bool Controller::Tune(Instant now, const ControllerOptions& options) {
@@ -254,6 +254,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   const bool goes_on = cause == FlowletCause::kLate;
   flow.flags = FlowHot::kFirstPending;
   flow.flags |= goes_on ? before & FlowHot::kMeasured : 0;
+  flow.flags |= before & FlowHot::kCondemned;
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
   if (placement.unit == kNoUnit) return;
   flow.flags |= FlowHot::kOpen;
@@ -481,9 +482,9 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
   }
 }
 
-// An older copy that is left, though a newer one is gone, was taken over: the
-// word of that is lost if a unit failed before it had said so, and the one that
-// it told, or was told in its place, has begun anew since.
+// An older copy that is left although a newer one is gone was taken over. The
+// news of that is lost if the unit that took it over failed before it could
+// report, and the receiver of the Takeover has restarted since.
 void Controller::WaitToEnd(Instant now, uint32_t slot, ControllerOut& out) {
   flow_timers_.Arm(slot, now + kEndRetry);
   if (!forgets_copies_ || is_recovering() || owners_.runs(slot) < 2) return;
@@ -493,8 +494,9 @@ void Controller::WaitToEnd(Instant now, uint32_t slot, ControllerOut& out) {
                                      {IdOf(slot), oldest.last + 1}));
 }
 
-// While older copies are left, the end is the word of the owner alone, which
-// might fail with the controller; and it is forgotten once a logger has it.
+// While older copies are left, only the owner knows of the end, and might fail
+// together with the controller; and the owner forgets the end once a logger has
+// it.
 void Controller::EndAgain(Instant now, uint32_t slot, ControllerOut& out) {
   if (forgets_copies_ && IsMoving(slot)) {
     WaitToEnd(now, slot, out);
@@ -530,7 +532,7 @@ bool Controller::EvictFlow(Instant now, ControllerOut& out) {
     const Nanos idle = now - flow.last_packet;
     if ((flow.flags & FlowHot::kOpen) != 0 || idle < evict_after_) continue;
     if (IsMoving(slot) || IsEnding(slot)) continue;
-    // One that is never to be forgotten stays.
+    // A flow without a timeout stays.
     const Nanos timeout = idle_timeouts_.Of(slot);
     if (timeout == Nanos::max()) continue;
     const Nanos left{timeout.ns - idle.ns};
@@ -595,7 +597,7 @@ bool Controller::MoveByNullPacket(Instant now, uint32_t slot, UnitId receiver,
       .source_kind = StateSource::kUnit,
       .flags = static_cast<uint8_t>(PacketMeta::kFirstOfFlowlet |
                                     PacketMeta::kNull | flags)};
-  // A late packet must be placed anew, even if the unit is back by then.
+  // A late packet needs a new decision, even if the unit is back by then.
   if (flow.unit == cold.owner) {
     if ((flow.flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
     flow.unit = kNoUnit;

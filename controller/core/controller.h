@@ -6,13 +6,13 @@
 #include <span>
 
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
 #include "base/rng.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/alias_table.h"
-#include "controller/core/commands.h"
 #include "controller/core/controller_counters.h"
 #include "controller/core/demand_estimator.h"
 #include "controller/core/failover.h"
@@ -52,7 +52,7 @@ struct Decision {
   Placement placement;
 };
 
-// Sees every decision before it takes effect: the loads of `units` are those
+// Sees every decision before it takes effect: the loads of `units` are the ones
 // that the policy saw. A controller without an observer pays one branch a
 // decision.
 class DecisionObserver {
@@ -66,35 +66,35 @@ class DecisionObserver {
 // proto/protocol.md §3 (SNF §4, §5.3). It is a pure core: events and the time
 // come in, commands go out; it has no threads, clocks or sockets.
 //
-// Per packet: find the flow and, if the flowlet goes on, send the packet to the
-// flowlet's unit. Per flowlet: close the one before (measure its rate, update
-// the flow's estimate), ask the policy for a unit, count the demand on it,
-// choose the units that get a replica of the state when the flowlet idles. By
-// timer: a flowlet that has been silent for more than T no longer counts; a
+// Per packet: find the flow and, if the flowlet is still open, send the packet
+// to the flowlet's unit. Per flowlet: close the previous one (measure its rate,
+// update the flow's estimate), ask the policy for a unit, count the demand on
+// it, choose the units that get a replica of the state when the flowlet idles.
+// By timer: a flowlet that has been silent for more than T no longer counts; a
 // flow that has been silent for flow_timeout is ended.
 //
 // A full table. A new flow that finds no room looks at the next few slots and
-// ends, as if its time were out, the flow that would be forgotten first of
-// those that have been silent for evict_after. So whoever fills the table with
-// flows of one packet pushes out such flows, and those that an NF keeps for
+// ends, as if it had timed out, the flow that would be forgotten first among
+// flows that have been idle for evict_after. So a sender that fills the table
+// with flows of one packet evicts its own flows, and flows that an NF keeps for
 // long stay.
 //
-// Scale-in (U8). A unit that is to stop while it owns flows is relieved of
-// them: for each flow another unit gets a null packet and pulls the state. The
-// flows are found by going through the flow table, evacuate_slots at a time,
-// for all such units at once. A packet of the flow that comes before the null
-// packet moves the flow as well.
+// Scale-in (U8). If a unit that is to stop owns flows, they are moved away: for
+// each flow another unit gets a null packet and pulls the state. The flows are
+// found by going through the flow table, evacuate_slots at a time, for all such
+// units at once. A packet of the flow that comes before the null packet moves
+// the flow as well.
 //
 // Time. A packet's own arrival decides about gaps, to the nanosecond; `now`
 // drives timers only. So flowlet counts do not depend on bursts or timers.
-// Each event's `now` must be at least the one before, and `now` of on_packets
+// `now` must not decrease from event to event, and `now` of on_packets must be
 // at least the arrivals in it.
 //
 // Aliases (U9). A packet that comes by alias belongs to the flow that has the
 // alias, and is then treated like any other. A message of an NF about a flow
-// may overtake one that it sent from another unit before: each carries a clock,
-// and the newer clock wins. Pieces are granted a word at a time and reclaimed
-// when there are none (piece_pool.h).
+// may overtake an earlier one from another unit: each carries a clock, and the
+// newer clock wins. Pieces are granted a word at a time and reclaimed when
+// there are none (piece_pool.h).
 //
 // A packet gets a clock only once it has a slot of the unit's channel; a packet
 // without a slot is dropped before, so no clock is ever missing at the units.
@@ -113,13 +113,13 @@ class Controller {
   // one. Without the call on_packets prefetches itself, and waits for memory.
   void Expect(std::span<Arrival> batch);
 
-  // Takes over those of the options that may change while it runs: the times
-  // of flowlets, flows and units (flowlet_timeout, flow_timeout, evict_after,
+  // Changes the options that may change while the controller runs: the times of
+  // flowlets, flows and units (flowlet_timeout, flow_timeout, evict_after,
   // unit_idle_timeout, keep_warm, start_timeout, push_delay, reassign_period),
-  // flowlet_bytes, α, δ, demand_floor, and replicas and max_units up to those
-  // of the construction. Units beyond max_units leave as drained ones do. A
-  // timer that is armed runs at its old time. Returns false, and changes
-  // nothing, if no unit could be used then.
+  // flowlet_bytes, α, δ, demand_floor, and replicas and max_units up to their
+  // values at construction (not of leased units). Units beyond max_units leave
+  // as drained ones do. A timer that is armed runs at its old time. Returns
+  // false, and changes nothing, if no unit could be used then.
   bool Tune(Instant now, const ControllerOptions& options);
   // The unit, below max_units, gets no flowlets from now on until Undrain; once
   // it is empty it stops, and its flows move to others (U8). Returns false, and
@@ -133,11 +133,11 @@ class Controller {
   size_t on_packets(Instant now, std::span<const Arrival> arrivals,
                     ControllerOut& out);
 
-  // Returns what a packet costs of a unit, as drains are to report it.
+  // Returns the cost of a packet at a unit, for drain reports.
   uint32_t CostOf(uint32_t original_length) const {
     return cost_(original_length);
   }
-  // The next three return false, and change nothing, if what is said cannot be.
+  // The next three return false, and change nothing, for an impossible message.
   // Units are below max_units.
   //
   // Packets have left a unit, which frees their slots; `report.bytes` is the
@@ -191,11 +191,16 @@ class Controller {
 
   // --- Failures of units (failover.h). ---
   // The unit that a kStartUnit named with that incarnation has failed. From now
-  // on the caller refuses what this incarnation says. Returns false, and
+  // on the caller refuses messages of this incarnation. Returns false, and
   // changes nothing, if it is not running.
   bool on_unit_failed(Instant now, UnitId unit, uint32_t incarnation,
                       ControllerOut& out) {
     return failover_.on_unit_failed(*this, now, unit, incarnation, out);
+  }
+  // The flow of a unit that is about to fail is to be given up, since its NF
+  // would fail at each unit. Does nothing if there is no such flow.
+  void Condemn(FlowId flow) {
+    if (Keeps(flow)) flows_.hot(slot_of(flow)).flags |= FlowHot::kCondemned;
   }
   // A packet that was in the channel of a failed unit survives, as it came with
   // a kEnqueue. Returns false, and does not take it, unless the loggers have
@@ -213,26 +218,26 @@ class Controller {
     failover_.on_done(*this, now, answer, out);
   }
   // The logger of a failed unit knows of the unit's first `logged` grants of
-  // pieces. What it knows to be free, it returns by on_pieces_returned before
-  // its last answer (F10).
+  // pieces. It returns the pieces that it knows to be free by
+  // on_pieces_returned before its last answer (F10).
   void on_grants_sealed(Instant now, UnitId unit, uint64_t logged,
                         ControllerOut& out) {
     pieces_.on_grants_sealed(now, unit, logged, counters_.pieces, out);
   }
-  // With ControllerOptions::awaits_ends: the flow's end, which a kEndFlow
-  // named, is in a logger. Returns false, and changes nothing, if none is
-  // awaited.
+  // Only with ControllerOptions::awaits_ends: called when the flow's end, which
+  // a kEndFlow named, is in a logger. Returns false, and changes nothing, if no
+  // end is awaited.
   bool on_ended(FlowId flow);
-  // Returns what a kName tells of the flow, which the controller knows.
+  // Returns the contents of a kName of the flow, which the controller knows.
   FlowName NameOf(FlowId flow) const;
   // Returns true while flows of failed units are to be moved.
   bool is_recovering() const { return failover_.is_active(); }
 
   // A unit asks for an alias of a flow; kAliasAck answers, with the result that
   // is returned. A granted alias stands until the flow gets another, gives it
-  // up, or ends. A request for a flow that is not in the table, with a clock
-  // that was not given yet, or with one before that of the flow's alias, is
-  // refused as kUnknown. One from a unit that does not exist is counted and not
+  // up, or ends. A request is refused as kUnknown if its flow is not in the
+  // table, or its clock has not been given yet or is older than that of the
+  // flow's alias. A request from a unit that does not exist is counted and not
   // answered.
   AliasResult on_alias(const Alias& alias, ControllerOut& out);
   // An NF says how long it keeps a flow, or that the flow is over. Impossible
@@ -247,8 +252,8 @@ class Controller {
                         ControllerOut& out) {
     pieces_.on_request(now, request, counters_.pieces, out);
   }
-  // A unit returns pieces. Mask 0 says that it has returned all that the last
-  // kReclaim asked for.
+  // A unit returns pieces. Mask 0 says that it has returned all pieces asked
+  // for by the last kReclaim.
   void on_pieces_returned(Instant now, const PieceBlock& pieces,
                           ControllerOut& out) {
     pieces_.on_returned(now, pieces, counters_.pieces, out);
@@ -261,7 +266,7 @@ class Controller {
                  ControllerOut& out) {
     pieces_.AddPieces(now, pieces, were_out, counters_.pieces, out);
   }
-  // Returns the pieces of a word that are here; whether the pool has none.
+  // Return the pieces of a word that are here, and true if the pool has none.
   uint64_t free_pieces(uint16_t pool, uint32_t word) const {
     return pieces_.pool(pool).free(word);
   }
@@ -310,10 +315,9 @@ class Controller {
   static constexpr Nanos kEndRetry = Milliseconds(10);
   // The time after which a null packet that found no slot is tried again.
   static constexpr Nanos kEvacuateRetry = Milliseconds(1);
-  // A flow that finds no room looks at so many others.
+  // Flows that are examined when a new flow finds no room.
   static constexpr uint32_t kEvictSlots = 32;
-  // The most flow timers that one on_timers handles, for most of them put no
-  // command out.
+  // Most flow timers that one on_timers handles; most timers cause no command.
   static constexpr uint32_t kTimersPerCall = 1'024;
 
   uint64_t BringIndex(const Arrival& arrival) const;
@@ -340,7 +344,7 @@ class Controller {
   void SendReplicas(uint32_t slot, ControllerOut& out);
   void ChangeOwner(Instant now, uint32_t slot, UnitId to, ControllerOut& out);
   void Disown(Instant now, UnitId unit);
-  // Tells the unit what the controller knows of the flow now.
+  // Sends the controller's current data of the flow to the unit.
   void Name(uint32_t slot, UnitId unit, ControllerOut& out) {
     if (!names_flows_) [[likely]]
       return;
@@ -376,8 +380,8 @@ class Controller {
            (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
   }
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
-  // It may not end yet: looks again later, and lets what is left of old copies
-  // be forgotten.
+  // Called if the flow may not end yet: tries again later, and has the
+  // remaining old copies forgotten.
   void WaitToEnd(Instant now, uint32_t slot, ControllerOut& out);
   // Tells the owner of a flow that is ending, and has moved since, of the end:
   // once it may end.
@@ -431,9 +435,9 @@ class Controller {
   Rng rng_;
   OwnerHistory owners_;
   Instant period_start_;        // of the reassign_period last looked up
-  uint32_t evacuate_next_ = 0;  // the slot at which Evacuate goes on
-  Instant evacuate_at_;         // the time at which it goes on
-  uint32_t evict_next_ = 0;     // the slot at which EvictFlow goes on
+  uint32_t evacuate_next_ = 0;  // slot at which Evacuate continues
+  Instant evacuate_at_;         // time at which it continues
+  uint32_t evict_next_ = 0;     // slot at which EvictFlow continues
   Failover failover_;
   uint64_t names_told_ = 0;
   ControllerCounters counters_;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Measures the controller's cost for a packet of a running flowlet, against the
-// floor of parse + lookup (platform/bench/budgets.md rows 5 and 7), for one
-// that begins a flowlet and names K replicas for it, and the memory for a flow
-// (row 17). Packets of 60 bytes come in bursts of 32, of flows in random order,
-// one packet each 100 ns. The controller's side includes all calls of its
-// driver: packets, timers, and a drain report for each unit of a burst. The
+// floor of parse + lookup (platform/commands/bench/budgets.md rows 5 and 7),
+// for one that begins a flowlet and names K replicas for it, and the memory for
+// a flow (row 17). Packets of 60 bytes come in bursts of 32, of flows in random
+// order, one packet each 100 ns. The controller's side includes all calls of
+// its driver: packets, timers, and a drain report for each unit of a burst. The
 // figure is ns_per_packet; compare within one run:
 //   controller_bench --benchmark_enable_random_interleaving=true
 //       --benchmark_repetitions=9 --benchmark_report_aggregates_only=true

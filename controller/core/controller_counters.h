@@ -37,16 +37,35 @@ struct FailureCounters {
   uint64_t survivors_refused = 0;
   uint64_t answers_unknown_flow = 0;  // it is over
   uint64_t answers_old_round = 0;
-  uint64_t answers_not_asked = 0;  // the sender was not, or had said all
+  uint64_t answers_not_asked = 0;  // the sender was not asked, or had finished
   uint64_t answers_future_clock = 0;
+};
+
+// Counters of controllers that failed, and of what their successors made of
+// reports (proto/protocol.md F9).
+struct SuccessionCounters {
+  uint64_t packets_lost = 0;       // in the buffers of failed controllers
+  uint64_t clocks_lost = 0;        // given, and never sent
+  uint64_t packets_waited = 0;     // until a successor was made
+  uint64_t flows = 0;              // found by successors
+  uint64_t flows_ending = 0;       // of which only the end was to come
+  uint64_t flows_unnamed = 0;      // without a known key
+  uint64_t flows_superseded = 0;   // another flow has the key: an end was lost
+  uint64_t tombstones = 0;         // for clocks that no unit had
+  uint64_t null_packets = 0;       // for flows that only sealed loggers had
+  uint64_t redirects = 0;          // of packets that waited for another place
+  uint64_t aliases_withdrawn = 0;  // of clocks that were lost
+  uint64_t reports_refused = 0;    // of units, flows or clocks out of range
 };
 
 // Counters of everything that a controller did so far.
 struct ControllerCounters {
-  uint64_t flows = 0;  // ever created
-  uint64_t flows_ended = 0;
-  uint64_t flows_over = 0;     // ended because the NF said so
-  uint64_t flows_evicted = 0;  // ended to make room for others
+  // flows + flows_inherited - flows_ended are in the table.
+  uint64_t flows = 0;            // ever created
+  uint64_t flows_inherited = 0;  // found by a successor, and not counted before
+  uint64_t flows_ended = 0;      // also by failures
+  uint64_t flows_over = 0;       // ended by the NF
+  uint64_t flows_evicted = 0;    // evicted for new flows
   uint64_t flowlets = 0;
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;
@@ -58,8 +77,9 @@ struct ControllerCounters {
   uint64_t timer_packets = 0;
   uint64_t timers_refused_unknown = 0;  // see takeovers_refused_unknown
   uint64_t timers_refused_future = 0;
-  uint64_t timers_refused_stale = 0;  // the flow went on, or has another owner
-  uint64_t timers_without_slot = 0;   // put off: the unit's channel was full
+  // The flow had a packet since, or has another owner.
+  uint64_t timers_refused_stale = 0;
+  uint64_t timers_without_slot = 0;  // put off: the unit's channel was full
   uint64_t evacuations = 0;  // stopping units relieved of all their flows
   uint64_t takeovers_refused_unknown = 0;  // the flow is not in the table
   uint64_t takeovers_refused_future = 0;   // the clock was not given yet

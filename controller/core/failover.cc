@@ -18,9 +18,9 @@ constexpr Nanos kMoveRetry = Microseconds(100);
 // The time after which a flow is given up whose lost clock finds no slot: all
 // of them have packets that wait for it.
 constexpr Nanos kMaxWait = Seconds(1);
-// So many units hear at once that a flow is given up.
+// Most units that are told at once that a flow is given up.
 constexpr uint32_t kMaxForsaken = 200;
-// So many units are tried for a slot.
+// Most units that are tried for a slot.
 constexpr uint32_t kMaxTried = 64;
 
 bool IsBefore(const Survivor& a, const Survivor& b) {
@@ -340,7 +340,7 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
   FlowHot& flow = c.flows_.hot(slot);
   if (flow.unit != kNoUnit && crashed_.Has(flow.unit)) {
     if ((flow.flags & FlowHot::kOpen) != 0) c.CloseFlowlet(slot);
-    flow.unit = kNoUnit;  // the flowlet's next packet is placed anew
+    flow.unit = kNoUnit;  // the flowlet's next packet gets a new unit
   }
   const UnitId owner = c.flows_.cold(slot).owner;
   if (owner == kNoUnit || (c.owners_.runs(slot) == 0 && !crashed_.Has(owner))) {
@@ -353,6 +353,7 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
   const Clock done =
       SNF_FAILOVER_RULE(kDone, round_.done(slot, flow.clock), Clock{});
   if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
+  if ((flow.flags & FlowHot::kCondemned) != 0) return GiveUp(c, now, slot, out);
   MoveToLoggers(c, now, slot, runs, out);
   for (const OwnerHistory::Run& run : runs.all()) {
     if (!is_crashed(run) || run.last <= done) continue;
@@ -366,7 +367,8 @@ Survivor* Failover::FindSurvivor(FlowId flow, Clock clock) {
   Survivor* const end = packets_.data() + packet_count_;
   const Survivor wanted = {.flow = flow, .clock = clock};
   Survivor* found = std::lower_bound(packets_.data(), end, wanted, IsBefore);
-  // One that has survived two units is there twice, and was sent once already.
+  // A packet that has survived two units is listed twice, and one of its
+  // entries has been sent.
   while (found != end && !IsBefore(wanted, *found)) {
     if (found->packet != kNoPacket) return found;
     ++found;
@@ -428,7 +430,8 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
   return MoveResult::kMore;
 }
 
-// Tells whoever holds the clock, unless it is lost as well, where its state is.
+// Tells the unit that holds the clock, unless the clock is lost, too, where its
+// state is.
 void Failover::Redirect(Controller& c, uint32_t slot, Clock clock,
                         SourceOfState source, const OwnerRuns& runs,
                         ControllerOut& out) {
@@ -442,8 +445,8 @@ void Failover::Redirect(Controller& c, uint32_t slot, Clock clock,
                                              .source_kind = source.kind}));
 }
 
-// What crashed units have run is at their loggers now, but for the owner's run,
-// which may go on. Whoever holds the next clock hears of it.
+// Moves the runs of crashed units to their loggers, except for the owner's run,
+// which may continue. Redirects the unit that holds the next clock.
 void Failover::MoveToLoggers(Controller& c, Instant now, uint32_t slot,
                              OwnerRuns& runs, ControllerOut& out) {
   const Clock done = round_.done(slot, c.flows_.hot(slot).clock);
@@ -519,8 +522,8 @@ void Failover::WithdrawAlias(Controller& c, uint32_t slot,
   ++c.counters_.failures.aliases_withdrawn;
 }
 
-// Where starts are under way there will be slots. If there is none for long,
-// all flows that need one have waited together.
+// While units start, waits for their slots. If no slot is free for long, all
+// flows that need one have waited together.
 Failover::MoveResult Failover::WaitForSlot(Controller& c, Instant now,
                                            uint32_t slot, ControllerOut& out) {
   if (waits_since_ == Instant::max() || c.units_.pending_starts() > 0) {
@@ -530,7 +533,7 @@ Failover::MoveResult Failover::WaitForSlot(Controller& c, Instant now,
   return GiveUp(c, now, slot, out);
 }
 
-// Begins the flow anew, under another id, with its next packet.
+// Gives the flow up: it restarts with its next packet, under another id.
 Failover::MoveResult Failover::GiveUp(Controller& c, Instant now, uint32_t slot,
                                       ControllerOut& out) {
   if (!ForsakeAll(c, slot, out)) return MoveResult::kMore;
@@ -545,6 +548,7 @@ Failover::MoveResult Failover::GiveUp(Controller& c, Instant now, uint32_t slot,
   c.Disown(now, c.flows_.cold(slot).owner);
   c.aliases_.Erase(slot, flow.clock);
   c.idle_timeouts_.Erase(slot);
+  ++c.counters_.flows_ended;
   c.flows_.Unlink(slot);
   c.ForgetFlow(slot);
   return MoveResult::kMoved;

@@ -10,10 +10,10 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
-#include "controller/core/commands.h"
 #include "controller/core/options.h"
 #include "controller/core/owner_history.h"
 #include "controller/core/unit_set.h"
@@ -34,14 +34,14 @@ enum class FailoverRule {
   kSurvivors,   // F3: survivors are asked, not only loggers
   kOldLoggers,  // F3: so are loggers that were sealed earlier
   kLost,        // F1, F4: lost clocks are re-routed
-  kDone,        // F4: those that are done are not
+  kDone,        // F4: done clocks are not re-routed
   kNull,        // F4: a flow without lost clocks is moved by a null packet
-  kSource,      // F5: what a failed unit ran is at its logger
-  kRedirect,    // F6: who holds the next clock is redirected
+  kSource,      // F5: the state of a failed unit is at its logger
+  kRedirect,    // F6: the unit that holds the next clock is redirected
   kAlias,       // U9: aliases of lost clocks are withdrawn
   kPiecesLast,  // F10: pieces come back behind that
   kEnds,        // U11: an end that no logger has comes again
-  kForget,      // U7: a failed unit's Takeovers are told in its place
+  kForget,      // U7: Takeovers are sent in place of a failed unit
 };
 inline FailoverRule left_out_failover_rule = FailoverRule::kNone;
 
@@ -61,7 +61,7 @@ namespace snf {
 
 class Controller;
 
-// Says what became of an answer; all but kTaken change nothing.
+// The outcome of an answer; all but kTaken change nothing.
 enum class AnswerResult : uint8_t {
   kTaken,
   kRound,        // it is of an older round
@@ -69,15 +69,15 @@ enum class AnswerResult : uint8_t {
   kFutureClock,  // it names a clock that was not given yet
 };
 
-// Collects what is done of each flow after units have failed (proto/protocol.md
-// F2, F3): the highest clock that a sealed logger or a surviving unit says it
-// has applied. The round is complete when all of them have said that there is
-// no more. If another unit fails meanwhile, the round begins anew: what that
-// unit has said may be lost with it.
+// Collects the done clock of each flow after units have failed
+// (proto/protocol.md F2, F3): the highest clock that a sealed logger or a
+// surviving unit reports as applied. The round is complete when all reports are
+// complete. If another unit fails meanwhile, the round restarts: the clocks
+// that this unit reported may be lost with it.
 //
 // A value; owner-thread only; nothing is allocated after construction. Takes 8
-// bytes for each flow slot that is named. Its clocks must lie within 2^31 of
-// the flow's newest; those that are older say nothing.
+// bytes for each flow slot that is named. Reported clocks must lie within 2^31
+// of the flow's newest; older ones are ignored.
 class SealRound {
  public:
   // Rounds are numbered from the one after `before` on.
@@ -88,7 +88,8 @@ class SealRound {
         loggers_(max_units),
         flows_(max_flows) {}
 
-  // Begins a round, with nobody asked yet. Returns its number.
+  // Begins a round, in which no unit or logger has been asked yet. Returns its
+  // number.
   uint32_t Begin() {
     units_.Clear();
     loggers_.Clear();
@@ -117,7 +118,7 @@ class SealRound {
   }
 
   // Returns the clock up to which the flow, whose newest clock this is, is
-  // done; 0 if nobody named it.
+  // done; 0 if it was not reported.
   Clock done(uint32_t slot, Clock newest) const {
     const Flow& flow = flows_[slot];
     if (flow.round != round_) return Clock{};
@@ -151,49 +152,52 @@ class SealRound {
 
   uint32_t max_units_;
   uint32_t round_;
-  UnitSet units_;    // that have not said yet that there is no more
+  UnitSet units_;    // whose answers are not complete yet
   UnitSet loggers_;  // the same
   LazyArray<Flow> flows_;
 };
 
 // Theory of operation. How a controller makes good the failure of a unit
-// (proto/protocol.md F1-F6), in five steps, of which each takes as long as
-// there is room for commands:
+// (proto/protocol.md F1-F6), in five steps, each of which pauses while there is
+// no room for commands:
 //
 //   1. Sealing: the loggers of the units that have failed are sealed (kSeal).
 //
-//   2. Asking: the surviving units are asked what they have applied
+//   2. Asking: the surviving units are asked for their applied clocks
 //      (kDoneQuery).
 //
 //   3. Waiting until all have answered (SealRound).
 //
-//   4. Redirecting, flow by flow: aliases that were asked for at clocks that
-//      are lost are withdrawn, and who waits for state of a failed unit hears
-//      that it is at its logger. Then the unit's pieces may be used again
-//      (PiecePools): before, their aliases might have stood.
+//   4. Redirecting, flow by flow: aliases requested at lost clocks are
+//      withdrawn, and units that wait for state of a failed unit are told that
+//      it is at its logger. Then the unit's pieces may be used again
+//      (PiecePools): earlier, flows might still have had aliases that name
+//      them.
 //
-//   5. Moving, flow by flow: what the failed unit owned goes to others.
+//   5. Moving, flow by flow: the flows of the failed unit go to other units.
 //
-// Of a flow, let `done` be the highest clock that anybody has applied. A clock
-// above it that a failed unit owned is lost: it is re-routed, in order, as a
-// tombstone, or as the packet itself if that survives (on_survivor). Its state
-// is at the owner of the clock before, or at the failed unit's logger. Whoever
-// holds the packet behind it is redirected. A flow that a failed unit owned
-// last, and of which no clock is lost, goes to another unit by a null packet.
-// Meanwhile the flow's packets are routed on: they wait at their units.
+// For a flow, let `done` be the highest clock that any unit or logger has
+// applied. A clock above it that a failed unit owned is lost: it is re-routed,
+// in order, as a tombstone, or as the packet itself if that survives
+// (on_survivor). Its state is at the owner of the previous clock, or at the
+// failed unit's logger. The unit that holds the next packet is redirected. A
+// flow that a failed unit owned last, and of which no clock is lost, goes to
+// another unit by a null packet. Meanwhile the flow's packets are routed on:
+// they wait at their units.
 //
-// A flow whose state nobody can name is given up, and so are those whose lost
-// clocks find no room when none has found some for kMaxWait and no unit is
-// starting, since all that is there waits for them. It begins anew with its
-// next packet, under another id, and the units drop what they have of it
-// (kForsake).
+// A flow whose state cannot be located is given up. So are condemned ones
+// (Controller::Condemn), and flows whose lost
+// clocks find no room, if no flow has found room for kMaxWait and no unit is
+// starting: then all units wait for these flows. A flow that is given up
+// restarts with its next packet, under another id, and the units drop their
+// data of it (kForsake).
 //
 // A flow that is over, and whose end no logger has, is moved in the same way;
-// its end follows to whoever got its last clock.
+// its end follows to the unit that got its last clock.
 //
-// Another failure begins all this anew, with what is moved already in its new
-// place. So every logger that was ever sealed is asked, since what it keeps may
-// not have been taken yet.
+// Another failure restarts all steps; flows that are moved already count at
+// their new units. So every logger that was ever sealed is asked, since its
+// state may not have been taken over yet.
 //
 // Worked example: unit 0 had clocks 1-4 of a flow and unit 1 has clock 5. Unit
 // 0 fails; its logger has applied 3. Clock 4 goes to unit 1 as a tombstone with
@@ -249,7 +253,7 @@ class OwnerRuns {
   }
 
  private:
-  // Appends a run, to the last one if that is at the same place.
+  // Appends a run, or extends the last one if that is at the same place.
   void Extend(const Run& run) {
     Run* const last = count_ > 0 ? &room_[count_ - 1] : nullptr;
     if (last != nullptr && last->unit == run.unit &&
@@ -295,8 +299,9 @@ class Failover {
                 (options.unit_queue_packets + size_t{options.recovery_slots}),
             kMaxSurvivors)) {}
 
-  // What answers to an earlier controller name is no round of a later one's.
-  // Nor is this one, which a new controller may use for its own questions.
+  // Returns a number below all rounds of this epoch, so that answers to an
+  // earlier controller fit no round of a later one. A new controller may use
+  // this number for its own questions.
   static uint32_t FirstRound(const ControllerOptions& options) {
     return options.epoch << 16;
   }
@@ -309,18 +314,18 @@ class Failover {
                  ControllerOut& out);
   void on_done(Controller& c, Instant now, const DoneAnswer& answer,
                ControllerOut& out);
-  // Nobody waits for its answer any more.
+  // Stops waiting for the unit's answer.
   void on_unit_stopped(UnitId unit) {
     if (!is_active()) return;
     round_.on_stopped(unit);
     if (phase_ == Phase::kWaiting) wakeup_ = Instant::min();
   }
-  // The unit has failed under another controller: its logger may keep what was
-  // not taken over.
+  // The unit failed under an earlier controller: its logger may keep state that
+  // was not taken over.
   void on_sealed_before(UnitId unit) { sealed_.Insert(unit); }
   // The flow in that slot is over.
   void Erase(uint32_t slot) { round_.Erase(slot); }
-  // Goes on as far as there is room; to be called at wakeup().
+  // Continues as far as there is room; to be called at wakeup().
   void Advance(Controller& c, Instant now, ControllerOut& out);
 
   bool is_active() const { return phase_ != Phase::kIdle; }
@@ -331,8 +336,11 @@ class Failover {
   }
 
  private:
+  friend class Rebuild;
+
   static constexpr size_t kMaxSurvivors = 1 << 20;
-  // Beside the runs in the history: the owner's, and what a split adds.
+  // Runs besides those in the history: the owner's, and the ones that a split
+  // adds.
   static constexpr size_t kMoreRuns = 3;
   enum class Phase : uint8_t {
     kIdle,
@@ -341,13 +349,13 @@ class Failover {
     kWaiting,
     kRedirecting,
     kMoving,
-    kDropping,  // what survives and is not needed
+    kDropping,  // surviving packets that are not needed
   };
   struct SourceOfState {
     UnitId unit = kNoUnit;
     StateSource kind = StateSource::kNone;
   };
-  // Has a slot for what is re-routed.
+  // Returns true if the unit has a slot for a re-routed packet.
   struct Receiver {
     UnitId unit = kNoUnit;
     uint64_t number = 0;  // 0: there is none
@@ -398,14 +406,15 @@ class Failover {
   SealRound round_;
   UnitSet crashed_;   // whose flows are not all moved yet
   UnitSet sealed_;    // that have failed once
-  UnitSet forsaken_;  // that are to drop what they have of the flow at hand
+  UnitSet forsaken_;  // that are to drop their data of the current flow
   Phase phase_ = Phase::kIdle;
-  uint32_t next_ = 0;                // the unit or the slot to go on with
-  Instant wakeup_ = Instant::max();  // when to go on
-  uint32_t forget_next_ = 0;   // the run of the flow at hand to go on with
-  uint32_t forsake_next_ = 0;  // the first of them that is not told yet
-  Instant waits_since_ = Instant::max();  // no flow finds room; max(): some do
-  LazyArray<OwnerHistory::Run> runs_;     // of the flow at hand
+  uint32_t next_ = 0;                // next unit or slot
+  Instant wakeup_ = Instant::max();  // time to continue
+  uint32_t forget_next_ = 0;         // next run of the current flow
+  uint32_t forsake_next_ = 0;        // the first unit that is not told yet
+  // Time since which no flow has found room; Instant::max() while flows do.
+  Instant waits_since_ = Instant::max();
+  LazyArray<OwnerHistory::Run> runs_;       // of the flow at hand
   LazyArray<OwnerHistory::Run> more_runs_;  // has room for them as well
   LazyArray<Survivor> packets_;
   uint32_t packet_count_ = 0;

@@ -273,6 +273,22 @@ TEST_F(Failures, MoveAFlowWithoutLostClocksByANullPacket) {
   EXPECT_EQ(controller_.units().owned_flows(kU0), 0u);
 }
 
+// Its timer would fail the next unit as well.
+TEST_F(Failures, GiveUpACondemnedFlowAlone) {
+  const FlowId kept = Send(1, kU0).flow;
+  const FlowId condemned = Send(2, kU0).flow;
+  controller_.Condemn(condemned);
+  ASSERT_TRUE(FailUnit(kU0));
+  Sealed(kU0, kept, 1);
+  Sealed(kU0, condemned, 1);
+  const Commands all = EndRound();
+  EXPECT_EQ(Only(Kind::kEnqueue, About(kept, all)).size(), 1u);
+  EXPECT_TRUE(Only(Kind::kEnqueue, About(condemned, all)).empty());
+  EXPECT_FALSE(Only(Kind::kForsake, all).empty());
+  EXPECT_EQ(counters().flows_given_up, 1u);
+  EXPECT_NE(Send(2, kU1).flow, condemned);
+}
+
 TEST_F(Failures, WithdrawAnAliasOnlyIfItsClockIsLost) {
   const FlowId kept = Send(1, kU0).flow;
   const FlowId lost = Send(2, kU0).flow;

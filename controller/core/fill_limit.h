@@ -14,12 +14,12 @@ namespace snf {
 // Theory of operation. The load up to which units are filled
 // (proto/decisions.md 32). With LoadSignal::kWait a load is a wait, in parts of
 // latency_target, and the limit is the only thing that decides between few
-// units and short waits. So it is controlled by what it is for: of the packets
-// that are given to units, 1 % may meet a wait above the target. Each packet
-// that does lowers the limit by 99 steps, every other raises it by one, so
-// that it comes to rest where 1 % do. It stays between a quarter and the whole
-// of the target: bursts of a single flow wait for themselves wherever they
-// run, and no number of units would help them.
+// units and short waits. So it is controlled by its purpose: 1 % of the packets
+// that are given to units may meet a wait above the target. Each packet that
+// does lowers the limit by 99 steps, every other raises it by one, so that it
+// comes to rest where 1 % do. It stays between a quarter and the whole of the
+// target: bursts of a single flow wait for themselves wherever they run, and no
+// number of units would help them.
 //
 // Worked example: a limit of 1024 quanta, and 64 packets that meet too long a
 // wait: the limit falls by 64 · 99 / 64 = 99 quanta, and it takes 6336 packets

@@ -10,8 +10,8 @@
 
 #include "base/check.h"
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/rng.h"
-#include "controller/core/commands.h"
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
 #include "controller/core/unit_pool.h"
@@ -22,7 +22,8 @@ namespace snf {
 // target allows waits at each, and as much comes as leaves. Owner-thread only.
 class LoadedUnits {
  public:
-  // With `parts`, units are leased, and of so many of them only a half.
+  // If `parts` is above 0, units are leased, and `parts` of them only by a
+  // half.
   explicit LoadedUnits(uint32_t units, uint32_t parts = 0)
       : options_(OptionsFor(units, parts > 0)),
         units_(options_),

@@ -31,6 +31,8 @@ struct alignas(64) FlowHot {
   static constexpr uint16_t kMeasured = 1 << 2;
   // The flow is over, and its key may be another's: only its end is awaited.
   static constexpr uint16_t kEnding = 1 << 3;
+  // The NF has failed on the flow too often: it is given up (Failover).
+  static constexpr uint16_t kCondemned = 1 << 4;
   // From this bit on: the kind of the flowlet (MoveChances).
   static constexpr int kKindShift = 8;
 };
@@ -60,6 +62,8 @@ static_assert(sizeof(FlowNumbers) + sizeof(FlowCold) == 32);
 class FlowTable {
  public:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
+  // Generations of a slot in an epoch. Two epochs share no generation.
+  static constexpr uint32_t kPerEpoch = 1 << 16;
 
   // A flow has up to `replicas` replicas, at most kMaxReplicas.
   FlowTable(uint32_t max_flows, uint64_t hash_seed, uint32_t replicas)
@@ -114,6 +118,9 @@ class FlowTable {
     } else if (used_ < hot_.size()) {
       slot = used_++;
       numbers_[slot].generation = first_generation_;
+    } else if (worn_ != kNone) {
+      slot = worn_;
+      worn_ = numbers_[slot].flowlet;
     } else {
       return kNone;
     }
@@ -127,14 +134,16 @@ class FlowTable {
     return slot;
   }
 
-  // Slots that have not been used yet begin with this generation; only the
-  // lower 24 bits count.
-  void set_first_generation(uint32_t generation) {
-    first_generation_ = generation & 0xff'ffff;
+  // Slots that have not been used yet begin with the first generation of this
+  // epoch. If others `follow` this one, a slot that has had kPerEpoch flows is
+  // used again only once no other slot is free.
+  void set_epoch(uint32_t epoch, bool follow) {
+    first_generation_ = epoch * kPerEpoch & 0xff'ffff;
+    wears_ = follow;
   }
-  // Puts a flow of another table into that slot, which is beyond all that were
-  // used so far; those in between are free. Its key is not found, as after
-  // Unlink, until Link.
+  // Puts a flow of another table into `slot`, which is above all slots used so
+  // far; slots in between are free. Its key is not found, as after Unlink,
+  // until Link.
   void Restore(uint32_t slot, uint32_t generation) {
     while (used_ < slot) {
       numbers_[used_] = {.flowlet = free_, .generation = first_generation_};
@@ -161,10 +170,13 @@ class FlowTable {
   }
   // Frees a slot. The next flow in it gets another flow id.
   void Free(uint32_t slot) {
-    numbers_[slot].generation = (numbers_[slot].generation + 1) & 0xff'ffff;
-    numbers_[slot].flowlet = free_;
+    const uint32_t next = (numbers_[slot].generation + 1) & 0xff'ffff;
+    const uint32_t of_next_epoch = (first_generation_ + kPerEpoch) & 0xff'ffff;
+    uint32_t& list = wears_ && next == of_next_epoch ? worn_ : free_;
+    numbers_[slot].generation = next;
+    numbers_[slot].flowlet = list;
     cold_[slot].owner = kNoUnit;
-    free_ = slot;
+    list = slot;
   }
 
   // Sets or reads the units to which the flow's state is pushed; a new flow has
@@ -201,7 +213,9 @@ class FlowTable {
   uint32_t replicas_;
   uint32_t used_ = 0;      // slots ever used
   uint32_t free_ = kNone;  // list of freed slots, linked by `flowlet`
+  uint32_t worn_ = kNone;  // list of freed slots at the next epoch's ids
   uint32_t first_generation_ = 0;
+  bool wears_ = false;
   SlotIndex index_;
   LazyArray<FlowHot> hot_;
   LazyArray<FlowNumbers> numbers_;

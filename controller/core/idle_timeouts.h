@@ -11,7 +11,7 @@
 
 namespace snf {
 
-// The idle timeout of each flow: the one that its NF set last, or else the
+// The idle timeout of each flow: the last one set by its NF, or else the
 // default. A value; owner-thread only; nothing is allocated after construction.
 // Takes 16 bytes a flow slot, and none until a timeout is set.
 class IdleTimeouts {
@@ -19,7 +19,7 @@ class IdleTimeouts {
   IdleTimeouts(uint32_t max_flows, Nanos otherwise)
       : otherwise_(otherwise), said_(max_flows) {}
 
-  // Sets the default, also of flows that are there.
+  // Sets the default, also for existing flows.
   void set_otherwise(Nanos otherwise) { otherwise_ = otherwise; }
   Nanos Of(uint32_t slot) const {
     if (size_ == 0 || said_[slot].timeout.ns == 0) return otherwise_;

@@ -25,7 +25,7 @@ uint32_t ScaleUp(uint64_t amount, uint64_t factor) {
 // Sets n buckets to 0 and returns the sum that they held.
 uint64_t TakeAll(uint32_t* ring, uint64_t n) {
   // Use as many sums as a vector register may hold: each addition to a single
-  // sum would wait for the one before.
+  // sum would wait for the previous one.
   constexpr uint64_t kLanes = 8;
   std::array<uint64_t, kLanes> sums{};
   uint64_t i = 0;

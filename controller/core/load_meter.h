@@ -83,13 +83,13 @@ class LoadMeter {
     return meters_[value(unit)].open_flowlets;
   }
 
-  // Returns the load at `now`, in quanta, at most kMaxLoad. `queued_bytes` are
-  // those that wait at the unit. Budget: ≤ 20 ns if the unit was looked at in
-  // this bucket or the one before.
+  // Returns the load at `now`, in quanta, at most kMaxLoad. `queued_bytes` wait
+  // at the unit. Budget: ≤ 20 ns if the unit was looked at in this bucket or
+  // the previous one.
   uint32_t Load(Instant now, UnitId unit, uint64_t queued_bytes = 0);
 
   // Returns the load by the window of the last Load or AddDrained, which is
-  // never below what Load would return. Budget: ≤ 5 ns.
+  // never below the result of Load. Budget: ≤ 5 ns.
   uint32_t LastLoad(UnitId unit, uint64_t queued_bytes = 0) const;
 
   // Returns the room that a demand needs, in quanta, rounded up.

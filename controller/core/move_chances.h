@@ -35,7 +35,7 @@ class MoveChances {
   }
 
   // Returns the kind, below kKinds, of a flowlet that runs at `unit` and needs
-  // so many quanta.
+  // `demand` quanta.
   static uint32_t KindOf(UnitId unit, uint32_t demand, const UnitPool& units) {
     const uint32_t placeable = units.placeable_units();
     const bool is_last = placeable > 0 && units.Ranked(placeable - 1) == unit;

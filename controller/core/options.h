@@ -37,7 +37,7 @@ enum class ReplicaChoice : uint8_t {
 };
 
 // A controller's configuration. All limits are fixed at construction; nothing
-// is allocated afterwards. Defaults are those of SNF §9 where it has them.
+// is allocated afterwards. Defaults are taken from SNF §9 if it has them.
 struct ControllerOptions {
   // Flowlets end when the gap exceeds T (SNF §4.1) …
   Nanos flowlet_timeout = Microseconds(500);
@@ -45,9 +45,10 @@ struct ControllerOptions {
   uint32_t flowlet_bytes = 15'000;
   // A flow without packets for this long is forgotten; Nanos::max() = never.
   Nanos flow_timeout = Seconds(300);
-  // The most flows at one time. A further one takes the place of one that has
-  // been silent for evict_after (Nanos::max() = never), of which it prefers
-  // one that would soon be forgotten; if there is none, its packet is dropped.
+  // Most flows at one time. If the table is full, a new flow evicts a flow that
+  // has been idle for evict_after (Nanos::max() = never), preferably one that
+  // would soon be forgotten. If there is none, the new flow's packet is
+  // dropped.
   uint32_t max_flows = 1 << 20;
   Nanos evict_after = Seconds(1);
 
@@ -72,8 +73,9 @@ struct ControllerOptions {
   uint32_t load_buckets = 200;
 
   uint32_t max_units = 64;  // 1 … kMaxUnits
-  // So many of these, the last ones, take over what failed units leave where no
-  // other is left, and are not used otherwise. Less than max_units.
+  // Number of spare units, the last ones of max_units. They take over the flows
+  // of failed units if no other unit is left, and are not used otherwise. Less
+  // than max_units.
   uint32_t spare_units = 0;
   int64_t unit_capacity_bps = 1'000'000'000;  // 1 kbit/s … 1 Tbit/s
   // The most packets that a unit processes in a second (packet_cost.h); 0: as
@@ -83,14 +85,14 @@ struct ControllerOptions {
   // warm_units, unit_idle_timeout and keep_warm are nothing to them.
   bool leased = false;
   uint32_t unit_queue_packets = 1024;  // slots of a unit's channel
-  // Slots beyond those, for what is re-routed after failures alone: all others
-  // may be taken by packets that wait for it.
+  // Additional slots, only for packets re-routed after failures: all other
+  // slots may be taken by packets that wait for these.
   uint32_t recovery_slots = 0;
   // Units say when the end of a flow is in their logger (on_ended); until then
   // the flow is recovered from failures like any other.
   bool awaits_ends = false;
-  // Owners are told what only the controller knows of their flows, so that
-  // another controller can be made from what they report (F9).
+  // Owners are told the controller's data of their flows, so that a new
+  // controller can be built from their reports (F9).
   bool names_flows = false;
   uint32_t start_buffer_packets = 256;  // slots usable until it is ready
   uint32_t warm_units = 1;              // units warm at the start
@@ -114,23 +116,22 @@ struct ControllerOptions {
   // The period of the policy smart_flow, on a grid that begins at time 0.
   Nanos reassign_period = Milliseconds(100);
 
-  // The flow slots that one step looks at while a unit is being emptied (U8).
+  // Flow slots that one step examines while a unit is being emptied (U8).
   uint32_t evacuate_slots = 4'096;
   // The most runs in the owner history (F5) of all flows together; 0 =
   // max_flows.
   uint32_t max_owner_runs = 0;
 
-  // An owner history keeps each run until the copy that it left is gone, a flow
-  // ends only once its history is empty, and what a failed unit cannot say any
-  // more is said by kForget: so a successor finds no copy of a flow that is
-  // over.
+  // If true, an owner history keeps each run until its copy is gone, a flow
+  // ends only once its history is empty, and kForget speaks for failed units.
+  // So a successor finds no copy of an ended flow.
   bool forgets_copies = false;
 
-  // The incarnation of the first unit that starts; those after it have the next
-  // ones. One that succeeds another controller begins above what that one gave.
+  // Incarnation of the first unit start; later starts count up. A successor
+  // continues above its predecessor's last incarnation.
   uint32_t first_incarnation = 1;
-  // The number of this start of the controller, from 0; ids of flows that begin
-  // then are not those of earlier ones.
+  // Number of this start of the controller, from 0. Its flow ids differ from
+  // those of all earlier starts.
   uint32_t epoch = 0;
 
   uint64_t seed = 1;          // of random choices

@@ -32,7 +32,7 @@ class OwnerHistory {
     UnitId unit = kNoUnit;
     bool at_logger = false;  // the unit has failed: its logger has the state
     bool is_taken = false;   // its copy is gone; there is an older one
-    // A later clock of the flow is released: nobody asks for this copy.
+    // A later clock of the flow is released: no unit asks for this copy.
     bool is_superseded = false;
   };
 
@@ -45,7 +45,7 @@ class OwnerHistory {
   void Add(uint32_t slot, Clock last, UnitId unit) {
     Add(slot, {.last = last, .unit = unit});
   }
-  // The same with all that `run` tells but `first`.
+  // Adds a run with the fields of `run` except `first`.
   void Add(uint32_t slot, const Run& run);
   // Removes the runs that end before `clock`: their state is taken over. O(runs
   // removed).

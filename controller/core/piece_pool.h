@@ -6,9 +6,9 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
-#include "controller/core/commands.h"
 #include "controller/core/controller_counters.h"
 #include "controller/core/unit_set.h"
 
@@ -17,17 +17,17 @@ namespace snf {
 // Theory of operation. The pool holds the pieces that are not at a unit, and
 // the units that wait for some (proto/decisions.md 18). A request is answered
 // with the word that has the most free pieces. When none is free, the request
-// waits while the units that may have pieces are asked for those that they can
-// spare: a reclaim round. Waiting requests are answered with the pieces that
-// come back, and refused when the round is over: when every unit has answered
-// or stopped, or kRound after its begin. The next round begins no sooner than
-// kRound after the begin of the last; requests in between, with nothing free,
-// are refused at once.
+// waits while the units that may have pieces are asked to return spare ones: a
+// reclaim round. Waiting requests are answered with the pieces that come back,
+// and refused when the round is over: when every unit has answered or stopped,
+// or kRound after its begin. The next round begins no sooner than kRound after
+// the begin of the last; requests in between, with nothing free, are refused at
+// once.
 //
 // Worked example: pieces 0 … 127. Unit 0 asks and gets word 0, unit 1 word 1.
 // Unit 2 asks, so units 0 and 1 are asked. Unit 0 returns pieces 40-63, which
-// go to unit 2, and says that this was all; unit 1 says so too. The round is
-// over.
+// go to unit 2, and says that it can spare no more; unit 1 says so too. The
+// round is over.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class PiecePool {
@@ -41,7 +41,7 @@ class PiecePool {
 
   // Notes that the unit asks for pieces. Returns false if it waits already.
   bool on_request(UnitId unit) { return waiting_.Insert(unit); }
-  // Notes that the unit has returned all that it could spare.
+  // Notes that the unit has returned all spare pieces.
   void on_answer(UnitId unit) { asked_.Erase(unit); }
   // Forgets a unit that is gone. Returns true if the round waited for its
   // answer.
@@ -49,13 +49,13 @@ class PiecePool {
     waiting_.Erase(unit);
     return asked_.Erase(unit);
   }
-  // Pieces are at units already, as another controller had granted them.
-  // Returns the mask of those that are here and of the pool.
+  // Marks pieces as out that an earlier controller granted to units. Returns
+  // the mask of the pieces that were free here and belong to the pool.
   uint64_t MarkOut(uint32_t word, uint64_t mask);
-  // Takes pieces back. Returns the mask of those that were not out or are not
-  // of the pool, which stay as they are.
+  // Takes pieces back. Returns the mask of the pieces that were not out or do
+  // not belong to the pool; they stay as they are.
   uint64_t on_returned(uint32_t word, uint64_t mask);
-  // The same, but they are of no use before EndHolding.
+  // Does the same, but the pieces cannot be granted before EndHolding.
   uint64_t HoldBack(uint32_t word, uint64_t mask);
   // Returns true if there were some.
   bool EndHolding();

@@ -63,7 +63,7 @@ void PiecePools::AddPieces(Instant now, const PieceBlock& pieces, bool were_out,
   const uint64_t known =
       pools_[pieces.pool].on_returned(pieces.word, pieces.mask);
   const auto added = static_cast<uint64_t>(std::popcount(pieces.mask & ~known));
-  // What a controller has inherited it has not granted.
+  // Pieces inherited from another controller were not counted as granted.
   if (were_out) counters.pieces_out -= std::min(counters.pieces_out, added);
   Advance(now, pieces.pool, counters, out);
 }

@@ -7,19 +7,19 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
-#include "controller/core/commands.h"
 #include "controller/core/piece_pool.h"
 #include "controller/core/unit_set.h"
 
 namespace snf {
 
-// The pools of a controller, and the units that may have pieces: those that
-// were granted some, or to which a flow moved, since they last stopped.
-// Messages about pools or pieces that do not exist are refused and counted.
+// The pools of a controller, and the units that may have pieces: the ones that
+// were granted some, or got a moved flow, since they last stopped. Messages
+// about pools or pieces that do not exist are refused and counted.
 //
 // A value; owner-thread only; allocates in Add only. A pool of 65,536 pieces
 // costs 8 KiB, and 2 bits a unit.
@@ -46,9 +46,9 @@ class PiecePools {
                    PieceCounters& counters, ControllerOut& out);
   // The unit is gone. The caller must have returned all its pieces before.
   void on_unit_stopped(UnitId unit);
-  // The unit has failed: it gets no pieces, and is waited for no more. Those
-  // that come back of it are of no use before EndHolding: flows may still have
-  // the aliases that they name.
+  // Called when the unit has failed: it gets no pieces, and no round waits for
+  // it. Its returned pieces cannot be granted before EndHolding: flows may
+  // still have aliases that name them.
   void on_unit_failed(UnitId unit);
   void EndHolding();
   // The unit has failed, and its logger knows of its first `logged` grants: the
@@ -67,9 +67,9 @@ class PiecePools {
   void AddPieces(Instant now, const PieceBlock& pieces, bool were_out,
                  PieceCounters& counters, ControllerOut& out);
 
-  // The pools continue those of another controller (proto/protocol.md F10):
-  // these pieces are out, the unit may have some, and has got so many grants,
-  // of which its logger may not know this one.
+  // Restore the pools of an earlier controller (proto/protocol.md F10): pieces
+  // that are out, a unit that may have some, with its number of grants, and a
+  // grant that the unit's logger may not know.
   void Restore(const PieceBlock& out, PieceCounters& counters);
   void RestoreHolder(UnitId unit, uint64_t grants) {
     if (!pools_.empty()) holders_.Insert(unit);

@@ -89,8 +89,8 @@ Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
   }
   const UnitId best = BestWithRoom(request, units);
   if (best == kNoUnit) return PlaceBeyond(now, request, units, out);
-  // BestWithRoom found room for the demand, so the limit is not below it, but
-  // for an owner's.
+  // BestWithRoom found room for the demand, so the limit is not below the
+  // demand, unless the unit is the owner.
   if (request.demand > units.limit() ||
       !units.HasOtherAtMost(units.limit() - request.demand, best)) {
     units.MarkNeeded(now, best);
@@ -158,7 +158,7 @@ class VanillaFlowPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "vanilla_flow"; }
   std::string_view help() const override {
-    return "bin-packing of flows: each stays where it began";
+    return "bin-packing of flows: each flow stays on its first unit";
   }
   bool moves_flows() const override { return false; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
@@ -172,7 +172,8 @@ class SmartFlowPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "smart_flow"; }
   std::string_view help() const override {
-    return "the same, each decided anew every reassign_period";
+    return "bin-packing of flows; each flow is placed again every "
+           "reassign_period";
   }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
                   ControllerOut& out) const override {
@@ -203,7 +204,7 @@ class HashPolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "hash"; }
   std::string_view help() const override {
-    return "by the hash of the flow over all max_units units";
+    return "by the hash of the flow, over all max_units units";
   }
   bool moves_flows() const override { return false; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,
@@ -218,7 +219,7 @@ class RotatePolicy final : public PlacementPolicy {
  public:
   std::string_view name() const override { return "rotate"; }
   std::string_view help() const override {
-    return "each packet on the next unit, to try what an NF stands";
+    return "each packet to the next unit, to stress-test an NF";
   }
   bool per_packet() const override { return true; }
   Placement Place(Instant now, const PlacementRequest& request, UnitPool& units,

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
-#include "controller/core/commands.h"
 #include "controller/core/options.h"
 #include "controller/core/unit_pool.h"
 

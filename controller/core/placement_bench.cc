@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Measures a decision with 10 … 10,000 units (platform/bench/budgets.md row 6):
-// every unit is placeable and loaded to 30–95 %, time advances, loads fade. One
-// iteration is one decision with all its upkeep: a unit's drain is reported,
-// the index refreshed, the policy asked, the flowlet opened and an older one
-// closed. A report costs more the more units there are, for their windows lie
-// farther from the cache; BM_DecisionBesideDrains leaves it out, and so does
+// Measures a decision with 10 … 10,000 units
+// (platform/commands/bench/budgets.md row 6): every unit is placeable and
+// loaded to 30–95 %, time advances, loads fade. One iteration is one decision
+// with all its upkeep: a unit's drain is reported, the index refreshed, the
+// policy asked, the flowlet opened and an older one closed. A report costs more
+// the more units there are, for their windows lie farther from the cache;
+// BM_DecisionBesideDrains leaves it out, and so does
 // BM_DecisionWithThreeReplicas. Compare `units` within one run:
 //   controller_bench --benchmark_filter=Decision
 //       --benchmark_enable_random_interleaving=true

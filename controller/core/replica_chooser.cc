@@ -26,8 +26,8 @@ class DrawnRanks {
 
  private:
   uint32_t size_ = 0;
-  // The rank of the flowlet's own unit may be drawn besides those of the
-  // replicas.
+  // Besides the replicas' ranks, the rank of the flowlet's own unit may be
+  // drawn.
   std::array<uint32_t, kMaxReplicas + 1> ranks_;
 };
 

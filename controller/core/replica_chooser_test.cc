@@ -7,8 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "base/messages/controller_commands.h"
 #include "base/rng.h"
-#include "controller/core/commands.h"
 #include "gtest/gtest.h"
 
 namespace snf {

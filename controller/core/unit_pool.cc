@@ -39,7 +39,8 @@ UnitPool::UnitPool(const ControllerOptions& options)
   SNF_CHECK(start_timeout_.ns > 0);
   SNF_CHECK(queue_packets_ + recovery_slots_ < kShut);
   first_untouched_ = units_warm_;
-  // Of a channel that ends, no later controller's packet has so low a number.
+  // Numbers of a later controller's packets are above all numbers of ended
+  // channels.
   constexpr int kNumberBits = 40;
   for (uint32_t i = 0; options.epoch > 0 && i < max_units_; ++i) {
     units_[i].channel_number = uint64_t{options.epoch} << kNumberBits;
@@ -112,7 +113,7 @@ bool UnitPool::HasSpareBesideBarred() const {
   return LowestIn(State::kWarm) != kNoUnit || NextClosing() != kNoUnit;
 }
 
-// One that stops may need another to take its flows.
+// A unit that stops may need another one for its flows.
 bool UnitPool::HasUsable(uint32_t usable, UnitId beside) const {
   for (uint32_t i = 0; i < usable; ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};
@@ -131,8 +132,9 @@ bool UnitPool::Drain(Instant now, UnitId unit) {
 }
 
 bool UnitPool::Tune(Instant now, const ControllerOptions& options) {
-  const uint32_t usable = std::min(options.max_units, first_spare_);
-  if (leased_ || !HasUsable(usable, kNoUnit)) return false;
+  const uint32_t usable =
+      leased_ ? usable_ : std::min(options.max_units, first_spare_);
+  if (!leased_ && !HasUsable(usable, kNoUnit)) return false;
   idle_timeout_ = options.unit_idle_timeout;
   keep_warm_ = options.keep_warm;
   start_timeout_ = options.start_timeout;
@@ -143,7 +145,7 @@ bool UnitPool::Tune(Instant now, const ControllerOptions& options) {
   return true;
 }
 
-// The unit is barred from now on. One that starts leaves when it is ready.
+// Lets a barred unit leave; if it is starting, it leaves when it is ready.
 void UnitPool::LeaveBarred(Instant now, UnitId unit) {
   if (state(unit) == State::kActive && placeable(unit)) {
     Erase(unit);
@@ -304,7 +306,7 @@ UnitId UnitPool::UseBarred(Instant now, ControllerOut& out) {
 }
 
 UnitId UnitPool::WithdrawStop(Instant now, ControllerOut& out) {
-  if (leased_) return kNoUnit;  // the lease of one that leaves is over
+  if (leased_) return kNoUnit;  // a leaving unit has no lease any more
   for (uint32_t i = 0; i < first_untouched_; ++i) {
     Unit& u = units_[i];
     if (u.state != State::kStopping) continue;
@@ -353,7 +355,8 @@ void UnitPool::EndBackOff(Instant now, UnitId unit, ControllerOut& out) {
   PushStart(unit, u.was_warm, out);
 }
 
-// Where a unit is ready, no flowlet is to go to those whose starts failed.
+// Removes units whose starts failed from the index, since another unit is
+// ready.
 void UnitPool::EraseFailed() {
   for (uint32_t i = 0; i < first_untouched_; ++i) {
     if (units_[i].failures == 0 || units_[i].state < State::kStarting) continue;
@@ -509,7 +512,7 @@ void UnitPool::Restore(Instant now, const UnitReport& report) {
       break;
     case UnitReport::State::kStarting:
       u.state = State::kStarting;
-      // What it has goes back only from a process that runs.
+      // Its slots and grants can come back only from a running process.
       u.was_warm = report.slots > 0 || report.grants > 0;
       ++pending_starts_;
       SetAwaited(u, true);
@@ -608,7 +611,7 @@ bool UnitPool::on_timer(Instant now, ControllerOut& out) {
   SetWaits(u, u.owned_flows > 0 && placeable_units() == 0);
   if (u.waits && IsBarred(unit)) {
     UseAnother(now, out);
-    // Where starts fail, it is tried again after the pause.
+    // If starts fail, tries again after the pause.
     if (placeable_units() == 0) {
       timers_.Arm(i, std::max(now + Milliseconds(1), start_not_before_));
     }

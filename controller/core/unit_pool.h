@@ -6,10 +6,10 @@
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/report_messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
-#include "controller/core/commands.h"
 #include "controller/core/fill_limit.h"
 #include "controller/core/load_meter.h"
 #include "controller/core/options.h"
@@ -32,14 +32,15 @@ namespace snf {
 //
 // A start that takes longer than start_timeout has failed (F11): it is counted,
 // and nothing new waits for the unit, unless there is no other. After a
-// back-off, which doubles with each failure in a row, cold starts go on, with
-// units whose starts have not failed first. The unit itself is started again
-// where packets wait in its channel, or flows are its own; else it is stopped.
+// back-off, which doubles with each failure in a row, cold starts continue,
+// first with units whose starts have not failed. The unit itself is started
+// again where packets wait in its channel, or flows are its own; else it is
+// stopped.
 //
 // A unit is placeable (is in the index) when it is active. A warm unit is
-// placeable as soon as it is taken, since it needs only microseconds; a stopped
-// one that was started only when it is ready, unless there is no other: then
-// its channel is the buffer in which packets wait.
+// placeable as soon as it is taken, since it needs only microseconds; a started
+// one only when it is ready, unless there is no other unit: then its channel is
+// the buffer in which packets wait.
 //
 // A unit is idle when it got no packet for `unit_idle_timeout`, has none left
 // and no flowlet is open on it. A warm unit stops `keep_warm` later. If it owns
@@ -50,8 +51,8 @@ namespace snf {
 // With LoadSignal::kWait a unit is closed before it is idle. The unit of the
 // highest id is closed when for `unit_idle_timeout` every flowlet that was
 // placed on it had found room elsewhere as well: it is not placeable any more,
-// so its flows go on at others as their next flowlets begin, and is parked once
-// it is empty. One unit is closed in each such time. A closing unit is
+// so its flows move to other units with their next flowlets, and it is parked
+// once it is empty. One unit is closed in each such time. A closing unit is
 // placeable again before a warm one is taken. So the lowest ids are in use, and
 // as few as would be if no flow preferred the unit that has its state
 // (proto/decisions.md 12).
@@ -59,10 +60,10 @@ namespace snf {
 // A pool of leased units (ControllerOptions::leased) starts and parks none.
 // Each is active from on_lease to on_revoke, with a share of its capacity: a
 // load is the part of that share in use. Units with less than the whole of it,
-// which are few (proto/protocol.md §7), are not in the index: they are looked
-// at one by one. A revoked unit gets no more flowlets, and stops once those
-// that are open on it have ended and nothing waits there, or at once; then it
-// is leaving as above.
+// which are few (proto/protocol.md §7), are not in the index: they are examined
+// one by one. A revoked unit gets no more flowlets, and stops once its open
+// flowlets have ended and nothing waits there, or at once; then it is leaving
+// as above.
 //
 // With other signals loads fade with time. The index is brought up to date for
 // a unit whenever something drains from it; besides, kRefreshPerBucket units
@@ -71,13 +72,13 @@ namespace snf {
 // to 64 units every decision sees exact loads. With more, the load of a unit
 // from which nothing drains may be as old as units / 64 buckets (10,000 units:
 // 78 ms), or units / 8 decisions if there are fewer than eight a bucket: it is
-// then too high, for loads fade. The bytes that wait at a unit are those of its
+// then too high, because loads fade. The queued bytes of a unit are as of its
 // last drain or flowlet.
 //
-// A unit that was drained, or that is beyond the limit of units that was set
-// since, is barred: it gets no flowlet. Once it is empty it stops, whether it
-// is idle or not, and its flows move away; if they have nowhere to go, another
-// unit is taken for them.
+// A unit that was drained, or lies beyond a newly set limit of units, is
+// barred: it gets no flowlet. Once it is empty it stops, whether it is idle or
+// not, and its flows move away; if they have nowhere to go, another unit is
+// taken for them.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class UnitPool {
@@ -104,7 +105,7 @@ class UnitPool {
   explicit UnitPool(const ControllerOptions& options);
 
   uint32_t max_units() const { return max_units_; }
-  // Those from here on are spare (ControllerOptions::spare_units).
+  // Returns the first spare unit (ControllerOptions::spare_units).
   uint32_t first_spare() const { return first_spare_; }
   State state(UnitId unit) const { return units_[value(unit)].state; }
   bool placeable(UnitId unit) const {
@@ -123,8 +124,8 @@ class UnitPool {
   bool is_shut(UnitId unit) const {
     return (units_[value(unit)].slots_used & kShut) != 0;
   }
-  // Counts the units that start and are not placeable yet, but for those whose
-  // start failed before.
+  // Returns the number of units that start and are not placeable yet, without
+  // those whose last start failed.
   uint32_t starting_units() const { return units_awaited_; }
   uint64_t failed_starts() const { return failed_starts_; }
   // Counts the units that start, or are to be started again.
@@ -221,12 +222,13 @@ class UnitPool {
   UnitId UseStarting(Instant now);
   // The same for a unit whose start has failed.
   UnitId UseFailed(Instant now);
-  // The same for one that is to stop: its Stop is withdrawn by a warm start
-  // (U8). If it says meanwhile that it has stopped, that is refused.
+  // Does the same for a unit that is to stop: withdraws its Stop by a warm
+  // start (U8). If the unit reports meanwhile that it has stopped, the report
+  // is refused.
   UnitId WithdrawStop(Instant now, ControllerOut& out);
 
-  // Returns a unit that is barred or spare, for when there is no other: one
-  // that runs or starts, or else starts one. It leaves when it is ready.
+  // Returns a barred or spare unit, for when there is no other: one that runs
+  // or starts, otherwise starts one. The unit leaves when it is ready.
   UnitId UseBarred(Instant now, ControllerOut& out);
 
   // Makes that unit placeable, whatever its load, with at most one command.
@@ -238,22 +240,23 @@ class UnitPool {
   // Returns false, and changes nothing, if the share is not 1 … kFullLoad, or
   // the unit has failed.
   bool on_lease(Instant now, UnitId unit, uint32_t share, ControllerOut& out);
-  // It is to use it no more. With `at_once`, flowlets that are open there go on
-  // elsewhere with their next packet, and one command is pushed. Returns false,
-  // and changes nothing, if there is no lease, or if it is revoked already and
-  // not to be left at once.
+  // Ends the use of a leased unit. With `at_once`, its open flowlets move to
+  // other units with their next packet, and one command is pushed. Returns
+  // false, and changes nothing, if there is no lease, or if it is revoked
+  // already and not to be left at once.
   bool on_revoke(Instant now, UnitId unit, bool at_once, ControllerOut& out);
 
-  // Each returns false, and changes nothing, if it cannot be: the unit does not
-  // start, or is not to stop yet; more has drained than was there.
+  // Each returns false, and changes nothing, for an impossible message: the
+  // unit is not starting, or not stopping; more has drained than was queued.
   bool on_ready(Instant now, UnitId unit);
   bool on_stopped(UnitId unit);
   bool on_drained(Instant now, const DrainReport& report);
 
-  // The unit has failed. What was in its channel is gone, and it gets nothing
-  // more. Returns false, and changes nothing, if it is stopped or crashed.
+  // Called when the unit has failed: the packets in its channel are lost, and
+  // it gets no more. Returns false, and changes nothing, if it is stopped or
+  // crashed.
   bool on_failed(UnitId unit);
-  // A unit that has failed owns no flow any more: it may be started anew.
+  // Called once a failed unit owns no flows any more: it may be started again.
   void EndFailure(UnitId unit);
   // Returns true if the unit has a process, which may keep state.
   // Packets may be under way to it, or in it.
@@ -296,7 +299,8 @@ class UnitPool {
   // length). Returns its channel number, or 0 if no slot is free.
   uint64_t TakeSlot(Instant now, UnitId unit, uint32_t bytes) {
     Unit& u = units_[value(unit)];
-    // The idle clock restarts at a packet, also at one that finds no slot.
+    // The idle clock restarts at every packet, even if the packet finds no
+    // slot.
     u.last_packet = std::max(u.last_packet, now);
     const uint32_t limit =
         u.state >= State::kStarting ? start_buffer_packets_ : queue_packets_;
@@ -329,7 +333,8 @@ class UnitPool {
   // Takes over the options of units that may change (Controller::Tune).
   // Returns false, and changes nothing, if no unit could be used then.
   bool Tune(Instant now, const ControllerOptions& options);
-  // The number of units, the lowest ids, that may be used but for drained ones.
+  // Returns the number of units, from the lowest ids on, that may be used
+  // unless drained.
   uint32_t usable_units() const { return usable_; }
 
   Instant next_wakeup() const { return timers_.next_wakeup(); }
@@ -368,7 +373,7 @@ class UnitPool {
   void UseAnother(Instant now, ControllerOut& out);
   static constexpr uint32_t kShut = uint32_t{1} << 31;
 
-  // Returns what so many quanta of a unit are in quanta of its share.
+  // Converts quanta of a whole unit into quanta of the unit's share.
   uint32_t OfShare(UnitId unit, uint32_t quanta) const {
     const uint32_t share = units_[value(unit)].share;
     const uint64_t scaled = (uint64_t{quanta} * kFullLoad + share - 1) / share;

@@ -6,28 +6,27 @@
 #include <optional>
 
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/report_messages.h"
 #include "base/time.h"
-#include "controller/core/commands.h"
 #include "controller/core/controller.h"
 
 namespace snf {
 
-// What one controller tells another of a flow that is to be its flow.
+// The message by which one controller hands a flow over to another.
 struct HandedFlow {
-  FlowName name;  // with the id that the flow has at the first
+  FlowName name;  // with the flow's id at the first controller
   Clock last{};   // its newest clock
   Instant last_packet;
   int64_t demand_bps = 0;
   uint32_t flowlet = 0;
 };
 
-// Theory of operation. A flow goes on under another controller
-// (proto/protocol.md H1-H3). The first one gives it no more packets, waits
-// until its unit has released the last clock, and lets go of the flow. The
-// second gives it an id of its own and the next clock: a null packet, which
-// takes the flow's state to a unit. Once that clock is released, the first
-// forgets the flow.
+// Theory of operation. Moves a flow to another controller (proto/protocol.md
+// H1-H3). The first controller gives the flow no more packets, waits until its
+// unit has released the last clock, and gives the flow up. The second gives it
+// an id of its own and the next clock: a null packet, which takes the flow's
+// state to a unit. Once that clock is released, the first forgets the flow.
 //
 //   first     Read ─► Give ───────────────────────► Controller::on_ended
 //                └──────────► Take ─► null packet ─► released ─┘
@@ -40,15 +39,16 @@ struct HandedFlow {
 // Each call is of one controller, on its thread.
 class FlowHandOver {
  public:
-  // Returns what is to be told; none if the controller does not know the flow.
+  // Returns the message for the second controller; nothing if the controller
+  // does not know the flow.
   static std::optional<HandedFlow> Read(const Controller& c, FlowId flow);
-  // The controller, which knows the flow, is to send nothing of it any more,
-  // nor to take messages about it. Its id is not used again until on_ended.
+  // Makes the controller, which knows the flow, send no more messages about it
+  // and accept none. Its id is not used again until on_ended.
   static void Give(Controller& c, Instant now, FlowId flow);
-  // The controller is to go on with it. A kEnqueue of a null packet, with the
-  // clock behind `last`, goes to a unit, which needs the state before that.
-  // Returns the flow's id here; none, and nothing is changed but that a flow
-  // may have been evicted, if there is no room now, or a flow of that key.
+  // Makes the controller continue the flow. A kEnqueue of a null packet, with
+  // the clock behind `last`, goes to a unit, which needs the state before that
+  // clock. Returns the flow's id here. Returns nothing if there is no room now,
+  // or already a flow with that key; another flow may have been evicted then.
   static std::optional<FlowId> Take(Controller& c, Instant now,
                                     const HandedFlow& flow, ControllerOut& out);
 };

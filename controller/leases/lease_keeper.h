@@ -23,13 +23,13 @@ struct LeaseKeeperOptions {
   bool whole_units = false;  // ask for no parts of units
   Nanos epoch = Milliseconds(100);
   Nanos term = Seconds(1);
-  // A grant that the resource manager sent before it read a message of the
-  // controller comes no later than this after that was sent.
+  // The longest time that a message to the resource manager and its answer
+  // take: a grant that comes later was sent after the message was read.
   Nanos round_trip = Milliseconds(10);
 };
 
-// Tells the caller to use no more than `keep` of a lease, and to move flows
-// away for that (U8). To be answered with on_vacated.
+// Tells the caller to use at most `keep` of a lease, and to move flows away
+// (U8). To be answered with on_vacated.
 struct VacateLease {
   LeaseId lease{};
   UnitId unit = kNoUnit;
@@ -39,14 +39,14 @@ using LeaseCommand = std::variant<Ask, Renew, GiveBack, VacateLease>;
 using LeaseCommands = std::vector<LeaseCommand>;
 
 // Theory of operation. A controller's leases of units (SNF §7,
-// proto/protocol.md §7), and what it asks of the resource manager: at the end
-// of each epoch, its mean load in it, or the present one if that is more, and
-// the headroom. It gives back what it holds above that, the smallest leases
-// first, so that it cuts one at most. Within an epoch it asks again as soon as
-// its load has used up half of the headroom. Leases are renewed twice a term.
-// What is given back or revoked is vacated first, and not counted any more from
-// then on. What was to be given back, and is not yet, is kept if it is needed
-// again.
+// proto/protocol.md §7), and its messages to the resource manager. At the end
+// of each epoch the keeper asks for the greater of the mean and the present
+// load, and the headroom. Leases above that are given back, the smallest ones
+// first, so that at most one is cut. Within an epoch the keeper asks again as
+// soon as the load has used up half of the headroom. Leases are renewed twice a
+// term. A share that is given back or revoked is vacated first, and not counted
+// from then on. If the load grows meanwhile, a vacated share that is not given
+// back yet is used again.
 //
 // Units that it has a part of are numbered densely, the lowest free number
 // first; a unit that starts again is another one.
@@ -57,15 +57,15 @@ using LeaseCommands = std::vector<LeaseCommand>;
 // of 0.31, and 0.35 of a whole one.
 //
 // A lease that was given back whole is remembered for a round trip, but not its
-// unit: a grant of it may be under way. One that was cut is not counted higher
-// before a grant has confirmed the cut; without one, that is said again with
-// the next renewal.
+// unit: a grant of the lease may be under way. A lease that was cut does not
+// grow before a grant has confirmed the cut; without a grant, the next renewal
+// repeats the cut.
 //
-// Messages may be lost, late, or come twice: a grant older than one that is
-// known changes nothing, nor does anything of a resource manager older than one
-// that has been heard of. What is open is said again to a new one, which knows
-// nothing of what the one before revoked: its grant of a lease that is being
-// vacated for that is one as any other.
+// Messages may be lost, late, or come twice: a grant older than the latest of
+// its lease changes nothing, nor does a message of a resource manager older
+// than the latest. The keeper repeats its open messages to a new manager, which
+// does not know the revocations of its predecessor: if the new manager grants a
+// revoked lease, the lease is no longer revoked.
 //
 // A value; owner-thread only. A call costs O(log leases); on_epoch, and a
 // grant of a new lease, O(leases).
@@ -75,16 +75,17 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeperOptions& options, ControllerLife life);
 
   int64_t load_bps() const { return load_bps_; }
-  // Return what may be used now and what was asked for, in 1/1024 of a unit.
+  // Return the shares that may be used now, and the last ask, in 1/1024 of a
+  // unit.
   int64_t held() const { return held_; }
   int64_t wanted() const { return wanted_; }
-  // Returns what may be used of the unit; 0 if it is not leased.
+  // Returns the share of the unit that may be used; 0 if it is not leased.
   int64_t share(UnitId unit) const {
     return value(unit) < units_.size() ? units_[value(unit)].share : 0;
   }
   // Above the numbers of all units.
   uint32_t units() const { return static_cast<uint32_t>(units_.size()); }
-  // The life of a unit of which the controller has a part.
+  // Returns the life of a unit of which the controller has a lease.
   UnitLife life(UnitId unit) const { return units_[value(unit)].life; }
   // Counts messages for another life of the controller, of an earlier resource
   // manager, about a lease that is not held, or with an impossible share, which
@@ -102,11 +103,10 @@ class LeaseKeeper {
   void on_gone(const Gone& gone);
   void on_new_manager(Instant now, const NewManager& manager,
                       LeaseCommands& out);
-  // The controller has another life, which the resource manager knows: it says
-  // all again, and counts asks anew.
+  // Gives the controller another life, which the resource manager knows:
+  // repeats all open messages, and numbers asks anew.
   void Succeed(Instant now, ControllerLife life, LeaseCommands& out);
-  // There is no such process of the unit any more: all its leases are given
-  // back.
+  // The unit's process has ended: gives all its leases back.
   void GiveUp(UnitId unit, LeaseCommands& out);
   // The flows that had to move are away.
   void on_vacated(Instant now, LeaseId lease, LeaseCommands& out);
@@ -119,7 +119,7 @@ class LeaseKeeper {
     int64_t granted = 0;    // 0: all was given back
     uint64_t sequence = 0;  // of the last grant
     bool is_cut = false;    // and no grant has confirmed it
-    // It is vacated because the resource manager of that epoch revoked it.
+    // The resource manager of the epoch `revoker` revoked the lease.
     bool is_revoked = false;
     uint64_t revoker = 0;
     Instant given_back{};

@@ -4,7 +4,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/byte_order.h"
 #include "base/check.h"
+#include "controller/core/owner_history.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {
@@ -15,103 +17,37 @@ ControllerLoop::ControllerLoop(const ControllerLoopOptions& options,
     : clock_(clock),
       options_(options.controller),
       policy_(&policy),
-      cold_start_delay_(options.cold_start_delay),
-      warm_start_delay_(options.warm_start_delay),
       shares_thread_(options.shares_thread),
       is_leased_(options.controller.leased),
       shares_units_(options.shares_units),
       leased_up_(options.controller.max_units),
       controller_(options.controller, policy),
       tables_(std::move(tables)),
-      links_(std::move(links)) {
-  SNF_CHECK(!links_.loops.empty());
-  const auto loops = static_cast<uint32_t>(links_.loops.size());
-  using Sender = WordsToController::Sender;
-  const auto add_words = [&](std::vector<WordsToController>& words,
-                             uint32_t loop, Sender sender) {
-    words.emplace_back(
-        UnitsOfLoop(loop, loops, options.controller.max_units),
-        WordsToController::Limits{.max_flows = options.controller.max_flows,
-                                  .nf_reasons = options.nf_reasons,
-                                  .pools = options.pools,
-                                  .sender = sender},
-        *links_.buffers, tables_, *links_.faults);
-  };
-  const bool has_loggers = !links_.loggers.empty();
-  SNF_CHECK(!has_loggers || links_.loggers.size() == loops);
-  for (uint32_t loop = 0; loop < loops; ++loop) {
-    add_words(words_, loop,
-              has_loggers ? Sender::kUnitsWithLoggers : Sender::kUnits);
-    if (has_loggers) add_words(logger_words_, loop, Sender::kLoggers);
-  }
-  for (uint32_t unit = 0; unit < options.controller.max_units; ++unit) {
-    link_to_.push_back(&links_.loops[unit % links_.loops.size()].out);
-  }
+      links_(std::move(links), options, tables_),
+      starter_(options.cold_start_delay, options.warm_start_delay,
+               options.controller.max_units) {
   if (options.counts_flows) {
     under_way_ =
         LazyArray<uint64_t>(options.controller.max_flows, Pages::kGrowing);
   }
-  bells_ = links_.other_bells;
-  bells_.push_back(links_.bell);
-  if (!links_.relayed.empty()) {
-    relay_.emplace(std::move(links_.relayed), options.controller.max_units,
-                   links_.record_bytes, *links_.faults);
-    relay_->set_may_pull([this](const Pull& pull) { return MayPull(pull); });
-  }
-  SNF_CHECK(links_.copies.empty() || links_.copies.size() == loops);
-  if (options.recovers || !links_.copies.empty()) {
-    packets_.emplace(*links_.buffers);
+  if (links_.relay().has_value()) {
+    links_.relay()->set_may_pull(
+        [this](const Pull& pull) { return MayPull(pull); });
   }
   if (options.recovers) {
-    SNF_CHECK(has_loggers);
-    recovery_.emplace(Recovery{
-        .loops = std::vector<Recovery::Loop>(loops),
-        .old_numbers = std::vector<uint64_t>(options.controller.max_units)});
+    recovery_.emplace(*this, links_.size(), options.controller.max_units);
   }
   if (options.fails) {
-    SNF_CHECK(has_loggers);
-    SNF_CHECK(links_.controllers != nullptr);
-    succession_.emplace(options.controller, loops);
-    keeps_words_ = !links_.copies.empty();
-    SNF_CHECK(keeps_words_ || !options.inherits);
-    if (options.inherits) Inherit(policy);
+    unled_.emplace(*this, options.controller, links_.size());
+    if (options.inherits) unled_->Inherit();
   }
-  starting_.reserve(options.controller.max_units);
   batch_.reserve(2 * kBatch);
 }
 
 bool ControllerLoop::FlushAll() {
-  bool is_all = true;
-  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-    is_all &= succession_.has_value()
-                  ? loop.out.FlushWhole(PayloadFromController)
-                  : loop.out.Flush();
-  }
-  if (is_all && succession_.has_value()) succession_->on_flushed();
-  if (!recovery_.has_value()) return is_all;
-  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
-    is_all &= loop.out->Flush();
-  }
-  return is_all;
-}
-
-void ControllerLoop::ReceiveAll() {
-  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) Receive(loop.in);
-  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) Receive(loop.in);
-  if (!keeps_words_) return;
-  for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
-    loop.note->taken.store(loop.in.taken(), std::memory_order_release);
-  }
-}
-
-// What was said stays in its ring until what it led to is sent. But a unit
-// whose ring gets full may take nothing itself before there is room.
-void ControllerLoop::ReleaseHandled(bool is_flushed) {
-  const auto release = [is_flushed](LinkIn& in) {
-    if (is_flushed || in.is_half_full()) in.Release();
-  };
-  for (ControllerLinks::UnitLoopEnds& loop : links_.loops) release(loop.in);
-  for (ControllerLinks::LoggerLoopEnd& loop : links_.loggers) release(loop.in);
+  const bool is_all = links_.Flush();
+  if (is_all && unled_.has_value()) unled_->on_flushed();
+  return links_.FlushToLoggers() && is_all;
 }
 
 void ControllerLoop::IdleWait(Nanos most) {
@@ -119,89 +55,32 @@ void ControllerLoop::IdleWait(Nanos most) {
     std::this_thread::yield();
     return;
   }
-  const auto has_items = [this] {
-    const auto has = [](auto& loop) { return loop.in.has_items(); };
-    return std::ranges::any_of(links_.loops, has) ||
-           std::ranges::any_of(links_.loggers, has) ||
-           (relay_.has_value() && relay_->has_items());
-  };
-  // A sleep takes longer than this.
+  // The shortest sleep takes about this.
   constexpr Nanos kShort = Microseconds(100);
-  // Units of the same thread are not heard of until they get a turn.
+  // Units of the same thread ring no bell: they wait for their turn.
   const Nanos left =
       std::min(most, (shares_thread_ ? NextDue() : NextTimer()) - now_);
   if (left < kShort) {
     if (!shares_thread_) std::this_thread::yield();
     return;
   }
-  Doorbell::WaitAtAll(bells_, has_items, {left.ns - kShort.ns / 2},
-                      RealClock::Monotonic(),
-                      shares_thread_ ? 0 : Doorbell::kSpins);
+  Doorbell::WaitAtAll(
+      links_.bells(), [this] { return links_.has_items(); },
+      {left.ns - kShort.ns / 2}, RealClock::Monotonic(),
+      shares_thread_ ? 0 : Doorbell::kSpins);
 }
 
 Instant ControllerLoop::NextDue() const {
-  Instant due = NextTimer();
-  for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-    due = std::min(due, Instant{loop.progress->next_due.load()});
-  }
-  return due;
+  return std::min(NextTimer(), links_.next_due());
 }
 
 // Messages received are counted first: see LoopProgress.
 bool ControllerLoop::IsQuiet() const {
   if (!is_led()) return false;
-  uint64_t received = 0;
-  uint64_t sent = 0;
-  for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-    received += loop.in.handled() + loop.progress->received.load();
-  }
-  for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
-    received += loop.in.handled() + loop.progress->received.load();
-  }
-  if (relay_.has_value()) received += relay_->handled();
+  const uint64_t received = links_.received();
   const bool is_due = NextDue() <= clock_.Now();
-  for (const ControllerLinks::UnitLoopEnds& loop : links_.loops) {
-    sent += loop.out.sent_in_all() + loop.progress->sent.load();
-  }
-  for (const ControllerLinks::LoggerLoopEnd& loop : links_.loggers) {
-    sent += loop.progress->sent.load();
-    if (loop.out.has_value()) sent += loop.out->sent_in_all();
-  }
-  if (relay_.has_value()) sent += relay_->sent();
-  return received == sent && !is_due && batch_.empty() && !IsRecovering();
-}
-
-void ControllerLoop::Refuse(UnitId unit, std::string_view kind,
-                            std::string_view field, uint64_t value) {
-  const size_t loop = snf::value(unit) % links_.loops.size();
-  links_.loops[loop].in.Close();
-  if (logger_words_.empty() || recovery_.has_value()) {
-    // Loggers say what units have said; if these may end alone, it is theirs,
-    // and what others have said is heard.
-    words_[loop].Refuse(unit, kind, field, value);
-    return;
-  }
-  logger_words_[loop].Refuse(unit, kind, field, value);
-  links_.loggers[loop].in.Close();
-}
-
-// A link whose ring has had a position that cannot be, at either end.
-void ControllerLoop::CloseBrokenLinks() {
-  for (size_t i = 0; i < links_.loops.size(); ++i) {
-    LinkIn& in = links_.loops[i].in;
-    if (in.faults() + links_.loops[i].out.faults() == 0 || in.is_closed())
-        [[likely]]
-      continue;
-    words_[i].Refuse(kNoUnit, "ring", "position", in.received());
-    in.Close();
-  }
-  for (size_t i = 0; i < links_.loggers.size(); ++i) {
-    LinkIn& in = links_.loggers[i].in;
-    if (in.faults() == 0 || in.is_closed()) [[likely]]
-      continue;
-    logger_words_[i].Refuse(kNoUnit, "ring", "position", in.received());
-    in.Close();
-  }
+  return received == links_.sent() && !is_due && batch_.empty() &&
+         !IsRecovering();
 }
 
 // Leaves in out_ what the controller commands.
@@ -211,8 +90,8 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
   using Kind = UnitCommand::Kind;
   ReportDrained(events);
   out_.clear();
-  if (!words_[loop].IsSound(cell, payload)) {
-    links_.loops[loop].in.Close();
+  if (!links_.words(loop, /*of_logger=*/false).IsSound(cell, payload)) {
+    links_.loops()[loop].in.Close();
     return;
   }
   if (cell.is_table()) {
@@ -244,26 +123,50 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
       if (controller_.on_unit_stopped(command.unit)) {
         if (!is_leased_) break;
         left_.push_back(command.unit);
-        TellUp(command.unit, false, events);
+        SetUp(command.unit, false, events);
       } else if (!is_leased_ && !recovery_.has_value()) {
-        // Else a lease has withdrawn the Stop, or a recovery, which found no
-        // other unit; or the unit has failed as it stopped.
+        // Otherwise a lease, or a recovery that found no other unit, has
+        // withdrawn the Stop; or the unit has failed as it stopped.
         Refuse(command.unit, "stopped", "flows",
                controller_.units().owned_flows(command.unit));
       }
       break;
     case Kind::kSendDone:
+      SNF_CHECK(recovery_.has_value());
+      recovery_->on_done(command.done, of_logger, events);
+      break;
     case Kind::kSendGrants:
-      HandleRecovery(command, of_logger, events);
+      SNF_CHECK(recovery_.has_value());
+      controller_.on_grants_sealed(now_, command.unit, command.grants, out_);
       break;
     default:
-      // Another process of loggers reports again if the one before it may not
-      // have got to the end.
-      if (of_logger && succession_.has_value() && succession_->begun()) break;
-      // A report that nobody has asked for.
+      // A new process of loggers reports again if its predecessor may not have
+      // finished.
+      if (of_logger && unled_.has_value() && unled_->succession().begun()) {
+        break;
+      }
+      // No controller has asked for a report.
       Refuse(command.unit, "report", "kind",
              static_cast<uint8_t>(command.kind));
   }
+}
+
+// Leaves in out_ what the controller commands.
+void ControllerLoop::HandleTell(const UnitCommand& word,
+                                ControllerEvents& events) {
+  out_.clear();
+  if (word.kind == UnitCommand::Kind::kSendEnded) {
+    controller_.on_ended(word.ended.flow);
+    return;
+  }
+  if (word.note.over) events.on_alias_over(word.note.flow, word.note.clock);
+  controller_.on_flow_note(now_, word.note, out_);
+  if (unled_.has_value()) unled_->Note(word);
+}
+
+void ControllerLoop::SendName(const ControllerCommand& command) {
+  const FlowName name = controller_.NameOf(command.end.flow);
+  links_.to(command.unit).Send(command, std::as_bytes(std::span(&name, 1)));
 }
 
 void ControllerLoop::on_alias(const Alias& alias, ControllerEvents& events) {
@@ -290,8 +193,8 @@ void ControllerLoop::RunTableTimers() {
 void ControllerLoop::SendToUnit(const TableMessage& message) {
   if (!hears(message.unit)) return;
   tables_.Count(message);
-  link_to_[value(message.unit)]->Send(Cell::OfTable(),
-                                      std::as_bytes(std::span(&message, 1)));
+  links_.to(message.unit)
+      .Send(Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
 }
 
 void ControllerLoop::ReportDrained(ControllerEvents& events) {
@@ -306,44 +209,17 @@ void ControllerLoop::ReportDrained(ControllerEvents& events) {
   with_payload_ = {};
 }
 
-void ControllerLoop::GivePacket(const ControllerCommand& command) {
-  packets_->Add(command);
-  if (recovery_.has_value()) recovery_->OnEnd(command.packet);
-  if (links_.copies.empty() || command.packet == kNoPacket) return;
-  const size_t loop = value(command.unit) % links_.loops.size();
-  links_.buffers->CopyTo(links_.copies[loop], command.packet);
-}
-
-// The buffer of a packet that an NF made is of the share of its loop, which may
-// die before that comes back.
-bool ControllerLoop::TakePacket(size_t loop, const UnitCommand& command) {
-  using Kind = UnitCommand::Kind;
-  if (!packets_->On(command)) return false;
-  if (links_.copies.empty() || command.kind == Kind::kAdvance) return true;
-  BufferPool& copies = links_.copies[loop];
-  copies.CopyTo(*links_.buffers, command.packet);
-  if (command.kind == Kind::kEmit) copies.Claim(command.packet);
-  return true;
-}
-
 void ControllerLoop::ReturnBuffer(BufferPool::Party owner,
                                   PacketHandle packet) {
   const auto party = static_cast<size_t>(owner);
   SNF_CHECK(party > 0);
-  if (recovery_.has_value() && recovery_->loops[party - 1].has_ended) {
-    recovery_->loops[party - 1].buffers.push_back(packet);
-    return;
-  }
-  if (!links_.copies.empty()) {
-    links_.copies[party - 1].Disclaim(packet);
-  } else if (recovery_.has_value()) {
-    links_.buffers->Disclaim(packet);
-  }
+  if (recovery_.has_value() && recovery_->KeepBuffer(party - 1, packet)) return;
+  links_.Disclaim(party - 1, packet);
   if (!has_controller()) {
-    succession_->of_loop(party - 1).returns.push_back(packet);
+    unled_->KeepBuffer(party - 1, packet);
     return;
   }
-  links_.loops[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
+  links_.loops()[party - 1].out.Send(ControllerCommand::Drop(packet, {}));
 }
 
 void ControllerLoop::Execute(const ControllerCommand& command,
@@ -360,17 +236,13 @@ void ControllerLoop::Execute(const ControllerCommand& command,
       if (hears(command.unit)) SendName(command);
       return;
     case Kind::kStartUnit:
-      if (succession_.has_value()) succession_->set_up(command.unit, true);
-      TellUp(command.unit, true, events);
-      StartUnit(command);
+      SetUp(command.unit, true, events);
+      if (starter_.Begin(now_, command)) FinishStart(command);
       return;
     case Kind::kParkUnit:
-      if (succession_.has_value()) succession_->set_up(command.unit, false);
-      TellUp(command.unit, false, events);
-      // A start that has failed is not waited for.
-      std::erase_if(starting_, [&command](const UnitStart& start) {
-        return start.command.unit == command.unit;
-      });
+      SetUp(command.unit, false, events);
+      // The start has failed: it is no longer under way.
+      starter_.Forget([&](UnitId unit) { return unit == command.unit; });
       break;
     case Kind::kEndFlow:
       events.on_end_flow(command.end);
@@ -380,31 +252,16 @@ void ControllerLoop::Execute(const ControllerCommand& command,
       events.on_forsake(now_, command.end);
       break;
     case Kind::kSeal:
-      SendSeal(command);
+      recovery_->SendSeal(command);
       return;
     case Kind::kForget:
       if (!command.of_logger) break;
-      links_.loggers[value(command.unit) % links_.loops.size()].out->Send(
-          command);
+      links_.loggers()[links_.loop_of(command.unit)].out->Send(command);
       return;
     default:
       break;
   }
   if (hears(command.unit)) Send(command);
-}
-
-void ControllerLoop::StartUnit(const ControllerCommand& command) {
-  if (starter_ != nullptr && !starter_->on_start(command.unit)) {
-    starting_.push_back({.ready = Instant::max(), .command = command});
-    return;
-  }
-  const Nanos delay = command.warm ? warm_start_delay_ : cold_start_delay_;
-  if (delay.ns == 0) {
-    FinishStart(command);
-    return;
-  }
-  starting_.push_back({.ready = now_ + delay, .command = command});
-  next_ready_ = std::min(next_ready_, starting_.back().ready);
 }
 
 void ControllerLoop::FinishStart(const ControllerCommand& command) {
@@ -414,15 +271,13 @@ void ControllerLoop::FinishStart(const ControllerCommand& command) {
 }
 
 void ControllerLoop::BeginStarts(size_t loop) {
-  for (UnitStart& start : starting_) {
-    const size_t of_start = value(start.command.unit) % links_.loops.size();
-    if (start.ready != Instant::max() || of_start != loop) continue;
-    start.ready = next_ready_ = now_;
-  }
+  starter_.BeginLoop(now_,
+                     [&](UnitId unit) { return links_.loop_of(unit) == loop; });
 }
 
-// A lease may begin anew while its unit is being left.
-void ControllerLoop::TellUp(UnitId unit, bool is_up, ControllerEvents& events) {
+void ControllerLoop::SetUp(UnitId unit, bool is_up, ControllerEvents& events) {
+  if (unled_.has_value()) unled_->set_up(unit, is_up);
+  // A lease may begin anew while its unit is being left.
   if (is_leased_) {
     if (shares_units_ || leased_up_[value(unit)] == is_up) return;
     leased_up_[value(unit)] = is_up;
@@ -434,25 +289,97 @@ void ControllerLoop::TellUp(UnitId unit, bool is_up, ControllerEvents& events) {
   }
 }
 
-bool ControllerLoop::IsIdle(size_t loop) {
-  ControllerLinks::UnitLoopEnds& ends = links_.loops[loop];
-  return ends.out.released() == ends.out.cells() && !ends.in.has_items() &&
-         ends.progress->buffers.load() == 0;
+// --- Loops of units that end, and controllers that fail. ---
+
+// With a starter, a loop that has ended may rest until one of its units starts.
+bool ControllerLoop::IsRecovering() const {
+  return controller_.is_recovering() ||
+         (recovery_.has_value() && !starter_.has_starter() &&
+          recovery_->any_ended());
 }
 
-void ControllerLoop::FinishStarts() {
-  if (now_ < next_ready_) return;
-  const auto is_ready = [this](const UnitStart& start) {
-    return start.ready <= now_;
-  };
-  for (const UnitStart& start : starting_) {
-    if (is_ready(start)) FinishStart(start.command);
+const PacketsUnderWay::Sent* ControllerLoop::FindIn(size_t loop,
+                                                    PacketHandle packet) {
+  if (!links_.knows_packets()) return nullptr;
+  const PacketsUnderWay::Sent* const sent = links_.packets().Find(packet);
+  return sent != nullptr && links_.loop_of(sent->unit) == loop ? sent : nullptr;
+}
+
+bool ControllerLoop::MayBegin(size_t loop) const {
+  return has_controller() && recovery_->MayBegin(loop);
+}
+
+void ControllerLoop::StartLoop(size_t loop) {
+  recovery_->Start(loop);
+  ControllerEpoch* const controllers = links_.loops()[loop].controllers;
+  if (controllers == nullptr || !unled_.has_value()) return;
+  const uint32_t epoch = unled_->succession().epoch();
+  controllers->newest.store(epoch, std::memory_order_release);
+  controllers->begun.store(epoch, std::memory_order_release);
+}
+
+void ControllerLoop::BeginLoop(size_t loop) {
+  recovery_->Begin(loop);
+  FlushAll();
+}
+
+// The flow's history has each former owner until its state is taken over; an
+// owner may pull from its predecessors. Without a controller, the history of
+// the failed one counts. If the history is unknown or incomplete, any unit may
+// pull.
+bool ControllerLoop::MayPull(const Pull& pull) const {
+  if (!has_controller() && unled_->is_heir()) return true;
+  const Controller& known = this->known();
+  if (known.owners().forgotten() > 0) return true;
+  const FlowTable& flows = known.flows();
+  const uint32_t slot = slot_of(pull.flow);
+  if (slot >= flows.used() ||
+      flows.numbers(slot).generation != generation_of(pull.flow)) {
+    return false;
   }
-  std::erase_if(starting_, is_ready);
-  next_ready_ = Instant::max();
-  for (const UnitStart& start : starting_) {
-    next_ready_ = std::min(next_ready_, start.ready);
+  bool may = flows.cold(slot).owner == pull.requester;
+  known.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
+    may |= run.unit == pull.requester;
+  });
+  return may;
+}
+
+bool ControllerLoop::IsUp(UnitId unit) const {
+  if (!has_controller()) return unled_->was_up(unit);
+  switch (controller_.units().state(unit)) {
+    case UnitPool::State::kStopped:
+    case UnitPool::State::kCrashed:
+    case UnitPool::State::kFailed:
+      return false;
+    default:
+      return true;
   }
+}
+
+// The history of a failed controller is out of date once a unit has failed
+// since. An heir has no history.
+bool ControllerLoop::NeedsLoggers() const {
+  if (!has_controller() && (unled_->is_heir() || unled_->has_ended())) {
+    return true;
+  }
+  const Controller& known = this->known();
+  bool is_source = known.is_recovering();
+  for (uint32_t slot = 0; slot < known.flows().used(); ++slot) {
+    known.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
+      is_source |= run.at_logger && !run.is_taken && !run.is_superseded;
+    });
+  }
+  return is_source;
+}
+
+void ControllerLoop::set_prepare(Prepare prepare, Prepare settle) {
+  unled_->set_prepare(std::move(prepare));
+  unled_->set_settle(std::move(settle));
+}
+
+void ControllerLoop::Succeed() {
+  SNF_CHECK(unled_.has_value());
+  unled_->Succeed();
 }
 
 }  // namespace snf

@@ -641,7 +641,7 @@ TEST_F(FailingController, LosesWhatComesBeforeItsEndIsSeen) {
   test_.HandleBatch();
   ASSERT_EQ(test_.drops.size(), 1u);
   EXPECT_EQ(test_.drops[0], DropReason::kControllerFailed);
-  EXPECT_EQ(test_.loop->succession()->figures().packets_lost, 1u);
+  EXPECT_EQ(test_.loop->succession()->counters().packets_lost, 1u);
 }
 
 // One that tells of less packets than it has would never be sent as many as it

@@ -6,8 +6,7 @@
 
 namespace snf {
 
-// Lets loops of units begin to run when one of their units is to start, where
-// not all of them run at all times.
+// Begins loops of units on demand, when a unit of theirs is to start.
 class LoopStarter {
  public:
   virtual ~LoopStarter() = default;

@@ -9,24 +9,24 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/drop_reason.h"
 #include "base/messages/messages.h"
-#include "controller/core/commands.h"
-#include "runtime/core/unit_commands.h"
+#include "base/messages/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 
 namespace snf {
 
-// What a controller keeps of packets that it gave to units, and of which it has
-// not heard yet what became of them: if a unit's process dies, those that are
-// left are the ones that were in it (proto/protocol.md U10, F4).
+// The packets that a controller gave to units and that have not left these. If
+// a unit's process dies, the packets that are left here were in it
+// (proto/protocol.md U10, F4).
 //
-// Packets are found by their buffers, of which no two hold one; clocks without
-// a packet by flow and clock. A value; owner-thread only. Nothing is allocated
-// for a packet; takes 64 bytes a buffer.
+// A packet is found by its buffer; a clock without a packet by flow and clock.
+// A value; owner-thread only. Nothing is allocated for a packet; takes 64 bytes
+// a buffer.
 class PacketsUnderWay {
  public:
-  // A packet that a unit has, with the metadata that it was sent with.
+  // A packet in a unit, with the metadata that were sent with it.
   struct Sent {
     PacketMeta meta;
     PacketHandle packet = kNoPacket;
@@ -50,7 +50,7 @@ class PacketsUnderWay {
     slot.sent = {
         .meta = enqueue.meta, .packet = enqueue.packet, .unit = enqueue.unit};
   }
-  // It was never sent.
+  // Takes back an Add: the packet was never sent.
   void Remove(const ControllerCommand& enqueue) {
     if (enqueue.packet == kNoPacket) {
       without_packet_.erase({enqueue.meta.flow, enqueue.meta.clock});
@@ -58,7 +58,7 @@ class PacketsUnderWay {
       sent_[buffers_->place(enqueue.packet)].is_there = false;
     }
   }
-  // Takes a word about a packet, whose handle is good. Returns false, and
+  // Takes a word about a packet; its handle is valid. Returns false, and
   // changes nothing, if the unit does not have this packet.
   bool On(const UnitCommand& word) {
     using Kind = UnitCommand::Kind;
@@ -92,7 +92,13 @@ class PacketsUnderWay {
            found->meta.flow == sent.meta.flow &&
            found->meta.clock == sent.meta.clock;
   }
-  // Calls visit(Sent) for each that is at a unit.
+  // Returns the packet, if it is in a unit; else null. Any handle will do.
+  const Sent* Find(PacketHandle packet) const {
+    if (!buffers_->IsHandle(packet)) return nullptr;
+    const Slot& slot = sent_[buffers_->place(packet)];
+    return slot.is_there ? &slot.sent : nullptr;
+  }
+  // Calls visit(Sent) for each packet or clock in a unit.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (size_t i = 0; i < sent_.size(); ++i) {
@@ -100,7 +106,7 @@ class PacketsUnderWay {
     }
     for (const auto& each : without_packet_) visit(each.second);
   }
-  // Takes out what is at units for which `is_lost` holds, and calls
+  // Takes out what is in units for which `is_lost(UnitId)` holds, and calls
   // found(Sent) for each.
   template <typename IsLost, typename Found>
   void TakeOut(const IsLost& is_lost, const Found& found) {
@@ -118,8 +124,8 @@ class PacketsUnderWay {
   }
 
  private:
-  // A logger's word may overtake that of its unit by which the clock lost its
-  // packet; what a unit says itself comes in order.
+  // A logger's word may overtake the kDropPayload of its unit; the words of a
+  // unit come in order.
   bool OnAdvance(const UnitCommand& word) {
     const auto found = without_packet_.find({word.meta.flow, word.meta.clock});
     if (found == without_packet_.end()) {

@@ -4,20 +4,20 @@
 
 namespace snf {
 
-// Finds the leases of a controller that has failed, for its successor: units
-// say which it has (proto/protocol.md §7). All calls are made by the thread of
-// the controller's loop.
+// Finds the leases of a failed controller for its successor, by asking units
+// (proto/protocol.md §7). All calls come from the thread of the controller's
+// loop.
 class LeaseFinder {
  public:
   virtual ~LeaseFinder() = default;
 
-  // The controller's end was seen: what it knew of its leases is lost, and all
-  // units are asked.
+  // The controller's failure was seen, its knowledge of leases is lost: asks
+  // all units.
   virtual void on_failure() = 0;
-  // Returns true once all have answered.
+  // Returns true once all units have answered.
   virtual bool has_answers() = 0;
-  // The successor has the units and flows that were reported, and no lease: it
-  // is given those of the answers (Controller::on_lease, on_revoke).
+  // The successor has the units and flows that were reported, and no lease:
+  // gives it the leases of the answers (Controller::on_lease, on_revoke).
   virtual void on_successor() = 0;
 };
 

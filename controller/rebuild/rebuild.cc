@@ -8,8 +8,11 @@
 namespace snf {
 namespace {
 
-// More clocks than this cannot be missing of one flow.
-constexpr uint64_t kMaxMissing = 1 << 20;
+// An honest unit reports clock 0 of a flow of which it has run no packet.
+bool IsFlowClock(Clock clock) { return clock <= kMaxRestoredClock; }
+bool IsPacketClock(Clock clock) {
+  return clock != Clock{} && IsFlowClock(clock);
+}
 
 }  // namespace
 
@@ -17,7 +20,7 @@ constexpr uint64_t kMaxMissing = 1 << 20;
 
 void Rebuild::on_name(const FlowName& name) {
   if (slot_of(name.flow) >= max_flows_) {
-    ++figures_.refused;
+    ++counters_.reports_refused;
     return;
   }
   Flow& flow = flows_[name.flow];
@@ -29,8 +32,9 @@ void Rebuild::on_name(const FlowName& name) {
 }
 
 void Rebuild::on_flow(const FlowReport& report) {
-  if (slot_of(report.flow) >= max_flows_ || value(report.unit) >= max_units_) {
-    ++figures_.refused;
+  if (slot_of(report.flow) >= max_flows_ || value(report.unit) >= max_units_ ||
+      !IsFlowClock(report.clock)) {
+    ++counters_.reports_refused;
     return;
   }
   using Kind = FlowReport::Kind;
@@ -68,8 +72,8 @@ void Rebuild::on_flow(const FlowReport& report) {
 void Rebuild::on_packet(const PacketReport& report) {
   const PacketMeta& meta = report.meta;
   if (slot_of(meta.flow) >= max_flows_ || value(report.unit) >= max_units_ ||
-      meta.clock == Clock{}) {
-    ++figures_.refused;
+      !IsPacketClock(meta.clock)) {
+    ++counters_.reports_refused;
     return;
   }
   Flow& flow = flows_[meta.flow];
@@ -82,7 +86,7 @@ void Rebuild::on_packet(const PacketReport& report) {
 
 void Rebuild::on_unit(const UnitReport& report) {
   if (value(report.unit) >= max_units_) {
-    ++figures_.refused;
+    ++counters_.reports_refused;
     return;
   }
   units_.push_back(report);
@@ -124,9 +128,24 @@ void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
   for (const auto& [slot, id] : in_slots)
     RestoreFlow(c, now, id, flows_.at(id));
   LinkFlows(c, now);
+  CountFlows(c);
 }
 
-// Nothing is left of the flow but copies that nobody needs.
+// The counters are the previous controller's; its table may have had other
+// flows.
+void Rebuild::CountFlows(Controller& c) {
+  ControllerCounters& counters = c.counters_;
+  const uint64_t counted =
+      counters.flows + counters.flows_inherited - counters.flows_ended;
+  const uint64_t found = c.flows_.size();
+  if (found > counted) {
+    counters.flows_inherited += found - counted;
+  } else {
+    counters.flows_ended += counted - found;
+  }
+}
+
+// Returns true if only copies are left of the flow, which no unit needs.
 bool Rebuild::IsOver(const Flow& flow) const {
   if (flow.is_over) return true;
   if (flow.end != Clock{}) return false;
@@ -137,10 +156,9 @@ bool Rebuild::IsOver(const Flow& flow) const {
   return newest < flow.over || (!has_sealed_ && newest <= flow.handed);
 }
 
-// By clock. Of a unit that has a flow itself, its logger has only what is older
-// or the same; or a clock that the unit had yet to run when it reported, and
-// has run since. It counts if others have released more: while what the unit
-// has run since is not released, its logger alone has that old copy.
+// Sorts the points by clock. If a unit has a flow itself, its logger's copy is
+// older or the same, or has a clock that the unit ran after its report. The
+// logger's copy counts only if a later clock was released.
 void Rebuild::Sort(Flow& flow) {
   std::vector<Point>& points = flow.points;
   std::erase_if(points, [&](const Point& at_logger) {
@@ -156,7 +174,7 @@ void Rebuild::Sort(Flow& flow) {
   });
 }
 
-// Returns where that clock is, or was processed; null if nobody knows. The
+// Returns where that clock is, or was processed; null if no report says. The
 // flow's points must be sorted.
 const Rebuild::Point* Rebuild::PlaceOf(const Flow& flow, Clock clock) {
   const auto place =
@@ -167,7 +185,8 @@ const Rebuild::Point* Rebuild::PlaceOf(const Flow& flow, Clock clock) {
   return &*(place - 1);
 }
 
-// Returns a unit for what has to go to some unit.
+// Returns a unit that may get a tombstone or a null packet; kNoUnit if there is
+// none.
 UnitId Rebuild::AnyUnit(const Controller& c) {
   if (c.units_.placeable_units() > 0) return c.units_.LeastLoaded();
   UnitId stopped = kNoUnit;
@@ -180,45 +199,68 @@ UnitId Rebuild::AnyUnit(const Controller& c) {
   return stopped;
 }
 
-void Rebuild::AddMissing(FlowId id, Flow& flow, Clock clock, UnitId to,
-                         uint8_t flag) {
+// Returns the point of a new clock, which must be higher than all clocks of
+// this flow in missing_. `before` is the place of the previous clock, or null.
+Rebuild::Point Rebuild::AddMissing(FlowId id, const Point* before, Clock clock,
+                                   UnitId to, uint8_t flag) {
   PacketMeta meta;
   meta.flow = id;
   meta.clock = clock;
   meta.flags = static_cast<uint8_t>(PacketMeta::kFirstOfFlowlet | flag);
   if (clock == Clock{1}) {
     meta.flags |= PacketMeta::kNewFlow;
-  } else if (const Point* const source = PlaceOf(flow, Clock{value(clock) - 1});
-             source != nullptr) {
-    meta.source = source->unit;
+  } else if (before != nullptr) {
+    meta.source = before->unit;
     meta.source_kind =
-        source->at_logger ? StateSource::kLogger : StateSource::kUnit;
+        before->at_logger ? StateSource::kLogger : StateSource::kUnit;
   } else {
     meta.source = to;
     meta.source_kind = StateSource::kUnit;
   }
   missing_.push_back({.slot = slot_of(id), .to = to, .meta = meta});
-  const auto at =
-      std::ranges::upper_bound(flow.points, clock, {}, &Point::clock);
-  flow.points.insert(at, Point{.clock = clock, .unit = to});
+  return {.clock = clock, .unit = to};
 }
 
-// Adds a point for each clock that nobody has, in their order.
-void Rebuild::FindMissing(const Controller& c, FlowId id, Flow& flow) {
-  if (SNF_REBUILD_RULE(kTombstone, false, true)) return;
+// Returns the number of clocks without a point between `applied` and the
+// newest.
+uint64_t Rebuild::MissingOf(const Flow& flow) {
+  uint64_t missing = 0;
+  Clock before = flow.applied;
+  for (const Point& point : flow.points) {
+    if (point.clock <= before) continue;
+    missing += value(point.clock) - value(before) - 1;
+    before = point.clock;
+  }
+  return missing;
+}
+
+// Adds a point for each clock that no unit has, in order. Returns false if the
+// limit of tombstones has no room for them.
+bool Rebuild::FindMissing(const Controller& c, FlowId id, Flow& flow) {
+  if (SNF_REBUILD_RULE(kTombstone, false, true)) return true;
+  const uint64_t missing = MissingOf(flow);
+  if (missing == 0) return true;
+  if (missing > tombstones_left_) return false;
+  tombstones_left_ -= missing;
   const Clock newest = flow.points.back().clock;
-  if (value(newest) - value(flow.applied) > kMaxMissing) return;
+  std::vector<Point> added;
+  added.reserve(missing);
   for (Clock clock = flow.applied + 1; clock < newest; clock = clock + 1) {
     if (PlaceOf(flow, clock) != nullptr) continue;
     const auto next =
         std::ranges::upper_bound(flow.points, clock, {}, &Point::clock);
     UnitId to = next->at_logger ? AnyUnit(c) : next->unit;
-    if (clock > Clock{1}) {
-      const Point* const before = PlaceOf(flow, Clock{value(clock) - 1});
-      if (before != nullptr && !before->at_logger) to = before->unit;
-    }
-    AddMissing(id, flow, clock, to, PacketMeta::kTombstone);
+    const Clock last{value(clock) - 1};
+    const Point* before = PlaceOf(flow, last);
+    if (!added.empty() && added.back().clock == last) before = &added.back();
+    if (before != nullptr && !before->at_logger) to = before->unit;
+    added.push_back(AddMissing(id, before, clock, to, PacketMeta::kTombstone));
   }
+  const auto middle = static_cast<ptrdiff_t>(flow.points.size());
+  flow.points.insert(flow.points.end(), added.begin(), added.end());
+  std::ranges::inplace_merge(flow.points, flow.points.begin() + middle, {},
+                             &Point::clock);
+  return true;
 }
 
 // If only a sealed logger has the flow, another unit gets it by a null packet.
@@ -226,10 +268,11 @@ void Rebuild::MoveFromLogger(const Controller& c, FlowId id, Flow& flow) {
   const Point newest = flow.points.back();
   if (!newest.at_logger || flow.end != Clock{}) return;
   if (SNF_REBUILD_RULE(kNull, false, true)) return;
-  AddMissing(id, flow, newest.clock + 1, AnyUnit(c), PacketMeta::kNull);
+  flow.points.push_back(
+      AddMissing(id, &newest, newest.clock + 1, AnyUnit(c), PacketMeta::kNull));
 }
 
-// A packet that waits for state elsewhere than where the clock before is.
+// Finds packets that wait for state at another place than the clock before is.
 void Rebuild::FindRedirects(FlowId id, const Flow& flow) {
   if (SNF_REBUILD_RULE(kRedirect, false, true)) return;
   for (const Point& point : flow.points) {
@@ -281,10 +324,13 @@ void Rebuild::RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow) {
       flow.applied = std::max(flow.applied, Clock{value(point.clock) - 1});
     }
   }
-  FindMissing(c, id, flow);
-  MoveFromLogger(c, id, flow);
-  FindRedirects(id, flow);
-  FindOld(id, flow);
+  if (FindMissing(c, id, flow)) {
+    MoveFromLogger(c, id, flow);
+    FindRedirects(id, flow);
+    FindOld(id, flow);
+  } else {
+    hopeless_.push_back(slot);
+  }
   const Point& newest = flow.points.back();
   c.flows_.Restore(slot, generation_of(id));
   FlowHot& hot = c.flows_.hot(slot);
@@ -297,9 +343,9 @@ void Rebuild::RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow) {
   cold.demand_bps = c.demand_.FirstDemand();
   c.pieces_.on_flow_moved(newest.unit);
   if (SNF_REBUILD_RULE(kHistory, true, false)) RestoreHistory(c, slot, flow);
-  ++figures_.flows;
+  ++counters_.flows;
   if (ends) {
-    ++figures_.flows_ending;
+    ++counters_.flows_ending;
     hot.flags = FlowHot::kEnding;
     return;
   }
@@ -310,7 +356,8 @@ void Rebuild::RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow) {
 void Rebuild::RestoreHistory(Controller& c, uint32_t slot, const Flow& flow) {
   std::vector<OwnerHistory::Run> runs;
   for (const Point& point : flow.points) {
-    if (!runs.empty() && runs.back().last >= point.clock) continue;
+    const Clock last = runs.empty() ? Clock{} : runs.back().last;
+    if (last >= point.clock) continue;
     if (!runs.empty() && runs.back().unit == point.unit &&
         runs.back().at_logger == point.at_logger) {
       runs.back().last = point.clock;
@@ -326,7 +373,7 @@ void Rebuild::RestoreHistory(Controller& c, uint32_t slot, const Flow& flow) {
   }
 }
 
-// Nobody has that clock, or has had it.
+// Returns true if no unit has that clock, or has had it.
 bool Rebuild::IsLost(const Flow& flow, Clock clock) {
   if (SNF_REBUILD_RULE(kWithdraw, false, true)) return false;
   return clock > flow.applied &&
@@ -335,8 +382,8 @@ bool Rebuild::IsLost(const Flow& flow, Clock clock) {
          });
 }
 
-// Of two flows with one key, or one alias, the one that was named last has it.
-// A flow that was over when it was moved has none.
+// If two flows have one key, or one alias, the flow that was named last keeps
+// it. A flow that was over when it was moved has none.
 void Rebuild::LinkFlows(Controller& c, Instant now) {
   std::ranges::sort(named_, std::greater<>());
   for (const auto& [version, id] : named_) {
@@ -346,9 +393,9 @@ void Rebuild::LinkFlows(Controller& c, Instant now) {
         name.key == FlowKey{} ||
         c.flows_.Find(name.key, c.flows_.HashOf(name.key)) != FlowTable::kNone;
     if (is_over) {
-      ++(name.flow == kNoFlow ? figures_.flows_unnamed
-                              : figures_.flows_superseded);
-      // Nothing that is said of it counts any more.
+      ++(name.flow == kNoFlow ? counters_.flows_unnamed
+                              : counters_.flows_superseded);
+      // The flow ends: further words about it do not count.
       c.flows_.hot(slot).flags = FlowHot::kEnding;
       c.Disown(now, c.flows_.cold(slot).owner);
       unnamed_.push_back(slot);
@@ -364,7 +411,7 @@ void Rebuild::LinkFlows(Controller& c, Instant now) {
   }
 }
 
-// If the clock of its alias is lost, the flow has the one that it had before.
+// If the clock of its alias is lost, the flow keeps its previous alias.
 void Rebuild::RestoreAlias(Controller& c, uint32_t slot, FlowId id) {
   const Flow& flow = flows_.at(id);
   const auto is_lost = [&](const FlowName& name) {
@@ -372,7 +419,7 @@ void Rebuild::RestoreAlias(Controller& c, uint32_t slot, FlowId id) {
   };
   FlowName name = flow.name;
   if (is_lost(name)) {
-    ++figures_.aliases_withdrawn;
+    ++counters_.aliases_withdrawn;
     withdrawn_.push_back({.flow = id, .clock = name.alias_clock});
     name = {};
     for (const FlowName& older : flow.older) {
@@ -402,8 +449,8 @@ void Rebuild::RestorePieces(Controller& c) {
 
 // --- What is left to do. ---
 
-// Returns true if the clock still has to go there: another unit may have failed
-// meanwhile.
+// Returns true if the clock still has to go to that unit: the unit may have
+// failed meanwhile.
 bool Rebuild::IsPlaced(const Controller& c, const Missing& missing) {
   const Clock clock = missing.meta.clock;
   if (c.IdOf(missing.slot) != missing.meta.flow) return false;
@@ -416,9 +463,14 @@ bool Rebuild::IsPlaced(const Controller& c, const Missing& missing) {
 }
 
 bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
+  for (; given_up_ < hopeless_.size(); ++given_up_) {
+    const Failover::MoveResult result =
+        c.failover_.GiveUp(c, now, hopeless_[given_up_], out);
+    if (result == Failover::MoveResult::kMore) return false;
+  }
   for (; redirected_ < redirects_.size(); ++redirected_) {
     if (out.room() < kMaxControllerCommandsPerStep) return false;
-    ++figures_.redirects;
+    ++counters_.redirects;
     out.push(ControllerCommand::Of(redirects_[redirected_].to,
                                    redirects_[redirected_].redirect));
   }
@@ -439,14 +491,14 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
     missing.meta.arrival = now;
     missing.meta.flowlet = c.flows_.numbers(missing.slot).flowlet;
     const bool is_null = (missing.meta.flags & PacketMeta::kNull) != 0;
-    ++(is_null ? figures_.null_packets : figures_.tombstones);
+    ++(is_null ? counters_.null_packets : counters_.tombstones);
     c.Name(missing.slot, missing.to, out);
     out.push(ControllerCommand::Enqueue(missing.to, kNoPacket, missing.meta));
   }
   for (; ended_ < unnamed_.size(); ++ended_) {
     if (out.room() < kMaxControllerCommandsPerStep) return false;
     const uint32_t slot = unnamed_[ended_];
-    // Unless its end has come by itself.
+    // The end may have come by itself.
     if (c.flows_.cold(slot).owner != kNoUnit) c.EndAgain(now, slot, out);
   }
   return true;

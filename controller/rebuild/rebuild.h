@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
 #include "base/time.h"
-#include "controller/core/commands.h"
 #include "controller/core/controller.h"
+#include "controller/core/controller_counters.h"
 
 // SNF_REBUILD_RULE(rule, condition, otherwise) marks a rule as
 // SNF_FAILOVER_RULE does (failover.h).
@@ -26,7 +27,7 @@ namespace snf {
 
 enum class RebuildRule {
   kNone,
-  kTombstone,  // a clock that nobody has becomes a tombstone
+  kTombstone,  // a clock that no unit has becomes a tombstone
   kNext,       // the next clock is the highest seen plus 1
   kOver,       // a Takeover that is open, or an answer, says that more was run
   kEnd,        // a mark closes a flow
@@ -85,22 +86,17 @@ namespace snf {
 // unit 0 has failed, the tombstone goes to unit 1, with the logger of unit 0 as
 // its source, and a Redirect tells that 7 follows it there.
 //
+// Units are not trusted: impossible clocks are refused, and tombstones have a
+// limit, kMaxMissing. If a flow needs more tombstones than the rest of the
+// limit, the flow is given up, and restarts with its next packet.
+//
 // Used once, for a controller that has had no packet. Reports may come in any
 // order; what cannot be is counted and left out. Owner-thread only. Grows with
 // the flows and packets reported.
 class Rebuild {
  public:
-  struct Figures {
-    uint64_t flows = 0;
-    uint64_t flows_ending = 0;
-    uint64_t flows_unnamed = 0;     // whose key nobody knows
-    uint64_t flows_superseded = 0;  // whose key another has: its end was lost
-    uint64_t tombstones = 0;
-    uint64_t null_packets = 0;
-    uint64_t redirects = 0;
-    uint64_t aliases_withdrawn = 0;
-    uint64_t refused = 0;  // reports that cannot be
-  };
+  // Limit of the tombstones for all flows together.
+  static constexpr uint64_t kMaxMissing = 1 << 20;
 
   // Its units are below `max_units`, its flows below `max_flows`.
   Rebuild(uint32_t max_units, uint32_t max_flows)
@@ -115,18 +111,21 @@ class Rebuild {
   }
   void on_grant(const GrantReport& report) { grants_.push_back(report); }
   void on_unit(const UnitReport& report);
-  // Units that start have higher incarnations, whatever units have reported.
+  // Units that start get higher incarnations than this, and than all reported.
   void set_incarnation(uint32_t newest) { incarnation_ = newest; }
-  // What the unit's logger has reported is void: it will do so again.
+  // Drops what the unit's logger has reported: the logger will report again.
   void ForgetLogger(UnitId unit);
 
-  // All has been reported. The controller goes on with the figures of the one
-  // before it.
+  // All has been reported: fills `c`, which goes on with the counters of its
+  // predecessor `before`.
   void Begin(Controller& c, Instant now, const Controller& before);
-  // Does what is left, as far as there is room. Returns true once nothing is.
+  // Commands what is left to do, as far as there is room. Returns true once
+  // nothing is left.
   bool Advance(Controller& c, Instant now, ControllerOut& out);
 
-  const Figures& figures() const { return figures_; }
+  // What was found and done so far; nothing of packets_lost, clocks_lost and
+  // packets_waited.
+  const SuccessionCounters& counters() const { return counters_; }
   // After Begin: the aliases that were withdrawn, as AliasAck names them.
   const std::vector<AliasAck>& withdrawn() const { return withdrawn_; }
 
@@ -145,11 +144,11 @@ class Rebuild {
     Clock over{};               // a clock up to which copies mean nothing
     Clock handed{};             // the same, and it was not the last
     bool is_over = false;       // a logger has its end
-    Clock end{};                // the last one, if that is known
+    Clock end{};                // the last clock, if known
     UnitId end_unit = kNoUnit;
     uint32_t flowlet = 0;
-    Clock applied{};   // as far as that is known
-    Clock released{};  // as well
+    Clock applied{};   // the highest known
+    Clock released{};  // the highest known
   };
   struct Missing {
     uint32_t slot;
@@ -170,9 +169,11 @@ class Rebuild {
   static void Sort(Flow& flow);
   static const Point* PlaceOf(const Flow& flow, Clock clock);
   static UnitId AnyUnit(const Controller& c);
-  void FindMissing(const Controller& c, FlowId id, Flow& flow);
+  static uint64_t MissingOf(const Flow& flow);
+  bool FindMissing(const Controller& c, FlowId id, Flow& flow);
   void MoveFromLogger(const Controller& c, FlowId id, Flow& flow);
-  void AddMissing(FlowId id, Flow& flow, Clock clock, UnitId to, uint8_t flag);
+  Point AddMissing(FlowId id, const Point* before, Clock clock, UnitId to,
+                   uint8_t flag);
   void FindOld(FlowId id, const Flow& flow);
   void FindRedirects(FlowId id, const Flow& flow);
   static bool IsLost(const Flow& flow, Clock clock);
@@ -182,6 +183,7 @@ class Rebuild {
   void LinkFlows(Controller& c, Instant now);
   void RestoreAlias(Controller& c, uint32_t slot, FlowId id);
   void RestorePieces(Controller& c);
+  static void CountFlows(Controller& c);
 
   uint32_t max_units_;
   uint32_t max_flows_;
@@ -191,8 +193,11 @@ class Rebuild {
   uint32_t incarnation_ = 0;
   std::vector<GrantReport> grants_;
   std::map<std::pair<uint16_t, uint32_t>, uint64_t> words_;
+  uint64_t tombstones_left_ = kMaxMissing;
   std::vector<Missing> missing_;
-  size_t sent_ = 0;  // of those
+  size_t sent_ = 0;                 // of those
+  std::vector<uint32_t> hopeless_;  // slots of flows that are given up
+  size_t given_up_ = 0;             // of those
   std::vector<Redirected> redirects_;
   size_t redirected_ = 0;  // of those
   std::vector<Old> old_;
@@ -201,7 +206,7 @@ class Rebuild {
   bool has_sealed_ = false;  // a unit has failed, some time
   std::vector<uint32_t> unnamed_;
   size_t ended_ = 0;  // of those
-  Figures figures_;
+  SuccessionCounters counters_;
 };
 
 }  // namespace snf

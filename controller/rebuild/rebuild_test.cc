@@ -172,7 +172,7 @@ TEST_F(RebuildTest, LeavesAFlowAloneWhoseEndALoggerHas) {
   Ran(kUnit0, 6, FlowReport::Kind::kOverAtLogger);
   has_failed_ = true;
   Make();
-  EXPECT_EQ(rebuild_.figures().flows, 0u);
+  EXPECT_EQ(rebuild_.counters().flows, 0u);
   EXPECT_EQ(Send().meta.clock, Clock{1});
 }
 
@@ -186,7 +186,7 @@ TEST_F(RebuildTest, WithdrawsTheAliasOfALostClock) {
   }
   Ran(kUnit0, 5);
   Make();
-  EXPECT_EQ(rebuild_.figures().aliases_withdrawn, 1u);
+  EXPECT_EQ(rebuild_.counters().aliases_withdrawn, 1u);
   ASSERT_EQ(rebuild_.withdrawn().size(), 1u);
   EXPECT_EQ(rebuild_.withdrawn()[0].clock, Clock{6});
 }
@@ -200,6 +200,22 @@ TEST_F(RebuildTest, GoesOnWithTheClockAfterTheHighestSeen) {
   EXPECT_EQ(sent.meta.flow, Flow(2));
   EXPECT_EQ(sent.meta.clock, Clock{7});
   EXPECT_EQ(sent.meta.source, kUnit1);
+}
+
+// The counters of an heir begin with zero flows.
+TEST_F(RebuildTest, CountsFlowsThatItFindsAndThoseThatItDoesNot) {
+  Ran(kUnit0, 5);
+  Make();
+  const ControllerCounters& counters = controller_.counters();
+  EXPECT_EQ(counters.flows, 0u);
+  EXPECT_EQ(counters.flows_inherited, 1u);
+  EXPECT_EQ(counters.flows_ended, 0u);
+
+  Controller next(Options(2), policy_);
+  Rebuild nothing(2, 16);
+  nothing.Begin(next, kNow, controller_);
+  EXPECT_EQ(next.counters().flows_inherited, 1u);
+  EXPECT_EQ(next.counters().flows_ended, 1u);
 }
 
 // Unit 0 had clock 5, and has run 7 since, which no logger has: if it fails, an
@@ -259,7 +275,7 @@ TEST_F(RebuildTest, StartsAUnitAgainThatHasPieces) {
 TEST_F(RebuildTest, LeavesAFlowAloneThatIsOver) {
   Ran(kUnit0, 5, FlowReport::Kind::kHandedOver);
   Make();
-  EXPECT_EQ(rebuild_.figures().flows, 0u);
+  EXPECT_EQ(rebuild_.counters().flows, 0u);
   const ControllerCommand sent = Send();
   EXPECT_EQ(sent.meta.clock, Clock{1});
   EXPECT_EQ(generation_of(sent.meta.flow), uint32_t{1} << 16);
@@ -268,7 +284,7 @@ TEST_F(RebuildTest, LeavesAFlowAloneThatIsOver) {
 TEST_F(RebuildTest, AwaitsTheEndOfAFlowThatHasAMark) {
   Ran(kUnit0, 5, FlowReport::Kind::kEnd);
   Make();
-  EXPECT_EQ(rebuild_.figures().flows_ending, 1u);
+  EXPECT_EQ(rebuild_.counters().flows_ending, 1u);
   EXPECT_EQ(controller_.flows().hot(2).flags, FlowHot::kEnding);
   EXPECT_EQ(Send().meta.clock, Clock{1});
   EXPECT_TRUE(controller_.on_ended(Flow(2)));

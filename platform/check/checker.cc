@@ -9,7 +9,7 @@ namespace snf {
 
 namespace {
 
-// Of a packet that is not where it should be.
+// Says where a packet is instead.
 std::string Elsewhere(UnitId unit) {
   return unit == kNoUnit
              ? ", but had left before"
@@ -90,8 +90,8 @@ void Checker::on_moved_here(FlowId id, Clock last, const Moved& moved) {
   if (oracle_ != nullptr) oracle_->Begin(id, moved.state);
 }
 
-// A clock that was lost is given to another unit. What was made of it is
-// undone.
+// Called when a lost clock is given to another unit: undoes the effects of the
+// first run.
 void Checker::GiveAgain(Instant now, UnitId unit, const PacketMeta& meta,
                         Flow& flow) {
   const uint64_t clock = value(meta.clock);
@@ -425,8 +425,8 @@ void Checker::on_successor(Instant /*now*/) {
   found_.clear();
 }
 
-// The clocks behind `newest` that were lost were never given, and what was made
-// of them is undone.
+// Counts the lost clocks behind `newest` as never given, and undoes their
+// effects.
 void Checker::TakeBack(Flow& flow, uint64_t newest) {
   while (flow.given > newest && lost_.erase({flow.id, Clock{flow.given}}) > 0) {
     const Clock clock{flow.given--};

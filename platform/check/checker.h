@@ -27,35 +27,35 @@ namespace snf {
 // with them; it changes nothing, so a run's digest is the same with and without
 // it. Checked so far:
 //
-//   I1  single writer: a flow is in service at one unit at a time, at the one
-//       that the packet was given to, and no clock is processed twice
+//   I1  single writer: a flow is in service at one unit at a time, namely at
+//       the packet's unit, and no clock is processed twice
 //   I2  clock n is processed after n - 1
 //   I3  the packets of a flow are released in clock order, and none before it
 //       was processed, by the unit that did
 //   I4  with loggers: no packet is released before its delta is in the logger
 //       of the unit that processed it
-//   I6  what a unit makes of a packet is what a unit would that runs all
-//       packets of the flow (single_unit_oracle.h)
+//   I6  a packet has the same outcome as on a unit that runs all packets of
+//       the flow (single_unit_oracle.h)
 //   I7  in the end every packet that was given a clock was released, dropped or
 //       consumed, once
 //   I8  a piece of a pool is in one place only, and no two flows have the same
 //       piece or the same alias (uniqueness_check.h)
 //
-// Of what breaks several rules at once, the first is told.
+// If several rules are broken at once, the first is reported.
 //
 // Tombstones and null packets are clocks like others, for I1, I2 and I7; but
 // they are advanced, never released. A tombstone's packet was dropped before,
 // once, and only such a clock is one.
 //
-// Where a unit fails (ExpectLosses), its clocks that no logger has are lost:
-// only such a clock is given once more, in order, and what the unit made of it
-// counts as not done (I5). A clock that a logger has is never given again. The
-// end of a flow may be given again, behind its last clock: behind one without
-// payload, if no clock is lost.
+// If a unit fails (ExpectLosses), its clocks that no logger has are lost: only
+// such a clock is given again, in order, and its run at the failed unit counts
+// as undone (I5). A clock that a logger has is never given again. The end of a
+// flow may be given again, behind its last clock: behind one without payload,
+// if no clock is lost.
 //
-// Where a controller fails, a clock that it gave and did not send is lost as
-// well; those at the end of a flow count as not given once another controller
-// goes on.
+// If a controller fails, the clocks that it gave and did not send are lost,
+// too; lost clocks at the end of a flow count as never given once a successor
+// takes over.
 //
 // A flow may end, and its slot have a next user, while packets of it are still
 // under way: both are followed.
@@ -96,7 +96,7 @@ class Checker final : public RunObserver {
                       const PacketMeta& meta) override;
   void on_nf_begin(const PacketInfo& info,
                    std::span<const std::byte> bytes) override;
-  // Where the packet is to be run again, it is as if this service had not been.
+  // If the packet is to be run again, this service does not count.
   void on_nf_end(Instant now, UnitId unit, const PacketMeta& meta,
                  const NfOutcome& outcome) override;
   void on_logged(Instant now, UnitId unit, const PacketMeta& meta) override;
@@ -119,16 +119,16 @@ class Checker final : public RunObserver {
   void on_successor(Instant now) override;
   void on_end(Instant now) override;
 
-  // What the unit's logger keeps of a flow in the end is not what the unit
-  // keeps: `what` says how it differs.
+  // Reports that the logger's final copy of a flow differs from the unit's;
+  // `what` describes the difference.
   void on_copy_differs(Instant now, UnitId unit, const PacketMeta& meta,
                        const std::string& what) {
     Violation(now, unit, meta, what);
   }
 
-  // A flow goes on under another controller, and another checker: what this one
-  // knows of it; and there, where the flow has another id and its next clock is
-  // the one after `last`.
+  // This checker's data of a flow that moves to another controller, and so to
+  // another checker, where the flow has another id and its next clock follows
+  // `last`.
   struct Moved {
     SingleUnitOracle::Moved state;
     std::vector<uint64_t> pieces;

@@ -49,14 +49,15 @@ std::string InWords(const Verdict& verdict) {
   return "?";
 }
 
-// Of a packet forwarded the label, and of one that waits the pool, is not seen.
+// The label of a forwarded packet, and the pool of a waiting one, are not
+// compared.
 bool IsSame(const Verdict& a, const Verdict& b) {
   return a.kind() == b.kind() &&
          (a.kind() != Verdict::Kind::kDrop || a.reason() == b.reason());
 }
 
-// What a unit made of a packet, as its commands say: frames come first, and
-// what is behind the packet's own command is of no concern.
+// The outcome of a packet at a unit, from the unit's commands: frames come
+// first, and commands behind the packet's own are ignored.
 struct Made {
   // `handle` is kNoPacket for a timer packet.
   Made(BufferPool& buffers, PacketHandle handle,
@@ -101,7 +102,7 @@ class ReplayedPieces {
       : flow_(flow), taken_(taken), waited_(waited), uniqueness_(uniqueness) {}
 
   std::optional<uint32_t> Take(PoolId pool) {
-    // The unit gave nothing once it had given so much.
+    // The unit's NF got no more pieces than these.
     if (next_ == taken_.size()) return std::nullopt;
     const std::optional<uint32_t> piece = taken_[next_++];
     if (!piece.has_value()) return piece;
@@ -114,8 +115,9 @@ class ReplayedPieces {
     uniqueness_.on_given_back(flow_, pool, piece);
     moves_.push_back({.pool = pool, .piece = piece, .gives = true});
   }
-  // If the unit's NF got nothing and went on, there was nothing. What it got
-  // last may have been what it would have waited for, had it not before.
+  // Returns true if the pool was empty for the unit's NF: it got nothing and
+  // did not wait. The last piece may be the one for which the NF would have
+  // waited if it had not waited before.
   bool IsExhausted() const {
     if (next_ == taken_.size()) return !waited_;
     return !taken_[next_].has_value() ||
@@ -200,8 +202,8 @@ class ComparedServices final : public FlowServices {
   std::string difference_;
 };
 
-// What the NF may do when its alias was refused. It emits where there are
-// buffers, as the unit's is about to.
+// Services for the NF when its alias was refused. It emits if there are free
+// buffers, as the unit's NF will.
 class RefusalServices final : public FlowServices {
  public:
   RefusalServices(FlowId flow, UniquenessCheck& uniqueness, BufferPool& buffers)
@@ -256,7 +258,8 @@ uint64_t SingleUnitOracle::TableReads() const {
 
 void SingleUnitOracle::Before(const PacketInfo& info, Bytes bytes) {
   info_ = info;
-  copy_.assign(bytes.begin(), bytes.end());
+  if (copy_.size() < bytes.size()) copy_.resize(bytes.size());
+  std::ranges::copy(bytes, copy_.begin());
 }
 
 SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
@@ -291,7 +294,11 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
     difference = services.TakeDifference();
   } else {
     FlowState flow(meta.flow, now, own.timer, state, services);
-    Packet packet(info_, copy_);
+    // The copy has the room that the unit's buffer has.
+    const size_t room = outcome.buffers.room(outcome.packet).size();
+    if (copy_.size() < room) copy_.resize(room);
+    const std::span<std::byte> copy = std::span(copy_).first(room);
+    Packet packet(info_, copy.first(info_.length), copy);
     Verdict verdict = Verdict::forward();
     CallNf(*nf_, NfCall::Hook::kProcessPacket, &meta, outcome.packet,
            [&] { verdict = nf_->process_packet(packet, flow); });
@@ -303,7 +310,7 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
                                InWords(*made.verdict), InWords(verdict));
     }
     if (difference.empty()) {
-      difference = Difference(made.packet, copy_);
+      difference = Difference(made.packet, packet.bytes());
       if (!difference.empty()) difference = "of the packet " + difference;
     }
   }

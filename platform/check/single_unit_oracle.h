@@ -16,21 +16,21 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/messages/unit_commands.h"
 #include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "platform/check/uniqueness_check.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
 
-// Theory of operation. What a flow's packets would have become, had its state
-// never moved (I6): a second instance of the NF runs, on a record of the flow
-// that stays here, on a copy of each packet as it was before the unit's NF saw
-// it, in the order in which units run the flow's clocks. The verdict, the
-// frames emitted, the bytes that result and the record must be the unit's.
+// Theory of operation. Computes the outcome of a flow's packets if its state
+// had never moved (I6): a second instance of the NF runs, on a record of the
+// flow that stays here, on a copy of each packet as it was before the unit's NF
+// saw it, in the order in which units run the flow's clocks. The verdict, the
+// frames emitted, the resulting bytes and the record must equal the unit's.
 // State that is stale, lost or doubled shows at once; so does what an NF keeps
 // elsewhere than in its slots, in the first packet that depends on it.
 //
@@ -38,26 +38,27 @@ namespace snf {
 // on a copy of the state that clock 1 left: the unit's packet says 2, the one
 // here 3.
 //
-// Pieces that the unit's NF took out of pools it takes here too, for it cannot
-// know which were there; where it found none and did not wait, it sees its pool
-// exhausted. So the bytes must be equal; that no two flows have the same piece
-// is the UniquenessCheck's business, which hears of each. A packet that is to
-// wait for a piece was not run at all. Aliases and notes change nothing here.
+// Pieces that the unit's NF took out of pools it takes here too, because it
+// cannot know which pieces the unit had; if the unit's NF found none and did
+// not wait, the pool is empty here, too. So the bytes must be equal; that no
+// two flows have the same piece is checked by UniquenessCheck, to which each
+// piece is reported. A packet that is to wait for a piece was not run at all.
+// Aliases and notes change nothing here.
 //
 // A timer of the NF runs here at the timer packet at which it runs there. Not
 // compared, but counted: a flow's packets once the NF has read a shared table
-// for one of them, since what is known of it where and when depends on timing,
-// and here nothing is known but what was updated here; and those after a
-// difference was found. An NF that cannot emit because no buffer is free cannot
-// here either.
+// for one of them, since the values that it reads depend on timing, and only
+// its own updates are known here; and a flow's packets after a difference was
+// found. An NF that cannot emit because no buffer is free cannot here either.
 //
-// Nor is the verdict on a packet that waits for its alias: it is to come.
+// The verdict on a packet that waits for its alias is not compared either: it
+// comes later.
 //
 // Owner-thread only. Memory: a record for each flow that was not forgotten.
 class SingleUnitOracle {
  public:
-  // Tells what a unit made of a packet. The pool is as it was, and none of the
-  // commands, which are those of Unit::finish, was executed yet.
+  // The outcome of a packet at a unit. None of the commands, which Unit::finish
+  // has pushed, has been executed yet, so the pool is unchanged.
   struct Outcome {
     BufferPool& buffers;
     PacketHandle packet = kNoPacket;
@@ -67,10 +68,10 @@ class SingleUnitOracle {
     std::span<const std::byte> record = {};
   };
 
-  // Says what is wrong, in words; empty for nothing.
+  // Faults in words; "" if there is none.
   struct Findings {
-    std::string difference;  // the first
-    std::string pieces;      // that it took
+    std::string difference;  // first difference to the unit
+    std::string pieces;      // fault of the pieces that the packet took
   };
 
   // Why a packet was not compared: before it, in its flow, or by itself.
@@ -84,28 +85,28 @@ class SingleUnitOracle {
 
   // The packet that a unit is about to run: copies it.
   void Before(const PacketInfo& info, std::span<const std::byte> bytes);
-  // Runs the copy and compares with what the unit made of the packet. Not for
-  // one that is to wait. A timer packet comes without Before.
+  // Runs the copy and compares it with the unit's outcome. Not for packets that
+  // are to wait. A timer packet comes without Before.
   Findings After(Instant now, const PacketMeta& meta,
                  UniquenessCheck& uniqueness, const Outcome& outcome);
   // The unit is about to tell the NF that the flow's alias was refused; what
   // that emits, it takes from the pool.
   void on_alias_refused(Instant now, FlowId flow, AliasResult why,
                         UniquenessCheck& uniqueness, BufferPool& buffers);
-  // From now on it is kept what was before each clock, until that is logged:
-  // a clock may be lost with its unit.
+  // Keeps the state before each clock from now on, until the clock is logged: a
+  // clock may be lost with its unit.
   void KeepUntilLogged() { keeps_ = true; }
   void on_logged(FlowId flow, Clock clock);
-  // The clock is lost with its unit: the pieces that it took are where they
-  // were, as the unit's logger knows them.
+  // Called when the clock is lost with its unit: the pieces that it took are
+  // back in their earlier places, as in the unit's logger.
   void on_lost(FlowId flow, Clock clock, UniquenessCheck& uniqueness);
-  // The clock and those behind it count as not run.
+  // Counts the clock and all later ones as not run.
   void Undo(FlowId flow, Clock clock, UniquenessCheck& uniqueness);
   // The flow is over.
   void Forget(FlowId flow) { flows_.erase(flow); }
 
-  // What is known of a flow, which goes on in another one. Without a record it
-  // is not compared any more, or nothing was run yet.
+  // Data of a flow that moves to another oracle. Without a record, the flow is
+  // not compared any more, or has not been run yet.
   struct Moved {
     bool is_known = false;
     std::vector<uint64_t> record;
@@ -133,7 +134,7 @@ class SingleUnitOracle {
   };
 
  private:
-  // What was before a clock, and the pieces that moved with it.
+  // The state before a clock, and the pieces that the clock moved.
   struct Earlier {
     Clock clock{};
     std::vector<uint64_t> record;

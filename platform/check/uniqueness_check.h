@@ -15,11 +15,11 @@
 
 namespace snf {
 
-// Knows who has what only one may have (I8): pieces of pools, and external
-// endpoints.
-// It is told of messages as the controller sees them, and of what the NF of the
-// SingleUnitOracle takes; it knows nothing of how the cores keep books. Each
-// call returns what is wrong, in words; empty for nothing.
+// Tracks the owners of things that only one flow or unit may have (I8): pieces
+// of pools, and external endpoints. Messages are reported to it as the
+// controller sees them, and the pieces as the NF of the SingleUnitOracle takes
+// them; it knows nothing of the cores' data. Each call returns a description of
+// the fault, or "".
 //
 // Example: the controller grants word 3 of pool 0, a flow takes piece 200 of
 // it, ends, and another takes 200: in order. Had the first not ended: "took
@@ -34,8 +34,8 @@ class UniquenessCheck {
 
   // From now on units may fail, and the grants to each are kept.
   void KeepGrants() { keeps_grants_ = true; }
-  // The unit has failed, and what it was granted after its first `logged`
-  // grants came back. A new process of it begins, with no grants.
+  // Called when the unit has failed: its grants after the first `logged` ones
+  // came back. A new process of it begins, with no grants.
   void on_grants_sealed(UnitId unit, uint64_t logged);
   void on_process_begins(UnitId unit) { grants_[unit].clear(); }
 
@@ -44,10 +44,11 @@ class UniquenessCheck {
 
   std::string on_taken(FlowId flow, PoolId pool, uint32_t piece);
   void on_given_back(FlowId flow, PoolId pool, uint32_t piece);
-  // Nobody knows which pieces the flow has.
+  // Marks the flow's pieces as unknown.
   void on_pieces_gone(FlowId flow);
-  // The flow has ended, so its unit may give its pieces to others from now on;
-  // or the end was never sent, and it goes on with those that none has taken.
+  // on_over: the flow has ended, so its unit may give its pieces to other flows
+  // from now on. on_goes_on: the end was never sent, and the flow keeps the
+  // pieces that no other flow has taken.
   void on_over(FlowId flow);
   void on_goes_on(FlowId flow) { over_.erase(flow); }
 
@@ -55,12 +56,12 @@ class UniquenessCheck {
   void on_pieces_came(const PieceBlock& pieces) {
     away_[Name(pieces.pool, pieces.word)] &= ~pieces.mask;
   }
-  // The flow goes on under another controller, and another check, which has
-  // it with these pieces: none if it has ended.
+  // Returns the pieces of a flow that moves to another controller, and so to
+  // another check, for on_moved_here there; none if it has ended.
   std::vector<uint64_t> PiecesOf(FlowId flow) const;
   void on_moved_here(FlowId flow, const std::vector<uint64_t>& pieces);
 
-  // It was granted; in place of the flow's alias before.
+  // Notes a granted alias, which replaces the flow's previous one.
   std::string on_alias(const Alias& alias);
   // The flow has no alias any more, if it was set at or before `clock`.
   void on_alias_gone(FlowId flow, Clock clock);

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/time.h"
-#include "platform/tls/tls_endpoint.h"
+#include "platform/service/tls_endpoint.h"
 #include "proto/control.pb.h"
 
 namespace snf {

@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "platform/run/figures.h"
+#include "base/check.h"
+#include "platform/run/figures/figures.h"
 
 namespace snf {
 namespace {
@@ -31,20 +32,34 @@ LiveFigures::Times TimesOf(const proto::Times& from) {
           .sum_ns = from.sum_ns()};
 }
 
-void SetPort(const PortFigures& from, proto::Port& to) {
-  to.set_name(from.name);
-  to.set_interface(from.interface);
-  to.set_received(from.received);
-  to.set_split(from.split);
-  to.set_refused(from.refused);
-  to.set_kernel_drops(from.kernel_drops);
-  to.set_sent(from.sent);
-  to.set_send_drops(from.send_drops);
-  to.set_too_long(from.too_long);
-  to.set_foreign(from.foreign);
+const google::protobuf::FieldDescriptor& FieldOf(const PortCount& count) {
+  const auto* field =
+      proto::Port::descriptor()->FindFieldByName(std::string(count.key));
+  SNF_CHECK(field != nullptr);
+  return *field;
 }
 
 }  // namespace
+
+void SetPort(const PortFigures& from, proto::Port& to) {
+  to.set_name(from.name);
+  to.set_interface(from.interface);
+  to.set_down_ns(static_cast<uint64_t>(from.down.ns));
+  for (const PortCount& count : PortCounts()) {
+    to.GetReflection()->SetUInt64(&to, &FieldOf(count), from.*count.count);
+  }
+}
+
+PortFigures PortOf(const proto::Port& from) {
+  PortFigures to;
+  to.name = from.name();
+  to.interface = from.interface();
+  to.down.ns = static_cast<int64_t>(from.down_ns());
+  for (const PortCount& count : PortCounts()) {
+    to.*count.count = from.GetReflection()->GetUInt64(from, &FieldOf(count));
+  }
+  return to;
+}
 
 void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
   reply.set_elapsed_ns(figures.elapsed.ns);
@@ -69,6 +84,7 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
   for (const PortFigures& port : figures.live.ports) {
     SetPort(port, *reply.add_port());
   }
+  reply.set_filtered(figures.live.filtered);
   reply.set_unrouted(figures.live.unrouted);
   reply.set_copies(figures.live.copies);
   for (const LiveFigures::Chain& chain : figures.chains) {
@@ -104,17 +120,9 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                              .bytes = unit.bytes()});
   }
   for (const proto::Port& port : reply.port()) {
-    figures.live.ports.push_back({.name = port.name(),
-                                  .interface = port.interface(),
-                                  .received = port.received(),
-                                  .split = port.split(),
-                                  .refused = port.refused(),
-                                  .kernel_drops = port.kernel_drops(),
-                                  .sent = port.sent(),
-                                  .send_drops = port.send_drops(),
-                                  .too_long = port.too_long(),
-                                  .foreign = port.foreign()});
+    figures.live.ports.push_back(PortOf(port));
   }
+  figures.live.filtered = reply.filtered();
   figures.live.unrouted = reply.unrouted();
   figures.live.copies = reply.copies();
   for (const proto::ChainFigures& chain : reply.chain()) {

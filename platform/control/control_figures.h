@@ -2,7 +2,8 @@
 #ifndef SNF_PLATFORM_CONTROL_CONTROL_FIGURES_H_
 #define SNF_PLATFORM_CONTROL_CONTROL_FIGURES_H_
 
-#include "platform/run/live_figures.h"
+#include "platform/run/figures/live_figures.h"
+#include "platform/run/run.h"
 #include "proto/control.pb.h"
 
 namespace snf {
@@ -12,6 +13,9 @@ namespace snf {
 // does not have. Pure functions.
 void AddFigures(const LiveFigures& figures, proto::StatusReply& reply);
 LiveFigures FiguresOf(const proto::StatusReply& reply);
+// The same for a port.
+void SetPort(const PortFigures& from, proto::Port& to);
+PortFigures PortOf(const proto::Port& from);
 
 }  // namespace snf
 

@@ -4,8 +4,9 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "platform/control/control_text.h"
-#include "platform/watch/live_screen.h"
-#include "platform/watch/test_live.h"
+#include "platform/report/watch/live_screen.h"
+#include "platform/report/watch/test_live.h"
+#include "platform/run/figures/figures.h"
 
 namespace snf {
 namespace {
@@ -24,10 +25,39 @@ LiveFigures Figures() {
                          .sent = 4,
                          .send_drops = 5,
                          .too_long = 4,
-                         .foreign = 5}};
+                         .foreign = 5,
+                         .down = Seconds(3)}};
+  figures.live.filtered = 9;
   figures.live.unrouted = 7;
   figures.live.copies = 8;
   return figures;
+}
+
+// The daemon has inherited flows from a killed process.
+TEST(ControlText, SaysHowManyFlowsThereAre) {
+  LiveFigures figures = Figures();
+  const auto set = [&](auto member, uint64_t count) {
+    for (const Figure& figure : snf::Figures()) {
+      if (figure.place == FigurePlace(member)) {
+        figures.counts[figure.place] = count;
+      }
+    }
+  };
+  set(&ControllerCounters::flows, 10);
+  set(&ControllerCounters::flows_inherited, 5'000);
+  set(&ControllerCounters::flows_ended, 4'990);
+  proto::StatusReply reply;
+  reply.add_port();
+  AddFigures(figures, reply);
+  EXPECT_NE(TextOf(reply).find(" 20 now, 5,010 in all"), std::string::npos)
+      << TextOf(reply);
+  EXPECT_EQ(TextOf(reply).find("lost their state"), std::string::npos);
+  set(&FailureCounters::flows_given_up, 3);
+  reply.Clear();
+  reply.add_port();
+  AddFigures(figures, reply);
+  EXPECT_NE(TextOf(reply).find("; 3 flows lost their state"), std::string::npos)
+      << TextOf(reply);
 }
 
 TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
@@ -41,9 +71,13 @@ TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   EXPECT_EQ(figures.packets_under_way(), Figures().packets_under_way());
   EXPECT_EQ(figures.units.size(), 2u);
   EXPECT_EQ(figures.units[1].packets, 4'000u);
-  EXPECT_EQ(figures.live.ports[0].send_drops, 5u);
-  EXPECT_EQ(figures.live.ports[0].too_long, 4u);
-  EXPECT_EQ(figures.live.ports[0].foreign, 5u);
+  for (const PortCount& count : PortCounts()) {
+    EXPECT_EQ(figures.live.ports[0].*count.count,
+              Figures().live.ports[0].*count.count)
+        << count.key;
+  }
+  EXPECT_EQ(figures.live.ports[0].down, Seconds(3));
+  EXPECT_EQ(figures.live.filtered, 9u);
   EXPECT_EQ(figures.live.unrouted, 7u);
   EXPECT_EQ(figures.live.copies, 8u);
 }
@@ -71,8 +105,8 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
             "moved\n"
             "  units     2 up\n"
             "  latency   p50 120 µs, p99 1.76 ms, at most 3.00 ms\n"
-            "  inside    lan0: 6 received, 4 sent, 5 not taken, of "
-            "these 4 longer than the MTU\n");
+            "  inside    lan0: DOWN for 3.00 s; 6 received, 4 sent, 3 dropped "
+            "by the kernel, 5 not taken, of these 4 longer than the MTU\n");
 }
 
 TEST(ControlText, SaysOfAResourceManagerWhereToLook) {

@@ -2,6 +2,7 @@
 #include "platform/control/control_server.h"
 
 #include <fmt/format.h>
+#include <grpc/grpc_security_constants.h>
 #include <grpc/support/log.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
@@ -13,7 +14,9 @@
 #include <atomic>
 #include <chrono>
 #include <utility>
+#include <vector>
 
+#include "platform/control/control_access.h"
 #include "proto/control.grpc.pb.h"
 
 namespace snf {
@@ -50,6 +53,17 @@ grpc::Status ToGrpc(const absl::Status& status) {
           std::string(status.message())};
 }
 
+// Only clients at the unix socket have none, whatever they say.
+ControlClientRole RoleOfClient(const grpc::ServerContext& context) {
+  if (context.peer().starts_with("unix:")) return std::nullopt;
+  std::vector<std::string> uris;
+  for (const grpc::string_ref& uri : context.auth_context()->FindPropertyValues(
+           GRPC_PEER_URI_PROPERTY_NAME)) {
+    uris.emplace_back(uri.data(), uri.size());
+  }
+  return RoleOf(uris);
+}
+
 class Service final : public proto::Control::Service {
  public:
   explicit Service(ControlHandler& handler) : handler_(handler) {}
@@ -83,8 +97,10 @@ class Service final : public proto::Control::Service {
               fmt::format("{} calls are under way already",
                           ControlServer::kMostCalls)};
     }
-    const absl::Status status =
-        (handler_.*call)(DeadlineOf(context), request, reply);
+    absl::Status status = CheckAccess(RoleOfClient(context), request);
+    if (status.ok()) {
+      status = (handler_.*call)(DeadlineOf(context), request, reply);
+    }
     --under_way_;
     return ToGrpc(status);
   }

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "platform/control/control_handler.h"
-#include "platform/tls/tls_endpoint.h"
+#include "platform/service/tls_endpoint.h"
 
 namespace snf {
 
@@ -25,8 +25,8 @@ class ControlServer {
 
   // Listens on return, on a socket of the file system that is this user's
   // alone, and on a TCP port, if one is named, for clients whose certificate
-  // its authority has signed. The handler must outlive the server. Error:
-  // Unavailable.
+  // its authority has signed. control_access.h has what these may ask for. The
+  // handler must outlive the server. Error: Unavailable.
   static absl::StatusOr<std::unique_ptr<ControlServer>> Start(
       const std::string& socket, const std::optional<TlsEndpoint>& tcp,
       ControlHandler& handler);

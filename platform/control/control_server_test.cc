@@ -15,14 +15,15 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/text_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "platform/control/control_client.h"
-#include "platform/tls/certificates.h"
-#include "platform/tls/tls_probe.h"
+#include "platform/service/certificates.h"
+#include "platform/service/tls_probe.h"
 
 namespace snf {
 namespace {
@@ -240,6 +241,23 @@ TEST_F(ControlServerTlsTest, AnswersWhoeverShowsACertificate) {
             "it");
 }
 
+TEST_F(ControlServerTlsTest, ClientsMayWhatTheRoleOfTheirCertificateSays) {
+  const std::string look = Certificates("look");
+  const std::string admin = Certificates("admin", {.role = ClientRole::kAdmin});
+  for (const auto& [directory, downs] : {std::pair{look, 0}, {admin, 1}}) {
+    const auto server = Serve(directory);
+    ASSERT_NE(server, nullptr);
+    const auto client = ControlClient::Connect(Endpoint(directory, "client"));
+    EXPECT_EQ(client->Ask(proto::StatusRequest())->name(), "it");
+    EXPECT_EQ(client->Ask(proto::DownRequest()).status().code(),
+              downs > 0 ? absl::StatusCode::kOk
+                        : absl::StatusCode::kPermissionDenied);
+    EXPECT_EQ(handler_.downs, downs);
+    EXPECT_EQ(client->Ask(proto::UpgradeRequest()).status().code(),
+              absl::StatusCode::kPermissionDenied);
+  }
+}
+
 TEST_F(ControlServerTlsTest, RefusesCertificatesThatAreNotGood) {
   const std::string here = Certificates("here");
   const auto server = Serve(here);
@@ -250,9 +268,9 @@ TEST_F(ControlServerTlsTest, RefusesCertificatesThatAreNotGood) {
             "its certificate is not signed by the authority of --tls");
   foreign.files.authority = Endpoint(here, "client").files.authority;
   EXPECT_THAT(Answer(foreign),
-              testing::HasSubstr("does not take the certificate of this end"));
+              testing::HasSubstr("rejects the certificate of this end"));
   EXPECT_THAT(Answer(Endpoint(here, "server")),
-              testing::HasSubstr("does not take the certificate of this end"));
+              testing::HasSubstr("rejects the certificate of this end"));
   // None at all.
   TlsEndpoint none = Endpoint(here, "client");
   none.files.certificate = none.files.key = "";
@@ -313,7 +331,7 @@ TEST_F(ControlServerTlsTest, OneThatHangsUpIsNotOneThatSaysNothing) {
   getsockname(listener, reinterpret_cast<sockaddr*>(&own), &size);
   address_.port = ntohs(own.sin_port);
   const TlsEndpoint endpoint = Endpoint(Certificates("here"), "client");
-  EXPECT_EQ(WhyNotReachable(endpoint), "it says nothing");
+  EXPECT_EQ(WhyNotReachable(endpoint), "it does not answer");
   close(accept(listener, nullptr, nullptr));  // the one before
   std::thread hangs_up([&] { close(accept(listener, nullptr, nullptr)); });
   EXPECT_EQ(WhyNotReachable(endpoint), kHangsUp);

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "base/quantity.h"
+#include "base/text/wording.h"
 #include "platform/control/control_figures.h"
-#include "platform/text/wording.h"
 
 namespace snf {
 namespace {
@@ -23,20 +23,39 @@ std::string PacketsOf(const LiveFigures& figures) {
       FormatCount(figures.packets_under_way()));
 }
 
+uint64_t FlowsInAll(const LiveFigures& figures) {
+  return figures.counts[&ControllerCounters::flows] +
+         figures.counts[&ControllerCounters::flows_inherited];
+}
+
+uint64_t FlowsNow(const LiveFigures& figures) {
+  const uint64_t flows = FlowsInAll(figures);
+  return flows -
+         std::min(figures.counts[&ControllerCounters::flows_ended], flows);
+}
+
 std::string FlowsOf(const LiveFigures& figures) {
-  const uint64_t flows = figures.counts[&ControllerCounters::flows];
-  const uint64_t ended = figures.counts[&ControllerCounters::flows_ended];
+  const uint64_t given_up = figures.counts[&FailureCounters::flows_given_up];
   return fmt::format(
-      "{} now, {} in all; {} flowlets, of which {} moved",
-      FormatCount(flows - std::min(ended, flows)), FormatCount(flows),
+      "{} now, {} in all; {} flowlets, of which {} moved{}",
+      FormatCount(FlowsNow(figures)), FormatCount(FlowsInAll(figures)),
       FormatCount(figures.counts[&ControllerCounters::flowlets]),
-      FormatCount(figures.counts[&ControllerCounters::flowlets_moved]));
+      FormatCount(figures.counts[&ControllerCounters::flowlets_moved]),
+      given_up == 0
+          ? ""
+          : fmt::format("; {} lost their state", Plural(given_up, "flow")));
 }
 
 std::string PortLine(const PortFigures& port) {
   return fmt::format(
-      "{} received, {} sent{}{}", FormatCount(port.received),
-      FormatCount(port.sent),
+      "{}{} received, {} sent{}{}{}",
+      port.down.ns == 0
+          ? ""
+          : fmt::format("DOWN for {}; ", FormatDuration(port.down)),
+      FormatCount(port.received), FormatCount(port.sent),
+      port.kernel_drops == 0 ? ""
+                             : fmt::format(", {} dropped by the kernel",
+                                           FormatCount(port.kernel_drops)),
       port.send_drops == 0
           ? ""
           : fmt::format(", {} not taken", FormatCount(port.send_drops)),
@@ -54,13 +73,10 @@ std::string MemberLine(const proto::StatusReply& member) {
     return fmt::format("process {} does not answer", member.pid());
   }
   const LiveFigures figures = FiguresOf(member);
-  const uint64_t flows = figures.counts[&ControllerCounters::flows];
-  const uint64_t ended = figures.counts[&ControllerCounters::flows_ended];
   return fmt::format("process {}, {}: {} packets in, {} flows now, {} units up",
                      member.pid(), FormatDuration(figures.elapsed),
                      FormatCount(figures.counts[&RunResult::packets_in]),
-                     FormatCount(flows - std::min(ended, flows)),
-                     figures.units_up());
+                     FormatCount(FlowsNow(figures)), figures.units_up());
 }
 
 // The sums, and a line for each.

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "platform/control/daemon_cluster.h"
-#include "platform/control/daemon_files.h"
+#include "platform/service/daemon_files.h"
 
 extern char** environ;
 

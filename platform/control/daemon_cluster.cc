@@ -12,6 +12,8 @@
 
 #include "platform/control/call_limit.h"
 #include "platform/control/control_client.h"
+#include "platform/control/control_figures.h"
+#include "platform/run/figures/figures.h"
 
 // In glibc 2.36 the header does not say that its functions are C's.
 extern "C" {
@@ -86,16 +88,11 @@ void AddPort(const proto::Port& one, proto::StatusReply& sum) {
   proto::Port& port = PartLike(
       *sum.mutable_port(), one,
       [](const auto& a, const auto& b) { return a.name() == b.name(); });
-  port.set_name(one.name());
-  port.set_interface(one.interface());
-  port.set_received(port.received() + one.received());
-  port.set_split(port.split() + one.split());
-  port.set_refused(port.refused() + one.refused());
-  port.set_kernel_drops(port.kernel_drops() + one.kernel_drops());
-  port.set_sent(port.sent() + one.sent());
-  port.set_send_drops(port.send_drops() + one.send_drops());
-  port.set_too_long(port.too_long() + one.too_long());
-  port.set_foreign(port.foreign() + one.foreign());
+  PortFigures figures = PortOf(one);
+  const PortFigures others = PortOf(port);
+  AddCounts(figures, others);
+  figures.down = std::max(figures.down, others.down);
+  SetPort(figures, port);
 }
 
 void AddTo(proto::StatusReply& sum, const proto::StatusReply& one) {
@@ -117,6 +114,7 @@ void AddTo(proto::StatusReply& sum, const proto::StatusReply& one) {
     all.set_packets(all.packets() + drop.packets());
   }
   for (const proto::Port& port : one.port()) AddPort(port, sum);
+  sum.set_filtered(sum.filtered() + one.filtered());
   sum.set_unrouted(sum.unrouted() + one.unrouted());
   sum.set_copies(sum.copies() + one.copies());
 }

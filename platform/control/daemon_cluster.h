@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
-#include "platform/control/daemon_files.h"
+#include "platform/service/daemon_files.h"
 #include "proto/control.pb.h"
 
 namespace snf {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "platform/control/daemon_cluster.h"
-#include "platform/tls/tls_probe.h"
+#include "platform/service/tls_probe.h"
 
 namespace snf {
 namespace {

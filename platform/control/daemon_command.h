@@ -8,9 +8,9 @@
 #include "absl/status/statusor.h"
 #include "platform/control/call_limit.h"
 #include "platform/control/control_client.h"
-#include "platform/control/daemon_files.h"
 #include "platform/process/command.h"
-#include "platform/tls/tls_endpoint.h"
+#include "platform/service/daemon_files.h"
+#include "platform/service/tls_endpoint.h"
 
 namespace snf {
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The Debian package: made, installed into an empty root, used, removed.
+"""The Debian packages: made, installed into an empty root, used, removed.
 
-Usage: package_test.py BUILD_DIR
+Usage: package_test.py SOURCE_DIR BUILD_DIR [TEST…]
 """
 
 import os
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-BUILD = pathlib.Path(sys.argv[1]).resolve()
+SOURCE, BUILD = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 SKIPPED = 4  # as CMakeLists.txt says
 PATIENCE_S = 300
 
@@ -39,9 +39,13 @@ class Package(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
         run("cpack", "-B", cls.folder / "made", cwd=BUILD)
-        cls.file, = (cls.folder / "made").glob("*.deb")
+        cls.file, = (cls.folder / "made").glob("snf_*.deb")
+        cls.dev_file, = (cls.folder / "made").glob("snf-dev_*.deb")
         cls.root = cls.folder / "root"
+        cls.dev_root = cls.folder / "dev_root"  # with both
         run("dpkg-deb", "-x", cls.file, cls.root)
+        run("dpkg-deb", "-x", cls.file, cls.dev_root)
+        run("dpkg-deb", "-x", cls.dev_file, cls.dev_root)
         cls.program = cls.root / "usr/bin/snf"
         # The page of a command is named after it: snf-trace-info.
         cls.commands = cls.commands_of()
@@ -61,6 +65,10 @@ class Package(unittest.TestCase):
         self.assertIn("Package: snf\n", text)
         for library in ("libc6", "libgrpc++1", "libprotobuf32", "libspdlog"):
             self.assertIn(library, text)
+        text = run("dpkg-deb", "-f", self.dev_file)
+        self.assertIn("Package: snf-dev\n", text)
+        version = re.search("^Version: (.*)$", text, re.M).group(1)
+        self.assertIn(f"Depends: snf (= {version}), libabsl-dev", text)
 
     def test_has_a_program_that_runs_where_it_is(self):
         self.assertRegex(run(self.program, "--version"), r"^snf \d+\.\d+\.\d+$")
@@ -76,7 +84,7 @@ class Package(unittest.TestCase):
             {"-".join(("snf", *command)) + ".1"
              for command in [(), *self.commands]})
         page = (pages / "snf-drain.1").read_text()
-        self.assertIn("snf\\-drain \\- let flows move away", page)
+        self.assertIn("snf\\-drain \\- move all flows away", page)
         self.assertIn("\\-\\-undo", page)
         if shutil.which("man"):
             self.assertIn("--undo", run("man", "-l", "-P", "cat",
@@ -125,8 +133,41 @@ class Package(unittest.TestCase):
                 "--force-not-root", "--log=/dev/null"]
         run(*dpkg, "-i", self.file)
         self.assertEqual(files_in(root), files_in(self.root))
-        run(*dpkg, "-P", "snf")
+        run(*dpkg, "-i", self.dev_file)
+        self.assertEqual(files_in(root), files_in(self.dev_root))
+        run(*dpkg, "-P", "snf-dev", "snf")
         self.assertEqual(files_in(root), set())
+
+    def test_builds_the_tutorials_nf_without_the_source_tree(self):
+        project = self.folder / "quota"
+        program = self.dev_root / "usr/bin/snf"
+        said = run(program, "nf", "new", "quota", f"--dir={project}")
+        self.assertIn(f"cmake -G Ninja -S {project} -B {project}/build\n", said)
+        self.assertNotIn(str(BUILD), said)
+        blocks = re.findall(r"^```cpp\n(.*?)^```$",
+                            (SOURCE / "nfs" / "README.md").read_text(),
+                            re.S | re.M)
+        for name, block in zip(("quota.cc", "quota_test.cc"), blocks):
+            (project / name).write_text(block)
+        (project / "traces").symlink_to(SOURCE / "traces")
+        build = project / "build"
+        configure = ("cmake", "-G", "Ninja", "-S", project, "-B", build,
+                     f"-DCMAKE_PREFIX_PATH={self.dev_root}/usr")
+        run(*configure)
+        self.assertNotIn(str(SOURCE), (build / "build.ninja").read_text())
+        run("cmake", "--build", build, "-j1")
+        self.assertIn("bytes that a connection may transfer",
+                      run(program, "nf", "show", "./quota.so", cwd=build))
+        run(program, "replay", SOURCE / "traces" / "small.pcap.zst",
+            "--nf=./quota.so:limit=100KB", cwd=build)
+        self.assertIn("[  PASSED  ] 3 tests.",
+                      run(build / "quota_test", cwd=project))
+        # Only with the version that it is for.
+        lists = project / "CMakeLists.txt"
+        lists.write_text(lists.read_text().replace(
+            "find_package(snf ", "find_package(snf 0.0.1 "))
+        with self.assertRaisesRegex(AssertionError, "compatible"):
+            run(*configure)
 
 
 if __name__ == "__main__":
@@ -135,4 +176,4 @@ if __name__ == "__main__":
     if missing:
         print(f"skipped: wants {', '.join(missing)}")
         sys.exit(SKIPPED)
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

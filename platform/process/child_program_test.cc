@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/process/child_program.h"
 
+#include <atomic>
+#include <chrono>
 #include <string>
+#include <thread>
 
 #include "gtest/gtest.h"
 
@@ -39,6 +42,44 @@ TEST(ChildProgram, TellsHowAProgramEndedThatSaysNothing) {
   EXPECT_EQ(
       RunChildProgram({.words = {"sh", "-c", "exit 3"}}).status().message(),
       "sh ended with exit code 3");
+}
+
+// Ignores what can be ignored, and so does its own child, which has its pipes.
+const std::vector<std::string> kStubborn = {
+    "sh", "-c", "trap '' ALRM TERM INT HUP; while :; do sleep 1; done"};
+
+TEST(ChildProgram, KillsAProgramThatDoesNotEndInTime) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto status =
+      RunChildProgram(
+          {.words = kStubborn, .patience = std::chrono::milliseconds(100)})
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(status.message(), "sh was killed: it did not end within 0.1 s");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin,
+            std::chrono::milliseconds(100));
+}
+
+TEST(ChildProgram, KillsAProgramThatIsToStop) {
+  std::atomic<bool> stop = false;
+  std::thread other([&stop] { stop = true; });
+  const auto status = RunChildProgram({.words = kStubborn,
+                                       .patience = std::chrono::hours(1),
+                                       .stop = &stop})
+                          .status();
+  other.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status.message(), "sh was stopped");
+}
+
+TEST(ChildProgram, AwaitsAProgramThatEndsInTime) {
+  ChildProgram program = {
+      .words = {"cat"}, .input = "text", .patience = std::chrono::hours(1)};
+  const auto output = RunChildProgram(program);
+  ASSERT_TRUE(output.ok()) << output.status();
+  EXPECT_EQ(*output, "text");
+  program.words = {"sh", "-c", "echo why >&2; exit 3"};
+  EXPECT_EQ(RunChildProgram(program).status().message(), "sh: why");
 }
 
 TEST(ChildProgram, TellsThatThereIsNoSuchProgram) {

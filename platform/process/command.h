@@ -49,7 +49,7 @@ class FlagCommand : public Command {
 
  protected:
   struct Text {
-    std::string summary;  // a line in the help of what the command belongs to
+    std::string summary;  // a line in the help of the command's group
     std::string usage;    // "snf trace info FILE… [--FLAG=VALUE…]"
     std::string about;    // the paragraph of the command's own help
   };
@@ -60,8 +60,7 @@ class FlagCommand : public Command {
   const std::string& name() const { return name_; }
   FlagSet& flags() { return flags_; }
   const FlagSet& flags() const { return flags_; }
-  // Sets what the process ends with if Run succeeds: kExitOk if this is never
-  // called.
+  // Sets the exit code of the process if Run succeeds; kExitOk by default.
   void set_exit_code(ExitCode exit_code) { exit_code_ = exit_code; }
 
  private:

@@ -12,7 +12,7 @@ namespace snf {
 
 // Names a file that a command is to write, as the command line does.
 struct WrittenFile {
-  std::string flag;  // "--json"; empty: it stands alone
+  std::string flag;  // flag such as "--json"; empty: an argument
   std::string name;  // empty: there is none; "-" is stdout
 
   std::string Printed() const {
@@ -26,9 +26,9 @@ struct WrittenFile {
 absl::Status CheckFiles(const std::vector<std::string>& read,
                         std::span<const WrittenFile> written);
 
-// Returns InvalidArgument for a name by which no capture can be written. One
-// that can be ends in .pcap or .pcapng, or in one of these and .gz or .zst. The
-// same files as by CheckFiles are not looked at.
+// Returns InvalidArgument unless the name of a capture to write ends in .pcap
+// or .pcapng, possibly followed by .gz or .zst. Checks the same files as
+// CheckFiles.
 absl::Status CheckCaptureName(const WrittenFile& file);
 // Returns true if such a name is one of pcapng.
 bool NamesPcapng(const std::string& name);

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
-#include "platform/process/real_clock.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 

@@ -6,12 +6,12 @@
 #include <memory>
 #include <string>
 
-#include "platform/text/progress.h"
+#include "base/text/progress.h"
 
 namespace snf {
 
-// Shows progress on stderr, by the machine's clock, as long as what it returns
-// lives. `total_bytes` is 0 where it is not known.
+// Shows progress on stderr, by the machine's clock, while the returned object
+// lives. `total_bytes` is 0 if unknown.
 std::unique_ptr<Progress> ShowProgress(const std::string& label,
                                        uint64_t total_bytes, bool quiet);
 

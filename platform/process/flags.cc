@@ -8,10 +8,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "base/quantity.h"
-#include "platform/text/wording.h"
-#include "platform/text/wrapping.h"
+#include "base/text/wording.h"
+#include "base/text/wrapping.h"
 
 namespace snf {
 namespace {
@@ -36,7 +37,7 @@ std::string PrintPacketRate(int64_t rate_pps) {
   return FlagText(FormatPacketRate(rate_pps, Precision::kExact));
 }
 
-// Where the meanings of choices stand in the help.
+// Column of the meanings of choices in the help.
 constexpr size_t kMeaningColumn = 25;
 
 // Wraps a paragraph all lines of which are indented.
@@ -101,16 +102,20 @@ absl::StatusOr<bool> FlagSet::ParseCommandLine(
   return true;
 }
 
-void FlagSet::Custom(const std::string& name, const std::string& type,
-                     const std::string& help, Parse parse, Print print) {
+FlagSet::Traits& FlagSet::Custom(const std::string& name,
+                                 const std::string& type,
+                                 const std::string& help, Parse parse,
+                                 Print print) {
   app_->add_option_function<std::string>("--" + name, CheckedBy(name, parse),
                                          help)
       ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
-  Remember(name, type, help, std::move(print));
+  return Remember(name, type, help, std::move(print));
 }
 
-void FlagSet::Repeated(const std::string& name, const std::string& type,
-                       const std::string& help, Parse parse, Print print) {
+FlagSet::Traits& FlagSet::Repeated(const std::string& name,
+                                   const std::string& type,
+                                   const std::string& help, Parse parse,
+                                   Print print) {
   app_->add_option_function<std::vector<std::string>>(
           "--" + name,
           [check =
@@ -119,22 +124,29 @@ void FlagSet::Repeated(const std::string& name, const std::string& type,
           },
           help)
       ->allow_extra_args(false);
-  Remember(name, type, help, std::move(print));
+  Traits& traits = Remember(name, type, help, std::move(print));
+  traits.is_repeated = true;
+  return traits;
 }
 
-void FlagSet::Remember(const std::string& name, const std::string& type,
-                       const std::string& help, Print print) {
+FlagSet::Traits& FlagSet::Remember(const std::string& name,
+                                   const std::string& type,
+                                   const std::string& help, Print print) {
   flags_.push_back({.name = name,
                     .type = type,
                     .heading = heading_,
                     .help = help,
                     .default_text = print(),
-                    .print = print});
+                    .print = print,
+                    .meanings = {},
+                    .traits = {.section = section_}});
+  return flags_.back().traits;
 }
 
-void FlagSet::Duration(const std::string& name, Nanos& value, Nanos lowest,
-                       Nanos highest, const std::string& help) {
-  Custom(
+FlagSet::Traits& FlagSet::Duration(const std::string& name, Nanos& value,
+                                   Nanos lowest, Nanos highest,
+                                   const std::string& help) {
+  return Custom(
       name, "TIME", help,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<Nanos> parsed = ParseDuration(text);
@@ -145,9 +157,10 @@ void FlagSet::Duration(const std::string& name, Nanos& value, Nanos lowest,
       [&value] { return snf::Print(value); });
 }
 
-void FlagSet::DurationOrInfinity(const std::string& name, Nanos& value,
-                                 Nanos lowest, const std::string& help) {
-  Custom(
+FlagSet::Traits& FlagSet::DurationOrInfinity(const std::string& name,
+                                             Nanos& value, Nanos lowest,
+                                             const std::string& help) {
+  return Custom(
       name, "TIME|inf", help,
       [&value, lowest](const std::string& text) {
         const absl::StatusOr<Nanos> parsed = ParseDurationOrInfinity(text);
@@ -158,9 +171,10 @@ void FlagSet::DurationOrInfinity(const std::string& name, Nanos& value,
       [&value] { return snf::Print(value); });
 }
 
-void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
-                    uint32_t highest, const std::string& help) {
-  Custom(
+FlagSet::Traits& FlagSet::Bytes(const std::string& name, uint32_t& value,
+                                uint32_t lowest, uint32_t highest,
+                                const std::string& help) {
+  return Custom(
       name, "BYTES", help,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<int64_t> parsed = ParseBytes(text);
@@ -173,10 +187,11 @@ void FlagSet::Bytes(const std::string& name, uint32_t& value, uint32_t lowest,
       [&value] { return PrintBytes(value); });
 }
 
-void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
-                      int64_t highest, const std::string& help,
-                      const std::string& if_unset) {
-  Custom(
+FlagSet::Traits& FlagSet::BitRate(const std::string& name, int64_t& value,
+                                  int64_t lowest, int64_t highest,
+                                  const std::string& help,
+                                  const std::string& if_unset) {
+  Traits& traits = Custom(
       name, "RATE", help,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<int64_t> parsed = ParseBitRate(text);
@@ -188,12 +203,14 @@ void FlagSet::BitRate(const std::string& name, int64_t& value, int64_t lowest,
         return value == 0 && !if_unset.empty() ? "" : PrintRate(value);
       });
   if (!if_unset.empty()) flags_.back().default_text = if_unset;
+  return traits;
 }
 
-void FlagSet::PacketRate(const std::string& name, int64_t& value,
-                         int64_t lowest, int64_t highest,
-                         const std::string& help, const std::string& if_unset) {
-  Custom(
+FlagSet::Traits& FlagSet::PacketRate(const std::string& name, int64_t& value,
+                                     int64_t lowest, int64_t highest,
+                                     const std::string& help,
+                                     const std::string& if_unset) {
+  Traits& traits = Custom(
       name, "RATE", help,
       [&value, lowest, highest](const std::string& text) {
         const absl::StatusOr<int64_t> parsed = ParsePacketRate(text);
@@ -204,12 +221,14 @@ void FlagSet::PacketRate(const std::string& name, int64_t& value,
       },
       [&value] { return value == 0 ? "" : PrintPacketRate(value); });
   flags_.back().default_text = if_unset;
+  return traits;
 }
 
-void FlagSet::BitRateOrNone(const std::string& name, int64_t& value, bool& none,
-                            int64_t lowest, int64_t highest,
-                            const std::string& help) {
-  Custom(
+FlagSet::Traits& FlagSet::BitRateOrNone(const std::string& name, int64_t& value,
+                                        bool& none, int64_t lowest,
+                                        int64_t highest,
+                                        const std::string& help) {
+  return Custom(
       name, "RATE|none", help,
       [&value, &none, lowest, highest](const std::string& text) {
         none = text == "none";
@@ -222,9 +241,10 @@ void FlagSet::BitRateOrNone(const std::string& name, int64_t& value, bool& none,
       [&value, &none] { return none ? "none" : PrintRate(value); });
 }
 
-void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
-                    uint32_t highest, const std::string& help) {
-  Custom(
+FlagSet::Traits& FlagSet::Count(const std::string& name, uint32_t& value,
+                                uint32_t lowest, uint32_t highest,
+                                const std::string& help) {
+  return Custom(
       name, "N", help,
       [&value, lowest, highest](const std::string& text) {
         uint32_t parsed = 0;
@@ -239,17 +259,34 @@ void FlagSet::Count(const std::string& name, uint32_t& value, uint32_t lowest,
       [&value] { return std::to_string(value); });
 }
 
-void FlagSet::Number(const std::string& name, uint64_t& value,
-                     const std::string& help) {
-  Custom(
+FlagSet::Traits& FlagSet::Port(const std::string& name, uint16_t& value,
+                               const std::string& help) {
+  return Custom(
+      name, "PORT", help,
+      [&value](const std::string& text) {
+        uint32_t parsed = 0;
+        if (absl::Status status = ParseWhole(text, parsed); !status.ok()) {
+          return status;
+        }
+        value = static_cast<uint16_t>(parsed);
+        return CheckRange<uint32_t>(
+            text, parsed, 0, std::numeric_limits<uint16_t>::max(),
+            [](uint32_t n) { return std::to_string(n); });
+      },
+      [&value] { return std::to_string(value); });
+}
+
+FlagSet::Traits& FlagSet::Number(const std::string& name, uint64_t& value,
+                                 const std::string& help) {
+  return Custom(
       name, "N", help,
       [&value](const std::string& text) { return ParseWhole(text, value); },
       [&value] { return std::to_string(value); });
 }
 
-void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
-                       const std::string& help) {
-  Custom(
+FlagSet::Traits& FlagSet::Fraction(const std::string& name, uint32_t& value,
+                                   uint32_t one, const std::string& help) {
+  return Custom(
       name, "0..1", help,
       [&value, one](const std::string& text) {
         double parsed = -1;
@@ -272,30 +309,41 @@ void FlagSet::Fraction(const std::string& name, uint32_t& value, uint32_t one,
       });
 }
 
-void FlagSet::Choice(const std::string& name, size_t& value,
-                     const std::vector<Meaning>& meanings,
-                     const std::string& help) {
+FlagSet::Traits& FlagSet::Choice(const std::string& name, size_t& value,
+                                 const std::vector<Meaning>& meanings,
+                                 const std::string& help) {
+  return AddChoice(
+      name, meanings, help, [&value](size_t place) { value = place; },
+      [&value] { return value; });
+}
+
+FlagSet::Traits& FlagSet::AddChoice(const std::string& name,
+                                    const std::vector<Meaning>& meanings,
+                                    const std::string& help,
+                                    const std::function<void(size_t)>& set,
+                                    const std::function<size_t()>& get) {
   std::vector<std::string> choices;
   for (const Meaning& meaning : meanings) choices.push_back(meaning.choice);
-  Custom(
+  Traits& traits = Custom(
       name, "CHOICE", help,
-      [&value, choices](const std::string& text) {
+      [set, choices](const std::string& text) {
         const auto found = std::find(choices.begin(), choices.end(), text);
         if (found == choices.end()) {
           return Bad(fmt::format("\"{}\" is none of {}", text,
                                  fmt::join(choices, ", ")));
         }
-        value = static_cast<size_t>(found - choices.begin());
+        set(static_cast<size_t>(found - choices.begin()));
         return absl::OkStatus();
       },
-      [&value, choices] { return choices[value]; });
+      [get, choices] { return choices[get()]; });
   flags_.back().meanings = meanings;
+  return traits;
 }
 
-void FlagSet::Text(const std::string& name, std::string& value,
-                   const std::string& type, const std::string& help,
-                   const std::vector<Meaning>& meanings) {
-  Custom(
+FlagSet::Traits& FlagSet::Text(const std::string& name, std::string& value,
+                               const std::string& type, const std::string& help,
+                               const std::vector<Meaning>& meanings) {
+  Traits& traits = Custom(
       name, type, help,
       [&value](const std::string& text) {
         if (text.empty()) return Bad("\"\" is empty");
@@ -304,10 +352,11 @@ void FlagSet::Text(const std::string& name, std::string& value,
       },
       [&value] { return value; });
   flags_.back().meanings = meanings;
+  return traits;
 }
 
-void FlagSet::Switch(const std::string& name, bool& value,
-                     const std::string& help) {
+FlagSet::Traits& FlagSet::Switch(const std::string& name, bool& value,
+                                 const std::string& help) {
   app_->add_flag("--" + name + ",!--no_" + name, value, help);
   flags_.push_back({.name = name,
                     .type = "",
@@ -315,11 +364,13 @@ void FlagSet::Switch(const std::string& name, bool& value,
                     .help = help,
                     .default_text = value ? "on" : "off",
                     .print = [&value] { return value ? "true" : "false"; },
-                    .meanings = {}});
+                    .meanings = {},
+                    .traits = {.section = section_}});
+  return flags_.back().traits;
 }
 
-void FlagSet::Question(const std::string& name, bool& asked,
-                       const std::string& help) {
+FlagSet::Traits& FlagSet::Question(const std::string& name, bool& asked,
+                                   const std::string& help) {
   app_->add_flag("--" + name, asked, help);
   flags_.push_back({.name = name,
                     .type = "",
@@ -327,7 +378,9 @@ void FlagSet::Question(const std::string& name, bool& asked,
                     .help = help,
                     .default_text = "",
                     .print = [] { return std::string(); },
-                    .meanings = {}});
+                    .meanings = {},
+                    .traits = {.section = section_}});
+  return flags_.back().traits;
 }
 
 void FlagSet::Give(const std::string& name, std::vector<std::string> values) {
@@ -380,6 +433,11 @@ std::string FlagSet::Printed(const std::string& name) const {
     if (flag.name == name) return fmt::format("--{}={}", name, flag.print());
   }
   return "--" + name;
+}
+
+const FlagSet::Traits* FlagSet::Find(std::string_view name) const {
+  const auto found = std::ranges::find(flags_, name, &Flag::name);
+  return found == flags_.end() ? nullptr : &found->traits;
 }
 
 std::vector<std::pair<std::string, std::string>> FlagSet::values() const {

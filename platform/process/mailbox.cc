@@ -15,9 +15,9 @@ Mailbox::~Mailbox() {
 absl::Status Mailbox::Ask(absl::FunctionRef<void()> task, Deadline deadline) {
   Letter letter = {.task = task, .state = Letter::State::kWaits};
   std::unique_lock lock(mutex_);
-  if (is_closed_) return absl::UnavailableError("it comes to its end");
+  if (is_closed_) return absl::UnavailableError("it is shutting down");
   if (letters_.size() >= kMostLetters) {
-    return absl::ResourceExhaustedError("too many questions wait already");
+    return absl::ResourceExhaustedError("too many requests are waiting");
   }
   letters_.push_back(&letter);
   has_letters_.store(true, std::memory_order_relaxed);
@@ -35,7 +35,7 @@ absl::Status Mailbox::Ask(absl::FunctionRef<void()> task, Deadline deadline) {
   }
   return letter.state == Letter::State::kDone
              ? absl::OkStatus()
-             : absl::UnavailableError("it comes to its end");
+             : absl::UnavailableError("it is shutting down");
 }
 
 bool Mailbox::OpenFirst() {
@@ -49,7 +49,8 @@ bool Mailbox::OpenFirst() {
   letter.task();
   lock.lock();
   letter.state = Letter::State::kDone;
-  // Under the lock: whoever waits may end the letter as soon as it is released.
+  // Under the lock: the waiting thread may destroy the letter as soon as the
+  // lock is released.
   changed_.notify_all();
   return true;
 }

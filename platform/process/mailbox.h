@@ -34,13 +34,13 @@ class Mailbox {
   Mailbox(const Mailbox&) = delete;
   Mailbox& operator=(const Mailbox&) = delete;
 
-  // Returns once the owner has run the task. Errors, after which it is never
-  // run: DeadlineExceeded, the owner has not looked in time; ResourceExhausted,
-  // kMostLetters wait; Unavailable, the mailbox is closed.
+  // Returns once the owner has run the task. On an error the task is never run:
+  // DeadlineExceeded if the owner was too late; ResourceExhausted if
+  // kMostLetters wait; Unavailable if the mailbox is closed.
   absl::Status Ask(absl::FunctionRef<void()> task, Deadline deadline);
 
-  // Runs the task of the letter that came first, if there is one and nobody is
-  // just putting one in. Returns true if it ran one.
+  // Runs the task of the first letter, if there is one and no thread is just
+  // adding one. Returns true if it ran one.
   bool Open() {
     if (!has_letters_.load(std::memory_order_relaxed)) [[likely]]
       return false;

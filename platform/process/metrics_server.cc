@@ -58,7 +58,7 @@ MHD_Result Handle(void* server, MHD_Connection* connection, const char* path,
 }
 
 // Returns a socket that listens on 127.0.0.1, or -1 with errno set; changes a
-// port of 0 to the one that was free.
+// port of 0 to a free one.
 int Listen(uint16_t& port) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listener < 0) return -1;

@@ -38,7 +38,7 @@ class MetricsServer {
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   uint16_t port() const { return port_; }
-  // Returns what a request of /metrics is answered with.
+  // Returns the answer to a request for /metrics.
   std::string text() const { return text_(); }
 
  private:

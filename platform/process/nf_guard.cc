@@ -55,7 +55,7 @@ class Line {
   }
   std::string_view text() const { return {text_.data(), size_}; }
   void Write() {
-    // There is nobody to tell that stderr is closed.
+    // A closed stderr cannot be reported.
     [[maybe_unused]] const auto written =
         write(STDERR_FILENO, text_.data(), size_);
     size_ = 0;
@@ -78,6 +78,8 @@ const char* InWords(NfCall::Hook hook) {
       return "on_alias_refused";
     case NfCall::Hook::kReport:
       return "report";
+    case NfCall::Hook::kFlowKey:
+      return "flow_key";
     default:
       return "its constructor";
   }
@@ -123,7 +125,7 @@ void AddFlow(const NfCall& call, Line& line) {
 }
 
 [[noreturn]] void End(const char* what) {
-  // Of several threads the first one tells.
+  // Only the first of several failing threads reports.
   static std::atomic<bool> is_ending = false;
   static pthread_t ending;
   if (is_ending.exchange(true)) {
@@ -199,8 +201,8 @@ const char* NameOf(int signal) {
   }
 }
 
-// The action was to reset itself: a signal that is not of an NF comes again,
-// and then does what it did before.
+// The action was to reset itself: a signal that is not from an NF is raised
+// again, with its original action.
 void OnSignal(int signal, siginfo_t* info, void* /*context*/) {
   if (!nf_call.is_under_way()) {
     // A fault comes again by itself; others are sent once more.

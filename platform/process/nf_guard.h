@@ -28,13 +28,13 @@ namespace snf {
 // Lets the line begin with `command` from now on; begins to guard. Threads that
 // are made later call GuardThread.
 void GuardNfCalls(const std::string& command);
-// What goes wrong is not written but told: the call, and a text as "NF "quota":
-// process_packet threw …". The teller runs in signal handlers, needs no memory
-// then, and the process ends when it returns.
+// Reports failures to `tell` instead of stderr: the call, and a text such as
+// "NF "quota": process_packet threw …". The teller runs in signal handlers,
+// needs no memory then, and the process ends when it returns.
 using NfFailureTeller = void (*)(const NfCall& call, std::string_view text);
 void TellNfFailuresTo(NfFailureTeller tell);
-// Gives the calling thread a stack for signals, so that one that has used up
-// its own can tell. A thread without it is guarded but for that.
+// Gives the calling thread a stack for signals, so that a stack overflow can be
+// reported. Without it, a thread is guarded except for that.
 void GuardThread();
 
 }  // namespace snf

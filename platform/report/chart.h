@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
+#include "base/text/terminal.h"
 #include "base/time.h"
 #include "platform/run/provisioning.h"
-#include "platform/text/terminal.h"
 
 namespace snf {
 

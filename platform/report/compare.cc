@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "base/quantity.h"
+#include "base/text/page.h"
+#include "base/text/wording.h"
 #include "fmt/format.h"
 #include "platform/report/report_advice.h"
-#include "platform/run/report_figures.h"
-#include "platform/text/page.h"
-#include "platform/text/wording.h"
+#include "platform/run/figures/report_figures.h"
 
 namespace snf {
 namespace {

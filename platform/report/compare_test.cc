@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/text/page.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "platform/report/test_report.h"
-#include "platform/text/page.h"
 
 namespace snf {
 namespace {

@@ -10,15 +10,16 @@
 
 #include "base/packet/packet_parser.h"
 #include "base/quantity.h"
+#include "base/text/page.h"
+#include "base/text/wording.h"
 #include "controller/core/placement.h"
 #include "fmt/format.h"
 #include "platform/report/report_advice.h"
+#include "platform/report/report_faults.h"
 #include "platform/report/report_notes.h"
 #include "platform/report/report_store.h"
 #include "platform/report/report_tables.h"
-#include "platform/run/report_figures.h"
-#include "platform/text/page.h"
-#include "platform/text/wording.h"
+#include "platform/run/figures/report_figures.h"
 
 namespace snf {
 namespace {
@@ -103,7 +104,7 @@ void AddPackets(const RunResult& result, Page& page) {
   page.Count("", result.packets_released, "released");
   if (result.packets_passed_through > 0) {
     page.Row("", "+", FormatCount(result.packets_passed_through),
-             "passed through untouched: no readable IP header");
+             "passed through untouched: no IP, or neighbour discovery");
   }
   if (result.packets_consumed > 0) {
     page.Row("", "+", FormatCount(result.packets_consumed),
@@ -299,132 +300,6 @@ void AddLoggers(const LoggerFigures& loggers, Page& page) {
   if (loggers.sent_again > 0) {
     page.Count("", loggers.sent_again,
                "entries sent again, as the logger asked");
-  }
-  page.Blank();
-}
-
-// Of --faults: what became of units, and what was lost with them.
-void AddFaults(const RunResult& result, Page& page) {
-  const FaultFigures& faults = result.faults;
-  const FailureCounters& failures = result.controller.failures;
-  if (faults.kills + faults.kills_without_unit + failures.failures +
-          faults.loggers_hostile + faults.pulls_refused ==
-      0) {
-    return;
-  }
-  page.Count("Faults", faults.kills, "units killed");
-  if (failures.failures != faults.kills) {
-    page.Count("", failures.failures, "units failed: all of a process at once");
-  }
-  if (faults.kills_without_unit > 0) {
-    page.Count("", faults.kills_without_unit,
-               "kills that found no unit running, or only the last one");
-  }
-  if (faults.processes_hostile > 0) {
-    page.Count("", faults.processes_hostile,
-               "processes of units killed for a bad word");
-  }
-  if (faults.loggers_hostile > 0) {
-    page.Count("", faults.loggers_hostile,
-               "processes of loggers killed for a bad word");
-  }
-  if (faults.pulls_refused > 0) {
-    page.Count("", faults.pulls_refused,
-               "requests refused for the state of flows of others");
-  }
-  page.Count("", faults.packets_lost, "packets lost with them");
-  if (failures.packets_rerouted > 0) {
-    page.Count("", failures.packets_rerouted,
-               "packets that survived, and went to others");
-  }
-  page.Count("", failures.clocks_lost, "clocks lost, now tombstones");
-  page.Count("", failures.flows_moved, "flows moved that lost nothing");
-  if (failures.flows_given_up > 0) {
-    page.Count("", failures.flows_given_up, "flows that had to begin anew");
-  }
-  if (faults.ends_lost > 0) {
-    page.Count("", faults.ends_lost,
-               "ends of flows lost on their way to units");
-  }
-  if (faults.records_left > 0) {
-    page.Count("", faults.records_left,
-               "old records that loggers keep at the end");
-  }
-  const auto quantiles = [&page](const Histogram& of, std::string_view what) {
-    if (of.count() == 0) return;
-    page.Row("", "", FormatDuration(Nanos{of.Quantile(50'000)}),
-             fmt::format("p50 {}; p99 {}", what,
-                         FormatDuration(Nanos{of.Quantile(99'000)})));
-  };
-  quantiles(faults.detection_ns, "from a kill until the controller knew");
-  if (result.real.threads > 0) {
-    quantiles(faults.recovery_ns, "from a death until all was moved");
-  }
-  if (faults.recovery_ns.count() > 0) {
-    page.Row("", "", FormatDuration(Nanos{faults.recovery_ns.max()}),
-             "from a death until all was moved, at most");
-  }
-  page.Blank();
-}
-
-// Of --faults: what became of loggers. In real time they are one process.
-void AddLoggerFaults(const RunResult& result, Page& page) {
-  const FaultFigures& faults = result.faults;
-  if (faults.logger_kills + faults.kills_without_logger +
-          faults.logger_failures ==
-      0) {
-    return;
-  }
-  const bool is_real = result.real.threads > 0;
-  page.Count(
-      "Logger faults", faults.logger_kills,
-      is_real ? "kills of the process of all loggers" : "loggers killed");
-  if (is_real && faults.logger_failures != faults.logger_kills) {
-    page.Count("", faults.logger_failures, "ends of it, by whomever");
-  }
-  if (faults.kills_without_logger > 0) {
-    page.Count("", faults.kills_without_logger,
-               "kills that found no logger whose unit ran");
-  }
-  page.Count("", faults.logger_packets_lost,
-             "packets lost with them; what these did is kept");
-  page.Count("", faults.records_restored,
-             "records of flows that units gave to new loggers");
-  const Histogram& recovery = faults.logger_recovery_ns;
-  if (recovery.count() > 0 && is_real) {
-    page.Row(
-        "", "", FormatDuration(Nanos{recovery.Quantile(50'000)}),
-        fmt::format("p50 from a death until another had taken over; p99 {}",
-                    FormatDuration(Nanos{recovery.Quantile(99'000)})));
-  }
-  if (recovery.count() > 0) {
-    page.Row("", "", FormatDuration(Nanos{recovery.max()}),
-             "from a death until another had taken over, at most");
-  }
-  page.Blank();
-}
-
-// Of --faults: what controllers that died left behind, and what was made of it.
-void AddControllerFaults(const RunResult& result, Page& page) {
-  const ControllerFaultFigures& faults = result.controller_faults;
-  if (faults.kills + faults.kills_in_vain == 0) return;
-  page.Count("Succession", faults.kills, "controllers killed");
-  if (faults.kills_in_vain > 0) {
-    page.Count("", faults.kills_in_vain, "kills that found none");
-  }
-  page.Count("", faults.packets_lost, "packets lost in their buffers");
-  page.Count("", faults.flows, "flows found in what was reported");
-  page.Count("", faults.tombstones, "clocks that nobody had, now tombstones");
-  page.Count("", faults.packets_waited, "packets waited for a successor");
-  const Histogram& recovery = faults.recovery_ns;
-  if (recovery.count() > 0 && result.real.threads > 0) {
-    page.Row("", "", FormatDuration(Nanos{recovery.Quantile(50'000)}),
-             fmt::format("p50 from a death until packets went on; p99 {}",
-                         FormatDuration(Nanos{recovery.Quantile(99'000)})));
-  }
-  if (recovery.count() > 0) {
-    page.Row("", "", FormatDuration(Nanos{recovery.max()}),
-             "from a death until packets went on, at most");
   }
   page.Blank();
 }

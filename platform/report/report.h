@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "platform/explain/explain_story.h"
 #include "platform/report/chart.h"
+#include "platform/report/explain/explain_story.h"
 #include "platform/run/run.h"
 
 namespace snf {
@@ -20,8 +20,8 @@ struct RunInfo {
   struct Flag {
     std::string name;   // without dashes
     std::string value;  // as the command line takes it: "500us", "1Gbps"
-    // It was given and shapes the result, so that a proposed command repeats
-    // it. False for defaults and for where the output goes.
+    // Whether a proposed command repeats the flag: it was given, and shapes the
+    // result. False for defaults and for names of outputs.
     bool repeat = false;
   };
 
@@ -41,18 +41,18 @@ struct RunInfo {
 // found no violation. Otherwise the exit code is 1.
 bool RunIsSound(const RunResult& result);
 
-// The report for people: problems first, then traffic, packets by the rule of
-// conservation as a sum, flows, state, what NFs counted, units, latency, a
-// chart, the digest, one sentence on what it means and three commands to try
-// next. Lines end with '\n'.
+// Returns the report for people: problems first, then traffic, packets by the
+// rule of conservation as a sum, flows, state, what NFs counted, units,
+// latency, a chart, the digest, one sentence on what it means and three
+// commands to try next. Lines end with '\n'.
 std::string TextReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info, const Terminal& terminal);
 
-// The report for programs: one JSON object, indented, in UTF-8 (bytes of file
-// names that are none are replaced), and '\n'. Its keys, their order and what
-// they mean are those of the table of figures (platform/run/figures.h). The
-// objects ports, real, aliases, pools and the array explain are left out of
-// runs that have nothing to tell there.
+// Returns the report for programs: one JSON object, indented, in UTF-8 (bytes
+// of file names that are not UTF-8 are replaced), and '\n'. Its keys, their
+// order and meaning are in the table of figures
+// (platform/run/figures/figures.h). The objects ports, real, aliases, pools and
+// the array explain are left out of runs that have none.
 std::string JsonReport(const RunOptions& options, const RunResult& result,
                        const RunInfo& info);
 

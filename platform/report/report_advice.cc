@@ -7,9 +7,9 @@
 
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
+#include "base/text/wording.h"
 #include "fmt/format.h"
-#include "platform/run/report_figures.h"
-#include "platform/text/wording.h"
+#include "platform/run/figures/report_figures.h"
 
 namespace snf {
 namespace {

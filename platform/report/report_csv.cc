@@ -12,7 +12,7 @@
 #include "fmt/format.h"
 #include "platform/report/report.h"
 #include "platform/report/unit_series.h"
-#include "platform/run/figures.h"
+#include "platform/run/figures/figures.h"
 #include "traces/byte_sink.h"
 #include "traces/file_status.h"
 

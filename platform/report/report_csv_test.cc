@@ -8,7 +8,7 @@
 #include "gtest/gtest.h"
 #include "platform/report/report.h"
 #include "platform/report/test_report.h"
-#include "platform/run/figures.h"
+#include "platform/run/figures/figures.h"
 
 namespace snf {
 namespace {

@@ -15,8 +15,8 @@
 #include "platform/report/compare.h"
 #include "platform/report/report.h"
 #include "platform/report/report_tables.h"
-#include "platform/run/figures.h"
-#include "platform/run/report_figures.h"
+#include "platform/run/figures/figures.h"
+#include "platform/run/figures/report_figures.h"
 
 namespace snf {
 namespace {
@@ -74,16 +74,13 @@ Json WorstWait(const StateFigures::Worst& worst) {
 Json Ports(const PortsFigures& live) {
   Json json = Json::object();
   for (const PortFigures& port : live.ports) {
-    json[port.name] = {{"interface", port.interface},
-                       {"received", port.received},
-                       {"split", port.split},
-                       {"refused", port.refused},
-                       {"kernel_drops", port.kernel_drops},
-                       {"sent", port.sent},
-                       {"send_drops", port.send_drops},
-                       {"too_long", port.too_long},
-                       {"foreign", port.foreign}};
+    Json& of_port = json[port.name] = {{"interface", port.interface},
+                                       {"down_ns", port.down.ns}};
+    for (const PortCount& count : PortCounts()) {
+      of_port[std::string(count.key)] = port.*count.count;
+    }
   }
+  json["filtered"] = live.filtered;
   json["unrouted"] = live.unrouted;
   json["copies"] = live.copies;
   return json;

@@ -3,8 +3,8 @@
 
 #include "base/packet/packet_parser.h"
 #include "base/quantity.h"
+#include "base/text/wording.h"
 #include "fmt/format.h"
-#include "platform/text/wording.h"
 
 namespace snf {
 
@@ -23,7 +23,9 @@ std::vector<std::string> NotesOf(const RunOptions& options,
   if (result.late_packets > 0) {
     notes.push_back(
         Plural(result.late_packets, "packet") +
-        " earlier than one before: taken at the latest time before.");
+        " earlier than one before: taken at the latest time before, and so "
+        "perhaps many at once. \"snf trace convert --sort IN OUT\" sorts a "
+        "capture.");
   }
   const ClassifierCounters& classifier = result.classifier;
   if (classifier.fragments_unmatched > 0) {
@@ -41,7 +43,8 @@ std::vector<std::string> NotesOf(const RunOptions& options,
                            Name(static_cast<ParseResult>(i)));
   }
   if (!reasons.empty()) {
-    notes.push_back("Packets passed through, by reason: " + reasons + ".");
+    notes.push_back(
+        "Packets without a readable IP header, by reason: " + reasons + ".");
   }
   if (result.faults.processes_uncounted > 0) {
     notes.push_back(fmt::format(

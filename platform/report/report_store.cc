@@ -31,25 +31,4 @@ void AddStore(const StoreFigures& store, Page& page) {
   page.Blank();
 }
 
-void AddRecovery(const RecoveryFigures& recovery, Page& page) {
-  if (recovery.samples == 0) return;
-  page.Count("Recovery", recovery.samples, "deaths of units thought through");
-  const auto add = [&page](uint64_t p50, uint64_t p99, uint64_t path,
-                           const char* what) {
-    const auto text = [](uint64_t ns) {
-      return FormatDuration(Nanos{static_cast<int64_t>(ns)});
-    };
-    page.Row("", "", text(p50),
-             fmt::format("p50 with {}; p99 {}, and {} a packet, p99", what,
-                         text(p99), text(path)));
-  };
-  add(recovery.logger_p50, recovery.logger_p99, recovery.logger_path_p99,
-      "output loggers");
-  add(recovery.checkpoint_p50, recovery.checkpoint_p99,
-      recovery.checkpoint_path_p99, "checkpoints every 50 ms");
-  add(recovery.datastore_p50, recovery.datastore_p99,
-      recovery.datastore_path_p99, "a datastore");
-  page.Blank();
-}
-
 }  // namespace snf

@@ -10,6 +10,7 @@
 
 #include "base/quantity.h"
 #include "nlohmann/json.hpp"
+#include "platform/report/nf_export.h"
 #include "traces/byte_sink.h"
 
 namespace snf {
@@ -106,25 +107,6 @@ Json Rows(const NfReport::Table& table) {
   return rows;
 }
 
-// So many controllers are told of one by one.
-constexpr size_t kMostControllers = 8;
-
-std::string WhatControllerDid(size_t i, const ControllerFigures& did) {
-  std::string what = fmt::format("packets of controller {}", i);
-  if (did.units_max > 0) {
-    what += fmt::format(", {} units at most", did.units_max);
-  }
-  if (did.capacity_used > 0) {
-    what += fmt::format(", {:.0f} % of their capacity used",
-                        did.capacity_used * 100);
-  }
-  if (did.grants > 0) {
-    what += fmt::format(", {:.2f} units leased at most in {} grants",
-                        static_cast<double>(did.share_max) / 1'024, did.grants);
-  }
-  return what;
-}
-
 }  // namespace
 
 void AddTables(const RunResult& result, Page& page) {
@@ -170,57 +152,6 @@ Json JsonOfNfReports(const RunResult& result) {
   return reports;
 }
 
-void AddLeases(const RunResult& result, Page& page) {
-  const ClusterFigures& leases = result.cluster;
-  const bool has_leases = leases.asks > 0;
-  page.Count("Controllers", leases.controllers,
-             has_leases ? "that leased units" : "with units of their own");
-  for (size_t i = 0; i < result.controllers.size(); ++i) {
-    if (i == kMostControllers) {
-      page.Row("", "", "…", "others, which --json tells of");
-      break;
-    }
-    page.Count("", result.controllers[i].packets,
-               WhatControllerDid(i, result.controllers[i]));
-  }
-  if (leases.joined > 0) page.Count("", leases.joined, "of them joined later");
-  if (leases.left > 0) page.Count("", leases.left, "of them left");
-  if (leases.changes_in_vain > 0) {
-    page.Count("", leases.changes_in_vain,
-               "were to leave or to be killed, and were not there");
-  }
-  if (leases.flows_moved > 0) {
-    page.Count("", leases.flows_moved, "flows moved from one to another");
-    page.Count("", leases.packets_waited, "packets waited for these");
-  }
-  if (leases.flows_not_taken > 0) {
-    page.Count("", leases.flows_not_taken,
-               "flows lost their state: the next controller had no room");
-  }
-  if (leases.words_given > 0) {
-    page.Count("", leases.words_given, "words of pools given to another");
-  }
-  if (!has_leases) return;
-  page.Count("Leases", leases.grants, "grants of shares, and changes of them");
-  page.Count("", leases.given_back, "given back, or a part of them");
-  page.Count("", leases.revoked, "revoked, or a part of them");
-  if (leases.gone > 0) page.Count("", leases.gone, "ended by their manager");
-  if (leases.refused > 0) {
-    page.Count("", leases.refused, "messages about them refused");
-  }
-  if (leases.messages_lost + leases.messages_duplicated > 0) {
-    page.Count("", leases.messages_lost, "messages about them lost");
-    page.Count("", leases.messages_duplicated, "came twice");
-  }
-  if (leases.managers_failed > 0) {
-    page.Count("", leases.managers_failed, "resource managers killed");
-    page.Count("", leases.managers_recovered,
-               fmt::format("of which another took the place, within {}",
-                           FormatDuration(Nanos{static_cast<int64_t>(
-                               leases.manager_recovery_ns_max)})));
-  }
-}
-
 void AddPorts(const RunResult& result, Page& page) {
   if (result.live.ports.empty()) return;
   for (const PortFigures& port : result.live.ports) {
@@ -243,6 +174,9 @@ void AddPorts(const RunResult& result, Page& page) {
     page.Count("", result.live.copies,
                "copies, of packets that left by several ports of a side");
   }
+  if (result.live.filtered > 0) {
+    page.Count("", result.live.filtered, "between hosts of one side: filtered");
+  }
   if (result.live.unrouted > 0) {
     page.Count("", result.live.unrouted,
                "made by the NF, for a receiver not seen before: not sent");
@@ -254,6 +188,12 @@ absl::Status WriteNfFiles(const RunResult& result) {
   for (const RunResult::OfNf& of : result.nf_reports) {
     for (const NfReport::File& file : of.report.files) {
       absl::Status status = WriteFile(file.path, file.bytes);
+      if (!status.ok()) return status;
+    }
+  }
+  for (const RunResult::OfNf& of : result.nf_reports) {
+    for (const NfReport::Export& exported : of.report.exports) {
+      absl::Status status = SendExport(exported);
       if (!status.ok()) return status;
     }
   }

@@ -3,9 +3,9 @@
 #define SNF_PLATFORM_REPORT_REPORT_TABLES_H_
 
 #include "absl/status/status.h"
+#include "base/text/page.h"
 #include "nlohmann/json_fwd.hpp"
 #include "platform/run/run.h"
-#include "platform/text/page.h"
 
 namespace snf {
 
@@ -15,14 +15,13 @@ void AddTables(const RunResult& result, Page& page);
 // Adds what came and left by the ports of live traffic; nothing if there are
 // none.
 void AddPorts(const RunResult& result, Page& page);
-// Adds how several controllers leased units.
-void AddLeases(const RunResult& result, Page& page);
 // Returns tables and reports as objects, by the names of tables and of what is
 // reported.
 nlohmann::ordered_json JsonOfTables(const RunResult& result);
 nlohmann::ordered_json JsonOfNfReports(const RunResult& result);
 
-// Writes the files of NfReport. Errors name the path and the reason.
+// Writes the files of NfReport, then sends its exports. Errors name the path or
+// the collector, and the reason.
 absl::Status WriteNfFiles(const RunResult& result);
 
 }  // namespace snf

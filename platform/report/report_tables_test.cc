@@ -92,6 +92,7 @@ TEST(ReportTables, TellsWhatCameAndLeftByPorts) {
                             .sent = 1'190,
                             .send_drops = 9,
                             .too_long = 4}},
+                 .filtered = 12,
                  .unrouted = 3,
                  .copies = 2};
   Page page(Terminal{.columns = 100});
@@ -108,6 +109,7 @@ Port               60  received by outside (wan0)
                     5  not taken by the kernel: too fast, or it is down
                     4  not sent: longer than the MTU
                     2  copies, of packets that left by several ports of a side
+                   12  between hosts of one side: filtered
                     3  made by the NF, for a receiver not seen before: not sent
 
 )");

@@ -28,7 +28,7 @@ Traffic       300 ms at 150 Mbit/s; 562 bytes a packet
 
 Packets        10,000  in
                 9,990  released
-            +      10  passed through untouched: no readable IP header
+            +      10  passed through untouched: no IP, or neighbour discovery
             +       0  dropped
             =  10,000  all accounted for
 
@@ -62,7 +62,7 @@ Latency            p50         p90         p99       p99.9         max
                 500 µs      900 µs      990 µs      999 µs     1.00 ms
 
 Notes
-  - Packets passed through, by reason: 8 not_ip, 2 ip_bad_version.
+  - Packets without a readable IP header, by reason: 8 not_ip, 2 ip_bad_version.
 
 Demanded and provisioned bandwidth per 100 ms
              █ demanded   ░ provisioned, unused
@@ -112,7 +112,7 @@ Packets        10,000  in
             =  10,007
 
                 9,900  released
-            +      10  passed through untouched: no readable IP header
+            +      10  passed through untouched: no IP, or neighbour discovery
             +       3  consumed by the network function
             +      80  dropped: unit_queue_full
             +      14  dropped: nf:odd_length
@@ -171,7 +171,10 @@ Units )"));
 
 TEST(TextReport, TellsWhatUnitsToldTheirLoggers) {
   RunResult result = Result();
-  result.loggers = {.entries = 40, .bytes = 8'010, .whole = 7, .partial = 31};
+  result.loggers.entries = 40;
+  result.loggers.bytes = 8'010;
+  result.loggers.whole = 7;
+  result.loggers.partial = 31;
   EXPECT_THAT(Text(result), HasSubstr(R"(
 Loggers            40  entries from units, 200 B each
                    31  of these with what changed of a record
@@ -336,7 +339,8 @@ TEST(TextReport, NotesWhatAReaderShouldKnow) {
   EXPECT_THAT(TextReport(Options(), result, info, {}), HasSubstr(R"(
 Notes
   - cap.pcap: the last packet is cut off
-  - 1 packet earlier than one before: taken at the latest time before.
+  - 1 packet earlier than one before: taken at the latest time before, and so
+    perhaps many at once. "snf trace convert --sort IN OUT" sorts a capture.
   - 12 later IP fragments without the first one of the packet; each such packet
     counts as a flow of its own.
 
@@ -390,9 +394,9 @@ Packets        10,000  in
             =  10,006
 
                 9,976  released
-            +      10  passed through untouched: no readable IP header
-            +       2  dropped: no_alias
-            +       8  dropped: alias_conflict
+            +      10  passed through untouched: no IP, or neighbour discovery
+            +       2  dropped: no_mapping
+            +       8  dropped: mapping_conflict
             +      10  dropped: not_translated
             =  10,006  all accounted for
 )"));

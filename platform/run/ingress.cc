@@ -7,6 +7,8 @@
 
 #include "base/packet/headers.h"
 #include "base/packet/rewrite.h"
+#include "base/packet/unread.h"
+#include "platform/run/run_setup.h"
 
 namespace snf {
 namespace {
@@ -18,11 +20,38 @@ void SetSide(PacketInfo& info, Side side, const Endpoints& ends) {
   info.far_port = far_end.source_port;
 }
 
+DropReason ReasonOf(Unread unread) {
+  switch (unread) {
+    case Unread::kLink:
+      return DropReason::kLinkUnreadable;
+    case Unread::kIp:
+      return DropReason::kIpUnreadable;
+    case Unread::kTooManyExtensions:
+      return DropReason::kTooManyExtensions;
+    case Unread::kExtension:
+      return DropReason::kExtensionNotRead;
+    case Unread::kUpperHeader:
+      return DropReason::kNoUpperHeader;
+    case Unread::kOverlap:
+      return DropReason::kFragmentOverlap;
+    case Unread::kNothing:
+    case Unread::kType:
+      break;
+  }
+  return DropReason::kTypeUnknown;
+}
+
 }  // namespace
 
-Ingress::Ingress(const RunOptions& options, bool has_sides, BufferPool& buffers)
+Ingress::Ingress(const RunOptions& options, const NetworkFunction& nf,
+                 BufferPool& buffers)
     : buffers_(buffers),
-      has_sides_(has_sides),
+      own_keys_(nf),
+      has_sides_(HasSides(nf)),
+      is_barrier_(nf.is_barrier()),
+      drops_unread_(options.unreadable == Unreadable::kAuto
+                        ? is_barrier_
+                        : options.unreadable == Unreadable::kDrop),
       classifier_(options.flow),
       peer_emulator_(options.inside),
       released_({.fragments = options.flow.fragments}),
@@ -34,20 +63,35 @@ const Ingress::Taken& Ingress::Take(Instant arrival,
   number_ = captured.number != 0 ? captured.number : taken_packets_;
   direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
                                     headers_, key_);
+  if (own_keys_.any() && direction_ != Direction::kNone) {
+    own_keys_.Apply(captured.bytes, headers_, direction_, key_);
+  }
   return TakeAgain(arrival, captured);
 }
 
 const Ingress::Taken& Ingress::TakeAgain(Instant arrival,
                                          const CapturedPacket& captured) {
-  if (direction_ == Direction::kNone) {
-    taken_.fate = Taken::Fate::kPassesThrough;
-  } else if (has_sides_) {
+  if (TakeBeside(captured)) return taken_;
+  if (has_sides_) {
     TakeOfSides(arrival, captured);
   } else {
     taken_.key = taken_.flow = &key_;
     Fill(arrival, captured);
   }
   return taken_;
+}
+
+bool Ingress::TakeBeside(const CapturedPacket& captured) {
+  const Unread unread = classifier_.unread();
+  const bool is_dropped = drops_unread_ && unread != Unread::kNothing;
+  if (!is_dropped && direction_ != Direction::kNone &&
+      !(is_barrier_ && IsNeighbourDiscovery(captured.bytes, headers_))) {
+    return false;
+  }
+  taken_ = {
+      .fate = is_dropped ? Taken::Fate::kDropped : Taken::Fate::kPassesThrough,
+      .reason = ReasonOf(unread)};
+  return true;
 }
 
 void Ingress::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
@@ -58,8 +102,15 @@ void Ingress::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
     return;
   }
   const Endpoints ends = EndpointsOf(key_, direction_);
-  placed_ = captured.side == Side::kUnknown ? peer_emulator_.Place(ends)
-                                            : PlaceBySide(captured.side, ends);
+  if (captured.side == Side::kUnknown) {
+    placed_ = peer_emulator_.Place(ends);
+  } else {
+    if (!say_sides_) [[unlikely]] {
+      say_sides_ = true;
+      peer_emulator_.RememberNone();
+    }
+    placed_ = PlaceBySide(captured.side, ends);
+  }
   taken_.key = &placed_.key;
   taken_.flow = &placed_.inside;
   taken_.by_alias = placed_.side == Side::kOutside;
@@ -147,7 +198,7 @@ bool Ingress::MayComeBack(PacketHandle released) {
 // A packet from the outside is not sent back there once more.
 std::optional<FlowKey> Ingress::ComesBack(Instant now, PacketHandle released) {
   PacketInfo& info = buffers_.info(released);
-  if (info.side != Side::kInside || !MayComeBack(released)) {
+  if (own_keys_.any() || info.side != Side::kInside || !MayComeBack(released)) {
     return std::nullopt;
   }
   ParsedPacket headers;

@@ -18,8 +18,10 @@
 #include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "platform/run/nat_peer_emulator.h"
+#include "platform/run/own_keys.h"
 #include "platform/run/run.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -47,21 +49,27 @@ class AliasListener {
 // An NF whose flows are inside endpoints has two sides: then the far side
 // (nat_peer_emulator.h) says where a packet comes from, and what comes from the
 // outside is rewritten to the alias that it would have been sent to. Where
-// there are ports, the packet says its side itself, and nothing is rewritten. A
+// there are ports, the packet says its side itself, and nothing is rewritten.
+// An NF with flow keys of its own is asked for each packet's key. A
 // packet released from the inside to an alias comes back from the outside,
 // once.
+//
+// Before an NF that filters or translates, packets in which something is unread
+// (unread.h) are dropped, and neighbour discovery passes through as ARP does.
 //
 // Owner-thread only.
 class Ingress {
  public:
-  // The pool must outlive it.
-  Ingress(const RunOptions& options, bool has_sides, BufferPool& buffers);
+  // The NF, which says what its flows are and whether it is a barrier, and the
+  // pool must outlive it.
+  Ingress(const RunOptions& options, const NetworkFunction& nf,
+          BufferPool& buffers);
 
   struct Taken {
     enum class Fate : uint8_t {
       kPacket,         // `packet` is for the controller
       kPassesThrough,  // it has no flow
-      kDropped,        // for `reason`
+      kDropped,        // for `reason`; the keys may be null
     };
     Fate fate = Fate::kPassesThrough;
     DropReason reason{};
@@ -85,6 +93,9 @@ class Ingress {
   void ForgetAlias(FlowId flow, Clock clock);
   // The flow goes on with another id.
   void on_moved(FlowId from, FlowId to);
+  // Returns the number of known inside endpoints. If packets name their sides,
+  // each of these has an alias.
+  size_t inside_ends() const { return peer_emulator_.known(); }
   // Returns how many aliases there were at one time, at the most.
   size_t aliases_max() const { return aliases_max_; }
 
@@ -111,7 +122,10 @@ class Ingress {
     Clock clock{};
   };
 
-  // These two leave in taken_ what came of the packet.
+  // Sets taken_ to the fate of a packet that is not for the NF; returns false
+  // for all others.
+  bool TakeBeside(const CapturedPacket& captured);
+  // Set taken_ to the packet's fate.
   void TakeOfSides(Instant arrival, const CapturedPacket& captured);
   NatPeerEmulator::Placed PlaceBySide(Side side, const Endpoints& ends) const;
   // Copies the packet into a buffer.
@@ -119,7 +133,11 @@ class Ingress {
   bool MayComeBack(PacketHandle released);
 
   BufferPool& buffers_;
+  OwnKeys own_keys_;
   bool has_sides_;
+  bool is_barrier_;
+  bool drops_unread_;
+  bool say_sides_ = false;  // packets name theirs
   FlowClassifier classifier_;
   // These belong to the last packet.
   ParsedPacket headers_;

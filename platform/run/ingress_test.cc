@@ -18,12 +18,31 @@ CapturedPacket PacketOf(const Frame& frame, Side side) {
   return packet;
 }
 
+class Function final : public NetworkFunction {
+ public:
+  explicit Function(FlowScope scope) : scope_(scope) {}
+  FlowScope flow_scope() const override { return scope_; }
+  // All packets of a protocol are one flow.
+  OwnFlow flow_key(const KeyedPacket& packet) const override {
+    FlowKey key;
+    key.protocol = packet.headers.l4_protocol;
+    return {.key = key, .side = Side::kOutside};
+  }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+
+ private:
+  FlowScope scope_;
+};
+
 // From 10.0.0.1:5000 to 192.0.2.9:53.
 Frame Query() { return Ethernet(0x0800, Ipv4({}, Udp(5000, 53))); }
 
 TEST(Ingress, TakesTheSideThatAPacketSaysAndRewritesNothing) {
   BufferPool buffers({.small = 4, .medium = 1, .large = 1});
-  Ingress ingress({}, true, buffers);
+  const Function nf(FlowScope::kInsideEndpoint);
+  Ingress ingress({}, nf, buffers);
   const Frame frame = Query();
   for (const Side side : {Side::kOutside, Side::kInside, Side::kOutside}) {
     const Ingress::Taken& taken =
@@ -44,14 +63,62 @@ TEST(Ingress, TakesTheSideThatAPacketSaysAndRewritesNothing) {
   }
 }
 
+// A mapping that has ended leaves no record.
+TEST(Ingress, ForgetsInsideEndsWhosePacketsSayTheirSide) {
+  BufferPool buffers({.small = 4, .medium = 1, .large = 1});
+  const Function nf(FlowScope::kInsideEndpoint);
+  Ingress ingress({}, nf, buffers);
+  const auto take = [&] {
+    const Frame frame = Query();
+    const Ingress::Taken& taken =
+        ingress.Take(Instant{}, PacketOf(frame, Side::kInside));
+    buffers.Free(taken.packet);
+    return *taken.flow;
+  };
+  FlowKey inside = take();
+  for (uint32_t i = 0; i < 10'000; ++i) {
+    inside.source =
+        V4(10, 0, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i));
+    Alias alias;
+    alias.flow = FlowId{i};
+    alias.clock = Clock{1};
+    alias.key = inside;
+    alias.key.source = V4(203, 0, 113, 1);
+    alias.key.source_port = be16(static_cast<uint16_t>(1'024 + i));
+    ingress.on_alias(alias, inside);
+    EXPECT_EQ(ingress.inside_ends(), 1u);
+    EXPECT_EQ(ingress.FlowOf(alias.key), inside);
+    ingress.ForgetAlias(alias.flow, alias.clock);
+    EXPECT_EQ(ingress.FlowOf(alias.key), alias.key);
+  }
+  EXPECT_EQ(ingress.inside_ends(), 0u);
+}
+
 TEST(Ingress, NotesTheSideAlsoForAnNfThatHasNone) {
   BufferPool buffers({.small = 4, .medium = 1, .large = 1});
-  Ingress ingress({}, false, buffers);
+  const Function nf(FlowScope::kConnection);
+  Ingress ingress({}, nf, buffers);
   const Frame frame = Query();
   const Ingress::Taken& taken =
       ingress.Take(Instant{}, PacketOf(frame, Side::kOutside));
   EXPECT_FALSE(taken.by_alias);
   EXPECT_EQ(buffers.info(taken.packet).side, Side::kOutside);
+}
+
+TEST(Ingress, AsksAnNfWithFlowKeysOfItsOwnForTheKey) {
+  BufferPool buffers({.small = 4, .medium = 1, .large = 1});
+  const Function nf(FlowScope::kOwnKey);
+  Ingress ingress({}, nf, buffers);
+  const Frame frame = Query();
+  const Ingress::Taken& taken =
+      ingress.Take(Instant{}, PacketOf(frame, Side::kInside));
+  FlowKey key;
+  key.protocol = IpProtocol::kUdp;
+  EXPECT_EQ(*taken.key, key);
+  EXPECT_EQ(*taken.flow, key);
+  EXPECT_FALSE(taken.by_alias);
+  // The packet leaves by its side, which is still that of the port.
+  EXPECT_EQ(buffers.info(taken.packet).side, Side::kInside);
 }
 
 }  // namespace

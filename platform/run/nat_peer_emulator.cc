@@ -33,7 +33,10 @@ size_t NatPeerEmulator::AddressHash::operator()(
 NatPeerEmulator::Placed NatPeerEmulator::Place(const Endpoints& ends) {
   const auto& [from, to] = ends;
   if (IsInside(from)) {
-    return {.side = Side::kInside, .key = from, .inside = from};
+    return {.side = Side::kInside,
+            .key = from,
+            .inside = from,
+            .untranslated = !inside_.empty() && IsInside(to)};
   }
   if (IsInside(to)) {
     const Known* const known = Find(to);
@@ -89,6 +92,15 @@ void NatPeerEmulator::on_flow_over(const FlowKey& inside) {
 // Of an endpoint for which nothing is announced; forgets the oldest.
 void NatPeerEmulator::Remember(const FlowKey& inside) {
   remembered_.push_back(inside);
+  ForgetOldest();
+}
+
+void NatPeerEmulator::RememberNone() {
+  most_known_ = 0;
+  ForgetOldest();
+}
+
+void NatPeerEmulator::ForgetOldest() {
   while (remembered_.size() > most_known_) {
     const Known* const known = Find(remembered_.front());
     if (known != nullptr && !known->is_announced()) {

@@ -31,7 +31,7 @@ namespace snf {
 // The inside is what --inside says; without it, the end that sent the first
 // packet between two ends neither of which was known as inside, unless it sent
 // it to an external end. Between two inside ends a packet comes from the
-// inside.
+// inside; where --inside names both, it never came to the NAT, and is dropped.
 //
 // Example: 10.0.0.1:5000 → 192.0.2.9:53 makes 10.0.0.1:5000 inside. The NF
 // announces 198.51.100.1:1024 for it. The capture's 192.0.2.9:53 →
@@ -54,7 +54,7 @@ class NatPeerEmulator {
     FlowKey key;     // endpoint: of the inside end, or the alias it comes to
     FlowKey inside;  // the inside end, whichever way the packet goes
     // The packet is from the outside, and nothing is announced for its inside
-    // end.
+    // end; or --inside names both its ends.
     bool untranslated = false;
     // The packet is from the outside, and its destination is to become `key`.
     // If not, it goes there already.
@@ -76,6 +76,9 @@ class NatPeerEmulator {
     const auto announced = announced_.find(external);
     return announced == announced_.end() ? nullptr : &announced->second;
   }
+  // Stops remembering endpoints without an announcement. Call it if packets
+  // name their sides.
+  void RememberNone();
   // Returns how many inside endpoints it knows.
   size_t known() const { return known_.size(); }
   // Returns true if any is announced at this address. There are few such
@@ -118,6 +121,7 @@ class NatPeerEmulator {
   };
   bool IsInside(const FlowKey& endpoint) const;
   void Remember(const FlowKey& inside);
+  void ForgetOldest();
   Known* Find(const FlowKey& inside);
 
   std::vector<IpPrefix> inside_;

@@ -144,9 +144,10 @@ TEST(NatPeerEmulator, BelievesThePrefixesThatItWasGiven) {
   peer_emulator.on_alias(Key("tcp 10.127.0.1:5000"), Key("tcp 198.51.100.1:9"));
   EXPECT_EQ(Place(peer_emulator, "tcp 192.0.2.9:80 > 10.127.0.1:5000"),
             "outside tcp 198.51.100.1:9 of tcp 10.127.0.1:5000 rewritten");
-  // Between two of the inside, from the inside; of two others, from outside.
+  // Between two of the inside it never came to the NAT; of two others, from
+  // outside.
   EXPECT_EQ(Place(peer_emulator, "tcp 10.0.0.1:1 > 10.0.0.2:2"),
-            "inside tcp 10.0.0.1:1");
+            "inside tcp 10.0.0.1:1 untranslated");
   EXPECT_EQ(Place(peer_emulator, "tcp 10.128.0.1:1 > 192.0.2.9:2"),
             "outside tcp 192.0.2.9:2");
 }

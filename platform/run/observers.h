@@ -64,15 +64,15 @@ namespace snf {
 class Observers final : public DecisionObserver {
  public:
   Observers() = default;
-  // Adds them; those that are null are left out.
+  // Adds the observers that are not null.
   Observers(std::initializer_list<RunObserver*> observers) {
     for (RunObserver* observer : observers) {
       if (observer != nullptr) Add(*observer);
     }
   }
 
-  // `observer` must outlive this. Which events it overrides is known of a final
-  // class; any other is told of all.
+  // Adds an observer, which must outlive the object. An observer of a final
+  // class gets the events that the class overrides, any other gets all events.
   template <typename T>
   void Add(T& observer) {
     const auto subscribe = [&](size_t event, bool overrides) {
@@ -87,7 +87,7 @@ class Observers final : public DecisionObserver {
 #undef SNF_SUBSCRIBE
   }
 
-  // The same, where the packet is made for those who hear of it, if any do.
+  // Calls `make` for the packet only if an observer overrides the event.
   template <typename Make>
   void on_release_of(const Make& make) {
     for (RunObserver* const observer : of_[k_on_release]) {

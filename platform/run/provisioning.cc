@@ -61,12 +61,27 @@ void Provisioning::AdvanceEpochs(Instant now) {
   while (IsOver(now) && units_up_ > 0) {
     const Instant end = epoch_end_;
     CloseEpoch(end);
-    StartEpoch(end);
+    StartEpoch(now - end > kLongIdle ? SkipEpochs(end, now) : end);
   }
   if (IsOver(now)) {
     CloseEpoch(epoch_end_);
     StartEpoch(now);
   }
+}
+
+Instant Provisioning::SkipEpochs(Instant from, Instant now) {
+  const int64_t epochs = EpochOf(now) - EpochOf(from);
+  const Instant to = from + Nanos{epochs * kEpochNs};
+  samples_.Forget(epochs);
+  for (const uint16_t i : this_epoch_) {
+    units_[i].up_since = to;
+    constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+    for (int64_t left = epochs; left > 0; left -= kMost) {
+      utilisation_.Record(0, static_cast<uint32_t>(std::min(left, kMost)));
+    }
+  }
+  unit_ns_ = SaturatingSum(unit_ns_, UnitTime(units_up_, to - from));
+  return to;
 }
 
 void Provisioning::CloseEpoch(Instant end) {

@@ -2,8 +2,6 @@
 #ifndef SNF_PLATFORM_RUN_PROVISIONING_H_
 #define SNF_PLATFORM_RUN_PROVISIONING_H_
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 #include <vector>
@@ -13,81 +11,10 @@
 #include "base/time.h"
 #include "controller/core/options.h"
 #include "controller/core/packet_cost.h"
+#include "platform/run/epoch_series.h"
 #include "platform/run/run_events.h"
 
 namespace snf {
-
-// The figures of an epoch of 100 ms. Epochs are numbered from the Unix epoch,
-// and as much later than whole 100 ms as the run's first packet is; those in
-// which nothing happened and no unit was up are left out.
-struct EpochSample {
-  int64_t epoch = 0;
-  // What packets cost (PacketCost) that reached the controller, and that units
-  // finished.
-  uint64_t offered_bytes = 0;
-  uint64_t drained_bytes = 0;
-  uint64_t dropped_packets = 0;
-  int64_t unit_ns = 0;  // time that units were up, summed over units
-};
-
-// The sums of samples that were forgotten.
-struct ForgottenEpochs {
-  uint64_t epochs = 0;
-  uint64_t with_offered = 0;  // epochs in which something was offered
-  uint64_t offered_bytes = 0;
-  uint64_t drained_bytes = 0;
-  uint64_t most_offered_bytes = 0;  // in one epoch
-
-  void Add(const EpochSample& sample) {
-    ++epochs;
-    with_offered += sample.offered_bytes > 0 ? 1 : 0;
-    offered_bytes += sample.offered_bytes;
-    drained_bytes += sample.drained_bytes;
-    most_offered_bytes = std::max(most_offered_bytes, sample.offered_bytes);
-  }
-};
-
-// The newest samples of a run, at most kMost: 29 hours of epochs with traffic,
-// in 42 MB. Of what runs for longer the oldest are forgotten, one for each new
-// one, and summed up. Owner-thread only.
-class EpochSeries {
- public:
-  static constexpr size_t kMost = 1 << 20;
-
-  // Makes room for all of them, so that nothing is allocated afterwards. Memory
-  // that is not used yet costs nothing.
-  void Reserve() { samples_.reserve(kMost); }
-
-  bool empty() const { return samples_.empty(); }
-  size_t size() const { return samples_.size(); }
-  EpochSample& back() { return samples_[newest_]; }
-  void push_back(const EpochSample& sample) {
-    if (samples_.size() < kMost) {
-      newest_ = samples_.size();
-      samples_.push_back(sample);
-      return;
-    }
-    newest_ = newest_ + 1 == kMost ? 0 : newest_ + 1;
-    forgotten_.Add(samples_[newest_]);
-    samples_[newest_] = sample;
-  }
-  const ForgottenEpochs& forgotten() const { return forgotten_; }
-
-  // Returns the samples, the oldest first.
-  std::vector<EpochSample> InOrder() const {
-    std::vector<EpochSample> all = samples_;
-    if (!all.empty()) {
-      const auto oldest = static_cast<std::ptrdiff_t>(newest_ + 1);
-      std::rotate(all.begin(), all.begin() + oldest, all.end());
-    }
-    return all;
-  }
-
- private:
-  std::vector<EpochSample> samples_;
-  size_t newest_ = 0;
-  ForgottenEpochs forgotten_;
-};
 
 // Theory of operation. Demanded against provisioned bandwidth over time (SNF
 // Fig. 1 and 2). A unit is provisioned from the order to start it until it is
@@ -121,6 +48,7 @@ class Provisioning final : public RunObserver {
     last_traffic_ = now;
     samples_.back().offered_bytes += cost_(bytes);
   }
+  // A packet was dropped (PacketExits).
   void on_dropped(Instant now) {
     Advance(now);
     ++samples_.back().dropped_packets;
@@ -128,10 +56,6 @@ class Provisioning final : public RunObserver {
   void on_arrival(Instant now, const FlowKey& /*key*/,
                   uint32_t original_length) override {
     on_offered(now, original_length);
-  }
-  void on_drop(const ReleasedPacket& packet,
-               std::string_view /*reason*/) override {
-    on_dropped(packet.time);
   }
   void on_drained(Instant now, UnitId unit, uint32_t packets,
                   uint64_t bytes) override {
@@ -176,6 +100,9 @@ class Provisioning final : public RunObserver {
   const Histogram& utilisation() const { return utilisation_; }
 
  private:
+  // Units can be up for years of a capture without a packet.
+  static constexpr Nanos kLongIdle = Seconds(600);
+
   struct Unit {
     uint64_t drained_bytes = 0;  // in this epoch
     uint64_t bytes = 0;          // drained in those before
@@ -199,6 +126,9 @@ class Provisioning final : public RunObserver {
   int64_t EpochOf(Instant now) const;
   void StartEpoch(Instant now);
   void CloseEpoch(Instant end);
+  // Counts whole epochs in which units are up and idle, from the end of one to
+  // the start of that of `now`, which it returns. The series leaves them out.
+  Instant SkipEpochs(Instant from, Instant now);
   // Counts the time since then for the units that are up; called before their
   // number changes.
   void CountUnitTime(Instant now);

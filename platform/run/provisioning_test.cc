@@ -223,6 +223,20 @@ TEST(Provisioning, KeepsTheMeanRightForLongRuns) {
             2u * 864'000 + 1);
 }
 
+// A capture of two packets, with a unit that is up for years between them.
+TEST(Provisioning, TakesNoTimeForYearsInWhichUnitsAreIdle) {
+  constexpr int64_t kYears = int64_t{100} * 365 * 86'400 * 1'000;
+  Provisioning provisioning(Units(kGigabit, 2));
+  provisioning.on_unit_up(AtMs(0), UnitId{0});
+  provisioning.on_drained(AtMs(50), UnitId{0}, 1, 1'000);
+  provisioning.on_drained(AtMs(kYears + 50), UnitId{0}, 1, 1'000);
+  provisioning.on_end(AtMs(kYears + 100));
+  EXPECT_LT(provisioning.samples().size(), 10u);
+  EXPECT_EQ(provisioning.samples().size() + provisioning.forgotten().epochs,
+            static_cast<uint64_t>(kYears / 100 + 2));
+  EXPECT_EQ(provisioning.units_mean_1000(), 1'000);
+}
+
 // The same, told interval by interval.
 struct Interval {
   int64_t begin = 0;

@@ -12,19 +12,16 @@
 #include "base/histogram.h"
 #include "base/ids.h"
 #include "base/messages/drop_reason.h"
-#include "base/messages/messages.h"
 #include "base/packet/classifier.h"
-#include "base/packet/flow_key.h"
+#include "base/packet/ip_prefix.h"
 #include "base/time.h"
-#include "controller/core/controller.h"
+#include "controller/core/controller_counters.h"
 #include "controller/core/options.h"
-#include "platform/run/nat_peer_emulator.h"
-#include "platform/run/provisioning.h"
+#include "platform/run/epoch_series.h"
+#include "runtime/core/log_figures.h"
 #include "runtime/core/state_figures.h"
-#include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
-#include "runtime/sdk/nf_spec.h"
 #include "runtime/store/store_options.h"
 
 namespace snf {
@@ -65,12 +62,14 @@ struct ChaosOptions {
   }
 };
 
-// A unit's host dies, with its process and all packets in it; what it has sent
-// is still on its way. Another process of the unit is started when the
-// controller wants it. Or a logger dies: with its host, what has come to it and
-// was not released is lost; if only its process dies, that is kept in its ring,
-// but for the packet that it was about to send. Another logger takes its place.
-// Or the resource manager of several controllers dies, with all that it knew.
+// Says which host or process is killed, and when.
+//
+// A unit's host loses the unit's process and all packets in it; messages that
+// it sent still arrive. Another process of the unit starts when the controller
+// wants it. A logger's host loses the entries that came and were not released;
+// a logger's process keeps these in its ring, but for the packet that it was
+// about to send. Another logger takes its place. The resource manager of
+// several controllers loses all that it knew.
 struct Kill {
   enum class Victim : uint8_t {
     kUnit,
@@ -89,7 +88,7 @@ struct Kill {
   }
 
   Victim victim = Victim::kUnit;
-  UnitId unit = kNoUnit;  // or whose logger; kNoUnit: any one that runs
+  UnitId unit = kNoUnit;  // or the logger's unit; kNoUnit: any that runs
   int controller = kAnyController;  // of several
   Nanos at{-1};             // after the first packet; below 0: by chance
   uint32_t chance_65536{};  // … with each packet that comes, of 65,536
@@ -124,9 +123,10 @@ struct FaultOptions {
   }
 };
 
-// After the last packet, timers of NFs run for so long at most, in the time of
-// the run: a timer that is armed again and again does not keep it from ending.
-// Those that are still armed are counted (UnitCounters::timers_left).
+// After the last packet, timers of NFs run for at most this long, in the time
+// of the run, so that a timer that is armed again and again does not keep the
+// run from ending. Timers still armed then are counted
+// (UnitCounters::timers_left).
 inline constexpr Nanos kTimersAfterLastPacket = Seconds(3'600);
 
 // Says how a flow's state gets to the unit of its next flowlet.
@@ -136,6 +136,13 @@ enum class StateMode : uint8_t {
   kExternal,   // it is read from a store outside of units
 };
 
+// The fate of packets that hide something from the NFs (Unread).
+enum class Unreadable : uint8_t {
+  kAuto,  // kDrop if the NF is a barrier (NetworkFunction::is_barrier)
+  kPass,
+  kDrop,
+};
+
 // The options of a run, whatever its driver.
 struct RunOptions {
   ControllerOptions controller;
@@ -143,6 +150,7 @@ struct RunOptions {
   BufferPool::Options buffers;
   // The inside of an NF with two sides; empty: see NatPeerEmulator.
   std::vector<IpPrefix> inside;
+  Unreadable unreadable = Unreadable::kAuto;
   // From controller to unit, from unit to controller or egress, and of a Pull,
   // Takeover or TakeoverAck from unit to unit. What a unit returns of credits
   // and load is at the controller at once.
@@ -171,46 +179,26 @@ struct RunOptions {
   Nanos nf_patience = Nanos::max();
 };
 
-// Counts what units told their output loggers.
-struct LoggerFigures {
-  uint64_t entries = 0;
-  uint64_t bytes = 0;        // of entries
-  uint64_t whole = 0;        // of those that have a delta
-  uint64_t partial = 0;      // the others that have one
-  uint64_t delta_bytes = 0;  // of deltas
-  uint64_t sent_again = 0;   // entries, because the logger asked
+// Counts the messages between units and their output loggers.
+struct LoggerFigures : UnitLogFigures {
+  uint64_t sent_again = 0;  // entries that the logger asked for
   uint64_t messages_lost = 0;
   uint64_t messages_duplicated = 0;
-  // Times that units had more for their loggers than the ring had room for, in
-  // real time.
-  uint64_t full = 0;
 };
 
-// Counts what controllers that died left behind, and what was made of it
-// (proto/protocol.md F9).
-struct ControllerFaultFigures {
+// Failures of controllers, and what their successors made of them.
+struct ControllerFaultFigures : SuccessionCounters {
   uint64_t kills = 0;
-  uint64_t kills_in_vain = 0;      // while there was none
-  uint64_t packets_lost = 0;       // in the buffers of those that died
-  uint64_t clocks_lost = 0;        // given, and never sent
-  uint64_t packets_waited = 0;     // until a successor was made
-  uint64_t flows = 0;              // found by successors
-  uint64_t flows_ending = 0;       // of which only the end was to come
-  uint64_t tombstones = 0;         // for clocks that nobody had
-  uint64_t null_packets = 0;       // for flows that only sealed loggers had
-  uint64_t redirects = 0;          // of packets that waited elsewhere
-  uint64_t aliases_withdrawn = 0;  // of clocks that were lost
-  uint64_t flows_unnamed = 0;      // whose key nobody knew
-  uint64_t flows_superseded = 0;   // whose key another had by then
-  Histogram recovery_ns;           // from a death until packets go on
+  uint64_t kills_in_vain = 0;  // while there was no controller
+  Histogram recovery_ns;       // from a death until packets go on
 };
 
-// How units failed and what was lost with them; controller.failures and the
-// drops for kUnitFailed tell more.
+// Counts failures of units and loggers, and their losses. controller.failures
+// and the drops for kUnitFailed tell more.
 struct FaultFigures {
   uint64_t kills = 0;
   uint64_t kills_without_unit = 0;  // there was no process to kill
-  uint64_t packets_lost = 0;        // those of NFs among them
+  uint64_t packets_lost = 0;        // including packets that NFs made
   uint64_t null_packets_lost = 0;   // and other clocks without payload
   // Entries that logger and unit had not both seen as taken.
   uint64_t entries_lost = 0;
@@ -220,6 +208,10 @@ struct FaultFigures {
   // Processes of units that were killed in real time: what their units counted,
   // of state and of entries, is not in the figures.
   uint64_t processes_uncounted = 0;
+  // Counts processes that ended amid a call of the NF for a packet or a flow,
+  // so that this was dropped, and flows that the NF got no more.
+  uint64_t nf_failures = 0;
+  uint64_t flows_blocked = 0;
   // Counts processes that were killed for a bad word.
   uint64_t processes_hostile = 0;
   // Processes of loggers that were, and words by which units asked for the
@@ -229,10 +221,10 @@ struct FaultFigures {
   Histogram detection_ns;  // from a kill until the controller knows
   Histogram recovery_ns;   // from a death until its flows are moved
   uint64_t logger_kills = 0;
-  uint64_t logger_failures = 0;       // of a process, in real time, by whomever
-  uint64_t kills_without_logger = 0;  // there was none, or its unit was gone
-  uint64_t logger_packets_lost = 0;   // with loggers; those of NFs among them
-  uint64_t logger_clocks_kept = 0;    // whose packets those were, or had none
+  uint64_t logger_failures = 0;       // ends of the process, in real time
+  uint64_t kills_without_logger = 0;  // no logger, or its unit was gone
+  uint64_t logger_packets_lost = 0;   // including packets that NFs made
+  uint64_t logger_clocks_kept = 0;    // clocks of these, or without packet
   uint64_t records_restored = 0;      // of flows, in new loggers
   // From a logger's death until another has all that its unit keeps.
   Histogram logger_recovery_ns;
@@ -254,8 +246,8 @@ struct ClusterFigures {
   uint64_t words_given = 0;      // of pools, from one to another
   uint64_t flows_not_taken = 0;  // for want of room: their state is lost
   uint64_t refused = 0;          // messages, by managers, controllers and units
-  // Resource managers that failed, and those that knew all leases again; the
-  // longest that took, from the failure on; messages that found none.
+  // Resource managers that failed; successors that knew all leases again; the
+  // longest time from a failure to that, in ns; messages without a receiver.
   uint64_t managers_failed = 0;
   uint64_t managers_recovered = 0;
   uint64_t manager_recovery_ns_max = 0;
@@ -290,7 +282,7 @@ struct ControllerFigures {
   int64_t share_max = 0;
 };
 
-// What other ways of recovery would take in the same run
+// Estimates how long other ways of recovery would take in the same run
 // (platform/report/recovery_meter.h): with an output logger, with a checkpoint
 // now and then and a replay of the input since (FTMB), and with a datastore and
 // a replay of what is in transit (CHC). Times are in ns.
@@ -314,7 +306,7 @@ struct RecoveryFigures {
   uint64_t datastore_requests = 0;
 };
 
-// What became of an NF's aliases; controller.pieces and aliases_… tell more.
+// Counts an NF's aliases; controller.pieces and aliases_… tell more.
 struct AliasFigures {
   bool has_sides = false;           // the NF's flows are inside endpoints
   uint32_t pools = 0;               // that it has
@@ -361,6 +353,7 @@ struct RealFigures {
   Nanos wall;                   // from the first packet until the last had left
   Histogram schedule_error_ns;  // how late packets were taken
   uint64_t sleeps = 0;          // of workers that had nothing to do
+  uint64_t skips = 0;           // steps over timers at the end
   UnitStartFigures starts;
 };
 
@@ -374,20 +367,24 @@ struct PortFigures {
   uint64_t kernel_drops = 0;  // frames that came too fast
   uint64_t sent = 0;
   uint64_t send_drops = 0;  // packets that the kernel did not take
-  uint64_t too_long = 0;    // of these, those that are longer than the MTU
-  // Fragments that were another controller's (platform/steering/steering.h),
+  uint64_t too_long = 0;    // of these, packets that are longer than the MTU
+  // Fragments that were another controller's (platform/ports/steering.h),
   // which were let go, and not received.
   uint64_t foreign = 0;
+  // How long the interface has been down or missing, at least 1 ns; 0: it is
+  // up.
+  Nanos down{};
 };
 // Tells of all ports. Then
-//   the sum of received = packets_in, and
+//   the sum of received = packets_in + filtered, and
 //   packets_released + packets_passed_through + copies
 //     = the sum of sent + send_drops, unrouted and packets_hairpinned.
 struct PortsFigures {
   std::vector<PortFigures> ports;  // none: the run had a capture
+  uint64_t filtered = 0;  // packets whose receiver is at their sender's side
   uint64_t unrouted = 0;  // made by the NF, for a receiver not seen before
-  // Of packets that left by several ports of a side, as those for all hosts or
-  // for one not seen before: one less than the ports, each.
+  // Copies of packets that left by several ports of a side, because they are
+  // for all hosts or for one not seen before: one less than the ports, each.
   uint64_t copies = 0;
 };
 

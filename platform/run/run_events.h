@@ -11,12 +11,12 @@
 #include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/messages/unit_commands.h"
 #include "base/packet/flow_key.h"
 #include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/run/released_packet.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 
 namespace snf {

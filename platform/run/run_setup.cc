@@ -57,6 +57,13 @@ void AddSpareUnits(ControllerOptions& options) {
   options.max_units += options.spare_units;
 }
 
+void AwaitEnds(bool units_may_fail, bool controller_may_fail,
+               ControllerOptions& options) {
+  options.awaits_ends = units_may_fail || controller_may_fail;
+  options.names_flows = controller_may_fail;
+  options.forgets_copies = units_may_fail && controller_may_fail;
+}
+
 void PrepareForFailures(ControllerOptions& options) {
   options.recovery_slots = kRecoverySlots;
   options.max_owner_runs = static_cast<uint32_t>(std::min<uint64_t>(

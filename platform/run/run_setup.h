@@ -18,10 +18,14 @@ namespace snf {
 UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas);
 TableOptions TableOptionsOf(const RunOptions& options);
 
-// Sets what a controller needs beyond others whose units may fail.
+// Sets the limits of a controller whose units, or itself, may fail.
 void PrepareForFailures(ControllerOptions& options);
 // Adds spare units (ControllerOptions::spare_units) unless there are some.
 void AddSpareUnits(ControllerOptions& options);
+// Sets what such a controller does for its units' loggers and for a successor:
+// awaits ends of flows, names flows, and lets go of old copies.
+void AwaitEnds(bool units_may_fail, bool controller_may_fail,
+               ControllerOptions& options);
 
 // Returns true if the NF's flows are inside endpoints.
 bool HasSides(const NetworkFunction& nf);

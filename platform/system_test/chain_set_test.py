@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
@@ -301,7 +302,7 @@ class ChainSet(unittest.TestCase):
                 (["character 11"], "chain", "set", "firewall |"),
                 (["ip"], "chain", "set", "nat(ip=nonsense)"),
                 (['no chain "office"'], "chain", "set", "office", "monitor"),
-                (["one word too many"], "chain", "set", "a", "b", "c"),
+                (["one argument too many"], "chain", "set", "a", "b", "c"),
                 (["none.so", "No such file"], "nf", "deploy",
                  str(self.folder / "none.so")),
                 (["text.so", "ELF"], "nf", "deploy",
@@ -351,6 +352,25 @@ class ChainSet(unittest.TestCase):
         self.down()
 
     # --- Modules
+
+    def test_a_module_that_does_not_come_back_leaves_control(self):
+        """Its NF ignores all signals that can be ignored, and never is made."""
+        self.up("--nf=monitor")
+        self.deploy(MODULE)
+        stuck = "misuse(how=deaf_made)"
+        self.refused(USAGE, ["was killed after 10 s"], "chain", "set", stuck)
+        self.set("passthrough")
+        # The daemon ends while one more is tried, and does not wait for it.
+        with subprocess.Popen(
+                in_network(MIDDLE, PROGRAM, "chain", "set", stuck,
+                           f"--name={NAME}"), stderr=subprocess.PIPE,
+                text=True) as sets:
+            time.sleep(1)  # its trial takes ten
+            begin = time.monotonic()
+            self.down()
+            self.assertLess(time.monotonic() - begin, 8)
+            sets.communicate(timeout=PATIENCE_S)
+            self.assertNotEqual(sets.returncode, OK)
 
     def test_deploys_a_module_and_then_a_newer_one(self):
         file = self.folder / "misuse.so"

@@ -274,7 +274,7 @@ class Refusals(Command):
                 (['p="2"'], [logged, "--faults=kill any p=2"]),
                 (["loggers=off"], [kill]),
                 (["shared tables"], [logged, kill, "--nf=monitor"]),
-                (["--recovery", "do not happen"],
+                (["--recovery", "without real failures"],
                  [logged, kill, "--recovery"]),
                 (["--isolation", "no threads"],
                  [logged, kill, "--clock=real"]),

@@ -23,7 +23,7 @@ import control_test
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, wait_for
 from control_test import (FOLDER, NAME, PERMISSION, SOCKET, UNAVAILABLE,
-                          processes, status)
+                          processes, status, told)
 from run_test import CLIENT, MIDDLE, PORTS, PROGRAM, SERVER4, inside, peer
 
 SERVICE = "/snf.proto.Control/"
@@ -45,16 +45,16 @@ INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = 3, 8, 12, 13
 class Access(control_test.Control):
     # --- Over TCP
 
-    def certificates(self, name):
+    def certificates(self, name, *flags):
         directory = self.folder / name
-        done = subprocess.run([PROGRAM, "cert", directory],
+        done = subprocess.run([PROGRAM, "cert", directory, *flags],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertIn("client.*", done.stdout)
         return directory
 
     def test_is_asked_over_tcp_by_whoever_shows_a_certificate(self):
-        tls = self.certificates("tls")
+        tls = self.certificates("tls", "--role=admin")
         address = "tcp:127.0.0.1:7001"
 
         def remote(word, *flags, directory=tls):
@@ -75,7 +75,7 @@ class Access(control_test.Control):
         (mixed / "ca.crt").write_bytes((tls / "ca.crt").read_bytes())
         (other / "client.key").chmod(0o644)
         for code, words, directory in (
-                (UNAVAILABLE, ["mixed/client.crt", "has not signed it"], mixed),
+                (UNAVAILABLE, ["mixed/client.crt", "not signed by"], mixed),
                 (PERMISSION, ["client.key", "chmod 600"], other),
                 (UNAVAILABLE, ["ca.crt", "snf cert"], self.folder / "none")):
             asked = remote("status", directory=directory)
@@ -108,12 +108,47 @@ class Access(control_test.Control):
         self.assertIn('"127.0.0.1:7001" cannot be asked: Connection refused',
                       asked.stderr)
 
+    def test_a_certificate_may_do_what_its_role_says(self):
+        secret = self.folder / "secret"
+        secret.write_text("hidden words\n")
+        written = self.folder / "written"
+        for role, allowed in (("look", 1), ("steer", 2), ("admin", 3)):
+            tls = self.certificates(role, f"--role={role}")
+            address = "tcp:127.0.0.1:7001"
+            self.up(f"--control={address}", f"--tls={tls}")
+
+            def remote(*words, tls=tls):
+                return subprocess.run(
+                    inside(MIDDLE, PROGRAM, *words, f"--control={address}",
+                           f"--tls={tls}"), capture_output=True, text=True,
+                    timeout=PATIENCE_S, check=False)
+            calls = ((1, ["set"]), (2, ["set", "alpha=0.5"]),
+                     (3, ["chain", "set", "monitor"]), (3, ["down"]))
+            # The daemon's files are nobody's who is elsewhere.
+            for words in (["chain", "set", f"firewall(rules={secret})"],
+                          ["chain", "set", f"monitor(ipfix={written})"],
+                          ["nf", "deploy", str(secret)]):
+                asked = remote(*words)
+                self.assertEqual(asked.returncode, PERMISSION, asked.stderr)
+                self.assertIn("over TCP" if role == "admin" else "wants admin",
+                              asked.stderr)
+                self.assertNotIn("hidden", asked.stderr)
+            self.assertFalse(written.exists())
+            for least, words in calls:
+                asked = remote(*words)
+                self.assertEqual(asked.returncode,
+                                 OK if least <= allowed else PERMISSION,
+                                 (role, words, asked.stderr))
+            if allowed < 3:
+                told("down")  # this user, here, may
+            wait_for("end", lambda: not processes())
+
     def test_refuses_tcp_without_certificates(self):
         tls = self.certificates("tls")
         done = subprocess.run([PROGRAM, "cert", tls], capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, UNAVAILABLE)
-        self.assertIn("is there already", done.stderr)
+        self.assertIn("exists: use another directory", done.stderr)
         for code, words, *flags in (
                 (USAGE, ["--tls"], "--control=tcp:127.0.0.1:7001"),
                 (USAGE, ["--control"], f"--tls={tls}"),

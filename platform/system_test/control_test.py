@@ -501,7 +501,7 @@ class Control(unittest.TestCase):
                  "flow_timeout=100us"),
                 (["log_level=loud"], "evict_after=5s", "log_level=loud"),
                 (["not NAME=VALUE"], "evict_after"),
-                (["named twice"], "evict_after=5s", "evict_after=6s")):
+                (["given twice"], "evict_after=5s", "evict_after=6s")):
             self.refused(USAGE, words, "set", *values)
             self.assertEqual(settings(), at_first)
         self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 2)), 2)
@@ -531,7 +531,7 @@ class Control(unittest.TestCase):
             stop, thread, wrong = self.busy()
             try:
                 wait_for("flows", lambda: units().get(0, {}).get("flows", 0))
-                self.assertIn("Unit 0 gets no flowlets", told("drain", "0"))
+                self.assertIn("Unit 0 gets no more flowlets", told("drain", "0"))
                 wait_for("end of unit 0",
                          lambda: units()[0]["state"] == "stopped")
                 gone = units()[0]
@@ -558,7 +558,7 @@ class Control(unittest.TestCase):
         self.assertEqual(
             {reason: packets for reason, packets
              in report["packets_dropped"].items()
-             if packets and reason not in ("no_alias", "nf:not_ipv4")}, {})
+             if packets and reason not in ("no_mapping", "nf:not_ipv4")}, {})
 
 
 if __name__ == "__main__":

@@ -214,7 +214,7 @@ class Controllers(Command):
                 (["--leases", "--max_units", "65535"],
                  ["--leases=independent", "--controllers=2",
                   "--max_units=40000"]),
-                (["--faults", "--controllers", "of several"],
+                (["--faults", "--controllers", "several controllers"],
                  ["--faults=kill unit 1 at 1ms", "--controllers=2",
                   "--loggers=on"]),
                 (["--faults", "--controllers", "single"],

@@ -2,32 +2,25 @@
 // Units fail at any step of random schedules, and nothing else goes wrong.
 // SNF_TEST_SEED=n runs the schedule with that seed alone; SNF_LONG_TESTS=1 runs
 // 20,000 of each kind.
-#include <cstdlib>
 #include <iostream>
 
+#include "base/test_seeds.h"
 #include "gtest/gtest.h"
 #include "platform/system_test/test_failover_world.h"
 
 namespace snf {
 namespace {
 
-// SNF_TEST_SEED, or 0 if it is not given.
-uint64_t ChosenSeed() {
-  const char* const chosen = std::getenv("SNF_TEST_SEED");
-  return chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 0;
-}
+TestSeeds SeedsFrom(uint64_t first) { return TestSeeds(600, 20'000, first); }
 
-uint64_t Schedules() {
-  if (ChosenSeed() != 0) return 1;
-  return std::getenv("SNF_LONG_TESTS") != nullptr ? 20'000 : 600;
-}
+// Returns true if sums over schedules say something.
+bool RunsAll() { return !SeedsFrom(1).is_part; }
 
 // Whatever varies, varies with the seed.
 FailoverTotals RunAll(const FailoverPlan& plan, uint64_t first_seed) {
   FailoverTotals totals;
-  if (ChosenSeed() != 0) first_seed = ChosenSeed();
-  for (uint64_t i = 0; i < Schedules(); ++i) {
-    const uint64_t seed = first_seed + i;
+  const TestSeeds seeds = SeedsFrom(first_seed);
+  for (const uint64_t seed : seeds.all()) {
     FailoverPlan varied = plan;
     varied.units += static_cast<uint32_t>(seed % 3);
     const std::string wrong = FailoverWorld(seed, varied).Run(totals);
@@ -35,11 +28,11 @@ FailoverTotals RunAll(const FailoverPlan& plan, uint64_t first_seed) {
                          << " units, " << plan.failures << " failures";
     if (!wrong.empty()) break;
   }
-  std::cout << "seeds from " << first_seed << ": " << totals.released
-            << " released, " << totals.tombstones << " lost, "
-            << totals.rerouted << " re-routed, " << totals.moved << " moved, "
-            << totals.redirects << " redirected, " << totals.from_loggers
-            << " states from and " << totals.to_loggers
+  std::cout << "seeds " << seeds.first << " to " << seeds.last << ": "
+            << totals.released << " released, " << totals.tombstones
+            << " lost, " << totals.rerouted << " re-routed, " << totals.moved
+            << " moved, " << totals.redirects << " redirected, "
+            << totals.from_loggers << " states from and " << totals.to_loggers
             << " takeovers to loggers, " << totals.refused
             << " entries refused, " << totals.restarts << " restarts, "
             << totals.loggers_replaced << " loggers replaced, which took "
@@ -56,7 +49,7 @@ FailoverTotals RunAll(const FailoverPlan& plan, uint64_t first_seed) {
 
 TEST(Failover, LosesNothingButWhatWasInTheUnit) {
   const FailoverTotals totals = RunAll({.failures = 1}, 1);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.tombstones, 100u);
   EXPECT_GT(totals.rerouted, 100u);
   EXPECT_GT(totals.moved, 30u);
@@ -67,21 +60,21 @@ TEST(Failover, LosesNothingButWhatWasInTheUnit) {
 
 TEST(Failover, IsRepeatedAfterTheRecovery) {
   const FailoverTotals totals = RunAll({.packets = 60, .failures = 3}, 100'001);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.restarts, 100u);
 }
 
 TEST(Failover, OfAUnitThatLivesOnDoesNoHarm) {
   const FailoverTotals totals =
       RunAll({.packets = 40, .failures = 2, .only_suspected = true}, 200'001);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.refused, 100u);
 }
 
 TEST(Failover, OfLoggersLosesNoState) {
   const FailoverTotals totals =
       RunAll({.packets = 60, .failures = 0, .logger_failures = 6}, 300'001);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.loggers_replaced, 1'000u);
   EXPECT_GT(totals.taken_by_new, 200u);
   EXPECT_GT(totals.lost_with_loggers, 200u);
@@ -91,7 +84,7 @@ TEST(Failover, OfLoggersLosesNoState) {
 TEST(Failover, OfUnitsFindsAllWithTheLoggersThatTookOver) {
   const FailoverTotals totals =
       RunAll({.packets = 80, .failures = 3, .logger_failures = 6}, 400'001);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.loggers_replaced, 1'000u);
   EXPECT_GT(totals.from_loggers, 100u);
 }
@@ -102,7 +95,7 @@ TEST(Failover, OfUnitsThatLiveOnAndOfLoggersDoesNoHarm) {
                                         .only_suspected = true,
                                         .logger_failures = 6},
                                        500'001);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.loggers_replaced, 1'000u);
 }
 
@@ -112,7 +105,7 @@ constexpr FailoverPlan kAll = {
     .packets = 60, .failures = 2, .may_ask = 31, .pieces = 3};
 
 void ExpectAll(const FailoverTotals& totals) {
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.takes, 2'000u);
   EXPECT_GT(totals.aliases, 3'000u);
   EXPECT_GT(totals.fired, 3'000u);
@@ -122,7 +115,7 @@ void ExpectAll(const FailoverTotals& totals) {
 TEST(Failover, KeepsPiecesAliasesTimersAndEnds) {
   const FailoverTotals totals = RunAll(kAll, 600'001);
   ExpectAll(totals);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.tells_by_loggers, 20u);
   EXPECT_GT(totals.tombstones, 1'000u);
   EXPECT_GT(totals.rerouted, 1'000u);
@@ -140,7 +133,7 @@ TEST(Failover, OfUnitsAndLoggersKeepsPiecesAliasesTimersAndEnds) {
   plan.logger_failures = 6;
   const FailoverTotals totals = RunAll(plan, 800'001);
   ExpectAll(totals);
-  if (ChosenSeed() != 0) return;
+  if (!RunsAll()) return;
   EXPECT_GT(totals.loggers_replaced, 1'000u);
 }
 

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -16,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "platform/run/run_events.h"
 #include "platform/system_test/test_nat_traffic.h"
 #include "platform/system_test/test_run.h"
@@ -174,23 +174,18 @@ void Add(const RunResult& run, Totals& totals) {
 
 template <typename RunOne>
 Totals RunSeeds(uint64_t count, const RunOne& run_one) {
-  const char* const long_tests = std::getenv("SNF_LONG_TESTS");
-  const bool is_long = long_tests != nullptr && *long_tests == '1';
-  const char* const chosen = std::getenv("SNF_TEST_SEED");
-  const uint64_t first =
-      chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
-  const uint64_t runs = chosen != nullptr ? 1 : is_long ? 50 * count : count;
+  const TestSeeds seeds(count, 50 * count);
   Totals totals;
-  for (uint64_t seed = first; seed < first + runs; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
     run_one(rng, totals);
     if (testing::Test::HasFailure()) break;
   }
-  std::cout << fmt::format("seeds {} to {}\n", first, first + runs - 1);
+  std::cout << fmt::format("seeds {} to {}\n", seeds.first, seeds.last);
   for (const auto& [name, sum] : totals) {
     std::cout << fmt::format("  {:28}{:>12}\n", name, sum);
-    if (chosen == nullptr && !testing::Test::HasFailure()) {
+    if (!seeds.is_part && !testing::Test::HasFailure()) {
       EXPECT_GE(sum, 50u) << name;
     }
   }
@@ -227,7 +222,7 @@ TEST(FaultsRandom, GiveUpFlowsForWhichThereIsNoRoom) {
     totals["kills"] += outcome.run.faults.kills;
     given_up += outcome.run.controller.failures.flows_given_up;
   });
-  if (std::getenv("SNF_TEST_SEED") != nullptr) return;
+  if (TestSeeds(700).is_part) return;
   EXPECT_GE(given_up, 10u);
 }
 

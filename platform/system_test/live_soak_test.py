@@ -174,7 +174,7 @@ class Soak(control_test.Control):
         # A queue that is full is the load's own affair, as are too many packets
         # that wait for the state of their flow.
         self.assertEqual(set(dropped) - {
-            "no_alias", "nf:nat.not_ipv4", "unit_queue_full",
+            "no_mapping", "nf:nat.not_ipv4", "unit_queue_full",
             "hold_overflow"}, set())
 
 

@@ -321,7 +321,7 @@ class Manager(unittest.TestCase):
                 up()
                 log = (FOLDER / f"{DAEMONS[0]}.log").read_text()
                 self.assertEqual(len(re.findall(
-                    r"goes on with [1-9]\d* flows", log)), life + 1)
+                    r"took over [1-9]\d* flows", log)), life + 1)
                 wait_for("its share", lambda: self.held(0) > 0)
             self.kill(MANAGER)
             self.kill(DAEMONS[0])
@@ -331,6 +331,16 @@ class Manager(unittest.TestCase):
             self.check_echoes(0)
         self.snf("down", name=DAEMONS[0])
         self.assertFalse(any(map(is_alive, others)))
+
+    def test_a_daemon_that_leases_is_set(self):
+        self.manager()
+        self.up(0)
+        self.assertRegex(self.snf("set", "alpha=0.5", name=DAEMONS[0]),
+                         r"\balpha=0.5\b")
+        self.refused(USAGE, ["max_units", "the resource manager"], "set",
+                     "max_units=1")
+        with self.serving(0):
+            self.check_echoes(0)
 
     def test_refuses_what_cannot_be(self):
         ports = ["--port", "inside=lan0", "--port", "outside=wan0"]

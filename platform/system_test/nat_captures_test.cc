@@ -277,10 +277,11 @@ std::vector<Offered> ReadAll(const std::string& file) {
 struct Case {
   const char* file;
   int64_t unit_capacity_bps;
-  // At least. What is not released came before the packet that it answers was
-  // out, or is IPv6, or of another protocol, or not IP.
+  // At least. A packet that is neither released nor refused for its addresses
+  // came before the packet that it answers was out, or is IPv6, or of another
+  // protocol, or not IP.
   uint64_t moved;
-  uint64_t released;
+  uint64_t released_or_refused;
 };
 constexpr Case kCases[] = {
     {"composite_A_1g_1s_snap96.pcap.gz", 100'000'000, 28'000, 178'000},
@@ -294,7 +295,9 @@ constexpr Case kCases[] = {
     {"mercury__emix.pcap", 500'000, 2'400, 6'450},
     {"nDPI__gnutella.pcap", 200'000, 950, 3'780},
     {"trex-core__asa_exploit.pcap", 100'000, 20, 41},
-    {"zeek__echo-connections.pcap.gz", 3'000'000, 19'000, 81'500},
+    // Of one host: its requests are martians (RFC 1122 §3.2.1.3), so nobody
+    // waits for the answers.
+    {"zeek__echo-connections.pcap.gz", 3'000'000, 19'000, 53'900},
 };
 
 RunResult Replay(const std::vector<Offered>& packets, const RunOptions& options,
@@ -312,7 +315,9 @@ RunResult Replay(const std::vector<Offered>& packets, const RunOptions& options,
   return driver.Finish();
 }
 
-void ExpectFates(const RunResult& run, const std::vector<Offered>& packets) {
+// Returns the number of packets of each fate.
+std::map<std::string, uint64_t> ExpectFates(
+    const RunResult& run, const std::vector<Offered>& packets) {
   std::map<std::string, uint64_t> seen, told;
   for (const Offered& packet : packets) ++seen[std::string(packet.fate)];
   const auto tell = [&told](std::string_view what, uint64_t count) {
@@ -328,6 +333,7 @@ void ExpectFates(const RunResult& run, const std::vector<Offered>& packets) {
   }
   EXPECT_EQ(seen, told);
   std::cout << fmt::format("    {}\n", fmt::join(told, ", "));
+  return told;
 }
 
 void RunCase(const Case& c) {
@@ -350,9 +356,11 @@ void RunCase(const Case& c) {
   EXPECT_EQ(run.aliases.packets_hairpinned, 0u);
   EXPECT_EQ(run.controller.aliases_conflict, 0u);
   EXPECT_EQ(run.controller.pieces.pieces_out, 0u);
-  ExpectFates(run, packets);
+  std::map<std::string, uint64_t> fates = ExpectFates(run, packets);
   EXPECT_GE(run.controller.flowlets_moved, c.moved);
-  EXPECT_GE(run.packets_released, c.released);
+  EXPECT_GE(
+      run.packets_released + fates["not_unicast"] + fates["martian_address"],
+      c.released_or_refused);
   EXPECT_GE(run.i6_compared, run.packets_released);
 
   options.check = false;

@@ -132,9 +132,9 @@ class Author(unittest.TestCase):
         data = module.read_bytes()
         at = data.index(b"SNF headers ")
         old.write_bytes(data[:at + 12] + b"0000" + data[at + 16:])
-        for file, words in ((text, ["no ELF file"]), (cut, ["cut off"]),
+        for file, words in ((text, ["not an ELF file"]), (cut, ["cut off"]),
                             (old, ['was built for "', "SNF headers 0000",
-                                   "build it anew"]),
+                                   "rebuild it"]),
                             (PROGRAM, ["cannot be loaded"]),
                             ("./nonesuch.so", ["No such file"])):
             with self.subTest(file):

@@ -100,7 +100,7 @@ class Ports(net.Run):
                    in self.report["packets_dropped"].items() if count}
         # Hosts speak of their IPv6 addresses and multicast groups, too.
         self.assertEqual(set(dropped) - {
-            "no_alias", "nf:nat.not_ipv4", "nf:nat.protocol_not_translated"},
+            "no_mapping", "nf:nat.not_ipv4", "nf:nat.protocol_not_translated"},
                          set(), dropped)
         for name, port in self.each_port():
             self.assertEqual((port["send_drops"], port["refused"]), (0, 0),
@@ -190,7 +190,9 @@ class Ports(net.Run):
             ip("-n", MIDDLE, "link", "set", "wan1", "down")
             ip("-n", MIDDLE, "link", "set", "lan1", "down")
             self.check_talk(CLIENT, address(3))
-            self.assertRegex(snf("status"), r"\n  outside2  wan1: [\d,]+ rec")
+            self.assertRegex(
+                snf("status"),
+                r"\n  outside2  wan1: DOWN for [^;]+; [\d,]+ rec")
             ip("-n", MIDDLE, "link", "set", "wan1", "up")
             log = net.pathlib.Path(f"/run/snf/ports-{os.getpid()}.log")
             wait_for("its return",

@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
-#include "platform/real_time/real_driver.h"
+#include "platform/drivers/real_time/real_driver.h"
+#include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/system_test/test_captures.h"
 #include "platform/system_test/test_run.h"
-#include "platform/virtual_time/virtual_driver.h"
 #include "traces/loaded_capture.h"
 #include "traces/merged_reader.h"
 

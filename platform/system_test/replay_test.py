@@ -63,6 +63,48 @@ class Replay(Command):
             self.assertEqual(years[key], seconds[key], key)
         self.assertLess(years["elapsed_s"], seconds["elapsed_s"] + 1)
 
+    def test_says_how_to_sort_a_capture_whose_times_start_again(self):
+        frames = [(1 + i / 100, udp_frame()) for i in range(40)]
+        twice = self.file("twice.pcap", pcap(frames + frames))
+        report = self.report(twice)
+        self.assertEqual(report["late_packets"], 39)
+        text = run("replay", twice).stdout.decode()
+        self.assertIn("snf trace convert --sort", " ".join(text.split()))
+        done = run("trace", "convert", "--sort", twice,
+                   os.path.join(self.folder.name, "sorted.pcap"))
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        report = self.report(os.path.join(self.folder.name, "sorted.pcap"))
+        self.assertEqual(report["late_packets"], 0)
+        self.assertEqual(report["packets_in"], 80)
+
+    def test_takes_a_stray_first_time_for_that_of_the_next_packet(self):
+        frames = [(1 + i / 100, udp_frame()) for i in range(40)]
+        stray = self.file("stray.pcap", pcap([(86400, udp_frame())] + frames))
+        report = self.report(stray)
+        self.assertEqual(report["late_packets"], 0)
+        self.assertAlmostEqual(report["duration_s"], 0.39)
+        text = " ".join(run("replay", stray).stdout.decode().split())
+        self.assertIn("1 stray time, first packet 1:", text)
+
+    def test_several_controllers_replay_a_gap_of_years_at_once(self):
+        years = self.file("years.pcap", pcap(
+            [(1, udp_frame()), (1.001, udp_frame()), (4e9, udp_frame())]))
+        for nf in ("passthrough", "nat(ip=198.51.100.7)"):
+            report = self.report(years, "--nf", nf, "--controllers=3")
+            self.assertEqual(report["packets_released"], 3)
+
+    def test_drops_what_a_barrier_cannot_read_but_for_unreadable_pass(self):
+        hidden = bytes(12) + b"\x92\x00\x00\x00" + udp_frame()[12:]
+        path = self.file("hidden.pcap", pcap([(1, hidden)]))
+        deny = ["--nf", "firewall:default=deny"]
+        report = self.report(path, *deny)
+        self.assertEqual(report["packets_dropped"]["type_unknown"], 1)
+        for flags in ([*deny, "--unreadable=pass"], ["--nf", "monitor"]):
+            self.assertEqual(self.report(path, *flags)["packets_passed_through"],
+                             1)
+        report = self.report(path, "--nf", "monitor", "--unreadable=drop")
+        self.assertEqual(report["packets_dropped"]["type_unknown"], 1)
+
     def test_logs_every_decision(self):
         plain = self.report(self.good)
         table = os.path.join(self.folder.name, "decisions.csv.gz")

@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
@@ -184,7 +185,7 @@ class Run(unittest.TestCase):
         left += report.get("aliases", {}).get("packets_hairpinned", 0)
         left += sum(port["sent"] + port["send_drops"]
                     for _, port in self.each_port())
-        self.assertEqual(received, report["packets_in"])
+        self.assertEqual(received, report["packets_in"] + ports["filtered"])
         self.assertEqual(left, report["packets_released"] +
                          report["packets_passed_through"])
         self.assertEqual(report["violations"], 0)
@@ -361,8 +362,8 @@ class Run(unittest.TestCase):
             done = subprocess.run(inside(MIDDLE, PROGRAM, "run", *XDP_PORTS),
                                   capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
-            self.assertIn("lan0 has an MTU of 9000, and AF_XDP takes 3818 at "
-                          "the most", done.stderr)
+            self.assertIn("lan0 has an MTU of 9000, and AF_XDP supports at "
+                          "most 3818", done.stderr)
             return
         with self.server(), self.running(ports=XDP_PORTS):
             self.check_downloads(SERVER4)
@@ -396,6 +397,22 @@ class Run(unittest.TestCase):
 
     # --- Through network functions
 
+    def test_what_hosts_of_one_side_say_to_each_other_stays_there(self):
+        send = (
+            "import socket\n"
+            "link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n"
+            "link.bind(('eth0', 0))\n"
+            "a, b, c = (bytes([2, 0, 0, 0, 0, n]) for n in (1, 2, 3))\n"
+            "for to, of in ((c, a), (a, b), (a, b), (c, b), (b, a)):\n"
+            "    link.send(to + of + bytes([8, 0]) + bytes(46))\n")
+        with self.running("--nf=passthrough"):
+            subprocess.run(inside(CLIENT, sys.executable, "-c", send),
+                           check=True, timeout=PATIENCE_S)
+            time.sleep(0.2)
+        # What is for c, whom nobody has seen, goes out.
+        self.assertEqual(self.report["ports"]["filtered"], 3)
+        self.assertGreaterEqual(self.report["ports"]["outside"]["sent"], 2)
+
     def test_nat_hides_the_inside(self):
         # As a router would send it there.
         ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
@@ -423,7 +440,7 @@ class Run(unittest.TestCase):
         with self.server(), self.running(f"--nf=nat(ip={EXTERNAL4})"):
             lines = peer(SERVER, "udp", CLIENT4, 10)
         self.assertEqual(lines, 3 * ["10 lost"])
-        self.assertGreaterEqual(self.report["packets_dropped"]["no_alias"], 3)
+        self.assertGreaterEqual(self.report["packets_dropped"]["no_mapping"], 3)
 
     def test_chain_of_firewall_and_nat(self):
         ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
@@ -496,8 +513,8 @@ class Run(unittest.TestCase):
                           if line.startswith(wanted)]
                 return page if counts and int(counts[0]) >= 5 else None
             page = wait_for("packets", text)
-        for name in ("refused_frames", "kernel_dropped_frames", "sent_packets",
-                     "send_dropped_packets"):
+        for name in ("split_frames", "refused_frames", "kernel_dropped_frames",
+                     "sent_packets", "send_dropped_packets"):
             self.assertIn(f'snf_port_{name}_total{{port="outside"}}', page)
 
     def test_writes_what_it_sent_and_dropped(self):
@@ -527,12 +544,12 @@ class Run(unittest.TestCase):
         for words, *ports in (
                 (["no inside"],),
                 (["no outside"], "inside=lan0"),
-                (["lan0 is named twice"], "inside=lan0", "outside=wan0",
+                (["lan0 is given twice"], "inside=lan0", "outside=wan0",
                  "inside=xdp:lan0"),
                 (["lan0 cannot be both"], "inside=lan0", "outside=lan0"),
-                (["there are 17, and 16"], "outside=wan0",
+                (["17 are given, at most 16"], "outside=wan0",
                  *(f"inside=lan{i}" for i in range(16))),
-                (["--port", '"pcap" is no kind'], "inside=pcap:lan0",
+                (["--port", '"pcap" is not a kind'], "inside=pcap:lan0",
                  "outside=wan0"),
                 (["--port", '"left" is neither'], "left=lan0",
                  "outside=wan0")):
@@ -547,6 +564,13 @@ class Run(unittest.TestCase):
         self.check_refused(UNAVAILABLE,
                            ["port outside", "wan0 is down", "link set wan0 up"],
                            "inside=lan0", "outside=wan0")
+
+    def test_refuses_interfaces_whose_frames_another_run_forwards(self):
+        with self.running():
+            self.check_refused(UNAVAILABLE, [
+                "port inside", "lan0: another run of SNF forwards its frames"],
+                "inside=lan0", "outside=wan0")
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
 
     def test_says_what_it_wants_of_who_is_not_root(self):
         self.check_refused(PERMISSION, ["port inside", "root or CAP_NET_RAW"],

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/system_test/test_captures.h"
 #include "platform/system_test/test_run.h"
-#include "platform/virtual_time/virtual_driver.h"
 #include "traces/merged_reader.h"
 
 namespace snf {

@@ -218,7 +218,7 @@ class SharedPorts(net.Run):
         self.assertEqual(
             {drop["reason"] for drop in after.get("drop", [])
              if int(drop.get("packets", 0)) > 0}
-            - {"no_alias", "nf:nat.not_ipv4"}, set())
+            - {"no_mapping", "nf:nat.not_ipv4"}, set())
 
     def test_two_handle_each_packet_once(self):
         self.check_traffic(2)
@@ -312,7 +312,7 @@ class SharedPorts(net.Run):
                         "flows", name=f"{NAME}.{victim}").stderr)
                     self.assertIn("runs already", self.up(*KEPT))
                     self.assertRegex(self.log(victim),
-                                     r"goes on with [1-9]\d* flows")
+                                     r"took over [1-9]\d* flows")
                     after = status()["member"]
                     self.assertEqual(after[1 - victim]["pid"],
                                      before[1 - victim]["pid"])
@@ -328,7 +328,7 @@ class SharedPorts(net.Run):
                     self.kill(int(one["pid"]))
                 self.up(*KEPT)
                 for controller in (0, 1):
-                    self.assertEqual(self.log(controller).count("goes on with"),
+                    self.assertEqual(self.log(controller).count("took over"),
                                      2)
             self.assertTrue(all(map(is_alive, sum(others, []))))
         # What waits for the next one does not, once all are to end.
@@ -336,7 +336,7 @@ class SharedPorts(net.Run):
             self.kill(int(one["pid"]))
         done = snf("down")
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertEqual(done.stdout.count("has ended"), 2)
+        self.assertEqual(done.stdout.count("have ended"), 2)
         self.assertFalse(any(map(is_alive, sum(others, []))))
         self.assertEqual([path for path in FOLDER.glob(f"{NAME}*")
                           if path.suffix != ".log"], [])
@@ -401,7 +401,7 @@ class SharedPorts(net.Run):
     def test_it_is_said_who_has_the_chain_that_another_cannot_have(self):
         self.start_one(0)
         self.start_one(1, "--pin", "--threads=2")
-        self.check_fails([f'"{NAME}.1": --pin', f'"{NAME}.0" had it before'],
+        self.check_fails([f'"{NAME}.1": --pin', f'"{NAME}.0" already runs it'],
                          "chain", "set", "monitor")
         self.assertEqual([one["nf"] for one in status()["member"]],
                          ["monitor", "passthrough"])
@@ -593,7 +593,7 @@ class SharedPorts(net.Run):
     def test_refuses_what_cannot_be_shared(self):
         self.check_is_refused(["--controller=0/2", "xdp:lan0"],
                               "--controller=0/2", *net.XDP_PORTS)
-        self.check_is_refused(["--controller=0/2", "do not get a block"],
+        self.check_is_refused(["--controller=0/2", "need at least 64 pieces"],
                               "--controller=0/2", *net.PORTS,
                               "--nf=nat(ip=10.77.0.100,ports=1024-1080)")
         self.check_is_refused(["--controllers", "--port"], "--controllers=2")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A controller, units and their loggers, all real, with what is between them:
-// queues of which one goes on in each step, a random one or one that is chosen.
+// queues, one of which is served in each step: a random or a chosen one.
 // Units and loggers fail at any step.
 #ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
 #define SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_WORLD_H_
@@ -18,9 +18,9 @@
 #include "absl/functional/function_ref.h"
 #include "base/rng.h"
 #include "controller/core/controller.h"
+#include "platform/drivers/virtual_time/log_channel.h"
 #include "platform/system_test/test_failover_check.h"
 #include "platform/system_test/test_failover_nf.h"
-#include "platform/virtual_time/log_channel.h"
 #include "runtime/core/unit.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/output_logger.h"
@@ -33,7 +33,7 @@ struct FailoverPlan {
   uint32_t units = 3;
   uint32_t flows = 3;
   uint32_t packets = 30;
-  uint32_t failures = 1;  // one after the other
+  uint32_t failures = 1;  // at most one at a time
   // A unit that fails lives on, and is refused.
   bool only_suspected = false;
   uint32_t flowlet_packets = 2;

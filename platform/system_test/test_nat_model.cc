@@ -80,7 +80,7 @@ void NatModel::Judge(const Delivery& packet) {
     ++counts_["source spoofed"];
     if (IsForWantOfRoom(packet.drop)) return;
     return Expect(packet,
-                  {options_.has_prefix ? "no_alias" : "source_is_external"});
+                  {options_.has_prefix ? "no_mapping" : "source_is_external"});
   }
   if (packet.flow == kNoFlow) return JudgeUnplaced(packet);
   JudgeInbound(packet);
@@ -211,7 +211,7 @@ void NatModel::JudgeUnsent(const Delivery& packet, Life& life) {
     return Expect(packet, {"no_mapping"});
   }
   const size_t ports = options_.last_port - options_.first_port + 1u;
-  const bool is_limit = packet.drop == "alias_limit";
+  const bool is_limit = packet.drop == "mapping_limit";
   if (is_limit && options_.host_ports > 0) {
     ++counts_["host had all its ports"];
     claims_.push_back({.what = Where(packet),
@@ -242,7 +242,7 @@ void NatModel::JudgeUnplaced(const Delivery& packet) {
   const bool is_explicit = IsExternal(in_.destination.address);
   const auto& flows = is_explicit ? holders_ : newest_;
   if (IsForWantOfRoom(packet.drop)) return Touch(packet, flows, to);
-  Expect(packet, {is_explicit ? "no_alias" : "not_translated"});
+  Expect(packet, {is_explicit ? "no_mapping" : "not_translated"});
   const auto flow = flows.find(to);
   ++counts_[is_explicit ? "to nobody's external endpoint"
                         : "to an endpoint without mapping"];

@@ -12,8 +12,8 @@
 #include "base/packet/link_type.h"
 #include "base/packet/test_packets.h"
 #include "base/time.h"
+#include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/run/run.h"
-#include "platform/virtual_time/virtual_driver.h"
 
 namespace snf {
 

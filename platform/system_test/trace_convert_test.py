@@ -106,7 +106,7 @@ class Convert(Trace):
         out = self.folder / "out.pcap"
         said = self.convert(self.made(5, 6, 7, 8), out, "--begin=1s",
                             "--end=3s")
-        self.assertIn("2 of 4 packets; left out: 2 outside of the time", said)
+        self.assertIn("2 of 4 packets; left out: 2 outside of --begin and --end", said)
         data = out.read_bytes()
         self.assertEqual([struct.unpack_from("<I", data, at)[0]
                           for at in range(24, len(data), 76)], [6, 7])
@@ -125,7 +125,7 @@ class Convert(Trace):
         said = self.convert(self.small, out, "--filter=icmp")
         kept = self.packets_of(out)
         self.assertIn(f"{kept} of 45,153 packets; left out: "
-                      f"{45153 - kept:,} did not pass the filter", said)
+                      f"{45153 - kept:,} did not match the filter", said)
 
     def test_writes_the_resolution_and_length_that_it_is_told_to(self):
         out = self.folder / "out.pcap"
@@ -199,8 +199,8 @@ class Convert(Trace):
         out = self.folder / "out.pcap"
         for words, flags in [
                 (["no packet", "lasts 4.90 s"], ["--begin=320s"]),
-                (["nothing is left of 45,153 packets",
-                  "45,153 did not pass the filter"], ["--filter=port 9999"])]:
+                (["none of 45,153 packets is left",
+                  "45,153 did not match the filter"], ["--filter=port 9999"])]:
             for name in ("out.pcap", "out.pcapng.gz"):
                 out = self.folder / name
                 done = run("convert", self.small, out, "--force", *flags)

@@ -68,7 +68,7 @@ class Traffic(net.Run):
     """Through a firewall, a monitor and a NAT, unless a test says otherwise."""
 
     # The reasons for which packets may be dropped: no router passes these.
-    may_drop = frozenset({"no_alias", "nf:nat.not_ipv4"})
+    may_drop = frozenset({"no_mapping", "nf:nat.not_ipv4"})
 
     def setUp(self):
         super().setUp()

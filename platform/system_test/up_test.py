@@ -277,11 +277,11 @@ class Up(unittest.TestCase):
         without = {**os.environ, "LD_LIBRARY_PATH": str(self.folder)}
         done = snf("up", env=without)
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertIn("Its units are in processes: there is no LXC here",
+        self.assertIn("Its units are in processes: LXC is missing",
                       done.stdout)
         self.check_it_works()
         self.down()
-        self.refused(UNAVAILABLE, ["there is no LXC here"], "up",
+        self.refused(UNAVAILABLE, ["LXC is missing"], "up",
                      "--isolation=lxc", env=without)
         self.check_nothing_is_left()
 

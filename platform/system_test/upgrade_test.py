@@ -27,6 +27,8 @@ from control_test import FOLDER, NAME, UNAVAILABLE, processes, status
 from run_test import CLIENT, PEER, PORTS, SERVER, SERVER4, peer
 
 SHORT = ["--flow_timeout=3s", "--evict_after=2s"]
+# A firewall has timeouts of its own.
+FIREWALL = "firewall(tcp_timeout=3s,tcp_transitory_timeout=3s)"
 
 
 class Upgrade(chains.ChainSet):
@@ -97,7 +99,7 @@ class Upgrade(chains.ChainSet):
         first = self.connection()
         with self.traffic() as rounds:
             self.more(rounds, first)
-            new = self.upgrade("--nf=firewall | monitor", *SHORT,
+            new = self.upgrade(f"--nf={FIREWALL} | monitor", *SHORT,
                                f"--json={self.folder}/new.json")
             second = self.connection()
             for _ in range(5):
@@ -105,7 +107,7 @@ class Upgrade(chains.ChainSet):
                                  ["right", "right"])
             self.more(rounds, first, second)
             self.assertEqual(processes(), {old, new})
-            self.refused(UNAVAILABLE, ["the daemon before still has flows"],
+            self.refused(UNAVAILABLE, ["the previous daemon still has flows"],
                          "up", *PORTS, "--upgrade")
             # The old one ends with its last flow, under traffic.
             first.close()

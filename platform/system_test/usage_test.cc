@@ -12,8 +12,8 @@
 #include "base/test_seeds.h"
 #include "controller/core/placement.h"
 #include "gtest/gtest.h"
-#include "platform/real_cluster/test_real_cluster.h"
-#include "platform/real_time/real_driver.h"
+#include "platform/drivers/real_cluster/test_real_cluster.h"
+#include "platform/drivers/real_time/real_driver.h"
 #include "platform/report/usage_meter.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_schedule.h"
@@ -139,7 +139,7 @@ TEST(Usage, SumsEqualTheWorkDoneThroughMoves) {
     moved += recount.moved;
     packets += used.packets;
   }
-  if (seeds.is_chosen) return;
+  if (seeds.is_part) return;
   EXPECT_GT(moved, 1'000u);
   EXPECT_GT(packets, 10'000u);
 }

@@ -5,6 +5,7 @@
 Usage: wrapper_test.py SOURCE_DIR
 """
 
+import fcntl
 import os
 import pathlib
 import shutil
@@ -21,7 +22,8 @@ TOOLS = {
                   'echo "$p installed"; done',
     "cmake": 'mkdir -p "$SOURCE_HERE/build/release"; '
              'touch "$SOURCE_HERE/build/release/build.ninja"',
-    "ninja": 'echo "ninja $3 base=$CCACHE_BASEDIR nohash=$CCACHE_NOHASHDIR" '
+    "ninja": 'case "$3 $4" in "-n snf") cat "$SOURCE_HERE/state"; exit ;; esac; '
+             'echo "ninja $3 base=$CCACHE_BASEDIR nohash=$CCACHE_NOHASHDIR" '
              '>>"$SAID"',
     "clang-format-14": "true",
 }
@@ -86,6 +88,13 @@ class Wrapper(unittest.TestCase):
         return said.read_text(encoding="utf-8").split("\n")
 
     def test_tests_that_fail_are_told_of_once_more_at_the_end(self):
+        output = self.tree / "build/release/Testing/Temporary/LastTest.log"
+        output.parent.mkdir(parents=True)
+        output.write_text(
+            "[==========] 40 tests from 3 test suites ran. (5 ms total)\n"
+            "[  PASSED  ] 38 tests.\n[  SKIPPED ] 2 tests.\n"
+            "[==========] 1 test from 1 test suite ran. (0 ms total)\n"
+            "Ran 7 tests in 1.000s\n\nOK (skipped=1)\n", encoding="utf-8")
         for code, ended in (
                 (0, ""),
                 (8, "\n== second failed; it ended with\n"
@@ -97,7 +106,8 @@ class Wrapper(unittest.TestCase):
             self.assertTrue(result.stdout.endswith(
                 "Total Test time (real) = 2.00 sec\n" + ended +
                 "\nrelease: 66% tests passed, 1 tests failed out of 3, "
-                "0 skipped, 2.00 sec\n"), result.stdout)
+                "0 skipped; 48 cases ran, 3 of them skipped; 2.00 sec\n"),
+                result.stdout)
 
     def test_the_test_of_one_nf_needs_no_more_than_its_build(self):
         said = self.said("test", "mine")
@@ -121,6 +131,48 @@ class Wrapper(unittest.TestCase):
             said = self.said(*words, **environment)
             for package in ("nginx-light", "openssh-server"):
                 self.assertEqual(f"asked {package}" in said, has, words)
+
+    def test_a_first_replay_does_not_wait_for_other_commands(self):
+        platform = self.tree / "build/release/platform"
+        platform.mkdir(parents=True)
+        for name in ("snf-replay", "snf"):
+            self.script(platform / name, f'echo "{name} $*" >>"$SAID"')
+        self.assertIn("ninja snf ", "\n".join(self.said("trace", "info")))
+        (platform / "snf").unlink()
+        said = self.said("replay", "a.pcap")
+        self.assertIn("snf-replay replay a.pcap", said)
+        self.assertIn("ninja snf_replay_program ", "\n".join(said))
+        self.script(platform / "snf", 'echo "snf $*" >>"$SAID"')
+        said = self.said("replay", "a.pcap")
+        self.assertIn("snf replay a.pcap", said)
+        self.assertNotIn("snf_replay_program", "\n".join(said))
+
+    def test_a_program_that_is_up_to_date_does_not_wait_for_a_build(self):
+        build = self.tree / "build/release"
+        (build / "platform").mkdir(parents=True)
+        self.script(build / "platform/snf", 'echo "snf $*" >>"$SAID"')
+        (build / ".source").write_text(f"{self.tree}\n", encoding="utf-8")
+        (self.tree / "state").write_text("ninja: no work to do.\n")
+        with open(build / ".lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            said = self.said("trace", "info")
+            self.assertIn("snf trace info", said)
+            self.assertEqual([one for one in said if "ninja " in one], [])
+            (self.tree / "state").write_text("[1/9] Building\n")
+            self.script(self.tools / "flock",
+                        'echo "flock $*" >>"$SAID"; [ "$1" != -n ]')
+            self.assertIn("flock -w 1800 8", self.said("trace", "info"))
+
+    def test_experiments_are_listed_without_what_runs_them(self):
+        python = self.tools / "python"
+        self.script(python, 'shift; echo "experiment $*" >>"$SAID"')
+        for words in (["list"], ["--help"]):
+            self.assertEqual(
+                self.said("experiment", *words, SNF_PYTHON=str(python)),
+                [f"experiment {words[0]}", ""])
+        said = self.said("experiment", "packing", SNF_PYTHON=str(python))
+        self.assertIn("asked python3-matplotlib", said)
+        self.assertIn("experiment packing", said)
 
     def test_a_clone_finds_what_another_compiled(self):
         self.assertIn(f"ninja nf_mine_test base={self.tree} nohash=1",

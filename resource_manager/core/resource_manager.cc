@@ -181,7 +181,56 @@ void ResourceManager::RevokeTo(Instant now, uint32_t slot, int64_t keep,
   out.push_back(Revoke{lease.holder, lease.id, keep, lease.due, epoch_});
 }
 
+LeaseRefusal ResourceManager::Handle(Instant now, const ToManager& message,
+                                     ManagerOut& out) {
+  struct Call {
+    ResourceManager& core;
+    Instant now;
+    ManagerOut& out;
+
+    LeaseRefusal operator()(const Ask& ask) {
+      return core.on_ask(now, ask, out);
+    }
+    LeaseRefusal operator()(const Renew& renew) {
+      return core.on_renew(now, renew, out);
+    }
+    LeaseRefusal operator()(const GiveBack& back) {
+      return core.on_give_back(now, back, out);
+    }
+    LeaseRefusal operator()(const ShareSet& set) {
+      return core.on_share_set(now, set, out);
+    }
+    LeaseRefusal operator()(const UnitReady& ready) {
+      return core.on_ready(now, ready.unit, out);
+    }
+    LeaseRefusal operator()(const UnitStopped& stopped) {
+      return core.on_stopped(now, stopped.unit, out);
+    }
+    LeaseRefusal operator()(const UnitLeaseReport& report) {
+      return core.on_report(now, report.unit, report.leases, out);
+    }
+    LeaseRefusal operator()(const AskLife& ask) {
+      const auto life = core.LifeFor(now, ask.controller, out);
+      if (life.has_value()) out.push_back(NewLife{*life});
+      return LeaseRefusal::kNone;
+    }
+    LeaseRefusal operator()(const ManagerDeath& /*death*/) {
+      return LeaseRefusal::kNone;
+    }
+  };
+  return std::visit(Call{*this, now, out}, message);
+}
+
 // --- Messages of controllers -------------------------------------------------
+
+// A controller whose leases are all over is as a new one.
+std::optional<ControllerLife> ResourceManager::LifeFor(Instant now,
+                                                       ControllerId controller,
+                                                       ManagerOut& out) {
+  if (recovering()) return std::nullopt;
+  const auto life = on_succeed(now, controller, out);
+  return life.has_value() ? life : on_join(now, controller, out);
+}
 
 std::optional<ControllerLife> ResourceManager::on_join(Instant now,
                                                        ControllerId controller,

@@ -12,9 +12,10 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "base/messages/lease_messages.h"
+#include "base/messages/manager_commands.h"
+#include "base/messages/manager_messages.h"
 #include "base/time.h"
 #include "resource_manager/core/linked_lists.h"
-#include "resource_manager/core/manager_commands.h"
 
 namespace snf {
 
@@ -25,14 +26,14 @@ namespace snf {
 // only when the unit has confirmed the last SetShare, for a share of 0 when it
 // has served all that was queued.
 //
-// What a controller lacks is packed, first, into units in which it has a part;
-// then whole units, and the last part, go to the fullest unit with room; then a
-// unit is started. Where none can start, pieces of any size are given. Of those
-// who wait the one that holds least is served first. When nothing is free and
-// nothing starts, the one that holds most gives up half of the difference, a
-// part of one lease at a time. So one who waits gets more within a tick, the
-// grace and the time that the unit takes to drain, until all who hold more than
-// it do so by less than 2 · kLeastMove.
+// A controller's missing shares are packed, first, into units in which the
+// controller has a part; then whole units, and the last part, go to the fullest
+// unit with room; then a unit is started. If no unit can start, pieces of any
+// size are given. Of the controllers that wait, the one that holds least is
+// served first. If nothing is free and nothing starts, the controller that
+// holds most gives up half of the difference, a part of one lease at a time. So
+// a controller that waits gets more within a tick, the grace and the drain time
+// of the unit, until others hold less than 2 · kLeastMove more than it.
 //
 //   cold ─► starting ─ready─► warm ◄──► active      active: it has leases
 //    ▲         │ timeout       │ keep_warm  │ Close
@@ -83,6 +84,14 @@ class ResourceManager {
   State state(GlobalUnitId unit) const { return units_[value(unit)].state; }
   // Return what the unit has free for leases, and what the controller holds.
   int64_t free(GlobalUnitId unit) const { return units_[value(unit)].free; }
+  // Returns what leases have of a unit that runs, and nothing of any other.
+  std::optional<int64_t> ReservedOf(GlobalUnitId unit) const {
+    if (!knows(unit) ||
+        (state(unit) != State::kWarm && state(unit) != State::kActive)) {
+      return std::nullopt;
+    }
+    return kWholeUnit - free(unit);
+  }
   int64_t held(ControllerId controller) const {
     return controllers_[value(controller)].held;
   }
@@ -92,13 +101,20 @@ class ResourceManager {
   // Counts the units that start or run.
   uint32_t units_up() const { return units_up_; }
 
+  // Calls the handler of the message, of those below. An AskLife is answered
+  // with NewLife, or not at all. Ignores a ManagerDeath.
+  LeaseRefusal Handle(Instant now, const ToManager& message, ManagerOut& out);
+
+  // Returns on_succeed, else on_join. None, and no refusal, while recovering.
+  std::optional<ControllerLife> LifeFor(Instant now, ControllerId controller,
+                                        ManagerOut& out);
   // Gives the controller a new life; the leases of an earlier one end. None
   // while recovering.
   std::optional<ControllerLife> on_join(Instant now, ControllerId controller,
                                         ManagerOut& out);
-  // The same, but the leases of its earlier life are those of the new one, as
-  // far as the units have them: Grants tell it which. None as well if the
-  // controller never joined, or was declared dead.
+  // As on_join, but the leases of the earlier life go to the new one, as far as
+  // the units have them; Grants follow. Also none if the controller never
+  // joined, or was declared dead.
   std::optional<ControllerLife> on_succeed(Instant now, ControllerId controller,
                                            ManagerOut& out);
   LeaseRefusal on_controller_dead(Instant now, ControllerLife life,
@@ -113,19 +129,18 @@ class ResourceManager {
   LeaseRefusal on_stopped(Instant now, UnitLife unit, ManagerOut& out);
   // The unit, or its start, has failed: its leases end at once.
   LeaseRefusal on_unit_dead(Instant now, UnitLife unit, ManagerOut& out);
-  // The answer to AskReport. One that is dead is cold. Is not to wait for: a
-  // report that cannot be (kBadReport), or that there is no room for
-  // (kTooMuch); the unit is to stop, once it is left. So is one that the
-  // manager does not know of. Other refusals leave it waiting, as that of an
-  // answer to an earlier manager (kStaleEpoch), whose shares the unit may have
-  // taken since.
+  // Takes the answer to AskReport. A dead unit is cold. A unit is to stop, once
+  // it is left, if its report is invalid (kBadReport), has too many leases
+  // (kTooMuch), or is of an unknown unit. After another refusal the manager
+  // waits for a further answer: a report to an earlier manager (kStaleEpoch)
+  // may lack shares that the unit has taken since.
   LeaseRefusal on_report(Instant now, const ReportedUnit& unit,
                          std::span<const ReportedLease> leases,
                          ManagerOut& out);
   // Revokes all leases of a unit, then stops it. Not while recovering.
   LeaseRefusal Close(Instant now, UnitLife unit, ManagerOut& out);
 
-  // Does what is due; to be called at least every revoke_grace.
+  // Handles all times that are due; to be called at least every revoke_grace.
   void on_tick(Instant now, ManagerOut& out);
 
  private:
@@ -165,14 +180,12 @@ class ResourceManager {
     int64_t held = 0;  // over leases that have not been ended
   };
 
-  // A unit is split among so many leases on average at most; as many again can
-  // be drained.
+  // The most leases of a unit, on average; as many again can be draining.
   static constexpr uint32_t kLeasesPerUnit = 8;
   static constexpr uint32_t kKnownPerUnit = 2 * kLeasesPerUnit;
-  // What is not confirmed for so many ticks is said again.
+  // Ticks until a message that was not confirmed is repeated.
   static constexpr uint32_t kRepeatTicks = 2;
-  // A drain that takes longer is not waited for when another share is to be
-  // cut.
+  // Ticks of a drain after which another share may be cut.
   static constexpr uint32_t kDrainTicks = 4;
   size_t max_known() const { return units_.size() * kKnownPerUnit; }
   // Returns true if there may be one more lease.

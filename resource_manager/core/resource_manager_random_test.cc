@@ -369,6 +369,7 @@ class World {
   void Deliver(const Grant&) {}
   void Deliver(const Revoke&) {}
   void Deliver(const Gone&) {}
+  void Deliver(const NewLife&) {}
 
   // No unit honours more than itself, nor more than the manager has promised.
   void Check() {

@@ -10,7 +10,7 @@
 
 namespace snf {
 
-// What somebody used. State counts in bytes times seconds.
+// Resources that were used. State counts in bytes times seconds.
 struct Usage {
   uint64_t packets = 0;
   uint64_t bytes = 0;

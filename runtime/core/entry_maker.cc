@@ -148,7 +148,7 @@ void EntryMaker::Append(std::span<const PieceUse> pieces) {
   parts_.pieces.insert(parts_.pieces.end(), pieces.begin(), pieces.end());
 }
 
-// Puts what was said in the call before that of the alias' answer in front.
+// Puts the parts of the earlier call, which asked for the alias, in front.
 void EntryMaker::Join(FlowId flow) {
   if (waiting_.empty()) return;
   const auto waiting = waiting_.find(flow);

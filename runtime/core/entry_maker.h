@@ -11,32 +11,32 @@
 
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/messages/unit_commands.h"
 #include "base/time.h"
 #include "runtime/core/unit.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/sdk/state_schema.h"
 
 namespace snf {
 
 // Theory of operation. Makes the entries for a unit's output logger
-// (log_entry.h) from what the unit asks of its driver. What the unit says of
-// one clock is collected, and becomes one entry at the clock's kLog, so that
-// the logger gets all of it or nothing (proto/protocol.md U12). A clock whose
+// (log_entry.h) from the unit's commands to its driver. The commands of one
+// clock are collected, and become one entry at the clock's kLog, so that the
+// logger gets all of it or nothing (proto/protocol.md U12). A clock whose
 // packet waits for its alias spans two calls of the unit.
 //
 // Worked example: clock 3 of a flow takes port 7 and forwards its packet. The
 // unit pushes kRelease and kLog; the first is a part, and the second completes
 // an entry with the packet, the piece and the delta.
 //
-// Owner-thread only. Allocates nothing after construction, but for packets that
-// wait for their alias.
+// Owner-thread only. Allocates nothing after construction, except for packets
+// that wait for their alias.
 class EntryMaker {
  public:
-  // Says what became of a command.
+  // The outcome of a command.
   enum class Taken : uint8_t {
-    kNot,    // it is not for the logger: the driver does it
-    kPart,   // it is part of an entry to come
+    kNot,    // not for the logger: the driver executes it
+    kPart,   // part of a later entry
     kEntry,  // entry() is complete
   };
 
@@ -50,8 +50,8 @@ class EntryMaker {
   // The controller's answer is on its way to the unit: call it ahead of
   // Unit::on_alias_ack.
   void on_alias_ack(const AliasAck& ack);
-  // These complete an entry as well. The controller acknowledges what it was
-  // told up to that entry, or the end of the flow at that clock.
+  // Make an entry: the controller has acknowledged the messages of entries up
+  // to `number`, or the end of the flow at `clock`.
   void MakeTold(uint64_t number);
   void MakeEnded(FlowId flow, Clock clock);
 
@@ -74,13 +74,13 @@ class EntryMaker {
     }
   }
 
-  // Returns an entry to be sent in place of one that was lost or refused (L4):
-  // with the flow's present record, if the unit keeps one; else the same.
+  // Returns an entry to send in place of a lost or refused one (L4): with the
+  // flow's present record if the unit keeps one, otherwise the same entry.
   std::vector<std::byte> StandIn(const LogEntryView& entry,
                                  const Unit& unit) const;
 
  private:
-  // Holds what the unit has said of a clock so far.
+  // The unit's commands of a clock so far.
   struct Parts {
     std::vector<PieceUse> pieces;
     std::vector<PacketHandle> emitted;

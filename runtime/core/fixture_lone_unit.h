@@ -40,8 +40,8 @@ class AllPieces {
   std::vector<Left> pools_;
 };
 
-// LoneUnit is for benchmarks: a unit alone, which is granted all that it asks
-// for. Owner-thread only.
+// LoneUnit is for benchmarks: a single unit, all of whose requests are granted.
+// Owner-thread only.
 class LoneUnit final : public BatchRunner {
  public:
   // Takes the NF over. The unit keeps at most `flows` flows.

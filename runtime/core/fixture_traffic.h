@@ -19,8 +19,8 @@
 #include "base/time.h"
 #include "runtime/ring/buffer_pool.h"
 
-// These classes are for benchmarks: they make packets for a unit, and for the
-// floor that it is held against.
+// Classes for benchmarks: make packets for a unit, and for the baseline that it
+// is compared with.
 namespace snf {
 
 // A packet of a connection that was made up.
@@ -52,7 +52,7 @@ class BatchBuffers {
   PacketInfo& info(size_t i) { return pool_.info(handles_[i]); }
   std::span<std::byte> bytes(size_t i) { return pool_.bytes(handles_[i]); }
 
-  // Does to a packet what ingest does, but for finding its flow.
+  // Prepares a packet as ingest does, except for finding its flow.
   void Put(size_t i, const MadePacket& packet, Instant now) {
     PacketInfo& info = pool_.info(handles_[i]);
     info = {.arrival = now,
@@ -99,9 +99,9 @@ class FloorRunner final : public BatchRunner {
 };
 
 // MadeTraffic sends a packet each way of all connections, again and again in
-// the same order, each 100 ns after the one before. When it is made, the
-// runner, which translates, has had two of each, and said what becomes of its
-// ends.
+// the same order, each 100 ns after the previous one. The constructor has run
+// two packets of each connection through the runner, which translates, to learn
+// the translated ends.
 class MadeTraffic {
  public:
   static constexpr Nanos kGap{100};

@@ -54,7 +54,7 @@ class FlowIndex {
         HashOf(flow), [&](uint32_t record) { return flow_of(record) == flow; });
   }
 
-  // Adds a record that is not there. At most `capacity` are.
+  // Adds a record that is not in the index, which has at most `capacity`.
   template <typename FlowOf>
   void Insert(FlowId flow, uint32_t record, const FlowOf& flow_of) {
     const uint32_t newest = NewestOf(flow);
@@ -71,7 +71,7 @@ class FlowIndex {
     }
   }
 
-  // Removes a record that is there.
+  // Removes a record that is in the index.
   void Erase(FlowId flow, uint32_t record) {
     if (NewestOf(flow) == record) {
       newest_[slot_of(flow)] = 0;

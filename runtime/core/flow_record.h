@@ -16,12 +16,12 @@ namespace snf {
 enum class CopyKind : uint8_t {
   kNone,
   kCurrent,     // the flow was processed here last, or is about to be
-  kHandedOver,  // it answered a Pull, and is kept until the taker tells
-  kReplica,     // it was pushed here: a cache, which others may evict
+  kHandedOver,  // it answered a Pull, and is kept until the Takeover
+  kReplica,     // it was pushed here: a cache, which may be evicted
 };
 
-// All that a unit knows of one flow, but for its state, in one cache line. The
-// parts of a unit (unit.h) share it.
+// A unit's record of one flow, without its state, in one cache line. The parts
+// of a unit (unit.h) share it.
 struct FlowRecord {
   FlowId flow;       // is kNoFlow if the record is free
   Clock applied;     // is the copy's clock, 0 without a copy
@@ -31,7 +31,7 @@ struct FlowRecord {
   uint32_t pending;  // heads the list in PendingLists
   uint32_t older;    // links the replicas; in a free record, the free ones
   uint32_t newer;    // links the replicas
-  uint32_t parked;   // is the packet of `applied`, until its alias stands
+  uint32_t parked;   // is the packet of `applied`, until its alias is granted
   CopyKind copy;
   LinkType link;     // of the last packet, says how emitted packets are framed
   uint8_t replicas;  // counts the units that the state is pushed to

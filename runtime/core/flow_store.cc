@@ -21,8 +21,9 @@ uint32_t MaxTakeovers(const UnitOptions& options) {
   return std::max(PacketsAnywhere(options) + 1, 4'096u);
 }
 
-// Counts the controller's flows, those that are over and wait for their last
-// packets, those with nothing but Pulls or Takeovers of others, and replicas.
+// Returns the most records: the controller's flows, ended flows that wait for
+// their last packets, flows with only Pulls or Takeovers of other units, and
+// replicas.
 uint32_t MaxRecords(const UnitOptions& options) {
   const uint64_t most =
       uint64_t{options.max_flows} + options.max_replicas +
@@ -65,7 +66,7 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
   FindHotLines(schema);
 }
 
-// Those lines are hot where slots are and blobs begin.
+// Marks the cache lines with slots and the begins of blobs as hot.
 void FlowStore::FindHotLines(const StateSchema& schema) {
   for (uint32_t slot = 0; slot < schema.slots(); ++slot) {
     const uint32_t begin = schema.offset(slot);

@@ -26,9 +26,9 @@ namespace snf {
 // that means, and when it changes, is up to the parts of the unit that work on
 // it (unit.h). A flow has a record, found by its id and from then on named by
 // its slot; the memory of its state; the units that its state is to be pushed
-// to; a timer; a list of what it waits for; and packets that are held for it.
-// A record lives as long as anything is kept of its flow: a copy of its state,
-// packets, something pending, or units named ahead of a flowlet.
+// to; a timer; a list of the answers that it waits for; and packets that are
+// held for it. A record lives as long as anything is kept of its flow: a copy
+// of its state, packets, something pending, or units named ahead of a flowlet.
 //
 // Copies of others, the replicas, are in a list in the order in which they
 // came, so that the oldest can be evicted.
@@ -137,8 +137,8 @@ class FlowStore {
 
   // --- Units that the state is to be pushed to. ---
   // The record is kept from now on, until the first packet of the flowlet, or
-  // of a later one, has come, or the flow is over. Units that are named later
-  // than that packet came are taken, but those of an earlier flowlet are not.
+  // of a later one, has come, or the flow is over. Units named after that
+  // packet has come are accepted; units of an earlier flowlet are not.
   void SetTargets(const ReplicaSet& replicas);
   void on_first_of_flowlet(uint32_t slot, uint32_t flowlet) {
     if (max_set_ == 0) return;

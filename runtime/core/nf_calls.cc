@@ -99,7 +99,7 @@ void NfCalls::RunRefused(Instant now, NfContext env, uint32_t slot,
 [[gnu::noinline, gnu::cold]] Verdict NfCalls::ProcessGuarded(
     const NfContext& env, PacketHandle packet, Packet& view, FlowState& flow) {
   unguarded_ = 0;
-  const PacketGuard guard(env.buffers, packet);
+  PacketGuard guard(env.buffers, packet);
   nf_call.guard = &guard;
   const Verdict verdict = env.nf.process_packet(view, flow);
   guard.Check();
@@ -144,7 +144,7 @@ bool NfCalls::AwaitPieces(uint32_t slot, uint32_t node, uint16_t pool,
     record.waited = true;
     packet.refused.fill(kNoPool);
     packet.in_vain = 0;
-    // It has been shown how long it waited for state.
+    // Its wait for state has been reported already.
     flows.packets()[node].held_since = Instant::max();
   } else if (packet.IsRefused(pool) || packet.refused.back() != kNoPool) {
     return false;

@@ -13,11 +13,11 @@
 #include "base/lazy_array.h"
 #include "base/messages/drop_reason.h"
 #include "base/messages/messages.h"
+#include "base/messages/unit_commands.h"
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
 #include "runtime/core/flow_store.h"
 #include "runtime/core/packet_guard.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/core/unit_pieces.h"
@@ -56,8 +56,8 @@ struct NfContext {
 // owner-thread only; nothing is allocated after construction.
 class NfCalls {
  public:
-  // Says what becomes of a packet that was run. It is one number, so that it
-  // stays in a register on its way.
+  // The outcome of a packet that was run: one number, so that it is passed in a
+  // register.
   class Outcome {
    public:
     using Kind = UnitCommand::Kind;
@@ -78,9 +78,9 @@ class NfCalls {
   // More about a packet that waits for its alias, or has waited for pieces.
   struct WaitingPacket {
     Alias alias;
-    UnitCommand::Kind kind;                      // says what becomes of it
-    uint8_t nf_reason;                           // goes with kNfDrop
-    uint16_t pool;                               // is what it waits for
+    UnitCommand::Kind kind;  // is the packet's outcome
+    uint8_t nf_reason;       // goes with kNfDrop
+    uint16_t pool;           // is the pool that it waits for
     std::array<uint16_t, kMaxRefusals> refused;  // are pools, then kNoPool
     uint8_t in_vain;  // counts runs with pieces there, but none of use
 
@@ -97,8 +97,8 @@ class NfCalls {
   void on_stop() { stopping_ = true; }
   void on_start() { stopping_ = false; }
 
-  // Runs the NF on a packet with payload. Returns kWait for one that is to be
-  // run again. The record is parked if the packet waits for its alias. Callers
+  // Runs the NF on a packet with payload. Returns kWait if the packet is to be
+  // run again. Parks the record if the packet waits for its alias. Callers
   // include nf_services.h.
   Outcome Process(Instant now, NfContext env, uint32_t slot, uint32_t node,
                   FlowStore& flows, UnitOut& out) noexcept;
@@ -112,7 +112,7 @@ class NfCalls {
 
   // Returns the alias that the NF set at a parked packet.
   const Alias& alias(uint32_t node) const { return waiting_[node].alias; }
-  // Returns what becomes of the packet, which is parked no more; where the
+  // Returns the outcome of the packet, which is not parked any more. If the
   // alias was refused, the NF has been told.
   Outcome on_alias_ack(Instant now, AliasResult result, NfContext env,
                        uint32_t slot, uint32_t node, FlowStore& flows,
@@ -131,7 +131,7 @@ class NfCalls {
   }
   // Returns the pieces that the flow got and gave back in the last call.
   std::span<const PieceUse> piece_uses() const { return uses_; }
-  // What is applied next has changed nothing so far.
+  // Clears the changes, before the next clock is applied.
   void BeginEntry() {
     delta_bytes_ = 0;
     uses_.clear();

@@ -20,8 +20,8 @@
 
 namespace snf {
 
-// Services does what the NF asks for during one call of it. It lives as long as
-// that call, and borrows all that it is made with.
+// Services carries out the NF's requests during one call. It lives as long as
+// the call, and borrows all its arguments.
 class NfCalls::Services final : public FlowServices {
  public:
   // `node` is that of the packet which the NF is to process, or kNone; only
@@ -97,7 +97,7 @@ class NfCalls::Services final : public FlowServices {
 
   void SetAlias(const FlowKey& key, uint64_t group,
                 uint32_t group_limit) override {
-    if (node_ == kNone) FailNf("called set_alias, but for no packet");
+    if (node_ == kNone) FailNf("called set_alias outside of process_packet");
     calls_.waiting_[node_].alias = {.key = key,
                                     .flow = meta_.flow,
                                     .clock = meta_.clock,
@@ -116,7 +116,7 @@ class NfCalls::Services final : public FlowServices {
   }
 
   bool has_alias() const { return has_alias_; }
-  // Sends what the NF said, the alias first; at the end of the call.
+  // Sends the NF's messages at the end of the call, the alias first.
   void Tell() {
     if (has_alias_) [[unlikely]] {
       out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kSendAlias, kNoPacket,
@@ -127,8 +127,8 @@ class NfCalls::Services final : public FlowServices {
     if (calls_.has_logger_ && node_ != kNone) [[unlikely]]
       calls_.pieces_.AppendTaken(calls_.uses_);
   }
-  // Says what the NF did that it must not do at a packet which waits; "" if
-  // nothing.
+  // Returns the action of the NF that is not allowed at a waiting packet; "" if
+  // there is none.
   std::string_view change() const {
     return emitted_ > 0        ? "emitted a packet"
            : has_alias_        ? "set an alias"
@@ -182,9 +182,10 @@ class NfCalls::Services final : public FlowServices {
   FlowRecord& record = flows[slot];
   const PacketMeta& meta = flows.packets()[node].meta;
   const PacketHandle packet = flows.packets()[node].packet;
-  // Others can write the description while the NF runs: what it sees is a copy.
+  // Other processes can write the description while the NF runs, so the NF gets
+  // a copy.
   const auto& [shared_info, room] = env.buffers.whole(packet);
-  const PacketInfo info = shared_info;
+  PacketInfo info = shared_info;
   const std::span<std::byte> bytes =
       room.first(std::min<size_t>(info.length, room.size()));
   if (record.waited) [[unlikely]]
@@ -196,7 +197,7 @@ class NfCalls::Services final : public FlowServices {
   Services services(*this, flows, env.buffers, slot, node, meta, info.link,
                     out);
   FlowState flow(record.flow, now, record.timer, state, services);
-  Packet view(info, bytes);
+  Packet view(info, bytes, room);
   nf_call.nf = &env.nf;
   nf_call.hook = NfCall::Hook::kProcessPacket;
   nf_call.meta = &meta;
@@ -204,6 +205,15 @@ class NfCalls::Services final : public FlowServices {
   const bool is_guarded = ++unguarded_ >= guard_every_;
   const Verdict verdict = is_guarded ? ProcessGuarded(env, packet, view, flow)
                                      : env.nf.process_packet(view, flow);
+
+  if (view.is_resized()) [[unlikely]] {
+    if (verdict.kind() == Verdict::Kind::kWait) {
+      FailNf("returned Verdict::wait, but changed the packet's size");
+    }
+    shared_info.length = info.length;
+    shared_info.original_length = info.original_length;
+    shared_info.headers = info.headers;
+  }
 
   using Kind = UnitCommand::Kind;
   Outcome outcome(Kind::kRelease);
@@ -220,7 +230,7 @@ class NfCalls::Services final : public FlowServices {
       nf_call.hook = NfCall::Hook::kNone;
       return Outcome(Kind::kWait);
     }
-    // Packets after it may find some here.
+    // Later packets may find pieces here.
     if (!waiting_[node].IsRefused(pool) && !stopping_) {
       pieces_.Request(pool, out);
     }

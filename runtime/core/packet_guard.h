@@ -16,17 +16,23 @@
 
 namespace snf {
 
-// Finds out whether an NF wrote outside of its packet: it remembers what stands
-// before and behind the packet, its description and the first bytes of the
-// buffer's unused room. A packet that fills its buffer has none behind it. Made
-// before the call, asked after it; the buffer must outlive it.
+// Detects writes of an NF outside of its packet: remembers the bytes before and
+// behind the packet, its description and the first bytes of the buffer's unused
+// room. A packet that fills its buffer has none behind it. Made before the
+// call, asked after it; the buffer must outlive it.
 class PacketGuard final : public NfCallGuard {
  public:
   PacketGuard(BufferPool& buffers, PacketHandle packet)
       : info_(std::as_bytes(std::span(&buffers.info(packet), 1))),
-        behind_(BehindOf(buffers, packet)),
-        packet_bytes_(buffers.bytes(packet).size()) {
+        room_(buffers.room(packet)) {
     std::memcpy(info_before_.data(), info_.data(), info_.size());
+    OnResize(buffers.bytes(packet).size());
+  }
+
+  void OnResize(size_t bytes) override {
+    packet_bytes_ = bytes;
+    behind_ = room_.subspan(bytes);
+    behind_ = behind_.first(std::min(behind_.size(), kBehind));
     std::memcpy(behind_before_.data(), behind_.data(), behind_.size());
   }
 
@@ -47,17 +53,11 @@ class PacketGuard final : public NfCallGuard {
     FailNf(absl::StrCat("wrote ", std::string(where), " the packet, which has ",
                         packet_bytes_, " bytes"));
   }
-  static std::span<const std::byte> BehindOf(BufferPool& buffers,
-                                             PacketHandle packet) {
-    const std::span<const std::byte> room = buffers.room(packet);
-    const std::span<const std::byte> behind =
-        room.subspan(buffers.bytes(packet).size());
-    return behind.first(std::min(behind.size(), kBehind));
-  }
 
   std::span<const std::byte> info_;
+  std::span<const std::byte> room_;
   std::span<const std::byte> behind_;
-  size_t packet_bytes_;
+  size_t packet_bytes_ = 0;
   std::array<std::byte, sizeof(PacketInfo)> info_before_;
   std::array<std::byte, kBehind> behind_before_;
 };

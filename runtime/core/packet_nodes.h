@@ -29,7 +29,7 @@ struct PacketList {
   uint32_t tail = kNone;
 };
 
-// PacketNodes keeps the packets inside a unit, and does what is done to lists
+// PacketNodes keeps the packets inside a unit, and has the operations on lists
 // of them. A value; owner-thread only; nothing is allocated after construction.
 class PacketNodes {
  public:

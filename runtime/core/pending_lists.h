@@ -44,8 +44,8 @@ class PendingLists {
  public:
   static constexpr uint32_t kNone = 0xffff'ffff;
 
-  // There is room for so many Pulls and Takeovers, and for a Pull and a request
-  // of a timer packet by this unit, and an end, for each flow.
+  // Has room for `max_pulls` Pulls and `max_takeovers` Takeovers, and for each
+  // flow a Pull, a request for a timer packet and an end of this unit.
   PendingLists(uint32_t max_pulls, uint32_t max_takeovers, uint32_t max_flows)
       : max_pulls_(max_pulls),
         max_takeovers_(max_takeovers),

@@ -17,8 +17,6 @@ Instant After(Instant now, Nanos delay) {
   return delay == Nanos::max() ? Instant::max() : now + delay;
 }
 
-bool IsLinkType(LinkType link) { return link <= LinkType::kLoop; }
-
 bool IsSound(const State& state, std::span<const std::byte> record) {
   return state.flow != kNoFlow && state.applied != Clock{} &&
          IsLinkType(state.link) && record.size() == state.bytes;
@@ -132,8 +130,8 @@ uint32_t Replication::on_state(Instant now, const State& state,
   copy.ran_here = false;
   counters_.replicas_taken += state.pushed ? 1 : 0;
   copy.applied = state.applied;
-  // A timer that is long past could be one that sets itself again and again
-  // until now.
+  // A timer that is long past might be set again and again until it reaches
+  // now.
   copy.timer =
       SNF_RULE(kU11, std::max(state.timer, now + Nanos{-kMaxTimerLag.ns}),
                Instant::max());
@@ -277,8 +275,8 @@ void Replication::AnswerPulls(uint32_t slot, FlowStore& flows, UnitOut& out) {
   size_t answers = 0;
   for (uint32_t* link = &record.pending; *link != kNone;) {
     Pending& pull = flows.pending()[*link];
-    // A replica knows only what is past: whoever names it as a source lies, and
-    // it may be gone before its state is on the way.
+    // A replica answers only for earlier clocks: a unit that names it as the
+    // source is wrong, and the replica may be gone before its state is sent.
     const bool is_answerable =
         pull.kind == Pending::Kind::kPull && record.copy != CopyKind::kNone &&
         (record.is_own() || pull.clock < record.applied) &&
@@ -333,8 +331,9 @@ void Replication::PushOrExpire(Instant now, uint32_t slot, FlowStore& flows,
 void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
   FlowRecord& record = flows[slot];
   record.due = Instant::max();
-  // It is not idle, or of no use any more; or on_released makes it due again.
-  // Who takes the flow over from a unit that stops finds it in the store.
+  // No push if the flow is not idle, or is no longer needed, or will be due
+  // again at on_released. A unit that takes the flow over from a stopping unit
+  // finds the state in the store.
   if (record.is_busy() || (stopping_ && !has_store_) ||
       SNF_RULE(kU6, flows.is_unreleased(slot), false)) {
     return;

@@ -9,11 +9,11 @@
 
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/messages/unit_commands.h"
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
 #include "runtime/core/flow_store.h"
 #include "runtime/core/pending_lists.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/state_schema.h"
 
@@ -28,20 +28,19 @@ namespace snf {
 // U3  Once a flow has been idle for T/2, its state is pushed, with its clock,
 //     to the units that the controller named for the flowlet.
 // U4  State is taken only if it is newer than the copy. A push that no packet
-//     waits for does not take the place of a current copy, nor of one that was
-//     handed over, which goes by a Takeover alone: it is refused.
-// U5  A Pull is answered, from a current copy or one that was handed over, as
-//     soon as exactly its clock is applied. (Once more is applied, the unit
-//     that pulled has itself run the clock that followed: the Pull is late, and
-//     gets no answer.)
+//     waits for is refused if the copy is current or handed over; only a
+//     Takeover removes such a copy.
+// U5  A Pull is answered, from a current or a handed-over copy, as soon as
+//     exactly its clock is applied. (Once more is applied, the unit that pulled
+//     has itself run the next clock: the Pull is late, and gets no answer.)
 // U6  State leaves a unit only when its content was released: with a logger,
 //     pushes and answers wait until no entry of the flow is left there. Without
 //     one, state counts as released once it is applied.
 // U7  The first packet run on state from another unit tells that unit, and the
 //     controller: Takeover, repeated to the unit until acknowledged (what goes
 //     to the controller is not lost). Only then is that copy forgotten, and
-//     only if it has not gone on. A Takeover of state that never left is not
-//     believed.
+//     only if it has applied no later clock. A Takeover of state that never
+//     left is refused.
 // U8  A unit that is to stop answers Pulls until all its flows are taken.
 //
 // CopyKind (flow_record.h) names the kinds of copies. No packet names a replica
@@ -59,13 +58,13 @@ namespace snf {
 // 2) to A, which answers State(applied 2). Had clock 3 gone to A after all and
 // clock 4 to B, B's copy would be too old: B holds 4 and pulls (need 3).
 //
-// With a store outside of units (UnitOptions::has_store), pushes go there, from
-// a unit that stops as well, and what is asked of the unit before is asked of
-// the store first (proto/decisions.md 36). So clock 3 of the example is held
-// until the store has answered State(applied 2).
+// With a store outside of units (UnitOptions::has_store), pushes go there, also
+// from a unit that stops, and Pulls for the previous unit go to the store first
+// (proto/decisions.md 36). So clock 3 of the example is held until the store
+// has answered State(applied 2).
 //
 // Each call names the unit's FlowStore, which is always the same one. Messages
-// of other units are not trusted: what cannot be is counted as refused, and
+// of other units are not trusted: an impossible one is counted as refused, and
 // changes nothing. A value; owner-thread only; nothing is allocated after
 // construction.
 class Replication {
@@ -80,9 +79,8 @@ class Replication {
   void on_start() { stopping_ = false; }
 
   // --- Messages. ---
-  // Each returns the slot of the flow that the message changed something of, or
-  // kNone if it changed nothing. The unit then goes on with that flow, and
-  // answers Pulls.
+  // Each returns the slot of the flow that the message changed, or kNone if it
+  // changed nothing. The unit then continues with that flow, and answers Pulls.
   uint32_t on_pull(Instant now, const Pull& pull, FlowStore& flows);
   // `record` came beside the message.
   uint32_t on_state(Instant now, const State& state,
@@ -109,7 +107,7 @@ class Replication {
   // its clock, unless that was asked for or there is no such unit.
   void PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
                FlowStore& flows, UnitOut& out);
-  // The state is to be had elsewhere, or is here.
+  // The source of the state has changed, or the state is here.
   static void ForgetMyPull(uint32_t slot, FlowStore& flows);
   // Tells the source of the packet, the first that ran on its state, and the
   // controller.
@@ -135,7 +133,8 @@ class Replication {
   State MessageOf(uint32_t slot, const FlowStore& flows) const;
   // Pushes the state if that is due, or drops a replica that has expired.
   void PushOrExpire(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
-  // Repeats what is due as far as `out` has room, and forgets old Pulls.
+  // Repeats the messages that are due as far as `out` has room, and forgets old
+  // Pulls.
   void Repeat(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
 
   // Counts all but pieces_refused.

@@ -111,7 +111,7 @@ void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
   const PacketNode& n = flows_.packets()[node];
   UnitCommand drop =
       UnitCommand::OfPacket(UnitCommand::Kind::kDrop, n.packet, n.meta);
-  // What has no payload cannot be dropped.
+  // A packet without payload cannot be dropped, only applied.
   if (!drop.meta.has_payload()) drop.kind = UnitCommand::Kind::kAdvance;
   drop.reason = DropReason::kDuplicateClock;
   out.push(drop);
@@ -186,7 +186,7 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
   Complete(now, slot, outcome, node, env, out);
 }
 
-// The packet leaves the unit, and the flow goes on.
+// Releases the packet from the unit, and continues with the flow.
 [[gnu::always_inline]] inline void Unit::Complete(Instant now, uint32_t slot,
                                                   NfCalls::Outcome outcome,
                                                   uint32_t node, NfContext env,

@@ -11,13 +11,13 @@
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
+#include "base/messages/unit_commands.h"
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
 #include "runtime/core/flow_store.h"
 #include "runtime/core/nf_calls.h"
 #include "runtime/core/packet_nodes.h"
 #include "runtime/core/replication.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
@@ -35,12 +35,12 @@ namespace snf {
 //
 //   FlowStore    keeps the records of flows and their state
 //   Replication  moves state between units, and says who owns it: U2 … U8
-//   NfCalls      calls the NF, and keeps packets that wait for what it asked
+//   NfCalls      calls the NF, and keeps packets that wait for its requests
 //
 // The parts do not know each other; the unit hands them the store with each
-// call. What a message or a packet changed of a flow, it follows up in one
-// place (AfterChange): the next held packet may run, or pulls what it needs,
-// and Pulls of others may be answered.
+// call. After each change of a flow by a message or a packet, the unit
+// continues in one place (AfterChange): the next held packet may run, or pulls
+// the state that it needs, and Pulls of other units may be answered.
 //
 // Worked example: clock 3 of a flow comes to unit B, which knows nothing of the
 // flow, with source A. B holds it and sends Pull(need 2). State(applied 2)
@@ -59,8 +59,8 @@ namespace snf {
 //       finish()                     at the end of which its effects happen
 // It executes the commands of each call before the next one. `now` does not run
 // backwards. There may be more to push than `out` has room for: pieces that go
-// back to the controller, and what becomes of packets that cannot run. There is
-// one way to go on: after any call, unless begin() comes next anyway,
+// back to the controller, and the outcome of packets that cannot run. To get
+// all of it, after any call, unless begin() comes next anyway:
 //     while (has_more()): Resume()   with `out` emptied before
 //
 // A value; owner-thread only; nothing is allocated after construction. Memory:
@@ -79,7 +79,7 @@ class Unit {
   // Names where the flow's state is to be pushed from now on; comes ahead of
   // the first packet of a flowlet.
   void on_replicas(const ReplicaSet& replicas) { flows_.SetTargets(replicas); }
-  // Returns false if as many packets are here as the channel has slots.
+  // Returns false if all slots of the channel are in use.
   bool has_room() const { return flows_.packets().has_room(); }
   // A packet came through the channel. It must hold a slot. One without payload
   // comes with kNoPacket.
@@ -89,8 +89,9 @@ class Unit {
     if (ahead_ == kNone) ahead_ = node;
     flows_.PrefetchIndex(meta.flow);
   }
-  // Takes the next packet that can run into service; those before it that
-  // cannot are held. Returns false if none can, or has_more(). Not while busy.
+  // Takes the next packet that can run into service; earlier packets that
+  // cannot run are held. Returns false if none can run, or has_more(). Not
+  // while busy.
   bool begin(Instant now, UnitOut& out);
   bool busy() const { return in_service_ != kNone; }
   // Describes the packet in service, which may be one without payload.
@@ -102,16 +103,17 @@ class Unit {
   }
   // Says how long it was held for state; kNeverHeld if it was not.
   Nanos in_service_wait() const { return in_service_wait_; }
-  // It was in service before, and waited for pieces then.
+  // Returns true if the packet was in service before, and waited for pieces
+  // then.
   bool in_service_again() const { return flows_[in_service_slot_].waited; }
   // Runs the NF on the packet in service; `out` must have room for
-  // kMaxUnitCommandsPerCall. Pushes what becomes of the packet, and what
-  // follows from the flow's new clock.
+  // kMaxUnitCommandsPerCall. Pushes the outcome of the packet, and what follows
+  // from the flow's new clock.
   void finish(Instant now, NfContext env, UnitOut& out);
 
   // --- The output logger, with UnitOptions::has_logger (U6, U13). ---
-  // An entry of the logger has what finish() or on_alias_ack() did, or the end
-  // of a flow, from what the commands up to kLog say of it to this change.
+  // An entry of the logger describes the effects of finish() or on_alias_ack(),
+  // or the end of a flow: the commands up to kLog, and this change.
   struct Change {
     // The record is `bytes` and zeros, whatever it was; else the delta
     // (delta.h) leads to it from that of the clock before.
@@ -124,26 +126,27 @@ class Unit {
   // Returns that of the last kLog; valid until the next call.
   Change change() const;
   // Returns the pieces that the NF took and gave back in the last call, which a
-  // kLog or kSendAlias follows. Those that it gave are free from
+  // kLog or kSendAlias follows. Pieces that the NF gave back are free from
   // on_pieces_released on, once the entry is released.
   std::span<const PieceUse> piece_uses() const { return nf_.piece_uses(); }
   // Returns the flow's whole record, valid as change(). Its clock is 0 if there
   // is none but a replica, or while the flow waits for its alias.
   Change whole(FlowId flow) const;
-  // The logger has let out the entry of that packet; entries of a flow are
-  // released in order. What waited for it is told now.
+  // Called when the logger has released the entry of that packet; entries of a
+  // flow are released in order. Sends the messages that waited for the release.
   void on_released(Instant now, const PacketMeta& meta, NfContext env,
                    UnitOut& out);
   void on_pieces_released(const PieceBlock& pieces, UnitOut& out);
 
-  // Something is left of the calls so far, for want of room in `out`. Not while
-  // busy: then begin() goes on with it.
+  // Returns true if commands of earlier calls are left because `out` was full.
+  // False while busy: then begin() continues.
   bool has_more() const {
     return !busy() && (is_cut_short_ || nf_.pieces().can_return() ||
                        (stopping_ && nf_.pieces().spare() > 0 && is_idle()));
   }
-  // Goes on with it, after the caller has emptied `out`. Returns whether a
-  // packet is in service now, which only what is left of begin() leads to.
+  // Pushes the commands that are left, after the caller has emptied `out`.
+  // Returns true if a packet is in service now, which happens only in an
+  // unfinished begin().
   bool Resume(Instant now, UnitOut& out);
 
   // --- Messages of other units. ---
@@ -159,14 +162,14 @@ class Unit {
   // Answers a kSendAlias; late and repeated answers are harmless.
   void on_alias_ack(Instant now, const AliasAck& ack, NfContext env,
                     UnitOut& out);
-  // Answers a kRequestPieces. Pieces that are here already, or that the pool
-  // does not have, are counted and not taken.
+  // Answers a kRequestPieces. Pieces that the unit has already, or that the
+  // pool does not have, are counted and refused.
   void on_pieces(Instant now, const PieceBlock& pieces, UnitOut& out);
   // The controller wants the pool's pieces back that are not in use: one
   // kReturnPieces a word, the last, with mask 0, when that was all. Where
   // packets are to run again that waited for the pool, they run before.
   void on_reclaim(uint16_t pool, UnitOut& out);
-  // The flow is over with that clock. The NF is told once it has run here.
+  // Ends the flow with that clock. The NF is told once the clock has run here.
   void on_end_flow(Instant now, const EndFlow& end, NfContext env,
                    UnitOut& out);
   // The controller wants the unit gone: kStopped follows as soon as it keeps
@@ -177,15 +180,15 @@ class Unit {
   void on_start();
 
   // --- Failures of other units, in unit_failover.cc. ---
-  // Answers a DoneQuery: returns the newest clock of the next flow of which
-  // there is a copy, or was one whose Takeover nobody has acknowledged, and
-  // moves `at`, which is 0 at first; nothing after the last. The unit may go on
-  // in between (proto/protocol.md F3).
+  // Answers a DoneQuery: returns the newest clock of the next flow with a copy
+  // here, or with an unacknowledged Takeover, and advances `at`, which is 0 at
+  // first; nothing after the last flow. The unit may process packets in between
+  // (proto/protocol.md F3).
   std::optional<DoneAnswer> NextDone(uint32_t& at) const;
   // The unit's logger is to be replaced (F8). NextLogged goes through the flows
-  // of which the logger has a record, as NextDone does. If one waits for its
-  // alias, its record is that after the clock that waits; what it was before is
-  // not here, and what is logged next of it is whole.
+  // of which the logger has a record, as NextDone does. If a flow waits for its
+  // alias, its record is the one after the waiting clock; the earlier record is
+  // not kept, and the flow's next log entry is whole.
   struct LoggedFlow {
     FlowId flow;
     Change record;  // valid as change()
@@ -193,13 +196,13 @@ class Unit {
   };
   std::optional<LoggedFlow> NextLogged(uint32_t& at) const;
   bool has_parked() const;
-  // The state that a packet here needs is elsewhere now (F6): it is pulled from
-  // there. Late ones are harmless.
+  // Changes the source of the state that a packet here needs (F6): it is pulled
+  // from there. Late calls are harmless.
   void on_redirect(Instant now, const Redirect& redirect, UnitOut& out);
-  // The controller has given the flow up, and sends nothing of it any more:
-  // packets that cannot run are dropped for kUnitFailed, as many as `out` has
-  // room for, and not logged. The copy goes once what runs is released; its NF
-  // is not told. Returns whether there are more packets.
+  // Drops a flow that the controller has given up: packets that cannot run are
+  // dropped for kUnitFailed, as many as `out` has room for, and not logged. The
+  // copy is removed once the running packet is released; the NF is not told.
+  // Returns true if there are more packets.
   bool on_forsake(Instant now, FlowId flow, UnitOut& out);
 
   // --- Another controller, in unit_failover.cc as well (F9). ---
@@ -216,15 +219,16 @@ class Unit {
    protected:
     ~Report() = default;
   };
-  // Says all that the unit has, and all that it waits for of a controller.
+  // Reports all that the unit keeps, and its open requests to a controller.
   void MakeReport(Report& report) const;
   // Returns true if anything is kept of the flow but packets that just came.
   bool Keeps(FlowId flow) const { return flows_.Find(flow) != kNone; }
 
-  // --- A flow that goes on under another controller (H1-H3). ---
-  // Returns the message with which the flow's state after `last` goes there,
-  // and state_bytes(flow) with it; none while it is not here, or not released,
-  // or anything of the flow waits here. The copy stays until on_forsake.
+  // --- Handing a flow over to another controller (H1-H3). ---
+  // Returns the message that takes the flow's state after `last`, with
+  // state_bytes(flow), to the other controller. Returns nothing while the state
+  // is not here or not released, or anything of the flow waits here. The copy
+  // stays until on_forsake.
   std::optional<State> StateToHandOver(FlowId flow, Clock last) const;
   // The state of a flow comes that was another controller's, ahead of a packet
   // without payload of the clock behind it. Returns false, and changes nothing,
@@ -232,17 +236,18 @@ class Unit {
   bool on_handed_over(Instant now, const State& state,
                       std::span<const std::byte> record);
 
-  // The store of the flow's state is silent: drops packets that wait for it, as
-  // many as `out` has room for; their clocks go on when it answers after all.
-  // Returns whether there are more. In unit_failover.cc as well.
+  // Called when the store of the flow's state is silent: drops packets that
+  // wait for it, as many as `out` has room for; their clocks are applied when
+  // the store answers after all. Returns true if there are more packets. In
+  // unit_failover.cc as well.
   bool on_store_silent(FlowId flow, UnitOut& out);
 
   // --- Timers. ---
   // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return flows_.timers().next_wakeup(); }
-  // Does what is due (requests of timer packets, pushes, repetitions, expiry),
-  // as much as `out` has room for, and kMaxTimersPerCall at most: what is left
-  // is due at once.
+  // Handles due timers (requests of timer packets, pushes, repetitions,
+  // expiry), as many as `out` has room for, and at most kMaxTimersPerCall; the
+  // others stay due.
   void on_timers(Instant now, UnitOut& out);
   // The run is coming to its end: timers of the NF that become due from now on
   // are counted (timers_left), and not asked for.
@@ -252,10 +257,12 @@ class Unit {
   // Returns the flow's record, of which the first state.bytes go with a
   // kSendState. Valid until the next call that is not const.
   std::span<const std::byte> state_bytes(FlowId flow) const;
-  // Returns what a kSendAlias for this flow asks for; valid as state_bytes.
+  // Returns the alias that a kSendAlias for this flow asks for; valid as
+  // state_bytes.
   const Alias& alias(FlowId flow) const;
-  // Returns what the NF got for each take in the last finish(), in order, for a
-  // checker: no more than kMaxTakesPerCall, after which it got nothing.
+  // Returns, for a checker, the result of each take of the NF in the last
+  // finish(), in order: at most kMaxTakesPerCall, since further takes got
+  // nothing.
   std::span<const std::optional<uint32_t>> pieces_taken() const {
     return nf_.pieces().taken();
   }
@@ -267,7 +274,7 @@ class Unit {
   // Takeovers.
   uint32_t flows() const { return flows_.size(); }
   uint32_t replicas() const { return flows_.replicas(); }
-  // Counts the flows whose state is here and no replica.
+  // Returns the number of flows whose state is here, without replicas.
   uint32_t own_copies() const { return flows_.own_copies(); }
   uint32_t held_packets() const { return held_; }
   UnitCounters counters() const {
@@ -308,12 +315,12 @@ class Unit {
            (meta.source_kind == StateSource::kLogger ||
             (meta.source_kind == StateSource::kUnit && meta.source != id_));
   }
-  // Does what may follow from a flow's new state. The end of the flow comes
-  // before: what is over gives no answer.
+  // Continues after a change of a flow's state. The end of the flow comes
+  // first: an ended flow gives no answer.
   void AfterChange(Instant now, uint32_t slot, UnitOut& out);
   // Lets the first of the held packets, of which there are some, run or pull.
   void ResumeOrPull(Instant now, uint32_t slot, UnitOut& out);
-  // Without `env`, the NF cannot be told: the end of a flow that ran here
+  // If `env` is null, the NF cannot be told: the end of a flow that ran here
   // waits.
   void EndIfOver(Instant now, uint32_t slot, const NfContext* env,
                  UnitOut& out);
@@ -326,7 +333,7 @@ class Unit {
   bool stopping_ = false;
   bool stopped_ = false;
   bool stops_timers_ = false;
-  bool is_cut_short_ = false;  // what begin() had to do was more than fits
+  bool is_cut_short_ = false;  // begin() was cut short because `out` was full
   uint32_t in_service_ = kNone;
   uint32_t in_service_slot_ = kNone;
   Nanos in_service_wait_ = kNeverHeld;
@@ -336,13 +343,13 @@ class Unit {
   uint64_t timers_left_ = 0;
   bool has_logger_;
   bool has_store_;
-  // Of the last kLog.
+  // State of the last kLog:
   uint32_t logged_slot_ = kNone;  // unless it is a flow's end
   bool is_whole_ = false;
 
   PacketList inbox_;  // has packets as they came
   // The first packet of inbox_ whose flow is not prefetched, and the number of
-  // those before it.
+  // packets before it.
   uint32_t ahead_ = kNone;
   uint32_t prefetched_ = 0;
 

@@ -166,10 +166,10 @@ TEST(UnitAlias, HoldsTheTimerOfItsFlowBack) {
 
 TEST(UnitAlias, ThatIsRefusedDropsItsPacketAndTellsTheNf) {
   for (const auto& [result, reason] :
-       {std::pair{AliasResult::kConflict, "alias_conflict"},
-        {AliasResult::kGroupFull, "alias_limit"},
-        {AliasResult::kUnknown, "no_alias"},
-        {AliasResult{200}, "no_alias"}}) {
+       {std::pair{AliasResult::kConflict, "mapping_conflict"},
+        {AliasResult::kGroupFull, "mapping_limit"},
+        {AliasResult::kUnknown, "no_mapping"},
+        {AliasResult{200}, "no_mapping"}}) {
     TestUnit unit = Parked();
     AliasResult told = AliasResult::kGranted;
     unit.nf.refused = [&](FlowState& flow, AliasResult why) {

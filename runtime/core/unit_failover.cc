@@ -233,7 +233,7 @@ void Unit::ReportFlow(uint32_t slot, Report& report) const {
         : record.copy == CopyKind::kHandedOver ? FlowReport::Kind::kHandedOver
                                                : FlowReport::Kind::kRan;
     report.on_flow(flow);
-    // What it has run builds on a clock that is released.
+    // The unreleased clocks build on the last released one.
     const uint64_t since =
         flows_.entries(slot) / 2 + (record.parked != kNone ? 1 : 0);
     if (since > 0 && since < value(record.applied)) {

@@ -13,52 +13,52 @@ namespace snf {
 
 // Sets the limits and times of a unit.
 struct UnitOptions {
-  // The unit keeps at most so many flows of the controller at one time.
+  // Most flows of the controller that the unit keeps at one time.
   uint32_t max_flows = 1 << 20;
-  // Its channel has so many slots, one for each packet that is not finished.
+  // Slots of the unit's channel, one for each packet that is not finished.
   uint32_t queue_packets = 1024;
-  // The channels of all other units have so many slots. Each may hold the last
-  // packet of a flow that is over for the controller and whose state is still
-  // here, so that this unit keeps as many flows above max_flows. Costs nothing
-  // until it happens.
+  // Slots of the channels of all other units. Each may hold the last packet of
+  // a flow that has ended for the controller and whose state is still here, so
+  // this unit keeps up to that many flows above max_flows. Costs memory only
+  // when used.
   uint32_t packets_elsewhere = 65'536;
-  // So many packets may wait here for state with their payload: the next
-  // becomes a tombstone. No more than queue_packets take effect.
+  // Most packets that wait here for state with their payload; a further one
+  // becomes a tombstone. Values above queue_packets have no effect.
   uint32_t hold_packets = 1024;
 
-  // A flow's state is pushed to so many units (K), at most kMaxReplicas.
+  // Units to which a flow's state is pushed (K), at most kMaxReplicas.
   uint32_t replicas = 3;
-  // A flow's state is pushed when it has been idle for so long: T/2 (SNF
-  // §5.2.1).
+  // Idle time after which a flow's state is pushed: T/2 (SNF §5.2.1).
   Nanos push_after = Microseconds(250);
-  // So many replicas are kept for others; the one that came first goes first.
-  // They take none of the room of the unit's own flows.
+  // Most replicas that are kept for other units; the oldest is evicted first.
+  // Replicas take no room of the unit's own flows.
   uint32_t max_replicas = 65'536;
-  // A replica that nobody used for so long is forgotten; Nanos::max() = never.
+  // Time without use after which a replica is forgotten; Nanos::max() = never.
   Nanos replica_lifetime = Seconds(300);
 
   // A Pull or Takeover without an answer is repeated after this time, then
-  // after twice as long, and so on up to kMaxRetryDelay, without end: nothing
-  // but the answer lets its packets go on. Nanos::max(): never, and the Pulls
-  // of others are kept without end as well.
+  // after twice as long, and so on up to kMaxRetryDelay, without end: its
+  // packets wait for the answer. Nanos::max(): never, and Pulls of other units
+  // are kept for ever, too.
   Nanos retry_after = Milliseconds(10);
   static constexpr Nanos kMaxRetryDelay = Seconds(1);
 
-  // An output logger lets out what packets did, and the driver tells the unit
-  // (Unit::on_released). Without one, what is applied counts as released.
+  // If true, an output logger releases the effects of packets, and the driver
+  // tells the unit (Unit::on_released). If false, an applied clock counts as
+  // released.
   bool has_logger = false;
 
-  // The state of flows is in a store outside of units: pushes go there and
-  // nowhere else, once a flow has been idle for push_after, and what is over is
-  // forgotten there (UnitCommand::kSendState). The driver lets Pulls ask it.
+  // The state of flows is in a store outside of units: pushes go only there,
+  // once a flow has been idle for push_after, and ended flows are removed there
+  // (UnitCommand::kSendState). The driver sends Pulls to it.
   bool has_store = false;
 
-  // At every so-many-th packet the unit looks whether the NF writes outside of
-  // it (packet_guard.h).
+  // Every n-th packet is checked for writes of the NF outside of the packet
+  // (packet_guard.h).
   uint32_t guard_every = 64;
 };
 
-// Says why a unit did not take a message about state. The run goes on.
+// Reasons why a unit refuses a message about state. The run continues.
 enum class StateRefusal : uint8_t {
   kStale,        // its clock is not newer than the copy's: late or repeated
   kMalformed,    // its fields or its record cannot be
@@ -75,10 +75,10 @@ inline constexpr size_t kStateRefusals =
 // Returns the name that the JSON result has for it, such as "stale".
 std::string_view ToString(StateRefusal refusal);
 
-// Counts what happened at a unit since it was made.
+// Counters of a unit since it was made.
 struct UnitCounters {
   uint64_t replicas_taken = 0;    // came by push
-  uint64_t replicas_evicted = 0;  // made room for others
+  uint64_t replicas_evicted = 0;  // evicted for others
   uint64_t replicas_expired = 0;
   uint64_t pulls_repeated = 0;
   uint64_t takeovers_repeated = 0;

@@ -12,8 +12,8 @@
 
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/messages/unit_commands.h"
 #include "runtime/core/packet_nodes.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/sdk/nf.h"
@@ -23,20 +23,20 @@ namespace snf {
 
 // Theory of operation. UnitPieces keeps the free pieces of an NF's pools that
 // lie at one unit (proto/decisions.md 18), and the packets that wait for some.
-// All that a unit says of pieces to the controller goes through here: one
-// request a pool at a time, and words of pieces that go back.
+// All of a unit's messages about pieces to the controller are made here: one
+// request a pool at a time, and returned words of pieces.
 //
-// Pieces that packets were woken for are not given to the controller before
-// those have run, or two units could pass the last ones to and fro for ever:
+// Pieces for which packets were woken are not returned before these packets
+// have run, otherwise two units could pass the last pieces to and fro for ever:
 // until then the pool answers no reclaim.
 //
-// Pieces that the unit has too many of go back, and all that are free when it
-// stops or the controller asks for them. One call sends kMaxReturnsPerCall
-// words; the unit's next calls send the others.
+// The unit returns surplus pieces, and all free pieces when it stops or the
+// controller asks for them. One call sends kMaxReturnsPerCall words; the unit's
+// next calls send the others.
 //
 // Worked example: 20 words of pool 0 lie here, and the controller reclaims
 // them. The first call sends 8 words, the second 8, and the third 4 and a word
-// with mask 0, which says that this was all.
+// with mask 0, which says that all words are sent.
 //
 // Pools are the NF's, by index; no index may be too large. A value;
 // owner-thread only; nothing is allocated after construction.
@@ -92,15 +92,15 @@ class UnitPieces {
   // after ClearTaken.
   std::optional<uint32_t> Take(uint16_t pool, const PiecePreference& wish);
   void ClearTaken() { taken_count_ = 0; }
-  // Returns what each Take since ClearTaken returned, in order.
+  // Returns the results of all calls of Take since ClearTaken, in order.
   std::span<const std::optional<uint32_t>> taken() const {
     return {taken_.data(), taken_count_};
   }
-  // Appends those of them that the NF has kept.
+  // Appends the taken pieces that the NF has kept.
   void AppendTaken(std::vector<PieceUse>& uses) const;
   // The piece was taken since ClearTaken, and counts as not taken from now on.
   bool Untake(uint16_t pool, uint32_t piece);
-  // Returns false if it is no piece of the pool, or is here already.
+  // Returns false if `piece` is not in the pool, or is free here already.
   bool Give(uint16_t pool, uint32_t piece);
   // The same, with a logger: the piece is free from GiveReleased on.
   bool GiveLater(uint16_t pool, uint32_t piece);
@@ -109,7 +109,7 @@ class UnitPieces {
   // Asks for more pieces, unless that has been done.
   void Request(uint16_t pool, UnitOut& out);
   bool is_requested(uint16_t pool) const { return pools_[pool].requested; }
-  // Takes the answer to a request. Returns those of its pieces that are new.
+  // Takes the answer to a request. Returns the pieces that are new here.
   uint64_t Receive(const PieceBlock& pieces);
 
   // Sends a word of pieces back; there must be one.
@@ -119,7 +119,7 @@ class UnitPieces {
   // Sends some of the pieces that are to go back, kMaxReturnsPerCall words in
   // all.
   void ReturnReclaimed(UnitOut& out);
-  // Sends some of all pieces that are here, kMaxReturnsPerCall words in all.
+  // Sends back free pieces of all pools, at most kMaxReturnsPerCall words.
   void ReturnSpare(UnitOut& out);
 
  private:

@@ -68,6 +68,13 @@ UnitLeases::Refusal UnitLeases::on_set_share(const SetShare& set,
   return Refusal::kNone;
 }
 
+UnitLeases::Refusal UnitLeases::on_set_share(const SetShare& set, bool is_used,
+                                             std::vector<ShareSet>& out) {
+  const Refusal why = on_set_share(set, out);
+  if (set.share == 0 && !is_used) on_unused(set.lease, out);
+  return why;
+}
+
 std::optional<std::vector<ReportedLease>> UnitLeases::on_ask_report(
     uint64_t manager_epoch) {
   if (manager_epoch < manager_epoch_) {

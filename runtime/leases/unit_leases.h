@@ -16,20 +16,21 @@
 
 namespace snf {
 
-// Theory of operation. What a unit knows of the leases that controllers have of
-// it (SNF §7, proto/protocol.md §7), and whose packet it serves next. Each
-// controller has an inbox, with a Unit (runtime/core/unit.h) behind it that
-// keeps the state of that controller's flows alone; the caller has those. An
-// inbox is served by the sum of its leases' shares (base/inbox_scheduler.h).
+// Theory of operation. The leases that controllers have of one unit (SNF §7,
+// proto/protocol.md §7), and the choice of the packet that the unit serves
+// next. Each controller has an inbox, with a Unit (runtime/core/unit.h) behind
+// it that keeps the state of that controller's flows alone; the caller owns
+// these. An inbox is served by the sum of its leases' shares
+// (base/inbox_scheduler.h).
 //
-// The resource manager alone sets shares. The sum of them is never above the
-// whole unit: what would make it so is refused. A lease that is set to 0 keeps
-// its share until it is drained: once the controller has said, behind its last
-// packet, that it has left the unit, and nothing of it is queued; or as soon as
-// the controller has another lease here, under which its inbox goes on.
+// The resource manager alone sets shares. Their sum is never above the whole
+// unit: a share that is too large is refused. A lease that is set to 0 keeps
+// its share until it is drained: when the controller has said, behind its last
+// packet, that it has left the unit, and no packet of it is queued; or as soon
+// as the controller has another lease of the unit, which its inbox then uses.
 //
 // Worked example: controller A has 768 and B has 256. A's lease is set to 0. A
-// moves its flows away, and says so behind its last packet. Once that is
+// moves its flows away, and says so behind its last packet. Once that packet is
 // served, the unit answers the resource manager, which can give the 768 to
 // others. Until then A is served as if its share were 1, and B has the rest.
 //
@@ -59,46 +60,50 @@ class UnitLeases {
   uint64_t refused(Refusal why) const {
     return refused_[static_cast<size_t>(why)];
   }
-  // The sum of all shares, also of those that are being drained.
+  // Returns the sum of all shares, draining ones included.
   int64_t promised() const { return promised_; }
   size_t leases() const { return leases_.size(); }
-  // The shares of a controller that have not been set to 0.
+  // Returns the controller's shares that have not been set to 0.
   int64_t share(ControllerId controller) const {
     return shares_[value(controller)];
   }
 
   // --- Messages of the resource manager; answers go to `out`. ---
-  // One that is repeated, and was done, is answered again. A lease that is over
-  // does not come back, if it is among the last kMostLeases of those.
+  // A repeated message is answered again. A lease that is over does not come
+  // back, if it is among the last kMostLeases of such leases.
   Refusal on_set_share(const SetShare& set, std::vector<ShareSet>& out);
-  // From now on earlier managers are refused. Returns none to such a one.
+  // As on_set_share; but a lease that is set to 0 is over at once if its
+  // holder, which may never have heard of it, does not use the unit.
+  Refusal on_set_share(const SetShare& set, bool is_used,
+                       std::vector<ShareSet>& out);
+  // Refuses earlier managers from now on. Returns none to an earlier manager.
   std::optional<std::vector<ReportedLease>> on_ask_report(
       uint64_t manager_epoch);
 
   // Returns all leases, as they are reported to managers and controllers.
   std::vector<ReportedLease> Report() const;
 
-  // The controller has left the unit, as far as it knew of its leases up to
-  // `newest`, and nothing of it is queued.
+  // The controller has left the unit, when it knew of its leases up to
+  // `newest`, and no packet of it is queued.
   void on_left(ControllerId controller, LeaseId newest,
                std::vector<ShareSet>& out);
 
-  // The holder of that lease does not use it here; or the controller uses none
-  // here any more. Those that were set to 0 are over.
+  // The holder of the lease does not use it; or the controller uses no lease of
+  // this unit. Leases that were set to 0 are over then.
   void on_unused(LeaseId lease, std::vector<ShareSet>& out);
   void on_unused(ControllerId controller, std::vector<ShareSet>& out);
 
   // --- Service. ---
-  // The controller's next packet costs so many bytes; or it has none. May be
-  // said again.
+  // The controller's next packet costs that many bytes; or there is none. May
+  // be repeated.
   void on_next(ControllerId controller, uint32_t cost) {
     costs_[value(controller)] = cost;
     inboxes_.Add(value(controller));
   }
   void on_empty(ControllerId controller) { inboxes_.Remove(value(controller)); }
-  // Returns whose packet is served next, and counts its cost; none if nobody
-  // has one. The caller says on_next or on_empty of that controller before it
-  // asks again.
+  // Returns the controller whose packet is served next, and counts the packet's
+  // cost; none if no inbox has a packet. The caller calls on_next or on_empty
+  // for that controller before the next call.
   std::optional<ControllerId> Next() {
     const uint32_t next =
         inboxes_.Next([this](uint32_t inbox) { return costs_[inbox]; });

@@ -210,6 +210,24 @@ TEST_F(UnitLeasesTest, OneThatItsHolderNeverUsedEndsAtOnce) {
   EXPECT_EQ(unit_.promised(), 0);
 }
 
+TEST_F(UnitLeasesTest, ALeaseThatIsSetToNothingEndsAtOnceIfItsHolderIsNotHere) {
+  for (const bool is_used : {true, false}) {
+    const LeaseId lease{is_used ? 10u : 11u};
+    ASSERT_EQ(Set(value(lease), kA, 100), Refusal::kNone);
+    answers_.clear();
+    const SetShare end = {.to = kUnit,
+                          .manager_epoch = 1,
+                          .lease = lease,
+                          .holder = {kA, 1},
+                          .sequence = ++sequence_,
+                          .share = 0};
+    EXPECT_EQ(unit_.on_set_share(end, is_used, answers_), Refusal::kNone);
+    EXPECT_EQ(answers_.size(), is_used ? 0u : 1u);
+    unit_.on_unused(kA, answers_);
+    EXPECT_EQ(unit_.promised(), 0);
+  }
+}
+
 TEST_F(UnitLeasesTest, ANewManagerIsTold) {
   Set(10, kA, 300, 1);
   Set(11, kB, 200, 1);

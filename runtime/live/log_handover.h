@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "runtime/core/kept_report.h"
 #include "runtime/core/unit.h"
 #include "runtime/live/unit_logs.h"
 #include "runtime/logger/log_entry.h"
-#include "runtime/report/kept_report.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/wire/kept_word.h"

@@ -135,8 +135,8 @@ void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
     const auto entry = LoadAs<LogEntry>(bytes.data());
     if (entry.tells()) [[unlikely]]
       Tell(unit, entry);
-    if (!fresh_.empty() && entry.kind == LogEntry::Kind::kClock) [[unlikely]]
-      fresh_.erase({unit, entry.meta.flow});
+    if (!fresh_.empty() && entry.kind <= LogEntry::Kind::kEnded) [[unlikely]]
+      fresh_.Erase(unit, entry.meta.flow);
     if (!ahead_.empty()) [[unlikely]]
       on_ahead(unit, entry);
     if (entry.kind == LogEntry::Kind::kGrant && ledger_.has_value()) {

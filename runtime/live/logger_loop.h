@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
-#include "controller/core/commands.h"
-#include "runtime/core/unit_commands.h"
+#include "base/messages/unit_commands.h"
+#include "runtime/core/kept_report.h"
+#include "runtime/live/fresh_names.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/logger_commands.h"
 #include "runtime/logger/output_logger.h"
-#include "runtime/report/kept_report.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/log_note.h"
 #include "runtime/ring/logger_ledger.h"
@@ -149,6 +149,9 @@ class LoggerLoop {
   // Returns null for a unit that has logged nothing. Call it when no turn is
   // under way any more.
   OutputLogger* logger(UnitId unit) { return loggers_[value(unit)].get(); }
+  // Returns how many names of the unit's flows are kept, if the controller may
+  // fail.
+  size_t names(UnitId unit) const { return kept_[value(unit)].names(); }
 
  private:
   // The controller is told all that the logger has told up to the entry.
@@ -238,8 +241,7 @@ class LoggerLoop {
   // If the controller may fail: the ledger, and names, by unit.
   std::optional<LoggerLedger> ledger_;
   std::vector<KeptReport> kept_;
-  // Flows of units of which a name has come, and nothing else yet.
-  absl::flat_hash_set<std::pair<UnitId, FlowId>> fresh_;
+  FreshNames fresh_;
   // The newest controller to which there is, or was, a report.
   enum class Reporting : uint8_t { kNobody, kDue, kSending };
   Reporting reporting_to_ = Reporting::kNobody;

@@ -72,6 +72,67 @@ TEST(LoggerLoop, ReportsToANewControllerWhichPiecesCameAndWent) {
   EXPECT_EQ(heard[8].kind, Kind::kReturnPieces) << "it is told as ever";
 }
 
+void SendName(FlowId flow, Loggers& loggers) {
+  const FlowName name = {.flow = flow, .version = value(flow)};
+  loggers.Send(
+      {.kind = LogWord::Kind::kName, .unit = kUnit, .bytes = sizeof name},
+      std::as_bytes(std::span(&name, 1)));
+}
+
+// A flow's name comes once more behind its last packet at the unit, and then
+// another unit takes the flow over, or it ends.
+TEST(LoggerLoop, KeepsNoNameOfAFlowThatHasLeftItsUnit) {
+  for (const auto kind : {LogEntry::Kind::kForget, LogEntry::Kind::kEnded}) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    Loggers loggers(/*recovers=*/true, /*reports=*/true);
+    size_t most = 0;
+    for (uint32_t i = 0; i < 10'000; ++i) {
+      const FlowId flow = MakeFlowId(0, i, 0);
+      SendName(flow, loggers);
+      if (kind == LogEntry::Kind::kForget) loggers.Log(loggers.NextOf(flow));
+      SendName(flow, loggers);
+      LogEntry gone = loggers.NextOf(flow);
+      gone.kind = kind;
+      gone.meta.clock = Clock{2};
+      gone.state = Clock{};
+      gone.flags = 0;
+      gone.packet = kNoPacket;
+      gone.outcome = LogEntry::Outcome::kNone;
+      gone.block.unit = UnitId{1};
+      loggers.Log(gone);
+      loggers.Settle();
+      loggers.TakeHeard();
+      most = std::max(most, loggers.loop().names(kUnit));
+    }
+    ASSERT_EQ(loggers.faults().count(), 0u)
+        << ToString(*loggers.faults().first());
+    EXPECT_EQ(loggers.loop().logger(kUnit)->flows(), 0u);
+    EXPECT_LE(most, 512u);
+  }
+}
+
+// A packet of a flow may be on its way while others come.
+TEST(LoggerLoop, KeepsTheNameOfAFlowWhosePacketsAreOnTheirWay) {
+  Loggers loggers(/*recovers=*/true, /*reports=*/true);
+  for (uint32_t i = 0; i < 1'000; ++i) {
+    SendName(MakeFlowId(0, i, 0), loggers);
+    loggers.Settle();
+  }
+  EXPECT_EQ(loggers.loop().names(kUnit), 1'000u);
+}
+
+TEST(FreshNames, AreAtMostSoMany) {
+  FreshNames names;
+  for (uint32_t i = 0; i < 5 * FreshNames::kMost; ++i) {
+    names.Add(kUnit, MakeFlowId(0, i, 0));
+    ASSERT_TRUE(names.Has(kUnit, MakeFlowId(0, i, 0)));
+    ASSERT_LE(names.size(), 2 * FreshNames::kMost);
+  }
+  EXPECT_FALSE(names.Has(kUnit, MakeFlowId(0, 0, 0)));
+  names.EraseAllOf(kUnit);
+  EXPECT_TRUE(names.empty());
+}
+
 // Units may say what they like.
 TEST(LoggerLoop, ReportsToNoControllerThatThereIsNotYet) {
   Loggers loggers(/*recovers=*/true, true, kNat);

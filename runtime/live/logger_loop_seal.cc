@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/byte_order.h"
-#include "controller/core/commands.h"
+#include "base/messages/controller_commands.h"
 #include "runtime/live/logger_loop.h"
 
 namespace snf {
@@ -77,6 +77,7 @@ void LoggerLoop::ForgetSome() {
       if (logger->has_more()) return false;
       out_.clear();
       logger->on_takeover(forget, out_);
+      fresh_.Erase(unit, forget.flow);
     }
     UnitCommand gone = UnitCommand::Report(forget);
     gone.unit = unit;
@@ -176,8 +177,7 @@ void LoggerLoop::BeginAnew(UnitId unit) {
   incarnation_[value(unit)] = incarnation();
   logger.Begin(incarnation());
   if (kept_.empty()) return;
-  absl::erase_if(fresh_,
-                 [unit](const auto& fresh) { return fresh.first == unit; });
+  fresh_.EraseAllOf(unit);
   kept_[value(unit)].BeginAnew(
       [&](FlowId flow) { return logger.applied(flow) != Clock{}; });
 }
@@ -347,10 +347,9 @@ void LoggerLoop::on_name(UnitId unit, const FlowName& name) {
   const auto has = [logger](FlowId flow) {
     return logger != nullptr && logger->applied(flow) != Clock{};
   };
-  kept_[value(unit)].on_name(name, [&](FlowId flow) {
-    return has(flow) || fresh_.contains({unit, flow});
-  });
-  fresh_.emplace(unit, name.flow);
+  kept_[value(unit)].on_name(
+      name, [&](FlowId flow) { return has(flow) || fresh_.Has(unit, flow); });
+  fresh_.Add(unit, name.flow);
 }
 
 // The units have reported to a controller, as they say.

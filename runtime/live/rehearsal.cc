@@ -16,8 +16,8 @@
 #include "base/byte_order.h"
 #include "base/check.h"
 #include "base/packet/packet_parser.h"
-#include "platform/process/real_clock.h"
 #include "runtime/live/unit_loop.h"
+#include "runtime/ring/real_clock.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {

@@ -156,6 +156,11 @@ class Loggers {
       loop_->Turn();
     }
   }
+  // The same with few turns: enough for a few words.
+  void Settle() {
+    log_.Flush();
+    for (int i = 0; i < 4; ++i) loop_->Turn();
+  }
   std::vector<UnitCommand> TakeHeard() {
     std::vector<UnitCommand> heard;
     bool more = true;

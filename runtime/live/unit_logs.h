@@ -13,9 +13,10 @@
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
+#include "base/messages/unit_commands.h"
 #include "runtime/core/entry_maker.h"
+#include "runtime/core/log_figures.h"
 #include "runtime/core/unit.h"
-#include "runtime/core/unit_commands.h"
 #include "runtime/live/growing_ring.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/log_keeper.h"
@@ -24,16 +25,6 @@
 #include "runtime/sdk/state_schema.h"
 
 namespace snf {
-
-// Counts what units sent their loggers.
-struct UnitLogFigures {
-  uint64_t entries = 0;
-  uint64_t bytes = 0;        // of entries
-  uint64_t whole = 0;        // of those that have a delta
-  uint64_t partial = 0;      // the others that have one
-  uint64_t delta_bytes = 0;  // of deltas
-  uint64_t full = 0;         // times that the ring had no room for all
-};
 
 // Theory of operation. The end of a loop of units of the ring to their output
 // loggers (logger_loop.h). What a unit did in a call becomes entries, which go

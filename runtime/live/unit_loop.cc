@@ -26,13 +26,13 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
     UnitTables tables(id, *own, options.tables);
-    shells_.push_back({.unit = Unit(id, options.unit, schema_, own->pools()),
-                       .nf = std::move(own),
-                       .tables = std::move(tables)});
+    shells_.push_back({{.unit = Unit(id, options.unit, schema_, own->pools()),
+                        .nf = std::move(own)},
+                       std::move(tables)});
   }
   shell_of_.resize(options.max_units);
-  for (UnitShell& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
-  for (const UnitShell& shell : shells_) timers_.push_back(NextTimer(shell));
+  for (LoopUnit& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
+  for (const LoopUnit& shell : shells_) timers_.push_back(NextTimer(shell));
   runnable_.reserve(shells_.size());
   if (links_.controllers != nullptr) epoch_ = links_.controllers->begun.load();
   SNF_CHECK(options.unit.has_logger == links_.to_loggers.has_value());
@@ -203,7 +203,7 @@ void UnitLoop::CloseBrokenLinks() {
 inline void UnitLoop::Handle(const ControllerCommand& command) {
   if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
     // It neither commands anything nor arms a timer.
-    UnitShell& shell = Shell(command.unit);
+    LoopUnit& shell = Shell(command.unit);
     if (!shell.unit.has_room()) [[unlikely]] {
       words_->Refuse("packet", "number", command.meta.channel_number);
       links_.from_controller.Close();
@@ -225,19 +225,14 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
     links_.from_controller.Close();
     return;
   }
-  UnitShell& shell = Shell(command.unit);
+  LoopUnit& shell = Shell(command.unit);
   out_.clear();
   switch (command.kind) {
-    case Kind::kReplicas:
-      shell.unit.on_replicas(command.replicas);
-      return;
     case Kind::kStartUnit:
-      // It may have obeyed a Stop that was withdrawn meanwhile.
+      // The unit may have obeyed a Stop that was withdrawn meanwhile.
       shell.unit.on_start();
-      if (links_.turns != nullptr) {
-        shell.leaves = shell.has_left = false;
-        links_.turns->on_start(command.unit);
-      }
+      shell.leaves = shell.has_left = false;
+      if (links_.turns != nullptr) links_.turns->on_start(command.unit);
       shell.incarnation = command.incarnation;
       shell.tables.on_ready(now_, command.incarnation);
       shell.ready = true;
@@ -248,79 +243,34 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
     case Kind::kParkUnit:
       shell.ready = false;
       return;
-    case Kind::kStopUnit:
-      shell.unit.on_stop(out_);
-      shell.leaves = links_.turns != nullptr;
-      break;
-    case Kind::kEndFlow:
-      Call(shell, nullptr, [&] {
-        shell.unit.on_end_flow(now_, command.end, {*shell.nf, links_.buffers},
-                               out_);
-      });
-      break;
-    case Kind::kAliasAck:
-      if (logs_.has_value()) {
-        logs_->on_alias_ack(command.unit, command.alias_ack);
-      }
-      Call(shell, nullptr, [&] {
-        shell.unit.on_alias_ack(now_, command.alias_ack,
-                                {*shell.nf, links_.buffers}, out_);
-      });
-      break;
-    case Kind::kPieces:
-      shell.unit.on_pieces(now_, command.pieces, out_);
-      break;
-    case Kind::kReclaim:
-      shell.unit.on_reclaim(command.pieces.pool, out_);
-      break;
     case Kind::kDoneQuery:
       queries_ += shell.asked_round == 0 ? 1 : 0;
       shell.asked_round = command.done_query.round;
       return;
-    case Kind::kRedirect:
-      shell.unit.on_redirect(now_, command.redirect, out_);
-      break;
-    case Kind::kForget:
-      shell.unit.on_takeover(
-          now_, {.flow = command.end.flow, .clock = command.end.last}, out_);
-      break;
-    case Kind::kForsake:
-      while (shell.unit.on_forsake(now_, command.end.flow, out_)) {
-        ExecuteMore(shell);
+    case Kind::kAliasAck:
+      if (logs_.has_value()) {
+        logs_->on_alias_ack(command.unit, command.alias_ack);
+      }
+      [[fallthrough]];
+    default:
+      if (!shell.Deliver(CallNow(), command, [&] { ExecuteAll(shell); })) {
+        return;
       }
       break;
-    default:
-      SNF_CHECK(false);
   }
   AfterCall(shell);
 }
 
 void UnitLoop::Handle(const UnitCommand& message,
                       std::span<const std::byte> record) {
-  using Kind = UnitCommand::Kind;
-  UnitShell& shell = Shell(message.unit);
+  LoopUnit& shell = Shell(message.unit);
   out_.clear();
-  switch (message.kind) {
-    case Kind::kSendPull:
-      shell.unit.on_pull(now_, message.pull, out_);
-      break;
-    case Kind::kSendState:
-      shell.unit.on_state(now_, message.state, record, out_);
-      break;
-    case Kind::kSendTakeover:
-      shell.unit.on_takeover(now_, message.takeover, out_);
-      break;
-    case Kind::kSendTakeoverAck:
-      shell.unit.on_takeover_ack(now_, message.takeover_ack, out_);
-      break;
-    default:
-      SNF_CHECK(false);
-  }
+  shell.Deliver(CallNow(), message, record);
   AfterCall(shell);
 }
 
 void UnitLoop::Handle(const TableMessage& message) {
-  UnitShell& shell = Shell(message.unit);
+  LoopUnit& shell = Shell(message.unit);
   shell.tables.on_message(now_, message, [this](const TableMessage& answer) {
     SendToHome(answer);
   });
@@ -346,14 +296,14 @@ void UnitLoop::SendStopped(UnitId unit) {
   links_.turns->on_stopped(unit);
 }
 
-void UnitLoop::AfterCall(UnitShell& shell) {
+void UnitLoop::AfterCall(LoopUnit& shell) {
   ExecuteMore(shell);
   shell.tables.on_called(now_);
   NoteTimer(shell);
   List(shell);
 }
 
-void UnitLoop::List(UnitShell& shell) {
+void UnitLoop::List(LoopUnit& shell) {
   if (shell.is_listed || !shell.ready) return;
   shell.is_listed = true;
   runnable_.push_back(&shell);
@@ -369,7 +319,7 @@ void UnitLoop::RunTimers() {
   }
 }
 
-void UnitLoop::RunTimers(UnitShell& shell) {
+void UnitLoop::RunTimers(LoopUnit& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
     if (links_.control->stops_timers.load(std::memory_order_relaxed)) {
@@ -390,7 +340,7 @@ bool UnitLoop::ServeAll() {
   bool did = false;
   next_service_end_ = Instant::max();
   for (size_t i = 0; i < runnable_.size();) {
-    UnitShell& shell = *runnable_[i];
+    LoopUnit& shell = *runnable_[i];
     did |= Serve(shell);
     NoteTimer(shell);
     if (shell.unit.busy()) {
@@ -418,7 +368,7 @@ bool UnitLoop::ServeAllByTheClock() {
 }
 
 // Clears is_listed if there is nothing more to do.
-bool UnitLoop::Serve(UnitShell& shell) {
+bool UnitLoop::Serve(LoopUnit& shell) {
   bool did = false;
   out_.clear();
   for (uint32_t served = 0; served < kServedInATurn; ++served) {
@@ -442,15 +392,8 @@ bool UnitLoop::Serve(UnitShell& shell) {
 
 // Returns true if a packet is in service now. What becomes of those before it
 // may stay in out_: it is cheaper to execute all at once.
-bool UnitLoop::Begin(UnitShell& shell) {
-  const size_t before = out_.commands().size();
-  bool serves = shell.unit.begin(now_, out_);
-  if (out_.commands().size() != before) ExecuteAll(shell);
-  while (shell.unit.has_more()) {
-    ExecuteAll(shell);
-    serves = shell.unit.Resume(now_, out_);
-    ExecuteAll(shell);
-  }
+bool UnitLoop::Begin(LoopUnit& shell) {
+  const bool serves = shell.Begin(CallNow(), [&] { ExecuteAll(shell); });
   held_packets_max_ = std::max(held_packets_max_, shell.unit.held_packets());
   if (!serves) {
     shell.service.SeeIdle();
@@ -467,7 +410,7 @@ bool UnitLoop::Begin(UnitShell& shell) {
 }
 
 // A packet begins when the unit was free, be that long ago, as with one inbox.
-bool UnitLoop::TakeTurn(UnitShell& shell) {
+bool UnitLoop::TakeTurn(LoopUnit& shell) {
   if (!links_.turns->Begin(shell.unit.id())) return false;
   shell.awaits_turn = false;
   const Instant free_since = links_.turns->last_end(shell.unit.id());
@@ -478,7 +421,7 @@ bool UnitLoop::TakeTurn(UnitShell& shell) {
   return true;
 }
 
-void UnitLoop::EndTurn(const UnitShell& shell) {
+void UnitLoop::EndTurn(const LoopUnit& shell) {
   Instant end = Instant::min();
   if (service_.has_value()) {
     end = RealClock::Monotonic() + (shell.service.end() - now_);
@@ -486,14 +429,14 @@ void UnitLoop::EndTurn(const UnitShell& shell) {
   links_.turns->on_served(shell.unit.id(), end);
 }
 
-void UnitLoop::SeeEmpty(UnitShell& shell) {
+void UnitLoop::SeeEmpty(LoopUnit& shell) {
   links_.turns->on_empty(shell.unit.id());
   if (!shell.leaves || shell.unit.held_packets() > 0) return;
   shell.leaves = false;
   links_.turns->on_drained(shell.unit.id());
 }
 
-inline void UnitLoop::BeginService(UnitShell& shell) {
+inline void UnitLoop::BeginService(LoopUnit& shell) {
   const PacketMeta& meta = shell.unit.in_service();
   const Nanos wait = shell.unit.in_service_wait();
   const bool is_again = shell.unit.in_service_again();
@@ -506,12 +449,10 @@ inline void UnitLoop::BeginService(UnitShell& shell) {
   }
 }
 
-void UnitLoop::Finish(UnitShell& shell) {
+void UnitLoop::Finish(LoopUnit& shell) {
   if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
   const size_t before = out_.commands().size();
-  Call(shell, &shell.unit.in_service(), [&] {
-    shell.unit.finish(now_, {*shell.nf, links_.buffers}, out_);
-  });
+  shell.Finish(CallNow());
   // Other commands than what becomes of the packet are about the state as it
   // is now, and an entry is about this call.
   if (out_.commands().size() != before + 1 || logs_.has_value()) {
@@ -519,7 +460,7 @@ void UnitLoop::Finish(UnitShell& shell) {
   }
 }
 
-void UnitLoop::ExecuteAll(UnitShell& shell) {
+void UnitLoop::ExecuteAll(LoopUnit& shell) {
   using Kind = UnitCommand::Kind;
   if (logs_.has_value()) [[unlikely]] {
     ExecuteLogged(shell);
@@ -535,54 +476,49 @@ void UnitLoop::ExecuteAll(UnitShell& shell) {
   out_.clear();
 }
 
-void UnitLoop::Execute(UnitShell& shell, const UnitCommand& command) {
-  using Kind = UnitCommand::Kind;
-  switch (command.kind) {
-    case Kind::kSendPull:
-      ++state_.pulls;
-      if (links_.store != nullptr && links_.store->Read(command.pull)) break;
-      if (command.to_logger) {
-        logs_->SendPull(command.unit, command.pull);
-        break;
-      }
-      SendToUnit(command, {});
-      break;
-    case Kind::kSendState:
-      if (command.state.applied == Clock{}) {
-        links_.store->Write(command.state, {});
-        break;
-      }
-      ++(command.state.pushed ? state_.pushes : state_.answers);
-      state_.bytes += command.state.bytes;
-      if (command.state.pushed) state_.pushed_bytes += command.state.bytes;
-      SendRecord(command, shell.unit.state_bytes(command.state.flow)
-                              .first(command.state.bytes));
-      break;
-    case Kind::kSendTakeover:
-    case Kind::kSendTakeoverAck:
-      SendToUnit(command, {});
-      break;
-    case Kind::kSendAlias: {
-      const Alias& alias = shell.unit.alias(command.meta.flow);
-      UnitCommand named = command;
-      named.unit = shell.unit.id();
-      links_.to_controller.Send(named, std::as_bytes(std::span(&alias, 1)));
-      break;
+class UnitLoop::Outbox {
+ public:
+  Outbox(UnitLoop& loop, LoopUnit& shell) : loop_(loop), shell_(shell) {}
+
+  void SendPull(const UnitCommand& command) {
+    StateStore* const store = loop_.links_.store;
+    if (store != nullptr && store->Read(command.pull)) return;
+    if (command.to_logger) {
+      loop_.logs_->SendPull(command.unit, command.pull);
+    } else {
+      loop_.SendToUnit(command, {});
     }
-    case Kind::kWait:
-      break;
-    case Kind::kStopped:
-      // All that its NF wrote into tables has to be with the homes first.
-      if (shell.tables.joined()) {
-        shell.tables.on_stop();
-      } else {
-        SendStopped(shell.unit.id());
-      }
-      break;
-    default:
-      links_.to_controller.Send(command).unit = shell.unit.id();
-      break;
   }
+  void SendState(const UnitCommand& command,
+                 std::span<const std::byte> record) {
+    loop_.SendRecord(command, record);
+  }
+  void SendToUnit(const UnitCommand& command) { loop_.SendToUnit(command, {}); }
+  void SendAlias(const UnitCommand& command, const Alias& alias) {
+    UnitCommand named = command;
+    named.unit = shell_.unit.id();
+    loop_.links_.to_controller.Send(named, std::as_bytes(std::span(&alias, 1)));
+  }
+  void SendToController(const UnitCommand& command) {
+    loop_.links_.to_controller.Send(command).unit = shell_.unit.id();
+  }
+  void Wait() {}
+  // All that its NF wrote into tables has to be with the homes first.
+  void Stop() {
+    if (shell_.tables.joined()) {
+      shell_.tables.on_stop();
+    } else {
+      loop_.SendStopped(shell_.unit.id());
+    }
+  }
+
+ private:
+  UnitLoop& loop_;
+  LoopUnit& shell_;
+};
+
+void UnitLoop::Execute(LoopUnit& shell, const UnitCommand& command) {
+  shell.Send(command, state_, Outbox(*this, shell));
 }
 
 void UnitLoop::SendToUnit(const UnitCommand& command,
@@ -633,7 +569,7 @@ UnitLoopFigures UnitLoop::figures() const {
                              .logs = {},
                              .nf_counts = {}};
   if (logs_.has_value()) figures.logs = logs_->figures();
-  for (const UnitShell& shell : shells_) {
+  for (const LoopUnit& shell : shells_) {
     AddCounters(figures.state.units, shell.unit.counters());
     size_t i = 0;
     for (const NetworkFunction::Part& part : shell.nf->parts()) {

@@ -13,23 +13,24 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/time.h"
-#include "controller/core/commands.h"
-#include "platform/process/real_clock.h"
+#include "runtime/core/kept_report.h"
 #include "runtime/core/service_model.h"
 #include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/core/unit_shell.h"
 #include "runtime/live/log_handover.h"
 #include "runtime/live/paced_service.h"
 #include "runtime/live/unit_logs.h"
 #include "runtime/live/unit_turns.h"
-#include "runtime/report/kept_report.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/loop_progress.h"
+#include "runtime/ring/real_clock.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
@@ -65,23 +66,23 @@ struct UnitLoopLinks {
   Doorbell* bell;      // the loop's; all who send to it ring it
   LoopProgress* progress;
   LoopControl* control;
-  WireFaults* faults;  // what it finds wrong in what others say
+  WireFaults* faults;  // gets what is wrong in words of others
   LinkIn from_controller;
   LinkOut to_controller;
-  // By index, the own among them. Or the own alone, and a relay's, which brings
-  // what others say, and gets what is for them.
+  // By index, the own among them. If is_relayed: the own, and that of a relay
+  // to all other loops.
   std::vector<LinkIn> from_loops;
   std::vector<LinkOut> to_loops;
   bool is_relayed = false;
   StateStore* store = nullptr;  // with UnitOptions::has_store
-  // If units have loggers; there the state of units that have failed is.
+  // Set if units have loggers, which keep the state of units that have failed.
   std::optional<LinkOut> to_loggers{};
   std::optional<LinkIn> from_loggers{};
-  // If the loggers' process may end: what units keep goes to the next one.
+  // Set if the loggers' process may end: the next one gets what units keep.
   std::optional<LinkOut> to_new_loggers{};
-  // If loops of other controllers run the same units, on the same thread.
+  // Set if loops of other controllers run the same units, on the same thread.
   UnitTurns* turns = nullptr;
-  // If the controller may fail; units have loggers then.
+  // Set if the controller may fail; units have loggers then.
   const ControllerEpoch* controllers = nullptr;
 };
 
@@ -89,7 +90,7 @@ struct UnitLoopLinks {
 struct UnitLoopFigures {
   StateFigures state;
   uint32_t held_packets_max = 0;  // in one unit
-  uint64_t sleeps = 0;            // when there was nothing to do
+  uint64_t sleeps = 0;            // for want of work
   UnitLogFigures logs;
   // The counts of all parts of the NF, in order, summed over units; empty if
   // the loop has none.
@@ -114,33 +115,33 @@ struct UnitLoopFigures {
 // units repeat what matters. Messages to the controller stay until there is
 // room, and no turn begins before they are gone.
 //
-// With a store outside of units, state goes there, and it is asked before the
-// unit that had a flow. While it owes an answer, the loop does not sleep, but
-// looks at it in each turn, and waits for it no longer than kStoreWait.
+// With a store outside of units, state goes there, and the store is asked
+// before the unit that had a flow. While the store owes an answer, the loop
+// does not sleep, but polls it in each turn, and waits at most kStoreWait.
 //
-// What others say passes a decoder first. A bad word is told to the links'
-// WireFaults and closes the link that it came by: nothing more is taken from
-// whoever said it.
+// Words of others pass a decoder first. A bad word is added to WireFaults and
+// closes its link: nothing more is taken from its sender.
 //
-// Units with output loggers (UnitOptions::has_logger) tell these, by UnitLogs,
-// what would go to the controller, and hear from the ring what is released. No
-// turn begins before all entries are in the ring. Of units that have failed,
-// the loggers send state. Messages about state stay in their ring until they
-// are handled: so the next process that runs the loop begins with a whole one.
-// When another process runs the loggers (LoopControl), no packet is served
-// until it has got what the units keep (LogHandover).
+// Units with output loggers (UnitOptions::has_logger) send entries, by
+// UnitLogs, in place of words to the controller, and read from the ring which
+// entries are released. No turn begins before all entries are in the ring.
+// Loggers send the state of units that have failed. Messages about state stay
+// in their ring until they are handled, so that the next process that runs the
+// loop begins with a whole one. When another process runs the loggers
+// (LoopControl), no packet is served until that process has what the units keep
+// (LogHandover).
 //
 // Where loops of several controllers share units, each of them takes Turns on
 // the thread of all, and begins a packet when the unit is to serve it
 // (UnitTurns).
 //
-// If the controller may fail, another one takes its place, which has a higher
-// epoch. A loop that sees this takes what the one before has sent, which is
-// whole and no more, and then reports what its units have (proto/protocol.md
-// F9); behind that it asks again for what they wait for. It looks at the epoch
-// after it took messages of other loops and before it handles them: who sent
-// them has reported to no newer controller (U14). The loggers report once all
-// is with them that units did before they reported.
+// If the controller fails, a successor with a higher epoch takes its place. A
+// loop that sees the epoch first handles all that the predecessor has sent,
+// then reports what its units have (proto/protocol.md F9), and behind that
+// repeats their open requests. The loop reads the epoch after it has taken
+// messages of other loops and before it handles them: their senders have
+// reported to no newer controller (U14). The loggers report once they have all
+// entries that units made before their reports.
 //
 // Worked example: a turn receives kStartUnit of unit 0 and 40 packets for it.
 // It starts the unit, runs 32 packets and sends 32 × kRelease; the next turn
@@ -183,11 +184,14 @@ class UnitLoop {
   const LoopProgress& progress() const { return *links_.progress; }
   // Tells which call of an NF is under way.
   const CallMark& call_mark() const { return call_mark_; }
+  // Lets the progress in its links tell which packet that is for. Call it
+  // before the first turn.
+  void ShowCalls() { call_mark_.Show(links_.progress->in_call); }
   // Returns what was counted; call it when no turn is under way any more.
   UnitLoopFigures figures() const;
   // Returns null for a unit that is not this loop's.
   const UnitTables* tables(UnitId unit) const {
-    const UnitShell* const shell = shell_of_[value(unit)];
+    const LoopUnit* const shell = shell_of_[value(unit)];
     return shell != nullptr ? &shell->tables : nullptr;
   }
   // Returns a unit of this loop, once no turn is under way any more.
@@ -200,28 +204,24 @@ class UnitLoop {
   static constexpr uint32_t kServedInATurn = 32;
   static constexpr Nanos kStoreWait = Microseconds(50);
 
-  struct UnitShell {
-    Unit unit;
-    std::unique_ptr<NetworkFunction> nf;
+  struct LoopUnit : UnitShell {
     UnitTables tables;
-    bool ready = false;
     bool is_listed = false;  // in runnable_
     // Of a DoneQuery that is to be answered; 0: there is none.
     uint32_t asked_round = 0;
     bool awaits_turn = false;  // of UnitTurns: its packet is not served yet
-    bool leaves = false;       // … and nothing comes to it any more
-    bool has_left = false;     // … and nothing of the controller is here
+    bool has_left = false;     // … and nothing of its controller is here
     PacedService service{};    // of a unit with a capacity
     uint32_t incarnation = 0;  // 0: it was never started
     KeptReport kept{};         // for another controller
   };
 
-  UnitShell& Shell(UnitId unit) { return *shell_of_[value(unit)]; }
-  static Instant NextTimer(const UnitShell& shell) {
+  LoopUnit& Shell(UnitId unit) { return *shell_of_[value(unit)]; }
+  static Instant NextTimer(const LoopUnit& shell) {
     return std::min(shell.unit.next_wakeup(), shell.tables.next_wakeup());
   }
   // Follows every call that may have armed or disarmed a timer.
-  void NoteTimer(const UnitShell& shell) {
+  void NoteTimer(const LoopUnit& shell) {
     Instant& timer = timers_[static_cast<size_t>(&shell - shells_.data())];
     timer = NextTimer(shell);
     next_timer_ = std::min(next_timer_, timer);
@@ -241,43 +241,28 @@ class UnitLoop {
   void SendStopped(UnitId unit);
   // Returns true if none of the units runs.
   bool is_asleep() const {
-    return std::ranges::none_of(shells_, &UnitShell::ready);
+    return std::ranges::none_of(shells_, &LoopUnit::ready);
   }
-  void AfterCall(UnitShell& shell);
+  void AfterCall(LoopUnit& shell);
+  UnitCall CallNow() { return {now_, links_.buffers, call_mark_, out_}; }
   // Executes what a call has commanded, and lets the unit go on with it.
-  void ExecuteMore(UnitShell& shell) {
-    if (!out_.empty()) ExecuteAll(shell);
-    while (shell.unit.has_more()) {
-      shell.unit.Resume(now_, out_);
-      ExecuteAll(shell);
-    }
+  void ExecuteMore(LoopUnit& shell) {
+    shell.GoOn(CallNow(), [&] { ExecuteAll(shell); });
   }
-  void List(UnitShell& shell);
+  void List(LoopUnit& shell);
   bool ServeAll();
   [[gnu::noinline]] bool ServeAllByTheClock();
-  bool Serve(UnitShell& shell);
-  bool Begin(UnitShell& shell);
-  void BeginService(UnitShell& shell);
-  [[gnu::noinline]] bool TakeTurn(UnitShell& shell);
-  [[gnu::noinline]] void EndTurn(const UnitShell& shell);
-  [[gnu::noinline]] void SeeEmpty(UnitShell& shell);
-  void Finish(UnitShell& shell);
+  bool Serve(LoopUnit& shell);
+  bool Begin(LoopUnit& shell);
+  void BeginService(LoopUnit& shell);
+  [[gnu::noinline]] bool TakeTurn(LoopUnit& shell);
+  [[gnu::noinline]] void EndTurn(const LoopUnit& shell);
+  [[gnu::noinline]] void SeeEmpty(LoopUnit& shell);
+  void Finish(LoopUnit& shell);
   void RunTimers();
-  void RunTimers(UnitShell& shell);
-  // Calls the unit, which may call its NF: for the packet in service, if `meta`
-  // is its.
-  template <typename CallUnit>
-  void Call(const UnitShell& shell, const PacketMeta* meta,
-            const CallUnit& call_unit) {
-    call_mark_.Begin({.unit = shell.unit.id(),
-                      .meta = meta,
-                      .packet = meta != nullptr ? shell.unit.packet_in_service()
-                                                : kNoPacket});
-    call_unit();
-    call_mark_.End();
-  }
-  void ExecuteAll(UnitShell& shell);
-  [[gnu::noinline]] void ExecuteLogged(UnitShell& shell);
+  void RunTimers(LoopUnit& shell);
+  void ExecuteAll(LoopUnit& shell);
+  [[gnu::noinline]] void ExecuteLogged(LoopUnit& shell);
   void LookForReleased();
   bool HandleReleased();
   // True while another process of loggers is to get what the units keep.
@@ -292,11 +277,12 @@ class UnitLoop {
            links_.controllers->newest.load(std::memory_order_acquire) != epoch_;
   }
   void MakeReport();
-  UnitReport StandingOf(const UnitShell& shell) const;
-  void on_name(UnitShell& shell, const FlowName& name);
+  UnitReport StandingOf(const LoopUnit& shell) const;
+  void on_name(LoopUnit& shell, const FlowName& name);
   bool HandOver();
-  void on_released(UnitShell& shell, const UnitLogs::Sent& entry);
-  void Execute(UnitShell& shell, const UnitCommand& command);
+  void on_released(LoopUnit& shell, const UnitLogs::Sent& entry);
+  class Outbox;
+  void Execute(LoopUnit& shell, const UnitCommand& command);
   void SendRecord(const UnitCommand& command,
                   std::span<const std::byte> record);
   void SendToUnit(const UnitCommand& command,
@@ -322,10 +308,10 @@ class UnitLoop {
   std::optional<ServiceModel> service_;  // absent: as fast as can be
   bool measures_busy_;
   Nanos busy_;
-  std::vector<UnitShell> shells_;     // by unit / loops
-  std::vector<UnitShell*> shell_of_;  // by unit; null: not this loop's
-  std::vector<Instant> timers_;       // of shells_: the earliest
-  std::vector<UnitShell*> runnable_;
+  std::vector<LoopUnit> shells_;     // by unit / loops
+  std::vector<LoopUnit*> shell_of_;  // by unit; null: not this loop's
+  std::vector<Instant> timers_;      // of shells_: the earliest
+  std::vector<LoopUnit*> runnable_;
   Instant now_ = Instant::min();
   Instant next_timer_ = Instant::max();  // the earliest of all units
   Instant next_service_end_ = Instant::max();

@@ -75,7 +75,7 @@ class Flows final : public Unit::Report {
 // --- Output loggers. ---
 
 // What a unit commands in one call is for its logger first.
-void UnitLoop::ExecuteLogged(UnitShell& shell) {
+void UnitLoop::ExecuteLogged(LoopUnit& shell) {
   for (const UnitCommand& command : out_.commands()) {
     if (!logs_->Take(command, shell.unit)) Execute(shell, command);
   }
@@ -97,11 +97,11 @@ void UnitLoop::LookForReleased() {
 // Returns true if there was any. What follows each call of a unit follows the
 // last of them.
 bool UnitLoop::HandleReleased() {
-  UnitShell* shell = nullptr;
+  LoopUnit* shell = nullptr;
   while (const UnitLogs::Sent* const next = logs_->NextReleased()) {
     const UnitLogs::Sent entry = *next;
     logs_->PopReleased();
-    UnitShell* const of_entry = &Shell(entry.unit);
+    LoopUnit* const of_entry = &Shell(entry.unit);
     if (shell != nullptr && shell != of_entry) AfterCall(*shell);
     shell = of_entry;
     on_released(*shell, entry);
@@ -111,7 +111,7 @@ bool UnitLoop::HandleReleased() {
   return true;
 }
 
-void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
+void UnitLoop::on_released(LoopUnit& shell, const UnitLogs::Sent& entry) {
   out_.clear();
   if (entry.kind == LogEntry::Kind::kForget) {
     // It is given up, or a controller that may fail has told of the taker.
@@ -140,9 +140,7 @@ void UnitLoop::on_released(UnitShell& shell, const UnitLogs::Sent& entry) {
     shell.unit.on_pieces_released(logs_->TakeGiven(), out_);
     ExecuteMore(shell);
   }
-  Call(shell, nullptr, [&] {
-    shell.unit.on_released(now_, entry.meta, {*shell.nf, links_.buffers}, out_);
-  });
+  shell.on_released(CallNow(), entry.meta);
   ExecuteMore(shell);
 }
 
@@ -162,7 +160,7 @@ bool UnitLoop::HandOver() {
     Publish();
     Flush();
     std::vector<LogHandover::Kept> units;
-    for (const UnitShell& shell : shells_) {
+    for (const LoopUnit& shell : shells_) {
       units.push_back({.unit = &shell.unit, .names = &shell.kept});
     }
     handover_->Begin(process, *logs_, std::move(units));
@@ -175,7 +173,7 @@ bool UnitLoop::HandOver() {
 
 // All at once: flows that come or go meanwhile could be left out.
 void UnitLoop::AnswerQueries() {
-  for (UnitShell& shell : shells_) {
+  for (LoopUnit& shell : shells_) {
     const uint32_t round = std::exchange(shell.asked_round, 0);
     if (round == 0) continue;
     DoneAnswer last = {.round = round, .unit = shell.unit.id()};
@@ -198,7 +196,7 @@ bool UnitLoop::PollStore() {
 }
 
 void UnitLoop::TakeFromStore(const StoreAnswer& answer) {
-  UnitShell& shell = Shell(answer.unit);
+  LoopUnit& shell = Shell(answer.unit);
   bool has_more = true;
   while (has_more) {
     out_.clear();
@@ -222,7 +220,7 @@ void UnitLoop::SendRecord(const UnitCommand& command,
 
 // --- Another controller. ---
 
-void UnitLoop::on_name(UnitShell& shell, const FlowName& name) {
+void UnitLoop::on_name(LoopUnit& shell, const FlowName& name) {
   if (handover_.has_value()) logs_->SendName(shell.unit.id(), name);
   std::optional<Flows> flows;
   shell.kept.on_name(name, [&](FlowId flow) {
@@ -237,7 +235,7 @@ void UnitLoop::on_name(UnitShell& shell, const FlowName& name) {
 
 // Whether it is starting, and what it has of its channel, is not for the unit
 // to say; its logger says what it was granted.
-UnitReport UnitLoop::StandingOf(const UnitShell& shell) const {
+UnitReport UnitLoop::StandingOf(const LoopUnit& shell) const {
   UnitReport standing = {.unit = shell.unit.id(),
                          .incarnation = shell.incarnation};
   if (shell.has_left) return standing;  // its lease is over
@@ -261,7 +259,7 @@ void UnitLoop::MakeReport() {
   if (shells_.empty()) return;
   LinkOut& out = links_.to_controller;
   Sender sender(out);
-  for (UnitShell& shell : shells_) {
+  for (LoopUnit& shell : shells_) {
     shell.unit.on_start();  // a Stop is void from now on
     const UnitId unit = shell.unit.id();
     if (links_.turns != nullptr && shell.ready && !shell.has_left) {

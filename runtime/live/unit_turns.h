@@ -9,23 +9,23 @@
 
 namespace snf {
 
-// What a loop of units needs of whoever lets loops of several controllers share
-// units: these loops take their turns on one thread, each of them is a
-// controller's inbox in the units that it runs, and a unit serves one packet at
-// a time. All calls are made by that thread, with the number that the loop's
-// controller has for the unit.
+// A loop's view of what lets loops of several controllers share units: the
+// loops take their turns on one thread, each loop is a controller's inbox in
+// the units that it runs, and a unit serves one packet at a time. All calls are
+// made by that thread, with the number that the loop's controller has for the
+// unit.
 class UnitTurns {
  public:
   virtual ~UnitTurns() = default;
 
-  // The controller uses the unit from now on. Or it has left: all that it has
-  // sent there was served. Or nothing of it is left there.
+  // The controller uses the unit from now on; all that a leaving controller has
+  // sent there was served; nothing of the controller is left there.
   virtual void on_start(UnitId unit) = 0;
   virtual void on_drained(UnitId unit) = 0;
   virtual void on_stopped(UnitId unit) = 0;
 
   // The inbox has a packet that can be served next, of that cost in bytes; or
-  // it has none.
+  // has none.
   virtual void on_next(UnitId unit, uint32_t cost) = 0;
   virtual void on_empty(UnitId unit) = 0;
   // Returns true if the unit is to serve that packet now; then on_served

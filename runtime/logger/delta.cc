@@ -42,7 +42,7 @@ class Reader {
  public:
   explicit Reader(std::span<const std::byte> from) : left_(from) {}
   bool at_end() const { return left_.empty(); }
-  // False if there are not so many bytes.
+  // Returns false if fewer bytes are left.
   bool Read(size_t bytes, std::span<const std::byte>& to) {
     if (bytes > left_.size()) return false;
     to = left_.first(bytes);
@@ -61,7 +61,7 @@ class Reader {
   std::span<const std::byte> left_;
 };
 
-// What becomes of one slot. For a typed one `blob` is not set.
+// The change of one slot. `blob` is not set for a typed slot.
 struct Change {
   uint32_t slot;
   bool has_value;
@@ -69,7 +69,7 @@ struct Change {
   std::span<const std::byte> bytes;
 };
 
-// Whether a blob as long as `before` can have become this one.
+// Returns true if a blob of length `before` can have been changed to this one.
 bool IsPossible(const BlobChange& blob, uint32_t before, uint32_t max_bytes,
                 uint32_t grain) {
   if (blob.length > max_bytes || blob.end > blob.length) return false;

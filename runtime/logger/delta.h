@@ -11,17 +11,17 @@
 
 namespace snf {
 
-// Theory of operation. A delta says what one packet changed of its flow's
-// record, for the logger that keeps a copy (proto/protocol.md §5,
-// proto/decisions.md 17). Flow, clocks and the schema's hash travel beside it.
-// This is the partial delta; a whole one is the record itself, which
-// StateSchema::IsWellFormed judges.
+// Theory of operation. A delta is the change of a flow's record by one packet,
+// for the logger that keeps a copy (proto/protocol.md §5, proto/decisions.md
+// 17). Flow, clocks and the schema's hash travel beside it. This is the partial
+// delta; a whole one is the record itself, which StateSchema::IsWellFormed
+// judges.
 //
 //   8 bytes   a bit for each slot that changed
 //   8 bytes   a bit for each slot of the record that has a value now
 //   then for each slot that changed and has a value, in order, without gaps:
 //     a typed slot   its bytes
-//     a blob         its length, begin and end of what was written, 4 bytes
+//     a blob         its length, begin and end of the written part, 4 bytes
 //                    each; then the bytes from begin to end
 //
 // Integers are in the machine's byte order. No change is no bytes.
@@ -34,18 +34,18 @@ namespace snf {
 // Returns the bytes that a delta of this schema takes at most.
 uint32_t MaxDeltaBytes(const StateSchema& schema);
 
-// Writes the delta of what was changed through `state` to `to`, which has room
+// Writes the delta of all changes made through `state` to `to`, which has room
 // for MaxDeltaBytes. Returns the bytes written. Budget: ≤ 20 ns beside the copy
 // for two slots; no allocation.
 uint32_t EncodeDelta(const StateSchema& schema, const StateView& state,
                      std::span<std::byte> to);
 
-// Does to `record`, which is well-formed, what was done to the record that the
-// delta was taken from. The delta comes from elsewhere: returns false, and
-// changes nothing, if it is malformed, or if its base cannot have been this
-// record (other slots had values, a blob was too short). Whatever the bytes, a
-// record stays well-formed; whether the values are the right ones the clocks
-// tell. Budget: ≤ 40 ns beside the copy for two slots; no allocation.
+// Applies a delta to `record`, which is well-formed. The delta is not trusted:
+// returns false, and changes nothing, if it is malformed, or if its base cannot
+// have been this record (other slots had values, a blob was too short). The
+// record stays well-formed whatever the bytes; only the clocks show whether its
+// values are right. Budget: ≤ 40 ns beside the copy for two slots; no
+// allocation.
 bool ApplyDelta(const StateSchema& schema, std::span<const std::byte> delta,
                 std::span<std::byte> record);
 

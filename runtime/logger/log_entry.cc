@@ -21,7 +21,7 @@ bool IsHandle(PacketHandle packet, uint32_t packets) {
   return value(packet) < packets;
 }
 
-// Whether the packet and its outcome belong together.
+// Returns true if the packet is possible with the entry's outcome.
 bool HasPossiblePacket(const LogEntry& entry, uint32_t packets) {
   if (entry.outcome == LogEntry::Outcome::kNone) {
     return entry.packet == kNoPacket;
@@ -37,7 +37,7 @@ bool IsPossibleClock(const LogEntry& entry, const LogEntryLimits& limits) {
     return false;
   }
   if (entry.is(LogEntry::kPacketsLost) && entry.emitted > 0) return false;
-  // A delta is what one clock did.
+  // A delta is the change of a single clock.
   return entry.is(LogEntry::kWhole) ||
          (entry.state == entry.meta.clock && entry.base + 1 == entry.state);
 }
@@ -63,7 +63,7 @@ bool IsPossibleOther(const LogEntry& entry, const LogEntryLimits& limits) {
 bool IsPossible(const LogEntry& entry, const LogEntryLimits& limits) {
   if (entry.kind >= LogEntry::Kind::kCount ||
       entry.outcome >= LogEntry::Outcome::kCount ||
-      entry.reason >= DropReason::kCount || entry.link > LinkType::kLoop ||
+      entry.reason >= DropReason::kCount || !IsLinkType(entry.link) ||
       (entry.flags & ~LogEntry::kAllFlags) != 0 || entry.number == 0 ||
       entry.pieces > kMaxPieceUses || entry.emitted > kMaxLogEmits ||
       entry.delta_bytes > limits.max_delta_bytes ||

@@ -34,7 +34,7 @@ namespace snf {
 // Entries of one incarnation are numbered 1, 2, 3 … A number keeps its entry,
 // but where the entry was lost or refused, another takes its place: whole, and
 // possibly without its packets (kPacketsLost) and of a newer `state` than its
-// clock, since the unit may have gone on (L4).
+// clock, since the unit may have processed more packets (L4).
 struct LogEntry {
   enum class Kind : uint8_t {
     kClock,   // `meta.clock` of `meta.flow` was applied
@@ -43,11 +43,11 @@ struct LogEntry {
     kGrant,   // the unit got the pieces of `block`; `argument` numbers the
               // grants
     kReturn,  // the pieces of `block` go back to the controller
-    kTold,    // the controller acknowledged what entries up to the number
-              // `argument` told it
+    kTold,    // the controller acknowledged the messages of entries up to
+              // `argument`
     kCount,
   };
-  // Says what became of the packet.
+  // The outcome of the packet.
   enum class Outcome : uint8_t {
     kNone,  // there was none, or only a clock (a tombstone, a null packet)
     kRelease,
@@ -58,9 +58,9 @@ struct LogEntry {
   };
 
   uint64_t number = 0;
-  PacketMeta meta;                 // of the packet; flow and clock of others
-  Clock base{};                    // of a partial delta
-  Clock state{};                   // of the state that the bytes lead to
+  PacketMeta meta;  // of the packet; only flow and clock for other kinds
+  Clock base{};     // of a partial delta
+  Clock state{};    // of the state that the bytes lead to
   Instant timer = Instant::max();  // the NF's timer, as of `state`
   Nanos idle_timeout{-1};          // as in FlowNote
   uint64_t schema = 0;             // StateSchema::hash()
@@ -88,7 +88,8 @@ struct LogEntry {
   static constexpr uint8_t kAllFlags = (1 << 5) - 1;
 
   bool is(uint8_t flag) const { return (flags & flag) != 0; }
-  // The controller is to hear of it, and acknowledges it by its number.
+  // Returns true if the entry has a message for the controller, which
+  // acknowledges it by the entry's number.
   bool tells() const {
     return kind == Kind::kReturn || is(kOver | kEnd) || idle_timeout.ns >= 0;
   }
@@ -104,15 +105,15 @@ struct PieceUse {
 };
 static_assert(sizeof(PieceUse) == 8);
 
-// An entry has at most so many. A chain that ends gives the pieces of all its
-// connections back.
+// Most piece uses of an entry: a chain that ends gives back the pieces of all
+// its connections.
 inline constexpr size_t kMaxPieceUses = 2'048;
 inline constexpr size_t kMaxLogEmits = 2 * size_t{FlowState::kMaxEmits};
 
 // Returns the bytes that an entry takes at most.
 uint32_t MaxLogEntryBytes(const StateSchema& schema);
 
-// What the parts of an entry may be.
+// The limits that the parts of a valid entry obey.
 struct LogEntryLimits {
   uint64_t schema = 0;           // StateSchema::hash()
   uint32_t max_delta_bytes = 0;  // a whole or partial delta's
@@ -149,7 +150,7 @@ class LogEntryView {
 
  private:
   LogEntry entry_;
-  std::span<const std::byte> tail_;  // is what follows the header
+  std::span<const std::byte> tail_;  // the parts behind the header
 };
 
 // Writes an entry to `to`, which has room for it, and may begin with `entry`.

@@ -110,7 +110,7 @@ TEST(LogEntry, WithAFieldThatCannotBeIsRefused) {
       [](LogEntry& e) { e.outcome = LogEntry::Outcome::kNone; },
       [](LogEntry& e) { e.outcome = LogEntry::Outcome::kCount; },
       [](LogEntry& e) { e.reason = DropReason::kCount; },
-      [](LogEntry& e) { e.link = LinkType{6}; },
+      [](LogEntry& e) { e.link = LinkType{kLinkTypes}; },
       [](LogEntry& e) { e.flags |= 1 << 5; },
       [](LogEntry& e) { e.flags |= LogEntry::kPacketsLost; },
       [](LogEntry& e) { e.kind = LogEntry::Kind::kCount; },

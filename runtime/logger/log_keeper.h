@@ -18,17 +18,17 @@
 
 namespace snf {
 
-// What a unit keeps beside the records of its flows, so that a new logger can
-// take all over when the old one fails (proto/protocol.md F8): its free pieces
-// as the entries say, the number of the last grant, the marks of flows that
-// have ended, and what the controller has not acknowledged.
+// Keeps a unit's data beside the records of its flows, so that a new logger can
+// replace a failed one (proto/protocol.md F8): the free pieces as of the
+// entries, the number of the last grant, the marks of ended flows, and all that
+// entries told the controller without an acknowledgement.
 //
 // Worked example: entry 7 gives pieces 0-63 back and entry 9 ends a flow. A new
-// logger gets a kReturn with number 7, a mark of the flow, and what entry 9
-// tells; once entry 12 says that the controller has acknowledged entry 7, only
-// the other two.
+// logger gets a kReturn with number 7, a mark of the flow, and the message of
+// entry 9; once entry 12 says that the controller has acknowledged entry 7,
+// only the other two.
 //
-// Owner-thread only. Grows with what the controller has not acknowledged.
+// Owner-thread only. Memory grows with the unacknowledged entries.
 class LogKeeper {
  public:
   using Visit = absl::FunctionRef<void(std::span<const std::byte>)>;
@@ -39,15 +39,15 @@ class LogKeeper {
 
   // The unit's next entry was made.
   void on_made(const LogEntryView& entry);
-  // The controller has acknowledged what entries up to this one tell it; or
-  // whoever takes them over will tell it.
+  // Called when the controller has acknowledged the messages of entries up to
+  // this one, or when a new logger has taken these messages over.
   void on_told(uint64_t number);
 
-  // Counts what the controller is to acknowledge.
+  // Returns the number of unacknowledged messages.
   size_t tells() const { return tells_.size(); }
 
-  // Calls `visit` with all that it has, as entries for OutputLogger::Restore.
-  // Of the ends of flows, those of entries above `released` are not released.
+  // Calls `visit` with all its data, as entries for OutputLogger::Restore. Ends
+  // of flows from entries above `released` are marked as not released.
   void ForEach(uint32_t incarnation, uint64_t released,
                const Visit& visit) const;
 

@@ -11,8 +11,8 @@
 
 namespace snf {
 
-// What an entry tells the controller, which acknowledges it by the entry's
-// number (proto/protocol.md U13).
+// The message of an entry to the controller, which acknowledges it by the
+// entry's number (proto/protocol.md U13).
 struct LoggerTell {
   uint64_t number = 0;
   union {
@@ -24,24 +24,24 @@ struct LoggerTell {
 };
 static_assert(sizeof(LoggerTell) == 48);
 
-// A command is what a logger asks of its driver.
+// A command of a logger to its driver.
 struct LoggerCommand {
   enum class Kind : uint8_t {
-    // These say what becomes of a packet that an entry brought.
+    // The outcome of a packet that an entry brought.
     kRelease,
     kNfDrop,  // for `nf_reason`
     kDrop,    // for `reason`
     kConsume,
     kEmit,  // `packet` was made at the clock of `meta`; it leaves before its
             // packet
-    // These are messages to the logger's unit.
-    kReleased,  // what its clock `meta.clock` did is in the logger
+    // Messages to the logger's unit.
+    kReleased,  // the changes of its clock `meta.clock` are in the logger
     kAskAgain,  // for the entries ask.first … ask.last
-    kAskWhole,  // for a whole one in place of the entry ask.first
-    // These are messages to `unit`.
+    kAskWhole,  // for a whole entry in place of ask.first
+    // Messages to `unit`.
     kSendState,  // takes the first bytes of OutputLogger::state_bytes along
     kSendTakeoverAck,
-    // These go to the controller, after a Seal and in this order.
+    // Messages to the controller, after a Seal and in this order.
     kTell,
     kFreePieces,  // were free at the unit
     kApplied,     // `applied.clock` is the flow's (F3)
@@ -59,7 +59,7 @@ struct LoggerCommand {
   };
   struct Sealed {
     uint64_t grant;
-    uint64_t lost;  // entries that came behind a hole that nobody filled
+    uint64_t lost;  // entries behind a gap that was never filled
     uint32_t incarnation;
   };
 

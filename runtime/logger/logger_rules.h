@@ -17,10 +17,10 @@ enum class LoggerRule {
   kInOrder,       // L4: entries behind a hole wait
   kOnce,          // L3: a number counts once
   kBase,          // L2: a partial delta needs its base
-  kAppliedOnce,   // L4: what is applied is released, not applied again
+  kAppliedOnce,   // L4: applied clocks are released, not applied again
   kSeal,          // F2: a sealed incarnation is refused
   kForgetOlder,   // U7: only an older copy is forgotten
-  kKeepUntilTold  // U13: what the controller is to hear is kept
+  kKeepUntilTold  // U13: messages to the controller are kept
 };
 inline LoggerRule left_out_logger_rule = LoggerRule::kNone;
 

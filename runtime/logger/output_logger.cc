@@ -131,7 +131,7 @@ OutputLogger::Result OutputLogger::on_entry(std::span<const std::byte> bytes,
   }
   const uint64_t number = (*entry)->number;
   if (SNF_LOGGER_RULE(kOnce, number <= last_)) return Result::kDuplicate;
-  // What is said of earlier entries counts at once: it makes room for them.
+  // Acknowledgements of earlier entries are applied at once: they make room.
   if ((*entry)->kind == LogEntry::Kind::kTold) on_told((*entry)->argument);
   if (SNF_LOGGER_RULE(kInOrder, number > last_ + 1)) {
     if (number - last_ > options_.window) return Result::kTooFar;
@@ -325,7 +325,7 @@ void OutputLogger::Drain(LoggerOut& out) {
     SNF_CHECK(entry.has_value() && (*entry)->number == number);
     const Result result = Take(*entry, out);
     if (result == Result::kWaits) return;
-    // Nobody sends a whole one any more.
+    // After the seal no unit sends a whole entry any more.
     if (result == Result::kAsked && sealed_) return;
     StopWaiting(number);
     if (result == Result::kAsked) AskWhole(**entry, out);

@@ -52,19 +52,19 @@ class OutputLogger {
  public:
   static constexpr size_t kMaxCommandsPerCall = kMaxLogEmits + 8;
 
-  // Says what became of an entry.
+  // The outcome of an entry.
   enum class Result : uint8_t {
     kTaken,      // it is applied and released
     kDuplicate,  // its number has been taken, or waits
-    kWaits,      // for entries before it, or for room for what it tells
-    kTooFar,     // the window ends before it; it is asked for later
-    kAsked,      // it needs a base that is not here: a whole one is asked for
+    kWaits,      // for earlier entries, or for room for its message
+    kTooFar,     // behind the end of the window; asked for later
+    kAsked,      // its base is missing: a whole entry is asked for
     kRefused,    // its incarnation is sealed, or not this one
-    kImpossible  // it cannot be: the channel is to be ended (U14)
+    kImpossible  // impossible: the channel is to be ended (U14)
   };
 
-  // The schema is that of the unit's NF; it must outlive the logger. One that
-  // `takes_over` from another gets its unit's records by Restore first (F8).
+  // The schema is that of the unit's NF and must outlive the logger. If
+  // `takes_over`, the logger first gets its unit's records by Restore (F8).
   OutputLogger(uint32_t incarnation, const OutputLoggerOptions& options,
                const StateSchema& schema,
                std::span<const NetworkFunction::Pool> pools = {},
@@ -74,16 +74,17 @@ class OutputLogger {
   Result on_entry(std::span<const std::byte> bytes, LoggerOut& out);
   // The unit has sent entries up to this number: missing ones are asked for.
   void on_heartbeat(uint64_t sent, LoggerOut& out);
-  // The controller acknowledges all that it was told up to this entry.
+  // Called when the controller acknowledges the messages of entries up to this
+  // one.
   void on_told(uint64_t number);
 
-  // Takes what its unit keeps, as an entry: whole for a flow, with the clock
-  // that is released in `base`; a kGrant for the unit's free pieces; a kReturn,
-  // or a partial one without a delta, for what the controller is still to hear
-  // (log_keeper.h). False if it cannot be.
+  // Takes the unit's data, as an entry: a whole one for a flow, with the
+  // released clock in `base`; a kGrant for the unit's free pieces; a kReturn,
+  // or a partial entry without a delta, for an unacknowledged message to the
+  // controller (log_keeper.h). Returns false for an impossible entry.
   bool Restore(std::span<const std::byte> bytes);
-  // That was all. Entries up to `released` have been released; the records are
-  // as of the entry `made`.
+  // Ends the calls of Restore. Entries up to `released` have been released; the
+  // records are as of the entry `made`.
   void EndRestore(uint64_t released, uint64_t made);
 
   // The unit's incarnation has failed.
@@ -91,16 +92,16 @@ class OutputLogger {
   bool is_restoring() const { return restoring_; }
   bool sealed() const { return sealed_; }
   bool was_sealed() const { return was_sealed_; }  // some time
-  // Says once more what it has of each flow, for another round (F3). Only after
-  // Seal or EndRestore.
+  // Repeats the report of all flows, for another round (F3). Only after Seal or
+  // EndRestore.
   void Report();
-  // The unit has been started anew, with this incarnation: entries are taken
-  // again. What is here of earlier incarnations stays until it is taken. Only
-  // once all is reported.
+  // Accepts entries again, from the unit's new incarnation after a restart.
+  // State of earlier incarnations stays until another unit takes it over. Only
+  // once the report is complete.
   void Begin(uint32_t incarnation);
-  // These are for flows of an incarnation that was sealed, and are ignored
-  // otherwise. A Takeover is ignored also until all is reported: it is
-  // repeated.
+  // Messages about flows of a sealed incarnation; others are ignored. A
+  // Takeover is also ignored until the report is complete; its sender repeats
+  // it.
   void on_pull(const Pull& pull, LoggerOut& out);
   void on_takeover(const Takeover& takeover, LoggerOut& out);
   void on_end_ack(FlowId flow, Clock clock);
@@ -118,7 +119,8 @@ class OutputLogger {
   uint64_t taken() const { return last_; }  // the newest number
   // Returns how many grants the unit has got, as far as the logger knows.
   uint64_t grants() const { return last_grant_; }
-  // The records hold what entries up to this one did, taken or not (F8).
+  // Returns the entry as of which the records are; it may not have been taken
+  // yet (F8).
   uint64_t kept_through() const { return kept_through_; }
   uint64_t lost() const { return lost_; }  // clocks whose packets are lost
   uint64_t refused() const { return refused_; }
@@ -128,7 +130,7 @@ class OutputLogger {
  private:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
   static constexpr int kMaxAsks = 4;  // of a heartbeat, for holes
-  // One entry causes so many commands at most.
+  // Most commands that one entry causes.
   static constexpr size_t kMaxCommandsToDrain = kMaxLogEmits + 4;
 
   struct Flow {
@@ -192,7 +194,7 @@ class OutputLogger {
 
   uint64_t last_ = 0;          // all entries up to it are taken
   uint64_t asked_ = 0;         // entries up to it came or were asked for
-  uint64_t kept_through_ = 0;  // records hold what entries up to it did (F8)
+  uint64_t kept_through_ = 0;  // the records are as of this entry (F8)
   uint64_t last_grant_ = 0;
   uint64_t lost_ = 0;
   uint64_t lost_entries_ = 0;
@@ -215,7 +217,7 @@ class OutputLogger {
   uint32_t tell_count_ = 0;
   uint64_t told_ = 0;
 
-  // Where the report after a Seal stands.
+  // Progress of the report after a Seal.
   Phase phase_ = Phase::kDone;
   uint32_t at_ = 0;
   uint16_t pool_ = 0;

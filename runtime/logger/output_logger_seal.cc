@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The logger's record of pieces, what it keeps for the controller, and how it
-// takes over from another logger or stands in for its unit.
+// Parts of OutputLogger: the record of pieces, the messages kept for the
+// controller, taking over from another logger, and standing in for a failed
+// unit.
 #include <algorithm>
 
 #include "base/check.h"
@@ -159,7 +160,7 @@ void OutputLogger::Seal() {
 
 void OutputLogger::Report() {
   SNF_CHECK(was_sealed_);
-  // What is told before the flows has its own time.
+  // A report that has not reached the flows yet will list them anyway.
   if (phase_ < Phase::kFlows) return;
   phase_ = Phase::kFlows;
   at_ = 0;

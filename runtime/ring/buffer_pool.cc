@@ -147,7 +147,8 @@ void BufferPool::TakeAll() {
 PacketHandle BufferPool::Allocate(uint32_t bytes) {
   for (size_t c = 0; c < classes_.size(); ++c) {
     SizeClass& size = classes_[c];
-    if (bytes > size.bytes) continue;
+    const uint32_t growth = c + 1 < classes_.size() ? kMaxPacketGrowth : 0;
+    if (bytes > size.bytes - growth) continue;
     uint32_t index = size.free;
     if (index != kEnd) {
       size.free = size.next[index];

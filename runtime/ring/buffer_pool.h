@@ -83,14 +83,16 @@ class BufferPool {
   // kMaxParties parties.
   static absl::Status Format(std::span<std::byte> memory,
                              std::span<const Options> shares);
-  // Attaches to a pool as this party; after a death, only once the others have
-  // done what is said above. Errors: InvalidArgument if the memory holds no
-  // pool, or the party is not below kMaxParties.
+  // Attaches to a pool as this party; after a death, only once the other
+  // parties have done the steps described at the top of this file. Errors:
+  // InvalidArgument if the memory holds no pool, or the party is not below
+  // kMaxParties.
   static absl::StatusOr<BufferPool> Attach(std::span<std::byte> memory,
                                            Party party);
 
-  // Returns a buffer with room for `bytes`, whose info the caller must write,
-  // or kNoPacket if none is free or `bytes` exceeds kMaxPacketBytes.
+  // Returns a buffer with room for `bytes`, and for kMaxPacketGrowth more
+  // unless it is of the largest size. The caller must write its info. Returns
+  // kNoPacket if none is free or `bytes` exceeds kMaxPacketBytes.
   PacketHandle Allocate(uint32_t bytes);
 
   // Takes a buffer back. The handle must be in use, and of this party's share.
@@ -110,7 +112,7 @@ class BufferPool {
     --in_use_;
     return true;
   }
-  // Does the same for a handle that came from another party, and counts those
+  // Frees a buffer whose handle came from another party; counts the handles
   // that it refuses.
   bool Return(PacketHandle handle);
   uint64_t refused_returns() const { return refused_returns_; }
@@ -153,8 +155,9 @@ class BufferPool {
   void Disclaim(PacketHandle handle) {
     SetHolder(HolderAt(Class(handle), IndexOf(handle)), MarkOf(owner(handle)));
   }
-  // The party's predecessor has died, and gave buffers away of which others
-  // will tell: all buffers of the share are in use, until FreeOthers.
+  // Called if the party's predecessor has died with buffers at other parties,
+  // which will report them: counts all buffers of the share as used, until
+  // FreeOthers.
   void TakeAll();
   // Frees those buffers of the share that are in use and for which is_kept(
   // handle) does not hold. O(buffers of the share ever used).

@@ -28,16 +28,16 @@ std::vector<PacketHandle> Take(BufferPool& pool, int n, uint32_t bytes) {
   return taken;
 }
 
-TEST(BufferPool, GivesTheSmallestBufferThatFits) {
+TEST(BufferPool, GivesTheSmallestBufferThatFitsWithRoomToGrow) {
   BufferPool pool({.small = 4, .medium = 4, .large = 4});
   const auto room = [&](uint32_t bytes) {
     return pool.room(pool.Allocate(bytes)).size();
   };
   EXPECT_EQ(room(0), kSmall);
-  EXPECT_EQ(room(kSmall), kSmall);
-  EXPECT_EQ(room(kSmall + 1), kMedium);
-  EXPECT_EQ(room(kMedium), kMedium);
-  EXPECT_EQ(room(kMedium + 1), kLarge);
+  EXPECT_EQ(room(kSmall - kMaxPacketGrowth), kSmall);
+  EXPECT_EQ(room(kSmall - kMaxPacketGrowth + 1), kMedium);
+  EXPECT_EQ(room(kMedium - kMaxPacketGrowth), kMedium);
+  EXPECT_EQ(room(kMedium - kMaxPacketGrowth + 1), kLarge);
   EXPECT_EQ(room(kLarge), kLarge);
   EXPECT_EQ(pool.in_use(), 6u);
 }

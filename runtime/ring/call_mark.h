@@ -10,26 +10,35 @@
 
 namespace snf {
 
-// Tells other threads which call of an NF is under way, so that they can name
-// one that does not return (proto/protocol.md F12). The thread that calls NFs
+// Tells other threads which call of an NF is under way, so that they can name a
+// call that does not return (proto/protocol.md F12). The thread that calls NFs
 // writes, any thread reads. Costs a few stores for each call.
 //
-// What a reader sees of a call is true if the call is still under way when it
-// has read it: count() has not changed.
+// The fields that a reader has read are valid if the call is still under way
+// afterwards: count() has not changed.
 class alignas(64) CallMark {
  public:
   struct Call {
     UnitId unit = kNoUnit;
-    // Is valid during the call; null where it is for no packet.
+    // Valid during the call; null if the call is for no packet.
     const PacketMeta* meta = nullptr;
     PacketHandle packet = kNoPacket;
   };
 
+  // Another process sees in `packet`, from now on, the packet of the call that
+  // is under way, else kNoPacket: also after the end of this process, whatever
+  // ends it. It must outlive the mark.
+  void Show(std::atomic<PacketHandle>& packet) { shown_ = &packet; }
+
   void Begin(const Call& call) {
     call_ = call;
     count_.store(++own_count_, std::memory_order_release);
+    if (shown_ != nullptr) Show(call.packet);
   }
-  void End() { count_.store(++own_count_, std::memory_order_release); }
+  void End() {
+    if (shown_ != nullptr) Show(kNoPacket);
+    count_.store(++own_count_, std::memory_order_release);
+  }
 
   // Returns a number that is odd while a call is under way, and another for
   // each.
@@ -38,6 +47,13 @@ class alignas(64) CallMark {
   const Call& call() const { return call_; }
 
  private:
+  // The call must not be moved in front of the store.
+  void Show(PacketHandle packet) {
+    shown_->store(packet, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+
+  std::atomic<PacketHandle>* shown_ = nullptr;
   Call call_;
   uint64_t own_count_ = 0;
   std::atomic<uint64_t> count_{0};

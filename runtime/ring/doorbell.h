@@ -18,18 +18,18 @@ namespace snf {
 // Theory of operation. Each thread sleeps at a Doorbell of its own; the
 // producers of all rings that it reads ring this one. The sleeper says that it
 // is parked, *then* looks once more for work, and sleeps only as long as
-// `rings_` is what it was before. A producer publishes work, *then* looks
-// whether the sleeper is parked, and if so changes `rings_` and wakes it. All
-// four steps are sequentially consistent: either the sleeper sees the work, or
-// the producer sees that it is parked; then the change of `rings_` keeps it
-// from falling asleep, or the call wakes it.
+// `rings_` is unchanged. A producer publishes work, *then* looks whether the
+// sleeper is parked, and if so changes `rings_` and wakes it. All four steps
+// are sequentially consistent: either the sleeper sees the work, or the
+// producer sees that it is parked; then the change of `rings_` keeps it from
+// falling asleep, or the call wakes it.
 //
 // A process may be killed at any instruction. If it is killed between
-// publishing and waking, it leaves a sleeper with work: so whoever detects the
-// death calls Ring() for the consumers of the dead process, and waits have
-// timeouts. If it is killed while it sleeps, it leaves `parked_` set, which
-// costs producers a system call for each ring; the next thread that sleeps here
-// clears it.
+// publishing and waking, it leaves a sleeper with work: so the thread that
+// detects the death calls Ring() for the consumers of the dead process, and
+// waits have timeouts. If it is killed while it sleeps, it leaves `parked_`
+// set, which costs producers a system call for each ring; the next thread that
+// sleeps here clears it.
 //
 // A Doorbell is in a region, zeroed at first. Budget: Ring ≤ 1 ns if no thread
 // is parked.
@@ -65,10 +65,10 @@ class Doorbell {
     return is_ready;
   }
 
-  // Does the same at several bells, up to kMostAtOnce, of which any wakes it:
-  // so who rings one can spoil no other. `now` is the time of the machine's
-  // monotonic clock. On Linux before 5.16 it sleeps no longer than kUnheard,
-  // and the first alone shortens that.
+  // Does the same at several bells, up to kMostAtOnce, any of which wakes it:
+  // so a thread that rings one bell cannot damage another. `now` is the time of
+  // the machine's monotonic clock. On Linux before 5.16 the thread sleeps no
+  // longer than kUnheard, and only the first bell wakes it earlier.
   static constexpr size_t kMostAtOnce = 128;
   static constexpr Nanos kUnheard = Microseconds(100);
   template <typename Ready>
@@ -110,7 +110,8 @@ class Doorbell {
                             Instant now);
 
   alignas(128) std::atomic<uint32_t> parked_{0};  // written by the sleeper only
-  std::atomic<uint32_t> rings_{0};  // changed by who rings a parked sleeper
+  std::atomic<uint32_t> rings_{
+      0};  // changed by a thread that rings a parked sleeper
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);
 static_assert(sizeof(Doorbell) == 128);

@@ -8,34 +8,34 @@
 
 namespace snf {
 
-// What a loop of output loggers notes of how far it has come, in memory that
-// outlives its process: so the process after it, which goes through the same
-// entries, leaves out the words that this one has sent already, and none is
-// lost or sent twice (proto/protocol.md L3).
+// Progress of a loop of output loggers, in memory that outlives its process.
+// The next process handles the same entries again, and skips the words that are
+// already sent: so no word is lost or sent twice (proto/protocol.md L3).
 //
 // Worked example: entries up to cell 40 have led to 9 words, and this is noted.
 // Then the entry in the cells 40 to 43 leads to three words, of which two are
-// in the ring to the controller when the process is killed. The next one finds
-// 11 words there, takes the entry once more, and sends the third alone.
+// in the ring to the controller when the process is killed. The next process
+// finds 11 words there, handles the entry again, and sends only the third word.
 //
-// Words that no entry led to are sent once more, if their process was killed
-// over them. A report to a controller is: the entry that asked for it may have
-// left its ring.
+// Words without an entry are sent again if their process was killed while it
+// sent them. So are reports to a controller, because the entry that asked for a
+// report may have left its ring.
 //
 // The memory is zeroed at first. One process writes at a time; another one
 // reads once the writer has ended, at whatever instruction: a note is there as
 // a whole or not at all. Write costs about 1 ns.
 class alignas(128) LogNote {
  public:
-  // Says what follows the words that entries led to.
+  // Says what follows the words that entries caused.
   enum class Others : uint8_t {
     kNone,
-    kAnswers,  // to what the controller has ordered
-    kReport,   // to `controller`; perhaps nothing of it yet
+    kAnswers,  // answers to the controller's orders
+    kReport,   // a report to `controller`, possibly still empty
   };
   struct Positions {
-    // In cells: of the ring of entries, up to which all are taken; and of the
-    // ring to the controller, where what they led to ends.
+    // Positions in cells: the end of the handled entries in the ring of
+    // entries, and the end of the words that these entries caused in the ring
+    // to the controller.
     uint64_t entries = 0;
     uint64_t words = 0;
     // The newest controller to which there was, or is to be, a report.

@@ -17,15 +17,16 @@ namespace snf {
 
 // The ledger of pieces (kept_report.h) of a loop of units, in memory that
 // outlives the process of its loggers: each grant that their entries name, and
-// each return, turns bits over. The next process goes on with it, and goes once
-// more through entries that the one before had handled: so the ledger notes
-// where the last entry ended that it has, and has none twice. A change is noted
-// before it is made, and made again by who attaches: so it is there as a whole
-// or not at all, at whatever instruction the process before was killed.
+// each return, flips bits. The next process continues with the ledger, and
+// handles some entries again: so the ledger notes the position at which its
+// last entry ended, and applies no entry twice. A change is noted before it is
+// made, and repeated by the next process that attaches: so a change is complete
+// or absent, at whatever instruction the previous process was killed.
 //
 // Worked example: the entry that ends at cell 40 grants pieces 0-63. The word
 // is noted, with the position 40, and the process is killed before it is
-// changed. The next one changes it as it attaches, and passes over the entry.
+// changed. The next process changes the word as it attaches, and skips the
+// entry.
 //
 // The memory is zeroed at first, and outlives the object. One process has it at
 // a time. Owner-thread only.
@@ -40,10 +41,10 @@ class LoggerLedger {
   }
 
   // An entry that ends at that position of its ring, > 0, names these pieces.
-  // Positions increase, but for entries that come once more. Pieces that do not
-  // exist are left out.
+  // Positions increase, except for repeated entries. Pieces that do not exist
+  // are left out.
   void TurnOver(uint64_t position, const PieceBlock& pieces);
-  // Pieces came back in another way.
+  // Notes pieces that came back without an entry.
   void TurnOver(const PieceBlock& pieces);
 
   // Calls `visit` for each word that has bits, in the name of `unit`.
@@ -51,7 +52,7 @@ class LoggerLedger {
                    absl::FunctionRef<void(const PieceBlock&)> visit) const;
 
  private:
-  // Says what the last change has made of a word.
+  // Value of a word after the last change.
   struct Change {
     std::atomic<uint64_t> position{0};
     std::atomic<uint64_t> word{0};

@@ -7,9 +7,9 @@
 
 namespace snf {
 
-// Tells an event loop of units, of this process or another one, what is to end.
-// Whoever runs the loop writes, then rings the loop's Doorbell; the loop reads.
-// It may lie in a region.
+// Tells an event loop of units, in this process or another one, what to stop.
+// The owner of the loop writes, then rings the loop's Doorbell; the loop reads.
+// May lie in a region.
 struct alignas(128) LoopControl {
   std::atomic<bool> stops{false};         // UnitLoop::Stop
   std::atomic<bool> stops_timers{false};  // UnitLoop::StopTimers
@@ -19,45 +19,45 @@ struct alignas(128) LoopControl {
 };
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// Numbers the controllers of a run, one after the other: who finds a newer one
-// than that to which it has reported does so before it goes on
-// (proto/protocol.md F9). Whoever starts a controller writes, once the end of
-// the one before was seen; loops of units read. It may lie in a region.
+// Numbers the controllers of a run, one after the other. A loop of units that
+// finds a newer controller reports to it before it continues (proto/protocol.md
+// F9). The driver that starts controllers writes, once it has seen the end of
+// the previous one; loops of units read. May lie in a region.
 struct alignas(128) ControllerEpoch {
   std::atomic<uint32_t> newest{0};
-  // A process that runs the loop from now on has nothing to report to
-  // controllers up to this one; whoever starts it writes.
+  // Newest controller to which a newly started process has nothing to report;
+  // the starter of the process writes.
   std::atomic<uint32_t> begun{0};
 };
 
-// How many cells of a link from loggers a controller's loop has taken so far,
-// to handle them: of what waits in the ring still, the next process that runs
-// the controller handles nothing twice. The loop writes. It may lie in memory
-// that several processes map one after the other.
+// Cells of a link from loggers that a controller's loop has taken for handling
+// so far. The next process that runs the controller skips these cells if they
+// are still in the ring, so that none is handled twice. The loop writes. May
+// lie in memory that several processes map one after the other.
 struct alignas(128) ControllerNote {
   std::atomic<uint64_t> taken{0};
 };
 
-// Tells a loop of output loggers that the process of its units has ended, which
-// was seen, and when it has taken all that this process had sent; and who runs
-// the units' loop and the loggers, when, that these have what units keep. It
-// may lie in a region.
+// Two-way state of a loop of output loggers and its driver: the ends of the
+// processes of the loop's units that the driver has seen, how many of these
+// processes' messages are drained, and whether new loggers have the state of
+// the units. May lie in a region.
 struct alignas(128) LogControl {
-  std::atomic<uint32_t> ends{0};     // of processes; whoever saw it writes
-  std::atomic<uint32_t> drained{0};  // of them; the loop writes
-  // Of the ends, those after which another process was started: that many as
-  // there are ends, unless there is none; kNone: there never was any. Whoever
-  // starts it writes.
+  std::atomic<uint32_t> ends{0};  // ends of processes; the driver writes
+  std::atomic<uint32_t> drained{
+      0};  // ends whose messages are drained; the loop writes
+  // Value of `ends` at the newest start of a process: equals `ends` while a
+  // process runs; kNone before the first start. The driver writes.
   static constexpr uint32_t kNone = ~uint32_t{0};
   std::atomic<uint32_t> begun{0};
   // The controller to which the loggers are to report although their units have
-  // no process, once all is drained; who starts controllers writes.
+  // no process, once all is drained; the driver writes.
   std::atomic<uint32_t> asked{0};
-  // The newest controller to which units can have reported; the same writes.
+  // The newest controller to which units can have reported; the driver writes.
   std::atomic<uint32_t> newest{0};
-  // The process of loggers (LoopControl) that has all that units keep, none of
-  // it out of date, and how many records of flows processes have got so far;
-  // the loop writes.
+  // Number of the newest process of loggers (LoopControl) that has the complete
+  // and current state of the units, and the records of flows received so far,
+  // summed over processes; the loop writes.
   std::atomic<uint32_t> restored{0};
   std::atomic<uint64_t> records{0};
 };

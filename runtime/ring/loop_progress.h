@@ -5,15 +5,16 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/ids.h"
 #include "base/time.h"
 
 namespace snf {
 
 // Tells other threads how far an event loop of units has come, so that they can
 // see that nothing is under way. The messages that `received` counts are
-// handled, and the messages that this caused are in `sent`. So whoever reads
-// `received` of all loops first, and finds as many in `sent` of all loops, be
-// it later, knows that no message was in between.
+// handled, and the messages that this caused are in `sent`. So a thread that
+// reads `received` of all loops first, and later finds the same sum in `sent`
+// of all loops, knows that no message was under way in between.
 //
 // The loop writes, any thread reads. It may lie in a region.
 struct alignas(128) LoopProgress {
@@ -27,8 +28,11 @@ struct alignas(128) LoopProgress {
   // For the eye only, as in StateFigures.
   std::atomic<uint64_t> seamless{0};
   std::atomic<uint64_t> pulled{0};
-  // For so long have its units been busy, if the loop measures that.
+  // Time for which the loop's units have been busy, if the loop measures it.
   std::atomic<int64_t> busy_ns{0};
+  // The packet that an NF of the loop is called for (CallMark::Show), if the
+  // loop shows that. It stays after the end of a process amid a call.
+  std::atomic<PacketHandle> in_call{kNoPacket};
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(LoopProgress) == 128);

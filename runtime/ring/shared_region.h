@@ -40,8 +40,8 @@ class SharedRegion {
     std::string name = "region";  // seen in /proc/*/maps
     size_t bytes = 0;             // > 0; rounded up to whole pages
     bool huge_pages = true;       // if the system has them
-    // So many bytes from the first on get their pages in advance; the others
-    // get theirs when they are used.
+    // Bytes at the begin of the region whose pages are filled in advance; other
+    // pages are filled on first use.
     size_t in_advance = kAll;
   };
   static constexpr size_t kAll = ~size_t{0};
@@ -54,7 +54,7 @@ class SharedRegion {
 
   // Maps the region of a descriptor that another process made; its contents
   // stay as they are. The caller keeps the descriptor. Errors: InvalidArgument
-  // if it is no memory of sealed size, else those of Create.
+  // if `fd` is not memory of sealed size, and the errors of Create.
   static absl::StatusOr<SharedRegion> Map(int fd, size_t in_advance = kAll);
 
   SharedRegion(SharedRegion&& other) noexcept;

@@ -43,12 +43,12 @@ struct AttachedRing {
 };
 absl::StatusOr<AttachedRing> AttachRing(std::span<std::byte> memory,
                                         uint32_t item_bytes);
-// Writes all shared words anew, as one end knows them, while nobody else does.
+// Rewrites all shared words as one end knows them. The other end must not run.
 void RestoreRing(const AttachedRing& ring, uint32_t item_bytes);
 }  // namespace internal
 
-// Returns true if the ring in `memory`, which is one, has items that were not
-// released, for whoever has neither of its ends. Any thread.
+// Returns true if the ring in `memory`, which must be a ring, has items that
+// were not released. For threads that have neither of its ends.
 inline bool RingHasItems(std::span<std::byte> memory) {
   const auto* const ring = reinterpret_cast<const RingHeader*>(memory.data());
   const uint64_t released = ring->released.load(std::memory_order_acquire);
@@ -66,9 +66,9 @@ inline bool RingHasItems(std::span<std::byte> memory) {
 // remembers the other's position as it last saw it, and looks again only when
 // that leaves too little room, or too few items.
 //
-// An end that is killed, at whatever instruction, has published or released all
-// of a burst or nothing of it: the ring is consistent, and the survivor goes on
-// using it. A new end may attach in place of the dead one and continues at its
+// An end that is killed, at whatever instruction, has published or released a
+// whole burst or nothing: the ring is consistent, and the survivor keeps using
+// it. A new end may attach in place of the dead one and continues at its
 // position.
 //
 // Reading and releasing are two steps, so that the ring keeps what a consumer
@@ -134,9 +134,9 @@ class SpscRing {
       return known_released_;
     }
     uint64_t faults() const { return faults_; }
-    // The consumer has died, which must have been seen: what it did not take is
-    // for the next one. A position of its that cannot be is the last one that
-    // could.
+    // Call once the consumer is known to be dead: unread items stay for the
+    // next consumer. An impossible position of the dead consumer is replaced by
+    // its last possible one.
     void Restore() {
       Refresh();
       faults_ = 0;
@@ -164,7 +164,7 @@ class SpscRing {
 
   class Consumer {
    public:
-    // Attaches at the first item that was not released. Errors: those of
+    // Attaches at the first item that was not released. Errors as in
     // Producer::Attach.
     static absl::StatusOr<Consumer> Attach(std::span<std::byte> memory);
 
@@ -173,7 +173,7 @@ class SpscRing {
     // Gives the slots of the oldest `count` items that were read back to the
     // producer.
     void Release(size_t count);
-    // Does the same, and rings the producer, who may sleep until it is done.
+    // Does the same, and rings the producer, which may sleep until then.
     void Release(size_t count, Doorbell& producer) {
       Release(count, std::memory_order_seq_cst);
       producer.Ring();
@@ -186,9 +186,9 @@ class SpscRing {
       return count;
     }
 
-    // Releases what is in front of `position`, unread, where the consumer
-    // before this one noted that it was done with that. Returns false, and does
-    // nothing, if the producer has not published so much.
+    // Releases all items in front of `position` without reading them, because
+    // the previous consumer noted that it was done with them. Returns false,
+    // and does nothing, if the producer has not published that many items.
     bool SkipTo(uint64_t position) {
       if (position - released_ > known_pushed_ - released_) return false;
       released_ = read_ = position;
@@ -205,24 +205,24 @@ class SpscRing {
     uint64_t read() const { return read_; }
     uint64_t released() const { return released_; }
     uint64_t faults() const { return faults_; }
-    // The producer has died, which must have been seen: what it has published
-    // and was not read is still to be read. A position of its that cannot be is
-    // the last one that could.
+    // Call once the producer is known to be dead: published items can still be
+    // read. An impossible position of the dead producer is replaced by its last
+    // possible one.
     void Restore() {
       Refresh();
       faults_ = 0;
       internal::RestoreRing({header_, capacity_, known_pushed_, released_},
                             sizeof(T));
     }
-    // Does the same, but what is not in front of `position`, up to which it was
-    // read, is dropped: the next one attaches there.
+    // Does the same, but drops the items from `position` on, up to which the
+    // ring was read: the next producer attaches there.
     void SkipFrom(uint64_t position) {
       SNF_CHECK(read_ - position <= capacity_);
       released_ = read_ = known_pushed_ = position;
       header_->pushed.store(position, std::memory_order_release);
       Restore();
     }
-    // Drops all of it.
+    // Drops all items.
     void SkipAll() {
       Refresh();
       released_ = read_ = known_pushed_;

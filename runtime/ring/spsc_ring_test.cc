@@ -292,7 +292,7 @@ TEST(SpscRing, OutlivesAPeerThatWritesNonsense) {
   }
   std::cout << "seeds " << seeds.first << "-" << seeds.last << ": " << faults
             << " faults, " << refused << " rings refused\n";
-  if (seeds.is_chosen) return;
+  if (seeds.is_part) return;
   EXPECT_GT(faults, 3'000u);
   EXPECT_GT(refused, 1'000u);
 }
@@ -368,7 +368,7 @@ TEST(SpscRing, IsAQueueInAnyOrderOfCalls) {
             << totals.pushed << " pushed, " << totals.full << " times full, "
             << totals.wrapped << " bursts in two pieces, " << totals.replaced
             << " ends replaced, " << totals.again << " read again\n";
-  if (seeds.is_chosen) return;
+  if (seeds.is_part) return;
   EXPECT_GT(totals.pushed, 50'000u);
   EXPECT_GT(totals.full, 10'000u);
   EXPECT_GT(totals.wrapped, 2'000u);

@@ -52,7 +52,7 @@ void LinkIn::Join(LinkOut& out) {
 
 // The two ends swap their memory.
 void LinkIn::ReceiveJoined() {
-  if (begin_ != end_) return;  // it goes on after a pause
+  if (begin_ != end_) return;  // the link resumes after a pause
   cells_.clear();
   cells_.swap(joined_->staged_);
   begin_ = 0;

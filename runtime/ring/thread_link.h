@@ -24,17 +24,17 @@ namespace snf {
 // one cell, and its payload, if that kind of command has one, in as many cells
 // as it takes.
 //
-// Nobody ever waits for room: what the ring has none for stays with the sender,
-// in order, until a later Flush. So no two threads can wait for each other. How
-// much can stay there is for the sender to bound; a sender that can do without
-// a message asks has_room() first.
+// No thread ever waits for room: messages that do not fit into the ring stay
+// with the sender, in order, until a later Flush. So no two threads can wait
+// for each other. The sender bounds the messages that stay; a sender that can
+// do without a message asks has_room() first.
 //
 // Where both ends belong to one thread they may be joined: then nothing goes
-// through the ring, and a Receive takes all that was sent.
+// through the ring, and a Receive takes all sent messages.
 //
 // The sender is not trusted. A cell is copied out of the ring before it is
-// looked at; at a message that cannot be, or by the receiver's wish, the link
-// closes: nothing more is taken from it.
+// looked at; at an impossible message, or on the receiver's request, the link
+// closes: no more messages are taken from it.
 //
 // Worked example: Send(kRelease), Send(kSendAlias, 72 bytes) and Flush put
 // 1 + 1 + 2 cells into the ring; the receiver's two messages are handled in
@@ -76,7 +76,7 @@ struct LinkRing {
   CellRing::Consumer consumer;
 
   // Makes a ring of `cells`, a power of two, from the next piece of a region.
-  // `receiver`, which may be null, is rung for what is pushed.
+  // `receiver`, which may be null, is rung after a push.
   static LinkRing Make(RegionCarver& carver, uint32_t cells,
                        Doorbell* receiver);
   // Returns how much of a region Make takes.
@@ -88,7 +88,7 @@ struct LinkRing {
 // The sender's end. Owner-thread only.
 class LinkOut {
  public:
-  // So many cells may stay here without an allocation as `reserve` says.
+  // Up to `reserve` cells may stay here without an allocation.
   LinkOut(CellRing::Producer ring, size_t reserve);
 
   // Returns the message, which may be changed until the next call.
@@ -116,18 +116,19 @@ class LinkOut {
       std::memcpy(to + sizeof head, bytes.data(), bytes.size());
     }
   }
-  // Returns true if all that stays here and a message with such a payload would
-  // fit into the ring.
+  // Returns true if the messages that stay here and one more with such a
+  // payload would fit into the ring.
   bool has_room(size_t payload_bytes) {
     return joined_ ||
            staged_.size() + 1 + Cell::CountFor(payload_bytes) <= ring_.room();
   }
-  // Hands over what there is room for; returns true if that was all.
+  // Puts messages into the ring while there is room; returns true if none
+  // stays.
   bool Flush() { return staged_.empty() || joined_ || Push(staged_.size()); }
 
-  // Does the same, but of no message a part: one that the receiver finds is
-  // whole, whatever becomes of the sender. `payload_bytes` as LinkIn::Handle
-  // takes it. What was sent must always be handed over so.
+  // Does the same with whole messages only, so that the receiver never finds a
+  // part of a message, even if the sender dies. `payload_bytes` as for
+  // LinkIn::Handle. All flushes of a link must be of this kind.
   template <typename PayloadBytes>
   bool FlushWhole(const PayloadBytes& payload_bytes) {
     if (staged_.empty() || joined_) return true;
@@ -172,16 +173,15 @@ class LinkOut {
   bool has_staged() const { return !staged_.empty(); }
 
   uint64_t sent() const { return sent_; }  // messages
-  // Counts the cells of all messages sent so far, and those of them that the
-  // receiver is done with. Not of a joined link.
+  // Return the cells of all messages sent so far, and the cells that the
+  // receiver has released. Not for a joined link.
   uint64_t cells() const { return ring_.pushed() + staged_.size(); }
   uint64_t released() { return ring_.released(); }
-  // Counts what was sent: in cells, or messages of a joined link, as
-  // LinkIn::handled() does. It goes on from where the sender before this one
-  // stopped.
+  // Returns the total sent: cells, or messages of a joined link, as
+  // LinkIn::handled() counts. Continues the count of the previous sender.
   uint64_t sent_in_all() const { return joined_ ? sent_ : cells(); }
-  // The receiver has died: what it has not taken is dropped, or is for the next
-  // one. What it has spoilt of the ring is put right.
+  // Call after the receiver has died: all messages that it has not taken are
+  // dropped, and the ring is repaired.
   void SkipAll() {
     staged_.clear();
     ring_.SkipAll();
@@ -205,25 +205,25 @@ class LinkOut {
 class LinkIn {
  public:
   static constexpr size_t kNoMessage = ~size_t{0};
-  // Is added to the length of a payload: the message is not handled, but what
-  // follows it is.
+  // Added to the length of a payload: the message is skipped, and the next one
+  // handled.
   static constexpr size_t kPassOver = size_t{1} << 32;
 
   // No payload may be longer than `max_payload_bytes`.
   LinkIn(CellRing::Consumer ring, size_t max_payload_bytes);
 
-  // Joins this end to the other one, which is the same thread's and has to stay
-  // where it is. Call it once, before anything is sent.
+  // Joins this end to the other one, which must belong to the same thread and
+  // keep its address. Call once, before anything is sent.
   void Join(LinkOut& out);
-  // Takes a burst out of the ring, or everything from a joined end; Handle has
-  // to follow, which handles what is in it.
+  // Takes a burst out of the ring, or everything from a joined end; a call of
+  // Handle must follow.
   void Receive();
   // Does the same, but keeps it in the ring, which must have room for the
   // longest message, until Release. Not of a joined link.
   void ReceiveKept();
-  // Gives the cells of the messages that were handled back to the sender, and
-  // rings it, who sees by this that they are done with. What waits after a
-  // Pause stays.
+  // Gives the cells of handled messages back to the sender, and rings it, which
+  // learns by this that they are handled. Messages that wait after a Pause
+  // stay.
   void Release(Doorbell& sender);
   // The same, for a sender that does not wait for it.
   void Release();
@@ -264,8 +264,8 @@ class LinkIn {
     begin_ = end_ = paused_end_ = 0;
   }
   bool is_closed() const { return is_closed_; }
-  // What follows waits, and nothing may be received, until GoOn. handle() may
-  // call it.
+  // Makes the following messages wait until GoOn; Receive must not be called
+  // until then. handle() may call this.
   void Pause() {
     paused_end_ = end_;
     end_ = begin_;
@@ -298,17 +298,16 @@ class LinkIn {
   bool SkipTo(uint64_t position) {
     return position < ring_.released() || ring_.SkipTo(position);
   }
-  // The sender has died: what it has published and is not handled is dropped. A
-  // link that was closed is open again. What the sender has spoilt of the ring
-  // is put right.
+  // Call after the sender has died: published messages that are not handled are
+  // dropped, a closed link is open again, and the ring is repaired.
   void SkipAll() {
     is_closed_ = false;
     begin_ = end_ = paused_end_ = 0;
     ring_.SkipAll();
   }
-  // Does the same, but of a link that was not closed nothing is dropped, and of
-  // one that was, what is not in front of where it closed: there the next
-  // sender goes on. Not of a joined link.
+  // Does the same, but drops nothing if the link was not closed. If it was
+  // closed, drops the messages from the point where it closed; the next sender
+  // continues there. Not for a joined link.
   void Reopen() {
     if (!std::exchange(is_closed_, false)) return ring_.Restore();
     ring_.SkipFrom(closed_at_);
@@ -327,9 +326,9 @@ class LinkIn {
   uint64_t closed_at_ = 0;  // as handled() counts
   LinkOut* joined_ = nullptr;
   std::vector<Cell> cells_;
-  size_t begin_ = 0;  // of those not handled
+  size_t begin_ = 0;  // first cell that is not handled
   size_t end_ = 0;
-  size_t paused_end_ = 0;  // what was here at Pause ends there
+  size_t paused_end_ = 0;  // end of the cells that were here at Pause
   uint64_t received_ = 0;
 };
 

@@ -195,6 +195,16 @@ Verdict Chain::Try(const Way& way, Packet& packet, FlowState& flow) {
   return verdict;
 }
 
+OwnFlow Chain::flow_key(const KeyedPacket& packet) const {
+  const NetworkFunction& nf = *steps_[*keyed_].nf;
+  nf_call.nf = &nf;
+  return nf.flow_key(packet);
+}
+
+Side Chain::OwnSideOf(const Packet& packet) const {
+  return flow_key(KeyedPacket::Of(packet.bytes(), packet.headers())).side;
+}
+
 // --- Timers -----------------------------------------------------------------
 
 template <typename Hook>

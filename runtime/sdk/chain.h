@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_SDK_CHAIN_H_
 #define SNF_RUNTIME_SDK_CHAIN_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -43,6 +44,10 @@ namespace snf {
 // outside. A new connection replaces the one unused for longest, for which
 // on_end is called. In such an NF FlowState::end ends the connection, and
 // set_idle_timeout, which concerns the endpoint, does nothing.
+//
+// An NF with flow keys of its own (NetworkFunction::flow_key) is such an NF
+// too, if its answers name sides: the chain's flows are then its flows, and the
+// NFs of A and B keep their state of the same flow.
 //
 // State. An NF's slots are called "nat.mapping"; their place in the record is
 // that in the NF's own record plus a shift (NfPart). If only one NF has a
@@ -96,9 +101,15 @@ class Chain final : public NetworkFunction {
   void on_alias_refused(FlowState& flow, AliasResult why) override;
 
   FlowScope flow_scope() const override {
-    return sided_.has_value() ? FlowScope::kInsideEndpoint
-                              : FlowScope::kConnection;
+    return sided_.has_value()   ? FlowScope::kInsideEndpoint
+           : keyed_.has_value() ? FlowScope::kOwnKey
+                                : FlowScope::kConnection;
   }
+  bool is_barrier() const override {
+    return std::ranges::any_of(
+        steps_, [](const Step& step) { return step.nf->is_barrier(); });
+  }
+  OwnFlow flow_key(const KeyedPacket& packet) const override;
   // The reasons of all NFs, as "firewall.denied". Valid as long as the chain.
   std::span<const std::string_view> drop_reasons() const override {
     return reasons_;
@@ -132,15 +143,19 @@ class Chain final : public NetworkFunction {
 
   explicit Chain(Plan plan);
   absl::Status Build();
-  absl::Status FindSided();
+  absl::Status FindTurn();
   absl::Status AddState();
   absl::Status AddReasonsAndPools();
   absl::Status AddLabels();
   void AddWays();
+  // The NF that has two sides, or keys of its own.
+  std::optional<size_t> turn() const { return keyed_ ? keyed_ : sided_; }
 
   const Way& WayOf(const Packet& packet) const {
-    return ways_[packet.side() == Side::kOutside ? 1 : 0];
+    const Side side = keyed_.has_value() ? OwnSideOf(packet) : packet.side();
+    return ways_[side == Side::kOutside ? 1 : 0];
   }
+  Side OwnSideOf(const Packet& packet) const;
   bool MayWait(const Way& way, const Packet& packet, FlowState& flow);
   Verdict Try(const Way& way, Packet& packet, FlowState& flow);
   Verdict GoThrough(const Way& way, Packet& packet, Call& call);
@@ -169,7 +184,10 @@ class Chain final : public NetworkFunction {
   Plan plan_;
   std::vector<Step> steps_;
   std::array<Way, 2> ways_;  // from the inside, from the outside
+  // The NF whose flows are inside endpoints, and the one with keys of its own:
+  // at most one of the two exists.
   std::optional<size_t> sided_;
+  std::optional<size_t> keyed_;
   bool has_timer_ = false;
   bool connections_have_timers_ = false;
   std::optional<ConnectionTable> connections_;

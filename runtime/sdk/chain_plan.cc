@@ -17,8 +17,17 @@ absl::Status Wrong(std::string_view nf, const std::string& what) {
   return absl::InvalidArgumentError(absl::StrCat(std::string(nf), ": ", what));
 }
 
-bool HasSides(const NetworkFunction& nf) {
-  return nf.flow_scope() == FlowScope::kInsideEndpoint;
+// In words, why it is no NF whose flows are connections; "" if it is one.
+std::string TurnOf(const NetworkFunction& nf) {
+  switch (nf.flow_scope()) {
+    case FlowScope::kConnection:
+      return "";
+    case FlowScope::kInsideEndpoint:
+      return "it has two sides";
+    case FlowScope::kOwnKey:
+      return "it has flow keys of its own";
+  }
+  return "";
 }
 
 std::string InWords(std::span<const std::string_view> labels) {
@@ -57,7 +66,7 @@ absl::Status Chain::Build() {
     step.has_timer = nf.nf->has_timer();
     has_timer_ |= step.has_timer;
   }
-  for (const auto add : {&Chain::FindSided, &Chain::AddState,
+  for (const auto add : {&Chain::FindTurn, &Chain::AddState,
                          &Chain::AddReasonsAndPools, &Chain::AddLabels}) {
     absl::Status status = (this->*add)();
     if (!status.ok()) return status;
@@ -69,20 +78,28 @@ absl::Status Chain::Build() {
   return absl::OkStatus();
 }
 
-absl::Status Chain::FindSided() {
+absl::Status Chain::FindTurn() {
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Plan::Nf& nf = plan_.nfs[i];
-    if (!HasSides(*nf.nf)) continue;
-    if (sided_.has_value()) {
-      return Wrong(nf.name, absl::StrCat("it has two sides, as ",
-                                         plan_.nfs[*sided_].name,
-                                         " has: a chain has one such NF"));
+    const std::string why = TurnOf(*nf.nf);
+    if (why.empty()) continue;
+    if (turn().has_value()) {
+      const Plan::Nf& other = plan_.nfs[*turn()];
+      const bool is_same = nf.nf->flow_scope() == other.nf->flow_scope();
+      const std::string clash =
+          is_same
+              ? absl::StrCat(", as ", other.name, " has")
+              : absl::StrCat(", and ", other.name, " cannot stand beside it");
+      return Wrong(nf.name,
+                   absl::StrCat(why, clash, ": a chain has one such NF"));
     }
     if (nf.in_braces || !nf.arms.empty()) {
-      return Wrong(nf.name,
-                   "it has two sides: it cannot stand in braces, nor before");
+      return Wrong(
+          nf.name,
+          absl::StrCat(why, ": it cannot be in braces, or before them"));
     }
-    sided_ = i;
+    const bool has_sides = nf.nf->flow_scope() == FlowScope::kInsideEndpoint;
+    (has_sides ? sided_ : keyed_) = i;
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
     steps_[i].in_connection = sided_.has_value() && i != *sided_;
@@ -189,7 +206,7 @@ absl::Status Chain::AddLabels() {
   return absl::OkStatus();
 }
 
-// For packets from the outside, the NFs behind the one with two sides come
+// For packets from the outside, the NFs behind the one with the turn come
 // before it, and those before it come behind it.
 void Chain::AddWays() {
   Way& in = ways_[0];
@@ -198,8 +215,8 @@ void Chain::AddWays() {
     in.order.push_back(static_cast<uint8_t>(i));
   }
   out = in;
-  if (sided_.has_value()) {
-    const auto sided = static_cast<uint8_t>(*sided_);
+  if (turn().has_value()) {
+    const auto sided = static_cast<uint8_t>(*turn());
     const auto split = out.order.begin() + sided;
     std::rotate(out.order.begin(), split, out.order.end());
     std::rotate(out.order.begin(), out.order.begin() + 1,

@@ -19,6 +19,8 @@ void ChainUndo::Begin(FlowServices& services, const Packet& packet,
   SNF_CHECK(bytes.size() <= kMaxPacketBytes);
   services_ = &services;
   std::ranges::copy(bytes, packet_.data());
+  info_ = packet.info_;
+  packet_bytes_ = bytes.size();
   std::ranges::copy(state.record(), record_.data());
   dirty_ = state.dirty();
   frames_emitted_ = pieces_taken_ = pieces_given_ = 0;
@@ -27,9 +29,12 @@ void ChainUndo::Begin(FlowServices& services, const Packet& packet,
   is_over_ = false;
 }
 
-void ChainUndo::Undo(const Packet& packet, StateView& state) {
-  const std::span<std::byte> bytes = packet.bytes();
-  std::copy_n(packet_.data(), bytes.size(), bytes.begin());
+void ChainUndo::Undo(Packet& packet, StateView& state) {
+  if (packet.is_resized()) {
+    *packet.resizable_ = info_;
+    packet.SetSize(packet_bytes_, false);
+  }
+  std::copy_n(packet_.data(), packet_bytes_, packet.bytes().begin());
   state.Undo({record_.data(), state.record().size()}, dirty_);
   for (const Piece& piece : std::span(taken_).first(pieces_taken_)) {
     services_->GivePiece(piece.pool, piece.number);

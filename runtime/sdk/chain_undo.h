@@ -41,7 +41,7 @@ class ChainUndo final : public FlowServices {
   void Begin(FlowServices& services, const Packet& packet,
              const StateView& state);
   // Restores everything after a call whose packet waits.
-  void Undo(const Packet& packet, StateView& state);
+  void Undo(Packet& packet, StateView& state);
   // Carries out the requests after a call whose packet does not wait.
   void Do();
 
@@ -77,6 +77,8 @@ class ChainUndo final : public FlowServices {
   FlowServices* services_ = nullptr;
   LazyArray<std::byte> record_;
   LazyArray<std::byte> packet_;
+  PacketInfo info_;  // of the packet
+  size_t packet_bytes_ = 0;
   uint64_t dirty_ = 0;
 
   LazyArray<std::byte> frames_;  // the emitted frames, end to end

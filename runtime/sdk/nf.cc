@@ -54,6 +54,27 @@ void NetworkFunction::Refuse(std::string_view what, std::string_view name,
                    std::string(name), "\": ", std::string(why)));
 }
 
+KeyedPacket KeyedPacket::Of(std::span<const std::byte> frame,
+                            const ParsedPacket& headers) {
+  KeyedPacket packet = {.bytes = frame,
+                        .headers = headers,
+                        .connection = {},
+                        .direction = Direction::kForward};
+  const bool is_error = headers.icmp_inner_offset != 0;
+  const ParsedPacket quoted =
+      is_error ? ParseInner(frame, headers) : ParsedPacket();
+  const ParsedPacket& one = quoted.has_ip() ? quoted : headers;
+  if (one.fragment == Fragment::kLater) {
+    packet.connection = FragmentKey(frame, one, false);
+    if (quoted.has_ip()) packet.direction = Direction::kReverse;
+    return packet;
+  }
+  const bool is_reverse =
+      ConnectionKey(frame, one, false, packet.connection) != quoted.has_ip();
+  if (is_reverse) packet.direction = Direction::kReverse;
+  return packet;
+}
+
 NfRegistration::NfRegistration(std::string_view nf_name,
                                std::string_view nf_summary, Factory nf_factory,
                                std::source_location nf_where)
@@ -72,7 +93,7 @@ NfRegistration::NfRegistration(std::string_view nf_name,
   Known().push_back(this);
 }
 
-// Too large a table is the fault of whoever chose its size, not of the NF.
+// A table that is too large is an error of the options, not of the NF.
 std::unique_ptr<NetworkFunction> NfRegistration::Make(
     NfOptions& options) const {
   nf_call.made = &name;

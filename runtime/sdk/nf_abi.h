@@ -32,8 +32,8 @@ struct NfAbi {
 static_assert(sizeof(NfAbi) == 256);
 static_assert(std::has_unique_object_representations_v<NfAbi>);
 
-// Is laid out as the flags of the translation unit say, such as -fpack-struct
-// and -fshort-enums.
+// A struct whose layout depends on the flags of the translation unit, such as
+// -fpack-struct and -fshort-enums.
 struct NfAbiProbe {
   enum Small { kSmall };
   char byte;

@@ -33,13 +33,20 @@ void CheckSetTimer() {
 void CheckSetAlias() {
   if (!nf_call.is_under_way()) return;
   if (nf_call.hook != NfCall::Hook::kProcessPacket) {
-    FailNf("called set_alias, which only process_packet may");
+    FailNf("called set_alias outside of process_packet");
   }
   if (nf_call.nf->flow_scope() != FlowScope::kInsideEndpoint) {
     FailNf(
-        "called set_alias, but its flow_scope() is kConnection: only inside "
-        "endpoints have aliases");
+        nf_call.nf->flow_scope() == FlowScope::kConnection
+            ? "called set_alias, but its flow_scope() is kConnection: only "
+              "inside endpoints have aliases"
+            : "called set_alias, but its flow_scope() is kOwnKey: only inside "
+              "endpoints have aliases");
   }
+}
+
+void NoteResize(size_t bytes) {
+  if (nf_call.guard != nullptr) nf_call.guard->OnResize(bytes);
 }
 
 void RefuseFrame(size_t bytes) {

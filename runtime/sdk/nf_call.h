@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_SDK_NF_CALL_H_
 #define SNF_RUNTIME_SDK_NF_CALL_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,8 +15,8 @@ namespace snf {
 
 class NetworkFunction;
 
-// Names what an NF is called for. A driver implements it; it may be asked by a
-// thread that runs an NF, and in a signal handler.
+// Names the packet or flow that an NF is called for. Implemented by drivers;
+// may be called by a thread that runs an NF, also in a signal handler.
 class NfCallNames {
  public:
   // Returns FlowKey{} for a flow that is forgotten.
@@ -32,13 +33,15 @@ class NfCallNames {
 class NfCallGuard {
  public:
   virtual void Check() const = 0;
+  // The packet has this many bytes from now on.
+  virtual void OnResize(size_t bytes) = 0;
 
  protected:
   ~NfCallGuard() = default;
 };
 
-// The call of an NF that a thread is in. Whatever goes wrong meanwhile, an
-// exception, exit() or a signal, is the NF's fault, and is told by its name
+// The call of an NF that a thread is in. Any failure meanwhile, an exception,
+// exit() or a signal, is the NF's fault, and is reported with its name
 // (platform/process/nf_guard.h). An exception must not get out of the call:
 // callers are noexcept, so that it ends in std::terminate with the call still
 // noted.
@@ -51,6 +54,7 @@ struct NfCall {
     kOnEnd,
     kOnAliasRefused,
     kReport,
+    kFlowKey,
   };
 
   bool is_under_way() const { return hook != Hook::kNone; }
@@ -61,13 +65,13 @@ struct NfCall {
   const PacketMeta* meta = nullptr;  // has the flow and its clock, if not null
   PacketHandle packet = kNoPacket;
   Hook hook = Hook::kNone;
-  const NfCallGuard* guard = nullptr;  // of this call, if not null
+  NfCallGuard* guard = nullptr;        // of this call, if not null
   const NfCallNames* names = nullptr;  // stays from call to call; may be null
 };
 extern constinit thread_local NfCall nf_call;
 
-// Ends the process because the NF that this thread calls did `what`, as
-// "returned Verdict::drop(7), but …", which the handler tells; without a
+// Ends the process because of a fault of the NF that this thread calls; the
+// handler reports `what`, such as "returned Verdict::drop(7), but …". Without a
 // handler, aborts.
 [[noreturn]] void FailNf(const std::string& what);
 using NfFailureHandler = void (*)(const std::string& what);

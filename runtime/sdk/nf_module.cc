@@ -49,9 +49,9 @@ absl::Status CheckPlace(const NfRegistration& nf) {
   }
   return Bad(absl::StrCat(
       "has an NF \"", std::string(nf.name),
-      "\" that does not keep the same state as the one in this program, of ",
+      "\" whose state differs from that of the NF in this program, from ",
       linked->where.file_name(), ": its schema is ", HashOf(nf),
-      ", and that one's ", HashOf(*linked), "; give it another name"));
+      ", the other one's is ", HashOf(*linked), "; give it another name"));
 }
 
 absl::StatusOr<Nfs> Load(const std::string& path, bool replaces) {

@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 # NFs as modules (nf_module.h), in the tree and outside of it. Wants
 # SNF_SOURCE_DIR, SNF_SANITIZER_OPTIONS, and SNF_GENERATED_DIR to write
-# sdk_headers.h to.
+# sdk_headers.h to. Installed headers have theirs beside them: both folders are
+# the same there.
 
 set(sdk_headers ${SNF_GENERATED_DIR}/runtime/sdk/sdk_headers.h)
-file(GLOB_RECURSE headers CONFIGURE_DEPENDS
-  ${SNF_SOURCE_DIR}/base/*.h ${SNF_SOURCE_DIR}/runtime/sdk/*.h)
-add_custom_command(OUTPUT ${sdk_headers}
-  COMMAND ${CMAKE_COMMAND} -DSOURCE=${SNF_SOURCE_DIR} -DOUTPUT=${sdk_headers}
-          -P ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake
-  DEPENDS ${headers} ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake)
-add_custom_target(snf_sdk_headers DEPENDS ${sdk_headers})
+if(SNF_GENERATED_DIR STREQUAL SNF_SOURCE_DIR)
+  add_custom_target(snf_sdk_headers)
+else()
+  file(GLOB_RECURSE headers CONFIGURE_DEPENDS
+    ${SNF_SOURCE_DIR}/base/*.h ${SNF_SOURCE_DIR}/runtime/sdk/*.h)
+  add_custom_command(OUTPUT ${sdk_headers}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${SNF_SOURCE_DIR} -DOUTPUT=${sdk_headers}
+            -P ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake
+    DEPENDS ${headers} ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake)
+  add_custom_target(snf_sdk_headers DEPENDS ${sdk_headers})
+endif()
 
 # The libraries of the program that modules may use.
-set(SNF_MODULE_LIBRARIES snf_base snf_packet snf_rules snf_sdk)
+set(SNF_MODULE_LIBRARIES
+  snf_base snf_packet snf_rules snf_sdk snf_stream snf_tunnels)
 function(snf_show_to_modules target)
-  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET default)
+  set_target_properties(${target} PROPERTIES
+    CXX_VISIBILITY_PRESET default DISABLE_PRECOMPILE_HEADERS ON)
 endfunction()
 
 # Makes the objects of a target fit for a module.
 function(snf_compile_nf target)
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
-    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET default)
+    POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET default
+    DISABLE_PRECOMPILE_HEADERS ON)
   target_include_directories(${target} PRIVATE
     ${SNF_SOURCE_DIR} ${SNF_GENERATED_DIR})
   target_compile_definitions(${target} PRIVATE SNF_NF_MODULE)
@@ -35,7 +43,7 @@ endfunction()
 # is found when it is loaded.
 function(snf_link_nf target name)
   add_library(${target} MODULE ${ARGN})
-  set(exports ${SNF_SOURCE_DIR}/runtime/sdk/nf_module.map)
+  set(exports ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/nf_module.map)
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} LINKER_LANGUAGE CXX LINK_DEPENDS ${exports})
   target_link_options(${target} PRIVATE
@@ -50,6 +58,11 @@ function(snf_load_nfs target)
   endif()
   list(TRANSFORM SNF_MODULE_LIBRARIES
        REPLACE "(.+)" "$<TARGET_FILE:${prefix}\\1>" OUTPUT_VARIABLE archives)
+  # CMake does not know that a file named in an option is to be built first.
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${archives})
+  if(NOT prefix)
+    add_dependencies(${target} ${SNF_MODULE_LIBRARIES})
+  endif()
   list(JOIN archives "," archives)
   target_link_libraries(${target} PRIVATE
     "-Wl,--whole-archive,${archives},--no-whole-archive" ${prefix}snf_sdk)
@@ -64,8 +77,12 @@ endfunction()
 
 # snf_add_nf_test(name nf file_test.cc…): a test (runtime/sdk/nf_test.h) of an
 # NF that snf_add_nf added; it runs in the folder of its sources, and may load
-# other modules.
+# other modules. A build of SNF without tests has nothing to test an NF with.
 function(snf_add_nf_test name nf)
+  if(NOT TARGET snf::snf_nf_test)
+    message(STATUS "${name} is left out: SNF was built without its tests")
+    return()
+  endif()
   add_executable(${name} ${ARGN} $<TARGET_OBJECTS:${nf}>)
   snf_compile_nf(${name})
   target_link_options(${name} PRIVATE ${SNF_SANITIZER_OPTIONS})

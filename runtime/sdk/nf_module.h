@@ -15,10 +15,9 @@ namespace snf {
 // Theory of operation. The file of an NF can be linked into the program, or be
 // built as a module (snf_add_nf of CMake) that is loaded at start, by `--nf
 // ./my_nf.so`. A module is a shared object that uses the SDK and base of the
-// program, and names what it was built for: compiler, library, and a hash of
-// the headers (nf_abi.h). This is read and compared before the file is opened
-// as a library; then its registrations run, as those of linked NFs do before
-// main.
+// program, and names its build: compiler, library, and a hash of the headers
+// (nf_abi.h). The build is compared before the file is opened as a library;
+// then its registrations run, as those of linked NFs do before main.
 //
 // The comparison finds mistakes. It is no defence against a malicious module,
 // which runs with the rights of the program.
@@ -36,14 +35,13 @@ bool NamesNfModule(std::string_view name);
 absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file);
 
 // The same, but the module's NFs take the places of any others of their names,
-// whatever state these keep and wherever they are from: for a process that
-// makes nothing anew of the others' specs, or shares no state with them. Specs
-// that were made before keep the NFs that they have.
+// whatever their state and origin: for a process that makes no more NFs of the
+// replaced specs, or shares no state with them. Existing specs keep their NFs.
 absl::StatusOr<const NfRegistration*> ReplaceByNfModule(
     const std::string& file);
 
 // Returns the files of those loaded modules that FindNf knows NFs of, without
-// symbolic links, for another process that is to load them as well.
+// symbolic links, for another process that is to load them, too.
 std::vector<std::string> LoadedNfModules();
 
 }  // namespace snf

@@ -73,7 +73,7 @@ class Bytes {
 absl::Status CheckHeader(const Bytes& file, Elf64_Ehdr& header) {
   const auto magic = file.Read<std::array<char, SELFMAG>>(0);
   if (!magic.has_value() || std::memcmp(magic->data(), ELFMAG, SELFMAG) != 0) {
-    return BadFile("is no ELF file");
+    return BadFile("is not an ELF file");
   }
   const auto ident = file.Read<std::array<unsigned char, EI_NIDENT>>(0);
   if (!ident.has_value()) return CutOff();
@@ -88,7 +88,7 @@ absl::Status CheckHeader(const Bytes& file, Elf64_Ehdr& header) {
                                 header.e_machine, ", and this one is ",
                                 kMachine));
   }
-  if (header.e_type != ET_DYN) return BadFile("is no shared object");
+  if (header.e_type != ET_DYN) return BadFile("is not a shared object");
   if (header.e_shentsize != sizeof(Elf64_Shdr)) return CutOff();
   return absl::OkStatus();
 }
@@ -136,7 +136,7 @@ NfModuleFile::~NfModuleFile() {
 absl::StatusOr<std::vector<std::byte>> NfModuleFile::Read() const {
   struct stat about {};
   if (fstat(file_, &about) != 0) return BadFile(std::strerror(errno));
-  if (!S_ISREG(about.st_mode)) return BadFile("is no regular file");
+  if (!S_ISREG(about.st_mode)) return BadFile("is not a regular file");
   const auto size = static_cast<uint64_t>(about.st_size);
   if (size > kMaxBytes) return BadFile("is larger than 1 GiB");
   std::vector<std::byte> bytes(size);
@@ -191,21 +191,20 @@ absl::StatusOr<NfAbi> ReadNfAbi(std::span<const std::byte> bytes) {
     }
   }
   if (found.has_value()) return ReadSymbol(file, *sections, *found);
-  return BadFile(absl::StrCat("is no NF module: it has no symbol ",
-                              std::string(kSymbol),
-                              ", which those built by snf_add_nf have"));
+  return BadFile(absl::StrCat("is not an NF module: it has no symbol ",
+                              std::string(kSymbol), ", which snf_add_nf adds"));
 }
 
 absl::Status CheckNfAbi(const NfAbi& theirs, const NfAbi& ours) {
   if (theirs.version != ours.version) {
     return BadFile(absl::StrCat("was built for version ", theirs.version,
                                 " of the NF ABI, and this program has ",
-                                ours.version, ": build it anew"));
+                                ours.version, ": rebuild it"));
   }
   if (theirs.text != ours.text) {
     return BadFile(absl::StrCat("was built for \"", TextOf(theirs),
                                 "\", and this program is \"", TextOf(ours),
-                                "\": build it anew"));
+                                "\": rebuild it"));
   }
   return absl::OkStatus();
 }

@@ -15,8 +15,8 @@
 
 namespace snf {
 
-// A module's file that is open: what is read and what is loaded is one file,
-// whatever takes its name meanwhile. Move-only.
+// An open file of a module: reading and loading use the same file, even if
+// another one takes its name meanwhile. Move-only.
 class NfModuleFile {
  public:
   static constexpr uint64_t kMaxBytes = 1u << 30;
@@ -42,7 +42,7 @@ class NfModuleFile {
 
 // Reads the ABI that a module's file names (symbol snf_nf_abi). The bytes may
 // be anything: if they are not a shared object of this machine that has the
-// symbol exactly once, InvalidArgument says why, as "is no ELF file".
+// symbol exactly once, InvalidArgument says why, such as "is not an ELF file".
 absl::StatusOr<NfAbi> ReadNfAbi(std::span<const std::byte> file);
 
 // Returns OK if a module built for `theirs` can run with `ours`, else an error

@@ -100,8 +100,8 @@ TEST(NfModuleFile, SaysWhatItWasBuiltFor) {
 }
 
 TEST(NfModuleFile, IsRefusedWhereItIsNoModuleOfThisMachine) {
-  EXPECT_EQ(ErrorOf({}), "is no ELF file");
-  EXPECT_EQ(ErrorOf(std::vector<std::byte>(5'000)), "is no ELF file");
+  EXPECT_EQ(ErrorOf({}), "is not an ELF file");
+  EXPECT_EQ(ErrorOf(std::vector<std::byte>(5'000)), "is not an ELF file");
   const std::vector<std::byte> good = BytesOf(ModuleOf("plain"));
   EXPECT_THAT(ErrorOf(With(good, EI_CLASS, uint8_t{ELFCLASS32})),
               HasSubstr("32-bit"));
@@ -112,7 +112,7 @@ TEST(NfModuleFile, IsRefusedWhereItIsNoModuleOfThisMachine) {
       HasSubstr("another kind of machine: ELF number 243"));
   EXPECT_EQ(
       ErrorOf(With(good, offsetof(Elf64_Ehdr, e_type), uint16_t{ET_EXEC})),
-      "is no shared object");
+      "is not a shared object");
   EXPECT_THAT(ErrorOf(BytesOf("/proc/self/exe")),
               HasSubstr("no symbol snf_nf_abi"));
   EXPECT_THAT(ErrorOf(With(good, Find(good, MagicText()), 'X')),
@@ -189,7 +189,7 @@ TEST(NfModule, DoesNotRunWhereItWasBuiltForSomethingElse) {
     EXPECT_EQ(LoadError(file.path()),
               file.path() +
                   ": was built for version 77 of the NF ABI, and "
-                  "this program has 1: build it anew");
+                  "this program has 1: rebuild it");
   }
   {
     const Scratch file(With(good, abi + offsetof(NfAbi, text), 'X'));
@@ -246,11 +246,14 @@ TEST(NfModule, IsLoadedFromTheFileThatWasRead) {
 
 TEST(NfModule, TakesThePlaceOfALinkedOneThatKeepsTheSame) {
   const NfRegistration* const linked = FindNf("linked");
-  EXPECT_THAT(LoadError(ModuleOf("other_state")),
-              AllOf(HasSubstr("has an NF \"linked\" that does not keep the "
-                              "same state as the one in this program, of "),
-                    HasSubstr("nf_module_test.cc: its schema"),
-                    HasSubstr("its schema is ")));
+  EXPECT_THAT(
+      LoadError(ModuleOf("other_state")),
+      AllOf(
+          HasSubstr(
+              "has an NF \"linked\" whose state differs from that of the NF in "
+              "this program, from "),
+          HasSubstr("nf_module_test.cc: its schema"),
+          HasSubstr("its schema is ")));
   EXPECT_EQ(FindNf("linked"), linked);
   const auto nf = LoadNfModule(ModuleOf("linked"));
   ASSERT_TRUE(nf.ok()) << nf.status().message();

@@ -6,6 +6,9 @@
 #include <charconv>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/packet/ip_address_text.h"
 #include "base/quantity.h"
 
 namespace snf {
@@ -49,14 +52,109 @@ NfOptions::NfOptions(const std::map<std::string, std::string>& values) {
 const std::string* NfOptions::Ask(const std::string& key, std::string values,
                                   std::string otherwise,
                                   std::string_view help) {
-  described_.push_back({.key = key,
-                        .values = std::move(values),
-                        .otherwise = std::move(otherwise),
-                        .help = std::string(help)});
+  const bool is_known =
+      is_changing_ &&
+      std::ranges::find(described_, key, &Description::key) != described_.end();
+  if (!is_known) {
+    described_.push_back({.key = key,
+                          .values = std::move(values),
+                          .otherwise = std::move(otherwise),
+                          .help = std::string(help)});
+  }
   const auto found = values_.find(key);
-  if (found == values_.end()) return nullptr;
-  found->second.asked = true;
-  return &found->second.text;
+  if (found != values_.end()) found->second.asked = true;
+  Value* latest = found == values_.end() ? nullptr : &found->second;
+  if (!is_changing_) return latest == nullptr ? nullptr : &latest->text;
+  Instant latest_from = Instant::min();
+  for (auto& [dated, value] : values_) {
+    if (!dated.starts_with(key + "@")) continue;
+    value.asked = true;
+    const std::optional<Instant> from = TimeOf(dated);
+    if (!from.has_value() || *from > as_of_ || *from < latest_from) continue;
+    latest = &value;
+    latest_from = *from;
+  }
+  return latest == nullptr ? nullptr : &latest->text;
+}
+
+std::optional<Instant> NfOptions::TimeOf(std::string_view key) {
+  const size_t at = key.find('@');
+  if (at == std::string_view::npos) return std::nullopt;
+  const absl::StatusOr<Nanos> time =
+      ParseDuration(std::string(key.substr(at + 1)));
+  if (!time.ok() || time->ns < 0) return std::nullopt;
+  return Instant{} + *time;
+}
+
+void NfOptions::BeginChanging() {
+  is_changing_ = true;
+  as_of_ = Instant::min();
+}
+
+bool NfOptions::NextChange() {
+  Instant next = Instant::max();
+  for (const auto& [key, value] : values_) {
+    const std::optional<Instant> from = TimeOf(key);
+    if (from.has_value() && *from > as_of_) next = std::min(next, *from);
+  }
+  is_changing_ = next != Instant::max();
+  as_of_ = is_changing_ ? next : Instant::min();
+  return is_changing_;
+}
+
+std::vector<std::string> NfOptions::List(const std::string& key,
+                                         std::string_view values,
+                                         std::string_view help) {
+  std::string text =
+      Text(key, "", absl::StrCat(std::string(values), "[+…]"), help);
+  if (text.empty()) return {};
+  return absl::StrSplit(text, '+');
+}
+
+std::optional<NfOptions::Endpoint> NfOptions::ParseEndpoint(
+    std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
+  std::string_view address = text.substr(0, colon);
+  const std::string_view number = text.substr(colon + 1);
+  uint16_t port = 0;
+  const char* const end = number.data() + number.size();
+  const auto [rest, error] = std::from_chars(number.data(), end, port);
+  if (error != std::errc() || rest != end || port == 0) return std::nullopt;
+  Endpoint endpoint = {.address = {}, .port = be16(port)};
+  std::optional<IpAddress> parsed;
+  if (address.starts_with('[') && address.ends_with(']')) {
+    parsed = ParseIpv6(address.substr(1, address.size() - 2));
+    endpoint.is_ipv6 = true;
+  } else {
+    parsed = ParseIpv4(address);
+  }
+  if (!parsed.has_value()) return std::nullopt;
+  endpoint.address = *parsed;
+  return endpoint;
+}
+
+std::string NfOptions::ToText(const Endpoint& endpoint) {
+  return endpoint.is_ipv6 ? absl::StrCat("[", Ipv6Text(endpoint.address),
+                                         "]:", endpoint.port.host())
+                          : absl::StrCat(Ipv4Text(endpoint.address), ":",
+                                         endpoint.port.host());
+}
+
+std::vector<NfOptions::Endpoint> NfOptions::Endpoints(const std::string& key,
+                                                      std::string_view help) {
+  std::vector<Endpoint> endpoints;
+  for (const std::string& part : List(key, "ADDRESS:PORT", help)) {
+    const std::optional<Endpoint> endpoint = ParseEndpoint(part);
+    if (endpoint.has_value()) {
+      endpoints.push_back(*endpoint);
+    } else {
+      Fail(key, absl::StrCat("addresses with ports, joined by +, such as "
+                             "192.0.2.1:80 or [2001:db8::1]:80; not \"",
+                             part, "\""));
+    }
+  }
+  return endpoints;
 }
 
 // Reads a quantity of one kind; `parse` reads and `print` writes such a one.
@@ -137,9 +235,19 @@ bool NfOptions::Flag(const std::string& key, bool otherwise,
 
 void NfOptions::Fail(const std::string& key, const std::string& message) {
   if (!error_.ok()) return;
-  const auto found = values_.find(key);
+  std::string name = key;
+  auto found = values_.find(key);
+  if (is_changing_) {
+    for (auto one = values_.begin(); one != values_.end(); ++one) {
+      if (!one->first.starts_with(key + "@") || TimeOf(one->first) != as_of_) {
+        continue;
+      }
+      name = one->first;
+      found = one;
+    }
+  }
   error_ = absl::InvalidArgumentError(
-      key + "=" + (found == values_.end() ? "" : found->second.text) +
+      name + "=" + (found == values_.end() ? "" : found->second.text) +
       ": must be " + message);
 }
 
@@ -164,7 +272,20 @@ std::map<std::string, std::string> NfOptions::values() const {
 absl::Status NfOptions::status() const {
   if (!error_.ok()) return error_;
   for (const auto& [key, value] : values_) {
+    const size_t at = key.find('@');
+    if (at != std::string::npos && !TimeOf(key).has_value()) {
+      return absl::InvalidArgumentError(
+          key + "=" + value.text +
+          ": behind @ must be a time since the epoch, such as 12s");
+    }
     if (value.asked) continue;
+    if (at != std::string::npos &&
+        std::ranges::find(described_, key.substr(0, at), &Description::key) !=
+            described_.end()) {
+      return absl::InvalidArgumentError(
+          key + "=" + value.text + ": the option \"" + key.substr(0, at) +
+          "\" cannot change while packets go through");
+    }
     std::vector<std::string_view> keys;
     for (const Description& one : described_) keys.push_back(one.key);
     std::ranges::sort(keys);

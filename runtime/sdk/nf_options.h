@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,6 +14,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/byte_order.h"
+#include "base/packet/ip_address.h"
 #include "base/time.h"
 
 namespace snf {
@@ -28,10 +31,15 @@ namespace snf {
 //       int64_t rate_bps;
 //     };
 //
-// A missing option has its default. After a wrong one the constructor goes on
-// with the default, and status() reports the first error; an option that nobody
-// asked for is an error too. A value; copies share loaded files. Not for the
-// packet path.
+// An option that may change while packets go through is asked for in Changing.
+// Its key is then also given with a time: "drain@12s=10.0.0.3" is the value for
+// packets that arrive 12 s after the epoch or later (in real time, 12 s after
+// the machine was started).
+//
+// A missing option has its default. After an invalid one the constructor
+// continues with the default, and status() reports the first error; an option
+// that the NF does not ask for is an error too. A value; copies share loaded
+// files. Not for the packet path.
 class NfOptions {
  public:
   NfOptions() = default;
@@ -59,6 +67,44 @@ class NfOptions {
                 std::span<const std::string_view> names, std::string_view help);
   // Reads "true" or "false".
   bool Flag(const std::string& key, bool otherwise, std::string_view help);
+  // Returns the parts of a list, which + joins; no parts if it is not given.
+  // `values` describes one part.
+  std::vector<std::string> List(const std::string& key, std::string_view values,
+                                std::string_view help);
+  // An address and a port, as "192.0.2.1:80" or "[2001:db8::1]:80".
+  struct Endpoint {
+    IpAddress address;
+    be16 port;
+    bool is_ipv6 = false;
+    friend bool operator==(const Endpoint&, const Endpoint&) = default;
+  };
+  // Reads one endpoint. Returns nothing if the text is none, or the port is 0.
+  static std::optional<Endpoint> ParseEndpoint(std::string_view text);
+  static std::string ToText(const Endpoint& endpoint);
+  // Reads endpoints that + joins.
+  std::vector<Endpoint> Endpoints(const std::string& key,
+                                  std::string_view help);
+
+  // A value, for packets that arrive at `from` or later.
+  template <typename T>
+  struct Dated {
+    Instant from;
+    T value;
+  };
+  // Returns what `read` makes of the options at first, and then at each time at
+  // which one of them changes; at least one value, in the order of time.
+  // `read(NfOptions&)` asks for the options that may change, in every call for
+  // the same. All units use the same value for a packet, wherever it is.
+  template <typename Read>
+  auto Changing(Read read) {
+    using T = decltype(read(*this));
+    std::vector<Dated<T>> values;
+    BeginChanging();
+    do {
+      values.push_back({as_of_, read(*this)});
+    } while (NextChange());
+    return values;
+  }
 
   // Returns the result of `load` for the file that the option names: read-only
   // state that all objects of the NF in a run share, loaded once. Returns null
@@ -106,6 +152,13 @@ class NfOptions {
     std::string text;
     bool asked = false;
   };
+  // Between the two, Ask returns values as of as_of_. NextChange goes to the
+  // next time; it returns false, and ends this, if there is none.
+  void BeginChanging();
+  bool NextChange();
+  // The time behind @ in a key; nothing if there is none.
+  static std::optional<Instant> TimeOf(std::string_view key);
+
   // Returns the option's text, or null if it is not given.
   const std::string* Ask(const std::string& key, std::string values,
                          std::string otherwise, std::string_view help);
@@ -116,6 +169,8 @@ class NfOptions {
 
   std::map<std::string, Value> values_;
   std::vector<Description> described_;
+  Instant as_of_ = Instant::min();
+  bool is_changing_ = false;
   absl::Status error_;
   std::shared_ptr<std::map<std::string, std::shared_ptr<const void>>> loaded_ =
       std::make_shared<std::map<std::string, std::shared_ptr<const void>>>();

@@ -4,6 +4,8 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "gmock/gmock.h"
@@ -110,6 +112,78 @@ TEST(NfOptions, MayBeFailedByTheNf) {
   options.Integer("a", 0, 0, 9, "help");
   options.Fail("a", "even");
   EXPECT_EQ(options.status().message(), "a=3: must be even");
+}
+
+TEST(NfOptions, ReadEndpointsOfBothVersions) {
+  NfOptions options =
+      Good("of=192.0.2.1:80+[2001:db8::1]:443,none=,list=a+b c+");
+  const std::vector<NfOptions::Endpoint> found = options.Endpoints("of", "h");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(NfOptions::ToText(found[0]), "192.0.2.1:80");
+  EXPECT_EQ(NfOptions::ToText(found[1]), "[2001:db8::1]:443");
+  EXPECT_FALSE(found[0].is_ipv6);
+  EXPECT_TRUE(found[1].is_ipv6);
+  EXPECT_TRUE(options.Endpoints("none", "h").empty());
+  EXPECT_TRUE(options.Endpoints("missing", "h").empty());
+  EXPECT_THAT(options.List("list", "WORD", "h"),
+              ::testing::ElementsAre("a", "b c", ""));
+  EXPECT_TRUE(options.status().ok()) << options.status();
+  EXPECT_EQ(options.described()[0].values, "ADDRESS:PORT[+…]");
+}
+
+TEST(NfOptions, ThatAreNoEndpointsAreQuoted) {
+  for (const char* const wrong :
+       {"192.0.2.1", "192.0.2.1:", ":80", "192.0.2.1:0", "192.0.2.1:65536",
+        "192.0.2.1:8x", "192.0.2.256:80", "2001:db8::1:80", "[2001:db8::1]",
+        "[192.0.2.1]:80", "[]:80", "[2001:db8::1:80"}) {
+    NfOptions options = Good(std::string("of=192.0.2.7:7+") + wrong);
+    options.Endpoints("of", "help");
+    EXPECT_THAT(std::string(options.status().message()),
+                HasSubstr("not \"" + std::string(wrong) + "\""));
+  }
+}
+
+TEST(NfOptions, ChangeAtTheirTimes) {
+  NfOptions options =
+      Good("size=1,size@20s=3,size@3s=2,name@3s=x,fixed=7,size@1h=9,name@1h=y");
+  EXPECT_EQ(options.Integer("fixed", 0, 0, 9, "help"), 7);
+  const auto values = options.Changing([](NfOptions& o) {
+    return std::pair(o.Integer("size", 0, 0, 9, "help"),
+                     o.Text("name", "none", "TEXT", "help"));
+  });
+  ASSERT_TRUE(options.status().ok()) << options.status();
+  using Value = std::pair<int64_t, std::string>;
+  const std::vector<std::pair<Instant, Value>> expected = {
+      {Instant::min(), {1, "none"}},
+      {Instant{} + Seconds(3), {2, "x"}},
+      {Instant{} + Seconds(20), {3, "x"}},
+      {Instant{} + Seconds(3'600), {9, "y"}}};
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(values[i].from, expected[i].first) << i;
+    EXPECT_EQ(values[i].value, expected[i].second) << i;
+  }
+  EXPECT_EQ(options.described().size(), 3u);
+  EXPECT_EQ(NfOptions::Parse(options.text())->text(), options.text());
+}
+
+TEST(NfOptions, ThatCannotChangeAreRefused) {
+  NfOptions options = Good("size@3s=1");
+  options.Integer("size", 0, 0, 9, "help");
+  EXPECT_EQ(options.status().message(),
+            "size@3s=1: the option \"size\" cannot change while packets go "
+            "through");
+  for (const char* const wrong : {"size@=1", "size@soon=1", "size@-1s=1"}) {
+    NfOptions other = Good(wrong);
+    other.Changing([](NfOptions& o) { return o.Flag("size", false, "help"); });
+    EXPECT_THAT(std::string(other.status().message()),
+                HasSubstr("behind @ must be a time"))
+        << wrong;
+  }
+  NfOptions late = Good("size=1,size@3s=10");
+  late.Changing([](NfOptions& o) { return o.Integer("size", 0, 0, 9, "h"); });
+  EXPECT_THAT(std::string(late.status().message()),
+              HasSubstr("size@3s=10: must be"));
 }
 
 }  // namespace

@@ -24,8 +24,21 @@ struct NfReport {
     std::string path;
     std::string bytes;
   };
+  // A place to which messages are sent: over UDP, or over TCP, in order.
+  struct Collector {
+    std::string host;
+    uint16_t port;
+    bool is_udp;
+    friend bool operator==(const Collector&, const Collector&) = default;
+  };
+  // Messages for a collector; over UDP each is a datagram.
+  struct Export {
+    Collector to;
+    std::vector<std::string> messages;
+  };
   std::vector<Table> tables;
   std::vector<File> files;
+  std::vector<Export> exports = {};
 };
 
 }  // namespace snf

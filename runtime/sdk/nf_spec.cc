@@ -37,6 +37,29 @@ NfSpec::NfSpec(const NfRegistration& nf, NfOptions options) {
   nodes_.push_back({&nf, std::move(options), {}});
 }
 
+// Returns the number of NFs of that name.
+size_t NfSpec::SetIn(Nodes& nodes, std::string_view nf, const std::string& key,
+                     const std::string& value) {
+  size_t count = 0;
+  for (Node& node : nodes) {
+    if (node.nf->name == nf) {
+      std::map<std::string, std::string> values = node.options.values();
+      values[key] = value;
+      node.options = NfOptions(values);
+      ++count;
+    }
+    for (Arm& arm : node.arms) count += SetIn(arm.nodes, nf, key, value);
+  }
+  return count;
+}
+
+absl::Status NfSpec::SetOption(std::string_view nf, const std::string& key,
+                               const std::string& value) {
+  if (SetIn(nodes_, nf, key, value) > 0) return absl::OkStatus();
+  return absl::NotFoundError(
+      absl::StrCat("there is no NF \"", std::string(nf), "\""));
+}
+
 size_t NfSpec::CountOf(const Nodes& nodes) {
   size_t count = nodes.size();
   for (const Node& node : nodes) {

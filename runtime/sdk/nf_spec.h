@@ -58,7 +58,7 @@ class NfSpec {
 
    private:
     friend class NfSpec;
-    // The names being looked up, each because the one before needs it.
+    // Names being looked up, each of which is needed by the previous one.
     mutable std::vector<std::string> looked_up_;
   };
 
@@ -70,6 +70,15 @@ class NfSpec {
   // character. `names` may be null.
   static absl::StatusOr<NfSpec> Parse(std::string_view text,
                                       const NameTable* names = nullptr);
+
+  // Gives the option `key` of all NFs that are registered as `nf` this value.
+  // NotFound if there is no such NF; check() tells if it takes the option.
+  absl::Status SetOption(std::string_view nf, const std::string& key,
+                         const std::string& value);
+  // Returns OK if the text names no file: no module, and no option whose values
+  // are "FILE" (NfOptions::Load). Opens none. Names that are not known here
+  // pass. Errors: PermissionDenied names the file; InvalidArgument as of Parse.
+  static absl::Status CheckNamesNoFile(std::string_view text);
 
   // The text that Parse reads.
   std::string text() const;
@@ -94,10 +103,13 @@ class NfSpec {
     Nodes nodes;
   };
 
+  static size_t SetIn(Nodes& nodes, std::string_view nf, const std::string& key,
+                      const std::string& value);
   static size_t CountOf(const Nodes& nodes);
   static size_t DepthOf(const Nodes& nodes);
   static std::string TextOf(const Nodes& nodes);
-  // Adds the NFs of `nodes` to the plan; a packet that leaves them goes on at
+  static absl::Status CheckNoFiles(const Nodes& nodes);
+  // Adds the NFs of `nodes` to the plan; a packet that leaves them continues at
   // `exit`.
   static absl::Status AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,
                             bool in_braces, bool is_checked);

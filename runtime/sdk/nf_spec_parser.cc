@@ -38,8 +38,9 @@ std::string NfNames() {
 // false, and so do its callers.
 class NfSpec::Parser {
  public:
-  Parser(std::string_view text, const NameTable* names)
-      : text_(text), names_(names) {}
+  // If `opens` is false, a module is an error, and an unknown name is not.
+  Parser(std::string_view text, const NameTable* names, bool opens = true)
+      : text_(text), names_(names), opens_(opens) {}
 
   absl::StatusOr<NfSpec> Parse() {
     SkipBlanks();
@@ -194,10 +195,15 @@ class NfSpec::Parser {
     const NfSpec* named = nullptr;
     if (!LookUp(name, named)) return false;
     if (named == nullptr) {
+      if (!opens_ && NamesNfModule(name)) {
+        error_ = absl::PermissionDeniedError(
+            InQuotes(name) + " is a module, a file of the host");
+        return false;
+      }
       absl::StatusOr<const NfRegistration*> nf = FindNf(name);
       if (NamesNfModule(name)) nf = LoadNfModule(std::string(name));
       if (!nf.ok()) return Fail(std::string(nf.status().message()));
-      if (*nf == nullptr) {
+      if (*nf == nullptr && opens_) {
         return Fail(InQuotes(name) + " is no NF; there is: " + NfNames());
       }
       NfOptions options;
@@ -291,6 +297,7 @@ class NfSpec::Parser {
 
   std::string_view text_;
   const NameTable* names_;
+  const bool opens_;
   size_t at_ = 0;
   size_t count_ = 0;  // of NFs
   absl::Status error_;
@@ -299,6 +306,33 @@ class NfSpec::Parser {
 absl::StatusOr<NfSpec> NfSpec::Parse(std::string_view text,
                                      const NameTable* names) {
   return Parser(text, names).Parse();
+}
+
+// An unknown NF is a null one.
+absl::Status NfSpec::CheckNoFiles(const Nodes& nodes) {
+  for (const Node& node : nodes) {
+    for (const Arm& arm : node.arms) {
+      absl::Status status = CheckNoFiles(arm.nodes);
+      if (!status.ok()) return status;
+    }
+    if (node.nf == nullptr) continue;
+    const auto given = node.options.values();
+    for (const NfOptions::Description& option : node.nf->options()) {
+      if (!option.values.starts_with("FILE")) continue;
+      const auto value = given.find(option.key);
+      if (value == given.end()) continue;
+      return absl::PermissionDeniedError(
+          absl::StrCat(std::string(node.nf->name), ": ", option.key, "=",
+                       value->second, " names a file of the host"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NfSpec::CheckNamesNoFile(std::string_view text) {
+  const absl::StatusOr<NfSpec> spec =
+      Parser(text, nullptr, /*opens=*/false).Parse();
+  return spec.ok() ? CheckNoFiles(spec->nodes_) : spec.status();
 }
 
 }  // namespace snf

@@ -70,6 +70,19 @@ class Sided final : public NetworkFunction {
 };
 SNF_REGISTER_NF(Sided, "sided", "has two sides");
 
+class Keyed final : public NetworkFunction {
+  FlowScope flow_scope() const override { return FlowScope::kOwnKey; }
+  OwnFlow flow_key(const KeyedPacket& packet) const override {
+    OwnFlow flow = {.key = packet.connection, .side = Side::kOutside};
+    flow.key.vlan = be16(7);
+    return flow;
+  }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Keyed, "keyed", "has flow keys of its own");
+
 // Returns the error in a text, or the text of its spec.
 std::string Parsed(std::string_view text,
                    const NfSpec::NameTable* names = nullptr) {
@@ -197,10 +210,19 @@ TEST(NfSpec, ChecksThatItsNfsCanBeOneChain) {
             "text#2: small=x: must be a whole number from 0 to 9");
   EXPECT_EQ(Parsed("sided | text | sided"),
             "sided#2: it has two sides, as sided has: a chain has one such NF");
+  EXPECT_EQ(Parsed("sided | keyed"),
+            "keyed: it has flow keys of its own, and sided cannot stand beside "
+            "it: a chain has one such NF");
+  EXPECT_EQ(Parsed("keyed | keyed"),
+            "keyed#2: it has flow keys of its own, as keyed has: a chain has "
+            "one such NF");
+  EXPECT_EQ(Parsed("keyed | {*: text}"),
+            "keyed: it has flow keys of its own: it cannot be in braces, or "
+            "before them");
   EXPECT_EQ(Parsed("text | {*: sided}"),
-            "sided: it has two sides: it cannot stand in braces, nor before");
+            "sided: it has two sides: it cannot be in braces, or before them");
   EXPECT_EQ(Parsed("sided | {*: text}"),
-            "sided: it has two sides: it cannot stand in braces, nor before");
+            "sided: it has two sides: it cannot be in braces, or before them");
   EXPECT_EQ(Parsed("big(slots=60) | big(slots=4)"),
             "big(slots=60) | big(slots=4)");
   EXPECT_EQ(Parsed("big(slots=60) | big(slots=5)"),
@@ -296,6 +318,28 @@ TEST(NfSpec, CountsWhatNamesStandForTowardsItsLimits) {
   EXPECT_EQ(Parsed(text, &names),
             "character 61: with \"deep\" there are more than 8 braces in each "
             "other");
+}
+
+TEST(NfSpec, HasTheFlowsOfTheNfWithKeysOfItsOwn) {
+  const auto chain = NfSpec::Parse("text | keyed | big")->create();
+  EXPECT_EQ(chain->flow_scope(), FlowScope::kOwnKey);
+  const ParsedPacket headers;
+  const OwnFlow flow = chain->flow_key({.bytes = {},
+                                        .headers = headers,
+                                        .connection = {},
+                                        .direction = Direction::kForward});
+  EXPECT_EQ(flow.key.vlan, be16(7));
+  EXPECT_EQ(flow.side, Side::kOutside);
+}
+
+TEST(NfSpec, SetsAnOptionOfEachNfOfAName) {
+  NfSpec spec = *NfSpec::Parse("big | {*: text(small=1)} | text");
+  ASSERT_TRUE(spec.SetOption("text", "small", "7").ok());
+  EXPECT_EQ(spec.text(), "big | {*: text(small=7)} | text(small=7)");
+  EXPECT_TRUE(spec.check().ok());
+  EXPECT_EQ(spec.SetOption("txet", "small", "7").message(),
+            "there is no NF \"txet\"");
+  EXPECT_EQ(spec.text(), "big | {*: text(small=7)} | text(small=7)");
 }
 
 }  // namespace

@@ -2,21 +2,38 @@
 #ifndef SNF_RUNTIME_SDK_PACKET_H_
 #define SNF_RUNTIME_SDK_PACKET_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "base/packet/packet_info.h"
 #include "base/time.h"
+#include "base/tunnels/packet_resize.h"
 
 namespace snf {
+
+namespace internal {
+// Tells the guard of the call, if there is one, that the packet has another
+// size now (nf_call.h).
+void NoteResize(size_t bytes);
+}  // namespace internal
 
 // A packet as an NF sees it, valid during one process_packet call. The bytes
 // may be rewritten in place.
 class Packet {
  public:
+  // A packet whose size cannot change.
   Packet(const PacketInfo& info, std::span<std::byte> bytes)
       : info_(info), bytes_(bytes) {}
+  // A packet at the beginning of `room`, in which it may grow by up to
+  // kMaxPacketGrowth bytes. `info` follows.
+  Packet(PacketInfo& info, std::span<std::byte> bytes,
+         std::span<std::byte> room)
+      : info_(info),
+        bytes_(bytes),
+        resizable_(&info),
+        room_bytes_(std::min(room.size(), bytes.size() + kMaxPacketGrowth)) {}
   Packet(const Packet&) = delete;
   Packet& operator=(const Packet&) = delete;
 
@@ -39,13 +56,55 @@ class Packet {
   const IpAddress& far_address() const { return info_.far_address; }
   be16 far_port() const { return info_.far_port; }
 
+  // Change the packet's size in place (base/tunnels/packet_resize.h has the
+  // rules): prepend puts headers in front of the IP packet, behind the link
+  // header; decapsulate removes bytes there, so that an inner IP packet
+  // remains; append and trim change the end of its payload. headers() and
+  // bytes() then show the packet as it is now; the result of an earlier bytes()
+  // is not valid any more. `mtu` is the most bytes of the IP packet. A
+  // packet may grow by kMaxPacketGrowth bytes in all.
+  PacketResize prepend(std::span<const std::byte> headers, uint32_t mtu) {
+    return Resize(
+        [&] { return PrependHeaders(*resizable_, room(), headers, mtu); });
+  }
+  PacketResize decapsulate(uint32_t bytes) {
+    return Resize([&] { return RemoveHeaders(*resizable_, room(), bytes); });
+  }
+  PacketResize append(std::span<const std::byte> data, uint32_t mtu) {
+    return Resize(
+        [&] { return AppendPayload(*resizable_, room(), data, mtu); });
+  }
+  PacketResize trim(uint32_t bytes) {
+    return Resize([&] { return TrimPayload(*resizable_, room(), bytes); });
+  }
+  bool is_resized() const { return is_resized_; }
+
   // The time at which it reached SNF. An NF should use no other time: this one
   // is the same wherever and whenever the packet is processed.
   Instant arrival() const { return info_.arrival; }
 
  private:
+  friend class ChainUndo;
+
+  std::span<std::byte> room() const { return {bytes_.data(), room_bytes_}; }
+  template <typename Change>
+  PacketResize Resize(const Change& change) {
+    if (resizable_ == nullptr) return PacketResize::kNoRoom;
+    const PacketResize outcome = change();
+    if (outcome == PacketResize::kDone) SetSize(resizable_->length, true);
+    return outcome;
+  }
+  void SetSize(size_t bytes, bool is_resized) {
+    bytes_ = room().first(bytes);
+    is_resized_ = is_resized;
+    internal::NoteResize(bytes);
+  }
+
   const PacketInfo& info_;
   std::span<std::byte> bytes_;
+  PacketInfo* resizable_ = nullptr;  // info_, if its size may change
+  size_t room_bytes_ = 0;
+  bool is_resized_ = false;
 };
 
 }  // namespace snf

@@ -23,7 +23,7 @@ struct PiecePreference {
   uint32_t first = 0;
   uint32_t last = 0;
   Parity parity = Parity::kAny;
-  // The search begins at this piece, and goes on from `first` if it finds none.
+  // First piece of the search, which continues from `first` if it finds none.
   uint32_t preferred = 0;
 
   bool Admits(uint32_t piece) const {
@@ -47,8 +47,8 @@ class PieceSet {
   }
   uint64_t word(uint32_t index) const { return words_[index]; }
 
-  // Adds the pieces of a word. Returns those that were already here, which is
-  // an error of the caller: a piece is at one place only.
+  // Adds the pieces of a word. Returns the pieces that were already in the set,
+  // which is an error of the caller: a piece is at one place only.
   uint64_t Add(uint32_t index, uint64_t mask) {
     const uint64_t twice = words_[index] & mask;
     size_ += static_cast<uint32_t>(std::popcount(mask & ~twice));

@@ -42,9 +42,9 @@ class StateView {
   std::span<const std::byte> record() const { return record_; }
   // A bit for each slot that was put, patched or erased.
   uint64_t dirty() const { return dirty_; }
-  // The part that was written of a blob whose dirty bit is set. Appended bytes
-  // are inside it. Outside of it the blob is unchanged, up to the shorter of
-  // its lengths before and now.
+  // The written part of a blob whose dirty bit is set. Appended bytes are
+  // inside it. Outside of it the blob is unchanged, up to the shorter of its
+  // lengths before and now.
   Range dirty_range(uint32_t index) const { return ranges_[index]; }
 
   bool Has(uint32_t index) const { return (Present() >> index & 1) != 0; }
@@ -172,7 +172,8 @@ struct NfPart {
 };
 
 namespace internal {
-// These end the process if the NF that is called may not do so (nf_call.h).
+// Checks that end the process if the NF that is called may not do so
+// (nf_call.h).
 void CheckSetTimer();
 void CheckSetAlias();
 void RefuseFrame(size_t bytes);

@@ -21,15 +21,15 @@ uint64_t HashOf(std::string_view text) {
 }
 
 // Hashes one more word; the order of words matters.
-uint64_t Chain(uint64_t hash, uint64_t word) {
+uint64_t Combine(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * 0x9e37'79b9'7f4a'7c15;
   return hash ^ hash >> 32;
 }
 
 constexpr uint32_t RoundUp(uint32_t bytes) { return (bytes + 7) & ~7u; }
 
-// Returns true if all bytes are 0: the first is, and each other one equals the
-// one before it, which memcmp compares many at a time.
+// Returns true if all bytes are 0: the first is 0, and each other byte equals
+// its predecessor, which memcmp compares many at a time.
 bool IsZero(std::span<const std::byte> bytes) {
   return bytes.empty() ||
          (bytes[0] == std::byte{0} &&
@@ -49,7 +49,7 @@ std::span<const std::byte> Part(std::span<const std::byte> bytes, size_t begin,
 }  // namespace
 
 void StateSchema::set_nf(std::string_view name, std::string_view options) {
-  hash_ = Chain(Chain(hash_, HashOf(name)), HashOf(options));
+  hash_ = Combine(Combine(hash_, HashOf(name)), HashOf(options));
 }
 
 uint32_t StateSchema::AddSlot(std::string_view name, uint32_t bytes,
@@ -93,7 +93,7 @@ uint32_t StateSchema::Add(std::string_view name, std::string_view type,
   record_bytes_ = offset + reserved;
   const std::array<uint64_t, 5> words = {HashOf(name), HashOf(type), offset,
                                          bytes, is_blob};
-  for (const uint64_t word : words) hash_ = Chain(hash_, word);
+  for (const uint64_t word : words) hash_ = Combine(hash_, word);
   return slots_++;
 }
 
@@ -107,7 +107,7 @@ StateSchema::Shift StateSchema::Append(std::string_view prefix,
     Add(std::string(prefix) + "." + spec.name, {}, spec.bytes, spec.is_blob);
   }
   // The other schema's hash covers the types of its slots.
-  hash_ = Chain(Chain(hash_, HashOf(prefix)), other.hash_);
+  hash_ = Combine(Combine(hash_, HashOf(prefix)), other.hash_);
   return shift;
 }
 
@@ -122,7 +122,7 @@ uint32_t StateSchema::AddTable(std::string_view name, uint32_t key_bytes,
                       entries.specs_.begin() + entries.slots_);
   SNF_CHECK(max_entries <= kMaxRecordBytes / entry_bytes_);
   table_slot_ = Add(name, {}, max_entries * entry_bytes_, true);
-  hash_ = Chain(Chain(hash_, key_bytes), entries.hash_);
+  hash_ = Combine(Combine(hash_, key_bytes), entries.hash_);
   return table_slot_;
 }
 

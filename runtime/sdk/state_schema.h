@@ -102,9 +102,9 @@ class Blob {
 //
 // The hash of a schema is over the NF's name and options and the slots' names,
 // kinds of type, sizes and offsets. It is the same whatever compiler the unit
-// was built with. Of a struct it does not see the members: whoever changes
-// their meaning, and not their size, gives the slot another name. Then, if it
-// is equal, two units interpret a record's bytes alike.
+// was built with. The hash does not cover the members of a struct: if their
+// meaning changes, but not their size, rename the slot. Then, if it is equal,
+// two units interpret a record's bytes alike.
 //
 // Worked example: slots "packets" (uint64_t) and "ports" (a struct of 12 bytes)
 // and a blob "name" of at most 20 bytes: they lie at 8, 16 and 32, and a record
@@ -117,14 +117,14 @@ class StateSchema {
   static constexpr uint32_t kMaxRecordBytes = 64 * 1024;
   static constexpr uint32_t kBlobHeaderBytes = 8;
 
-  // Names the NF to which the slots belong, and its options, which say what it
-  // puts into them. Both are part of the hash.
+  // Names the NF to which the slots belong, and the options that decide the
+  // contents of the slots. Both are part of the hash.
   void set_nf(std::string_view name, std::string_view options = {});
 
   // Returns why such a slot cannot be added, or "" if it can.
   std::string WhyNot(std::string_view slot_name, uint64_t bytes,
                      bool is_blob) const;
-  // Returns what AddSlot takes as the type of a slot of type T.
+  // Returns the type argument of AddSlot for a slot of type T.
   template <typename T>
   static constexpr std::string_view KindOf() {
     if constexpr (std::is_same_v<T, bool>) {

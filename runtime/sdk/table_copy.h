@@ -50,11 +50,11 @@ struct TableShape {
 //
 // Entries without a total are this unit's own: the home may have no room for
 // them. The home never has more keys than the table may, so a key that it tells
-// always has room here: an own entry makes way for it and is merged into the
+// always has room here: an own entry is evicted for it and merged into the
 // *rest*. The rest is the entry without a key that takes the updates for which
-// there is no room, so none is lost. An entry that the home lets go is removed;
-// while updates of it are sent, an answer may be on its way that is older, so
-// it stays, with its version, until that has come.
+// there is no room, so none is lost. An entry that the home evicts is removed.
+// While updates of the entry are sent, an older answer may be on its way, so
+// the entry stays, with its version, until the answer has come.
 //
 // Worked example: the home told that a host has 10 packets; 3 were sent since,
 // and 2 came after that. A read gives 15. The home merges the 3 with 4 from
@@ -134,25 +134,25 @@ class TableCopy {
   // if an undo has left no updates.
   Taken Take(uint64_t* key, uint64_t* delta);
   uint32_t sent() const { return sent_; }
-  // The home has merged the updates sent as the i-th, and tells the new total.
-  // `in_rest` means that it had no room for the key, and that the total is that
-  // of its rest.
+  // Takes the answer of the home to the i-th updates sent: it has merged them,
+  // into the new total. `in_rest` means that the home had no room for the key,
+  // and that the total is that of the rest.
   void on_merged(uint32_t i, const uint64_t* key, bool in_rest,
                  uint64_t version, const uint64_t* total);
   // Called when everything that was sent is merged.
   void EndSent() { sent_ = 0; }
-  // The home tells the total of a key, or of the rest if `key` is null.
+  // Takes a total from the home, of a key, or of the rest if `key` is null.
   // `with_sent` means that the total includes the updates sent. Returns false
   // if there is no room, which a correct home never causes.
   bool on_told(const uint64_t* key, uint64_t version, const uint64_t* total,
                bool with_sent);
-  // The home has moved the total of a key into the rest. Updates that are not
-  // in it begin a total of their own.
+  // Called when the home has moved the total of a key into the rest. Updates
+  // that are not in the total start a new one.
   void on_gone(const uint64_t* key, uint64_t version, bool with_sent);
   // Removes all entries. Nothing may be dirty or sent.
   void Clear();
-  // The home will tell all totals anew: leaves pending updates alone. Nothing
-  // may be sent, or tentative.
+  // Forgets all totals, which the home will send again; pending updates stay.
+  // No update may be sent, or tentative.
   void ForgetTotals();
 
  private:
@@ -227,7 +227,7 @@ class TableCopy {
 
   uint32_t sent_ = 0;
   std::array<uint32_t, kMaxSent> sent_slots_{};
-  // Of an entry that made way, the version at which it went; 0 if it did not.
+  // Version at which the sent entry was evicted; 0 if it was not.
   std::array<uint64_t, kMaxSent> sent_gone_{};
   LazyArray<uint64_t> sent_deltas_;
 

@@ -9,7 +9,7 @@
 namespace snf {
 
 // Draws a round trip to an idle store, with the operation: evenly between two
-// of those that the options name.
+// of the round trips that the options name.
 Nanos DrawRoundTrip(const StoreOptions& options, Rng& rng);
 
 }  // namespace snf

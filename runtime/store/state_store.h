@@ -13,9 +13,9 @@
 
 namespace snf {
 
-// What comes of a read: the state that the unit asked for, or that the store
-// has been silent for StoreOptions::patience (again); a read goes on then.
-// Valid until the call that it is given to returns.
+// Result of a read: the state that the unit asked for, or the notice that the
+// store has not answered for another StoreOptions::patience; the read continues
+// then. Valid until the call that it is given to returns.
 struct StoreAnswer {
   UnitId unit = kNoUnit;
   State state;  // is_there, else only its flow is valid
@@ -25,10 +25,9 @@ struct StoreAnswer {
 
 // A loop's way to the store of flows' state outside of units, which other
 // threads and machines use as well. Nothing waits but Wait: requests go out,
-// and answers come in, in Poll. What a store forgets or loses is no danger: a
-// unit takes a state only if its clock is right, the unit before keeps its own
-// until it is told of the Takeover, and writes it again if it is asked.
-// Owner-thread only.
+// and answers come in, in Poll. A store may lose states safely: a unit takes a
+// state only if its clock is right, and the previous unit keeps its own state
+// until the Takeover, and writes it again on request. Owner-thread only.
 class StateStore {
  public:
   virtual ~StateStore() = default;
@@ -37,15 +36,15 @@ class StateStore {
   // of an older one; forgets the flow if the state's clock is 0. It may be
   // lost, and is counted then.
   virtual void Write(const State& state, std::span<const std::byte> record) = 0;
-  // Asks for a state, until it is there as of that clock. Returns false if it
-  // is being asked for already.
+  // Requests a state repeatedly, until it is in the store as of that clock.
+  // Returns false if it is already requested.
   virtual bool Read(const Pull& pull) = 0;
-  // Calls `take` with what came; it may call Read and Write. Returns true if
-  // anything moved.
+  // Calls `take` with each answer; `take` may call Read and Write. Returns true
+  // if anything moved.
   virtual bool Poll(absl::FunctionRef<void(const StoreAnswer&)> take) = 0;
-  // Something is to come.
+  // Returns true if an answer is outstanding.
   virtual bool is_waiting() const = 0;
-  // Waits until it may have come, or for so long.
+  // Waits until an answer may have come, or for `at_most`.
   virtual void Wait(Nanos at_most) = 0;
 
   virtual const StoreFigures& figures() const = 0;

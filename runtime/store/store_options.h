@@ -10,7 +10,8 @@
 
 namespace snf {
 
-// How a store outside of units is asked, and, in virtual time, what it takes.
+// Time limits of requests to a store outside of units and, in virtual time, the
+// model of its delays.
 struct StoreOptions {
   // A state that is not there yet is asked for again after this time, then
   // after twice as long, and so on up to kMaxPoll.
@@ -19,15 +20,16 @@ struct StoreOptions {
   // A request without an answer is sent again after this time, then after twice
   // as long, and so on up to `patience`.
   Nanos timeout = Milliseconds(10);
-  // The first time that a request is due again after so long without any
-  // answer, packets that wait for the state are dropped as store_silent.
+  // If the store has not answered for this long, packets that wait for the
+  // state are dropped as store_silent, when the next repetition of the request
+  // is due.
   Nanos patience = Seconds(1);
 
   // The model of virtual time: a server as snf bench measures it, row 14, a
-  // Redis over a unix socket. Round trips that none, 50, 90, 99 and 99.9 % of
-  // all exceed not, of an idle server, without the network, and evenly
-  // distributed in between; and the time that one request takes the server,
-  // each of whose threads serves one at a time.
+  // Redis over a unix socket. Round trips of an idle server without the
+  // network, as the quantiles 0, 50, 90, 99 and 99.9 %, evenly distributed in
+  // between; and the time that a request takes the server, each of whose
+  // threads serves one request at a time.
   static constexpr std::array<uint32_t, 5> kShares = {0, 500, 900, 990, 999};
   std::array<Nanos, 5> round_trips = {Microseconds(12), Microseconds(23),
                                       Microseconds(32), Microseconds(64),
@@ -36,14 +38,15 @@ struct StoreOptions {
   uint32_t threads = 1;
 };
 
-// Counts what a store was asked.
+// Counters of the requests to a store.
 struct StoreCounters {
   uint64_t reads = 0;       // of states, without repetitions
   uint64_t read_again = 0;  // since the state was not there yet
   uint64_t timeouts = 0;    // requests sent again for want of an answer
-  uint64_t silent = 0;      // times that a unit was told of its silence
+  uint64_t silent = 0;  // times that a unit was told that the store is silent
   uint64_t writes = 0;
-  uint64_t writes_lost = 0;  // while it could not be reached, or refused by it
+  uint64_t writes_lost =
+      0;  // while the store was unreachable, or refused by it
   uint64_t erased = 0;
   uint64_t bytes_read = 0;  // of values: a header and a record each
   uint64_t bytes_written = 0;

@@ -52,7 +52,7 @@ bool StoreReads::on_answer(Instant now, Instant sent, UnitId unit, FlowId flow,
     return true;
   }
   read.heard = now;
-  // It came twice, or after a request that was sent since.
+  // The answer came twice, or after a newer request was sent.
   if (!read.is_asked || sent != read.sent) return false;
   read.is_asked = false;
   read.timeout = options_.timeout;

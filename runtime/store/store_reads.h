@@ -18,13 +18,13 @@
 
 namespace snf {
 
-// Theory of operation. What units still want to read of a store, and when it is
-// to be asked: the part of a client that knows no network. A unit that misses a
-// flow's state wants it as of a clock; the store has what was written last,
-// which may be older. Then it is asked again, after poll, twice that, and so
-// on. If it does not answer at all, it is asked again after timeout, twice
-// that, and so on; and after patience without any answer the unit is to be told
-// so, and again after each patience more. The read stays: a store that is slow
+// Theory of operation. Tracks the open reads of units from a store, and the
+// times of the requests: the part of a client that knows no network. A unit
+// that misses a flow's state wants it as of a clock; the state in the store may
+// be older. Then the store is asked again, after poll, twice that, and so on.
+// If it does not answer at all, it is asked again after timeout, twice that,
+// and so on; and after patience without any answer the unit is to be told so,
+// and again after each patience more. The read stays: a store that is slow
 // answers after all. It is over when the state came, or the unit has not
 // repeated its Pull for kWanted.
 //
@@ -37,8 +37,8 @@ class StoreReads {
  public:
   explicit StoreReads(const StoreOptions& options) : options_(options) {}
 
-  // The unit pull.requester wants that state: the store is to be asked now.
-  // Returns false if it is being asked already.
+  // Adds a read of the unit pull.requester: the store is to be asked now.
+  // Returns false if it is already being asked.
   bool Open(Instant now, const Pull& pull);
 
   // The store answered the request that was sent for the unit at that time: it
@@ -49,20 +49,20 @@ class StoreReads {
   bool on_answer(Instant now, Instant sent, UnitId unit, FlowId flow,
                  std::optional<Clock> applied);
 
-  // What is due: to ask again, and, if it was silent for so long, to tell the
-  // unit.
+  // A request that is due again; is_silent if the unit is also to be told that
+  // the store is silent.
   struct Due {
     Pull pull;
     bool is_silent = false;
   };
-  // Returns Instant::max() if nothing ever is.
+  // Returns the time of the next due request; Instant::max() if there is none.
   Instant next_due() const {
     return timers_.empty() ? Instant::max() : timers_.top().due;
   }
-  // Returns nothing if what was due is not any more.
+  // Returns nothing if no request is due.
   std::optional<Due> PopDue(Instant now);
 
-  // Forgets what a unit that is no more wanted.
+  // Forgets the reads of a unit that has ended.
   void Forget(UnitId unit);
 
   size_t size() const { return reads_.size(); }
@@ -70,8 +70,7 @@ class StoreReads {
   const StoreCounters& counters() const { return counters_; }
 
  private:
-  // A unit says again what it wants at least once in so long, or it does not
-  // want it any more.
+  // A unit repeats a Pull at least this often while it wants the state.
   static constexpr Nanos kWanted = Seconds(20);
 
   using Key = std::pair<uint64_t, uint16_t>;  // the flow, the unit
@@ -80,8 +79,8 @@ class StoreReads {
   }
   struct Read {
     Pull pull;
-    Instant wanted;  // when the unit said so last
-    Instant heard;   // when the store answered, or its silence was told of
+    Instant wanted;  // the unit's last Pull
+    Instant heard;   // last answer of the store, or last notice of its silence
     Instant sent;    // the last request
     Instant due;
     Nanos pause;            // after the next answer that is not it

@@ -12,8 +12,8 @@ namespace {
 
 // The last byte is the format's version.
 constexpr std::array<char, 8> kFormat = {'s', 'n', 'f', 's', 't', 'a', 't', 1};
-// Where State has a bool, which must be 0 or 1, and an enum that the unit looks
-// at (Replication).
+// Offset of State's bool, which must be 0 or 1, and of an enum that the unit
+// reads (Replication).
 constexpr size_t kPushed = offsetof(State, pushed);
 
 }  // namespace

@@ -22,10 +22,10 @@ void MakeStoreValue(const State& state, std::span<const std::byte> record,
 
 struct StoreValue {
   State state;
-  std::span<const std::byte> record;  // in what was parsed
+  std::span<const std::byte> record;  // points into the parsed value
 };
-// Returns nothing if `value` is none, or of another flow: it came from outside
-// of the process. Whether the record is one of the NF's is for the unit to say.
+// Returns nothing if `value`, which comes from outside of the process, is
+// malformed or of another flow. The unit checks whether the record fits the NF.
 std::optional<StoreValue> ParseStoreValue(std::span<const std::byte> value,
                                           FlowId flow);
 

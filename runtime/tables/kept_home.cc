@@ -10,8 +10,9 @@
 namespace snf {
 namespace {
 
-// A process that is killed has done what comes before, and nothing of what
-// comes behind: only the compiler may not change that order.
+// Keeps the order of the writes before and after this call, as a process that
+// is killed leaves them. Only the compiler could reorder them: one process
+// writes.
 void InOrder() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace

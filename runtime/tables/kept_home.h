@@ -10,29 +10,29 @@
 
 namespace snf {
 
-// Theory of operation. What of a table's home (table_home.h) outlives its
-// process, in memory that another process may map: its totals, and of each unit
-// the last update that is in them. A process may be killed at any instruction,
-// and an update counts once: so what a message changes is there as a whole, or
-// not at all. Before anything is changed, what it was is put into a list, whose
-// length is set then; once all is changed, it is set to 0. Who finds a list
-// puts back what is in it.
+// Theory of operation. The part of a table's home (table_home.h) that outlives
+// its process, in memory that another process may map: the totals, and for each
+// unit its last update that is in the totals. A process may be killed at any
+// instruction, and an update counts once: so the changes of a message are
+// complete or absent. Before a change, the old values are put into a list,
+// whose length is set then; after the change, the length is set to 0. A process
+// that finds a list restores the values in it.
 //
 // Worked example: update 8 of unit 3 adds to the slots 5 and 9. The totals of 5
 // and 9 and unit 3's 7 go into the list, of length 2. The process is killed
-// when slot 5 has its new total. The next one puts both totals back; unit 3 has
-// had no answer, and sends update 8 once more.
+// when slot 5 has its new total. The next process restores both totals; unit 3
+// has had no answer, and sends update 8 again.
 //
 // A view of memory that outlives it; one process uses it at a time. Memory: 8
 // bytes and the entry's words an entry, 24 bytes a unit; and, for the list,
 // once more for kMostSlots entries.
 class KeptHome {
  public:
-  // So many slots at most change with a message.
+  // Most slots that a message changes.
   static constexpr uint32_t kMostSlots = 2'500;
 
-  // A unit has joined the home or not; one that has left by a message of its
-  // own may come back.
+  // States of a unit: it has joined the home or not; a unit that has left by
+  // its own message may return.
   static constexpr uint32_t kNone = 0, kJoined = 1, kHasLeft = 2;
   struct Unit {
     uint64_t seq = 0;  // is that of the last update merged
@@ -43,7 +43,7 @@ class KeptHome {
   struct Totals {
     uint64_t version = 0;
     uint64_t slots = 0;  // ever used
-    uint64_t homes = 0;  // counts those that began with this
+    uint64_t homes = 0;  // number of homes that began with this memory
   };
 
   static size_t BytesFor(const TableShape& shape, uint32_t max_units);
@@ -51,16 +51,16 @@ class KeptHome {
   KeptHome(std::span<std::byte> memory, const TableShape& shape,
            uint32_t max_units);
 
-  // Puts back what was not whole, and counts a home. Returns what there is.
+  // Undoes an incomplete change, and counts a home. Returns the totals.
   Totals Begin();
-  // An entry: the version at which it went, 0 if it is there; its words. The
-  // rest has the slot behind all others.
+  // Return the parts of an entry: the version at which it was evicted, or 0;
+  // its words. The rest has the slot behind all others.
   uint64_t gone_at(uint32_t slot) const { return entry(slot)[0]; }
   const uint64_t* words(uint32_t slot) const { return entry(slot) + 1; }
   const Unit& unit(uint32_t number) const { return units_[number]; }
 
   // Begins a change, of the unit and slots that follow in their order, each
-  // with what it will be. Nothing is changed before the last of Set.
+  // with its new values. Nothing is changed before the last call of Set.
   void BeginChange(uint32_t number);
   void Save(uint32_t slot);
   void Change(const Totals& totals, const Unit& unit);

@@ -57,7 +57,8 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
     Rejoin(now, value(in.unit));
   }
   NoteReads(now, in);
-  // One that is older was answered, or its unit would not have gone on.
+  // An older update was answered, otherwise its unit would not have sent a
+  // newer one.
   if (in.seq == unit.seq + 1 && unit.joined) {
     Merge(now, in);
     if (in.leaves) {
@@ -76,7 +77,7 @@ void TableHome::Keep(Instant now, const KeptHome& kept) {
   kept_ = kept;
   changed_.reserve(KeptHome::kMostSlots);
   const KeptHome::Totals totals = kept_->Begin();
-  // No home tells so much.
+  // No home sends 2^40 messages, so numbers of different homes never meet.
   first_told_ = (totals.homes - 1) << 40;
   version_ = totals.version;
   slots_ = static_cast<uint32_t>(totals.slots);
@@ -109,7 +110,7 @@ uint32_t TableHome::newest_incarnation() const {
   return newest;
 }
 
-// With what the unit's message has changed.
+// Keeps the unit, with all changes of its message.
 void TableHome::KeepUnit(uint32_t number) {
   if (!kept_.has_value()) return;
   const Unit& unit = units_[number];
@@ -321,7 +322,7 @@ void TableHome::Mark(uint32_t number, uint32_t slot) {
   word |= bit;
 }
 
-// Where none is under way.
+// Arms the timer of the unit's next sweep, unless a sweep is under way.
 void TableHome::ArmSweep(Instant now, uint32_t number) {
   const Unit& unit = units_[number];
   if (unit.waits) return;
@@ -369,7 +370,7 @@ bool TableHome::TellNext(Instant now, uint32_t number, TableMessage& out) {
   return true;
 }
 
-// What the unit's message tells, as it is now.
+// Fills in the unit's message, with the totals as they are now.
 void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
   const Unit& unit = units_[number];
   out = {.kind = TableMessage::Kind::kTold,

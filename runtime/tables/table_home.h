@@ -24,28 +24,29 @@ namespace snf {
 // Theory of operation. The one place where all updates of a shared table meet;
 // table_replica.h has the conversations. Each total is kept once, and for each
 // unit a bit an entry: others have changed it since the unit was last told. A
-// sweep goes over the bits of a unit in the order of slots and tells what it
-// finds; what changes behind it waits for the next one, a period after this one
-// began, or kUnreadPeriods where the unit has not read its copy since then.
+// sweep goes over the bits of a unit in the order of slots and sends the
+// changed totals. A total that changes behind the sweep waits for the next
+// sweep, a period after this one began, or kUnreadPeriods if the unit has not
+// read its copy since then.
 //
-// Bits are cleared when a message is made of them; what changes after that sets
-// them again, though a repetition of the message tells the totals of its time.
-// So any answer to any copy of it will do. After a sweep the unit knows
+// Bits are cleared when a message is made of them; a later change sets them
+// again, though a repetition of the message tells the totals of its time. So
+// any answer to any copy of the message will do. After a sweep the unit knows
 // everything of the version at which it began: `complete`.
 //
 // A key for which there is no room goes into the rest, and its unit is told so.
 //
 // A full home looks, for each such key and each update of the rest, at a few
-// entries, and those that no unit has updated for forget_after go: the total is
-// merged into the rest, so that no update is lost, and all units are told. The
-// slot is free for another key when all of them know (`complete`). An update
-// that comes meanwhile, or later, begins anew.
+// entries, and evicts those that no unit has updated for forget_after: the
+// total is merged into the rest, so that no update is lost, and all units are
+// told. The slot is free for another key when all of them know (`complete`). An
+// update that comes meanwhile, or later, starts a new total.
 //
 // Worked example: slots 0 … 99 have changed for B, a message takes 31. The
 // sweep begins at version 7 and sends 0 … 30; an update makes version 8 and
-// changes slot 5. The messages up to 93 … 99 follow, each when the one before
+// changes slot 5. The messages up to 93 … 99 follow, each when the previous one
 // is answered; the last says complete = 7. B has read its copy: a period after
-// the first, slot 5 goes, with complete = 8.
+// the first, slot 5 is sent, with complete = 8.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: what is
 // used of 52 bytes, the entry's words and a bit for each unit, an entry; 400
@@ -54,9 +55,9 @@ class TableHome {
  public:
   TableHome(uint16_t table, const TableShape& shape, uint32_t max_units,
             const TableOptions& options);
-  // What it has is kept there from now on. If that is another home's, which is
-  // dead, it goes on with that: units tell it again what had no answer, and
-  // hear all totals. Call it before anything else.
+  // Keeps the home's data in `kept` from now on. If `kept` holds the data of a
+  // dead home, this home continues with them: units repeat unanswered updates,
+  // and get all totals. Call this before anything else.
   void Keep(Instant now, const KeptHome& kept);
   // Returns the highest incarnation of a unit that has ever joined.
   uint32_t newest_incarnation() const;
@@ -69,8 +70,8 @@ class TableHome {
   bool on_timers(Instant now, TableMessage& out);
   // Returns when on_timers wants to be called; Instant::max() for never.
   Instant next_wakeup() const { return timers_.next_wakeup(); }
-  // The unit has failed: what it had not sent is lost, and nobody waits for it.
-  // It may join again, with a newer incarnation.
+  // Called when the unit has failed: its unsent updates are lost, and no sweep
+  // waits for it. The unit may join again, with a newer incarnation.
   void on_unit_failed(UnitId unit) {
     Unit& failed = units_[value(unit)];
     if (!failed.joined && !failed.has_left) return;
@@ -96,9 +97,9 @@ class TableHome {
   // Entries have slots below this one, and IsEntry.
   uint32_t slots() const { return slots_; }
   bool IsEntry(uint32_t slot) const { return states_[slot].gone_at == 0; }
-  // Counts the entries that came from units and went into the rest.
+  // Returns the number of entries from units that were merged into the rest.
   uint64_t refused() const { return refused_; }
-  // Counts the entries that have gone into the rest.
+  // Returns the number of entries that were evicted into the rest.
   uint64_t forgotten() const { return forgotten_; }
   uint64_t repeated() const { return repeated_; }
   // Return the words of the entry in a slot; valid until the next call that is
@@ -112,14 +113,14 @@ class TableHome {
   const uint64_t* Find(const uint64_t* key) const;
 
  private:
-  // A new key that finds no room looks at so many entries, of which so many may
-  // go.
+  // Entries that are examined for a new key without room, and the most of them
+  // that are evicted.
   static constexpr uint32_t kForgetSlots = 256;
   static constexpr uint32_t kMostForgotten = 32;
 
   struct State {
     Instant updated;
-    uint64_t gone_at;  // the version at which it went; 0: it is there
+    uint64_t gone_at;  // the version at which it was evicted; 0: it is in use
   };
   struct Gone {
     uint32_t slot;
@@ -134,16 +135,16 @@ class TableHome {
     uint64_t told_seq;
     Instant sweep_began;  // is when the last one did
     uint32_t incarnation;
-    uint32_t reads;   // is what the unit last said
+    uint32_t reads;   // read count in the unit's last message
     uint32_t place;   // is its index in joined_
     uint32_t behind;  // counts the bits that are set
     uint32_t cursor;  // the sweep is done with lower slots
     bool joined;
-    bool has_left;  // by a message of its own, after which it may come back
+    bool has_left;  // by its own message, after which it may return
     bool sweeping;
     bool is_read;        // it was read since the last sweep began
-    bool waits;          // what was told has no answer yet
-    uint8_t told_count;  // counts the slots in it
+    bool waits;          // the last message has no answer yet
+    uint8_t told_count;  // slots in the last message
     std::array<uint32_t, TableCopy::kMaxSent> told;
   };
 
@@ -178,7 +179,7 @@ class TableHome {
 
   uint16_t table_;
   TableShape shape_;
-  uint32_t rest_;  // is the slot of the rest, after all others
+  uint32_t rest_;  // slot of the rest, behind all others
   uint32_t bit_words_;
   TableOptions options_;
   KeyedHash hash_;
@@ -186,9 +187,10 @@ class TableHome {
   SlotIndex index_;
   LazyArray<uint64_t> entries_;
   LazyArray<State> states_;
-  uint32_t slots_ = 0;   // ever used
-  uint32_t going_ = 0;   // entries that have gone, but not for all units
-  uint32_t forget_ = 0;  // the slot at which the search for old ones goes on
+  uint32_t slots_ = 0;  // ever used
+  uint32_t going_ = 0;  // entries that have gone, but not for all units
+  uint32_t forget_ =
+      0;  // the slot at which the search for old entries continues
   // A ring of entries that have gone, the first of which is the earliest; some
   // have come back.
   LazyArray<Gone> gone_;
@@ -201,8 +203,9 @@ class TableHome {
   TimingWheel timers_;  // runs out for a unit's next sweep or repetition
 
   std::optional<KeptHome> kept_;
-  std::vector<uint32_t> changed_;  // slots, by this message; if it is kept
-  uint64_t first_told_ = 0;        // what it tells has higher numbers
+  std::vector<uint32_t>
+      changed_;  // slots changed by this message, if the home is kept
+  uint64_t first_told_ = 0;  // messages of this home have higher numbers
   uint64_t version_ = 0;
   uint64_t known_ = 0;  // of which every unit knows everything, and more since
   uint64_t known_at_ = 0;  // the version at which known_ was found

@@ -15,16 +15,17 @@
 
 namespace snf {
 
-// The homes of all shared tables of an NF. Whoever runs them carries the
-// messages between them and the units (unit_tables.h), which are handed out as
-// send(message). Owner-thread only.
+// The homes of all shared tables of an NF. Their owner carries the messages
+// between them and the units (unit_tables.h); outgoing messages are handed out
+// as send(message). Owner-thread only.
 class TableHomes {
  public:
-  // The tables are those of the NFs that `example` is made of; it is not kept.
+  // Makes the homes of the tables of all NFs in `example`, which is not kept.
   TableHomes(const NetworkFunction& example, uint32_t max_units,
              const TableOptions& options);
 
-  // Memory in which all homes are kept (TableHome::Keep), of so many bytes.
+  // Returns the bytes of memory in which all homes can be kept
+  // (TableHome::Keep).
   static size_t BytesToKeep(const NetworkFunction& example, uint32_t max_units);
   void Keep(Instant now, std::span<std::byte> memory, uint32_t max_units);
   // Returns the highest incarnation of a unit that has ever joined one.

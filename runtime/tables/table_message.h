@@ -34,17 +34,16 @@ struct TableMessage {
   UnitId unit = kNoUnit;     // sends it, or is to get it
   uint32_t incarnation = 0;  // is that of the unit
   uint32_t reads = 0;        // counts how often the unit read its copy so far
-  // Numbers updates, by the unit, and what is told, by the home; answers have
-  // the number of what they answer.
+  // Numbers the updates of a unit, and the messages of the home; answers have
+  // the number of the message that they answer.
   uint64_t seq = 0;
-  // The home says the seq of the unit's last update that was merged, the
-  // version of the totals, and the version of which the unit knows all totals
-  // with this message.
+  // Set by the home: seq of the unit's last merged update; version of the
+  // totals; version up to which the unit knows all totals with this message.
   uint64_t merged = 0;
   uint64_t version = 0;
   uint64_t complete = 0;
-  // Has a bit for each entry of kMerged that went into the rest, and of kTold
-  // that has gone there (table_home.h).
+  // A bit for each entry: of kMerged, that it was merged into the rest; of
+  // kTold, that it was evicted into the rest (table_home.h).
   uint64_t in_rest = 0;
   // Says when the first update in a kUpdate was made, for figures.
   Instant oldest{};
@@ -67,16 +66,16 @@ struct TableMessage {
 
 // Sets the times of a table's copies and its home.
 struct TableOptions {
-  // Updates leave a unit, and totals the home for a unit, once in so long at
-  // most; totals for a unit that does not read them, and updates of a table for
-  // reports, once in kUnreadPeriods.
+  // Least time between updates of a unit, and between totals for a unit. Totals
+  // for a unit that does not read them, and updates of a table for reports, are
+  // sent once in kUnreadPeriods.
   Nanos period = Milliseconds(10);
   static constexpr int64_t kUnreadPeriods = 100;
-  // What is not answered is repeated once in so long, without end: about as
-  // often as something is sent where all goes well, so there is no back-off.
+  // Time after which an unanswered message is repeated, without end. There is
+  // no back-off: that is about as often as messages are sent without losses.
   Nanos retry_after = Milliseconds(10);
-  // A full table gives up a key that nobody has updated for so long, for one
-  // that is new; Nanos::max() = never.
+  // Time without updates after which a full table may evict a key for a new
+  // one; Nanos::max() = never.
   Nanos forget_after = Nanos::max();
   // Seeds the hashes of copies and homes; does not change results.
   uint64_t hash_seed = 0;

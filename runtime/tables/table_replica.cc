@@ -107,7 +107,7 @@ void TableReplica::on_merged(Instant now, const TableMessage& in) {
   if (!returns && !copy_.dirty()) return copy_.Clear();
   copy_.ForgetTotals();
   Join(now);
-  if (!returns) on_stop();  // what was written meanwhile goes as well
+  if (!returns) on_stop();  // updates made meanwhile are sent, too
   returns_ = false;
 }
 

@@ -36,9 +36,9 @@ namespace snf {
 //
 // Most tables are written all the time and read at the end. So a unit that did
 // not read its copy since its last sweep began is told only once in
-// kUnreadPeriods. All that units send says how often they have read; one that
-// begins to read says so in its next update, which may be empty. Of a table for
-// reports a unit tells the home as rarely.
+// kUnreadPeriods. Every message of a unit says how often it has read; a unit
+// that begins to read says so in its next update, which may be empty. Of a
+// table for reports a unit tells the home as rarely.
 //
 // Staleness: an update waits for the unit's period and the messages before it,
 // goes over, and waits for the home's period and its messages before it. So,
@@ -46,21 +46,22 @@ namespace snf {
 //
 //     2 · period + (messages to the home + messages to a unit) · round trip
 //
-// if a round takes no longer than a period; one that does counts in its place.
-// One whose unit has said that it leaves, and then goes on, waits for the
-// answer to that as well. The home's timers add a tick (timing_wheel.h) to its
-// period. A copy that was not read for a while lags by kUnreadPeriods at most;
-// it has what is new a period and a round trip after its first read, at the
-// latest. Of a table for reports the unit's period is kUnreadPeriods as long.
+// if a round takes no longer than a period; a longer round counts in place of
+// the period. An update of a unit that said that it leaves, and then continues,
+// also waits for the answer to that message. The home's timers add a tick
+// (timing_wheel.h) to its period. A copy that was not read for a while lags by
+// kUnreadPeriods at most; it is up to date at most a period and a round trip
+// after its first read. Of a table for reports the unit's period is
+// kUnreadPeriods as long.
 //
-// A unit joins with its first update, which may be empty, and then is told all
-// there is. One that stops sends all it has at once, leaves with the last
-// message, and is stopped when that is answered. Each life of a unit has an
-// incarnation of its own, which whoever starts it gives, so that nothing that
-// was under way is taken for something new, whatever processes come and go. One
-// whose stop is withdrawn keeps its incarnation and the numbers of its
-// messages: if it has said that it leaves, it joins anew with the next one, and
-// reads nothing of the home's totals until it is told them again.
+// A unit joins with its first update, which may be empty, and then gets all
+// totals. A unit that stops sends all pending updates at once, leaves with the
+// last message, and is stopped when that is answered. Each life of a unit has
+// its own incarnation, given by its starter, so that no old message is taken
+// for a new one, even when processes are replaced. If a stop is withdrawn, the
+// unit keeps its incarnation and the numbers of its messages. If it has already
+// said that it leaves, it joins again with the next message, and sees none of
+// the home's totals until they are sent again.
 //
 // Worked example: period 10 ms, a hop 1 µs. At 0 A counts 3 for k, and has sent
 // nothing for long: kUpdate(1, k 3) goes at once, and at 1 µs the home has k 3.
@@ -84,14 +85,15 @@ class TableReplica {
   TableReplica(uint16_t table, UnitId unit, TableCopy& copy,
                const TableOptions& options);
 
-  // The unit begins a life, whose incarnation is not below those of its earlier
-  // ones; the home has no ear for another. One that is to end, or has ended,
-  // goes on with the incarnation that it had.
+  // Begins a life of the unit. Its incarnation must not be lower than earlier
+  // ones: the home ignores lower incarnations. While a life is ending,
+  // withdraws its stop; a life with the same incarnation as the last one
+  // continues its numbers.
   void on_start(Instant now, uint32_t incarnation);
-  // That life is to end. No more updates may come until the next on_start.
+  // Begins the end of this life. No more updates may come until the next
+  // on_start.
   void on_stop();
-  // The life goes on from on_start until, after on_stop, all that was written
-  // is merged.
+  // Returns true from on_start until, after on_stop, all updates are merged.
   bool joined() const { return state_ != State::kStopped; }
 
   // The NF was called, and may have updated something.
@@ -113,7 +115,7 @@ class TableReplica {
   uint64_t complete() const { return complete_; }
   // Nothing is under way or to be sent.
   bool settled() const { return !waits_ && !must_send_ && !has_news(); }
-  // The copy is read, so that the home tells it every period.
+  // Notes that the copy is read, so that the home updates it every period.
   bool is_read() const { return !unread_ && joined(); }
   uint64_t repeated() const { return repeated_; }
 
@@ -136,9 +138,9 @@ class TableReplica {
 
   State state_ = State::kStopped;
   uint32_t incarnation_ = 0;
-  bool must_send_ = false;  // an update goes even if it is empty
+  bool must_send_ = false;  // send an update even if it is empty
   bool returns_ = false;    // it joins again once the home knows that it left
-  bool unread_ = true;      // nobody read it before the home last told
+  bool unread_ = true;      // not read between the home's last two messages
   uint32_t said_reads_ = 0;
   uint64_t told_seq_ = 0;  // is that of the last kTold taken
   bool waits_ = false;     // last_ has no answer yet
@@ -149,7 +151,7 @@ class TableReplica {
   uint64_t repeated_ = 0;
   TableMessage last_;  // is the last update, and has its seq
 
-  // Says when dirty entries became so, for those before stamped_.
+  // Times at which entries became dirty, for entries before stamped_.
   LazyArray<Instant> stamps_;
   uint64_t stamped_ = 0;
 };

@@ -18,9 +18,9 @@ namespace snf {
 // Returns the shared tables of all NFs that `nf` is made of; they are the NF's.
 std::vector<TableCopy*> TablesOf(const NetworkFunction& nf);
 
-// The replicas of one unit: one for each shared table of its NF. Whoever runs
-// the unit carries the messages between them and the homes (table_homes.h),
-// which are handed out as send(message). Owner-thread only.
+// The replicas of one unit: one for each shared table of its NF. The unit's
+// driver carries the messages between them and the homes (table_homes.h);
+// outgoing messages are handed out as send(message). Owner-thread only.
 class UnitTables {
  public:
   // `nf` must outlive the object.
@@ -48,7 +48,7 @@ class UnitTables {
     return std::ranges::any_of(
         replicas_, [](const TableReplica& one) { return one.joined(); });
   }
-  // Returns true once: when all that the unit wrote is with the homes.
+  // Returns true once: when the homes have all updates of the unit.
   bool TakeGone() {
     if (!stops_ || joined()) return false;
     stops_ = false;

@@ -116,8 +116,8 @@ bool WordsToController::IsOfSender(const UnitCommand& word) const {
   switch (word.kind) {
     case FromUnit::kDrop:
     case FromUnit::kAdvance:
-      // A duplicate is of a clock that was logged before; one that is forsaken
-      // is never logged.
+      // The clock of a duplicate was logged before; a forsaken packet is never
+      // logged.
       return is_loggers == (word.reason != DropReason::kDuplicateClock &&
                             word.reason != DropReason::kUnitFailed);
     case FromUnit::kRelease:
@@ -196,7 +196,7 @@ size_t WordsToController::Other(const Cell& cell) const {
   return word.kind < FromUnit::kReportName ? OfRecovery(word) : OfReport(word);
 }
 
-// Of units that have loggers, and of these.
+// Checks words of units with loggers, and of their loggers.
 size_t WordsToController::OfRecovery(const UnitCommand& word) const {
   const auto exists = [this](FlowId flow) {
     return slot_of(flow) < limits_.max_flows;
@@ -218,7 +218,7 @@ size_t WordsToController::OfRecovery(const UnitCommand& word) const {
   }
 }
 
-// Of the same, to a new controller. What it comes to is for that one to judge.
+// Checks reports to a new controller, which judges their contents.
 size_t WordsToController::OfReport(const UnitCommand& word) const {
   const auto bad_flow = [&](FlowId flow) {
     return slot_of(flow) < limits_.max_flows ? 0
@@ -236,15 +236,22 @@ size_t WordsToController::OfReport(const UnitCommand& word) const {
               (word.report.kind >= FlowReport::Kind::kAtLogger)) {
         return Bad(word, "kind", static_cast<uint8_t>(word.report.kind));
       }
+      // 0: the unit has run no packet of the flow.
+      if (word.report.clock > kMaxReportedClock) {
+        return Bad(word, "clock", value(word.report.clock));
+      }
       return bad_flow(word.report.flow);
     case FromUnit::kReportPacket:
     case FromUnit::kReportParked:
-      // A report that is out of date may name one that has left.
+      // An outdated report may name a packet that has left.
       if (word.packet != kNoPacket && !buffers_->IsHandle(word.packet)) {
         return Bad(word, "packet", value(word.packet));
       }
       if (word.meta.source_kind > StateSource::kLogger) {
         return Bad(word, "source", static_cast<uint8_t>(word.meta.source_kind));
+      }
+      if (word.meta.clock == Clock{} || word.meta.clock > kMaxReportedClock) {
+        return Bad(word, "clock", value(word.meta.clock));
       }
       return bad_flow(word.meta.flow);
     case FromUnit::kReportWord:
@@ -497,11 +504,11 @@ WordsToLoggers::WordsToLoggers(UnitsOfLoop units, uint32_t max_units,
       faults_(&faults) {}
 
 size_t WordsToLoggers::Other(const LogWord& word) const {
-  // Of all units.
+  // A report of all units.
   if (word.kind == LogWord::Kind::kReport && word.bytes == sizeof(uint32_t)) {
     return 0;
   }
-  // Of a unit that failed, of any loop.
+  // A Pull for a failed unit, of any loop.
   if (word.kind == LogWord::Kind::kPull && value(word.unit) < max_units_ &&
       word.bytes == sizeof(Pull)) {
     return word.payload_bytes();

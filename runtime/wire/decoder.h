@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/messages/controller_commands.h"
 #include "base/messages/messages.h"
-#include "controller/core/commands.h"
-#include "runtime/core/unit_commands.h"
+#include "base/messages/unit_commands.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/tables/table_homes.h"
@@ -19,22 +19,22 @@
 #include "runtime/wire/log_word.h"
 #include "runtime/wire/wire_faults.h"
 
-// Theory of operation. A decoder stands between a link and a core: what has
-// passed it can be used as it is. Every id, handle, length, reason and truth
-// value of a word is checked against what exists, and that who names itself in
-// it is of the loop that the link belongs to (proto/protocol.md U14). What a
-// word says of flows and clocks is left to the cores, which know them.
+// Theory of operation. A decoder stands between a link and a core: words that
+// have passed it are safe to use. It checks every id, handle, length, reason
+// and bool of a word against the existing ones, and that the sender named in
+// the word belongs to the loop of the link (proto/protocol.md U14). The cores
+// check flows and clocks, which only they know.
 //
 // A decoder takes a message's first cell and returns the length of its payload,
 // as LinkIn::Handle asks for, or LinkIn::kNoMessage for a bad word, at which
-// the link closes. But a logger says what its unit has told it: where units may
-// end while others go on (WireFaults::BlameLoops), and a logger may say such a
-// word, the unit's loop is blamed, and the word is passed over. IsSound then
-// looks at the payload. The first thing that is wrong is told to WireFaults.
+// the link closes. But a logger repeats what its unit has told it: if single
+// units may be ended (WireFaults::BlameLoops), and a logger sends such a word,
+// the unit's loop is blamed and the word is skipped. IsSound then checks the
+// payload. The first fault is reported to WireFaults.
 //
 // Worked example: the link from loop 1 of 2 brings a Pull for unit 4 with
-// requester 60000. There is no such unit, so loop 0 refuses the word in the
-// name of loop 1, and hears no more of it.
+// requester 60000. There is no such unit, so the receiver, loop 0, refuses the
+// word, and takes no more words of loop 1.
 //
 // Decoders are values; owner-thread only. Budget: a packet's word costs a few
 // compares.
@@ -59,8 +59,8 @@ class UnitsOfLoop {
 // loggers.
 class WordsToController {
  public:
-  // Units that have loggers leave to them what their entries tell: what became
-  // of packets, notes, pieces that go back, and that they have stopped.
+  // Units with loggers leave to them the messages of their entries: outcomes of
+  // packets, notes, returned pieces, and their stop.
   enum class Sender : uint8_t { kUnits, kUnitsWithLoggers, kLoggers };
   struct Limits {
     uint32_t max_flows = 0;
@@ -68,8 +68,8 @@ class WordsToController {
     uint32_t pools = 0;       // NetworkFunction::pools()
     Sender sender = Sender::kUnits;
   };
-  // What is given must outlive the decoder. The pool is the controller's end of
-  // it; loop i is its party i + 1.
+  // The arguments must outlive the decoder. `buffers` is the controller's end
+  // of the pool; loop i is its party i + 1.
   WordsToController(UnitsOfLoop units, const Limits& limits,
                     const BufferPool& buffers, const TableHomes& tables,
                     WireFaults& faults);
@@ -84,7 +84,8 @@ class WordsToController {
     return Other(cell);
   }
   bool IsSound(const Cell& cell, std::span<const std::byte> payload) const;
-  // Tells of a word that passed, but cannot be by what the receiver knows.
+  // Reports a word that passed the decoder, but that the receiver knows to be
+  // wrong.
   void Refuse(UnitId unit, std::string_view kind, std::string_view field,
               uint64_t value) const {
     faults_->Add({.loop = units_.index(),
@@ -189,8 +190,8 @@ class WordsBetweenUnits {
   WireFaults* faults_;
 };
 
-// Words from a loop of units to the loop of their loggers (log_word.h). What an
-// entry says, the logger judges.
+// Words from a loop of units to the loop of their loggers (log_word.h). The
+// logger checks the contents of entries.
 class WordsToLoggers {
  public:
   // No entry is longer than `entry_bytes`.

@@ -472,6 +472,30 @@ TEST_F(WordsWithLoggers, SayWhatIsDoneAfterAFailure) {
   EXPECT_EQ(loggers(CellOf(ended)), kBad);
 }
 
+TEST_F(WordsWithLoggers, ReportClocksThatAFlowCanHave) {
+  using Kind = UnitCommand::Kind;
+  const WordsToController units = Words(Sender::kUnitsWithLoggers);
+  const auto report = [&](Kind kind, Clock clock) {
+    UnitCommand word = OfPacket(kind);
+    word.packet = kNoPacket;
+    word.meta.clock = clock;
+    if (kind == Kind::kReportFlow) {
+      word.report = {.flow = FlowId{7}, .clock = clock, .unit = word.unit};
+    }
+    return units(CellOf(word));
+  };
+  for (const Kind kind :
+       {Kind::kReportFlow, Kind::kReportPacket, Kind::kReportParked}) {
+    EXPECT_EQ(report(kind, Clock{1}), 0u);
+    EXPECT_EQ(report(kind, kMaxReportedClock), 0u);
+    EXPECT_EQ(report(kind, Clock{0}), kind == Kind::kReportFlow ? 0u : kBad);
+    EXPECT_EQ(report(kind, kMaxReportedClock + 1), kBad);
+  }
+  EXPECT_EQ(
+      ToString(*faults_.first()),
+      "unit 3 sent a bad word: report_flow with clock 9223372036854775809");
+}
+
 TEST_F(WordsWithLoggers, AreToldByTheNameOfTheLogger) {
   UnitCommand word = OfPacket(UnitCommand::Kind::kRelease);
   word.packet = kNoPacket;

@@ -25,17 +25,17 @@ namespace snf {
 // gets kBegin(1), three kEntry, two kName, kUnit(2) and kAll.
 struct KeptWord {
   enum class Kind : uint8_t {
-    kBegin,  // what follows is for the process of loggers `number`, and what
-             // came before is void
+    kBegin,  // the following words are for process `number` of the loggers, and
+             // all earlier ones are void
     kEntry,  // `bytes` follow without a gap: an entry for OutputLogger::Restore
-    kName,   // a FlowName does, of which the unit has been told
-    kUnit,   // that was all of `unit`, of whose entries those up to `released`
-             // are released; the last one is `number`
-    kAll,    // that was all
+    kName,   // a FlowName follows, which the unit has been told
+    kUnit,   // end of the words of `unit`; its entries up to `released` are
+             // released, its last entry is `number`
+    kAll,    // end of all words
   };
   Kind kind{};
-  // Of a kEntry: the flow waits for its alias, and its record is ahead of the
-  // clock that it goes by. A whole one follows, in the ring of entries.
+  // For kEntry: the flow waits for its alias, and its record is ahead of its
+  // clock. A whole entry follows in the ring of entries.
   uint8_t is_ahead = 0;
   UnitId unit = kNoUnit;  // of kEntry, kName and kUnit
   uint32_t bytes = 0;
@@ -61,9 +61,9 @@ struct KeptWord {
 static_assert(sizeof(KeptWord) == 24);
 static_assert(std::is_trivially_copyable_v<KeptWord>);
 
-// Looks at the words of a loop of units to a new process of its loggers. Tells
-// the payload of each (LinkIn::Handle); of one that cannot be, it tells the
-// faults.
+// Looks at the words of a loop of units to a new process of its loggers.
+// Returns the payload of each (LinkIn::Handle); reports an impossible word to
+// the faults.
 class WordsToNewLoggers {
  public:
   // No entry is longer than `entry_bytes`.

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/messages/controller_commands.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
-#include "controller/core/commands.h"
-#include "runtime/core/unit_commands.h"
+#include "base/messages/unit_commands.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/tables/table_message.h"
 

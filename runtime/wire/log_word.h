@@ -21,8 +21,8 @@ namespace snf {
 struct LogWord {
   enum class Kind : uint8_t {
     kEntry,    // `bytes` follow
-    kStopped,  // the unit keeps nothing any more: for the controller, behind
-               // what the entries before it tell
+    kStopped,  // the unit keeps nothing any more: for the controller, after the
+               // messages of earlier entries
     kPull,     // a Pull follows: to the logger of `unit`, which has failed
     kReport,   // the units have reported to the controller whose epoch, of 4
                // bytes, follows: so do their loggers now
@@ -33,8 +33,8 @@ struct LogWord {
   UnitId unit = kNoUnit;
   uint32_t bytes = 0;
 
-  // The incarnation of the first process that runs a loop of units, which those
-  // units and their entries have; the next one's is higher by 1.
+  // Incarnation of the first process of a loop of units, and of its units and
+  // their entries; each further process has the next number.
   static constexpr uint32_t kIncarnation = 1;
   static constexpr size_t kInFirstCell = sizeof(Cell) - 8;
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/ids.h"
-#include "runtime/core/unit_commands.h"
+#include "base/messages/unit_commands.h"
 
 namespace snf {
 

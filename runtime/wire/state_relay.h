@@ -17,27 +17,27 @@
 namespace snf {
 
 // Theory of operation. Carries messages about state between loops of units that
-// do not map each other's memory: each loop sends what is for all others by one
-// link, and gets what comes from them by another one, both in its own memory,
-// which the relay maps as well.
+// do not map each other's memory: each loop sends its messages to all other
+// loops by one link, and gets theirs by another one. Both links are in the
+// loop's own memory, which the relay maps, too.
 //
 //   loop 0 ─from─► ┌───────┐ ─to─► loop 1
 //   loop 1 ─from─► │ relay │ ─to─► loop 0
 //                  └───────┘
 //
-// What a loop says passes a decoder here (proto/protocol.md U14), so a loop
-// gets only words that another one may send, in order. The first bad word of a
-// loop is told to WireFaults, and nothing more is taken from it.
+// Every word of a loop passes a decoder here (proto/protocol.md U14), so a loop
+// gets only words that another loop may send, in order. The first bad word of a
+// loop is reported to WireFaults, and no more words are taken from the loop.
 //
 // A message for which a loop's link has no room is lost, and counted: units
-// repeat what matters, and a loop that stands still holds back no other.
+// repeat important messages, and a stalled loop does not delay the others.
 //
-// A Pull of a unit that has no business with the flow is not carried on, and
-// counted: no unit reads by it what another has. No more comes of it, as a Pull
-// may be repeated until its unit has the state, and come late.
+// A Pull of a unit that has nothing to do with the flow is dropped and counted,
+// so that no unit can read another unit's state by it. The unit is not blamed,
+// because a Pull may be repeated until its unit has the state, and come late.
 //
-// A message stays in its ring until it is carried on. So another process may go
-// on as the relay, if this one dies: it carries some messages once more.
+// A message stays in its ring until it is carried on. So another process may
+// continue as the relay if this one dies; it carries some messages twice.
 //
 // Owner-thread only. Nothing is allocated for a message.
 class StateRelay {
@@ -57,11 +57,11 @@ class StateRelay {
   using MayPull = std::function<bool(const Pull&)>;
   void set_may_pull(MayPull may_pull) { may_pull_ = std::move(may_pull); }
 
-  // Carries on what has come; returns true if there was anything.
+  // Carries the waiting messages; returns true if there were any.
   bool Turn();
-  // The loop's process has ended. If its links were closed, or broken, what is
-  // in them is dropped, and they are open again. What it has spoilt of its
-  // rings is put right.
+  // The loop's process has ended. If its links were closed, or broken, their
+  // contents are dropped, and the links are open again. Repairs the rings of
+  // the process.
   void EndLoop(size_t loop);
   // For Doorbell::Wait.
   bool has_items() {
@@ -69,8 +69,8 @@ class StateRelay {
         loops_, [](Loop& loop) { return loop.from.has_items(); });
   }
 
-  // Counts what was taken and what was sent, as LinkOut::sent_in_all() does,
-  // messages that were lost, and Pulls that were refused.
+  // Return the messages taken and sent, counted as by LinkOut::sent_in_all(),
+  // the messages lost, and the Pulls refused.
   uint64_t handled() const;
   uint64_t sent() const;
   uint64_t lost() const { return lost_; }

@@ -16,24 +16,24 @@
 
 namespace snf {
 
-// A word that cannot be: who said it, its kind, the field that is wrong, and
-// that field's value. The texts are literals.
+// An impossible word: its sender, its kind, the wrong field, and that field's
+// value. The texts are literals.
 struct WireFault {
   static constexpr uint32_t kController = 0xffff'ffff;
 
-  uint32_t loop = kController;  // of units, that said it; or the controller
+  uint32_t loop = kController;  // of units, the sender; or the controller
   UnitId unit = kNoUnit;        // of that loop; kNoUnit: it is not known
   std::string_view kind;
   std::string_view field;
   uint64_t value = 0;
-  bool of_logger = false;  // the unit's logger, or the loop's, said it
+  bool of_logger = false;  // sent by the unit's logger, or the loop's
 };
 
 // Returns "unit 3 sent a bad word: release with packet 4294967295".
 std::string ToString(const WireFault& fault);
 
-// Collects the faults that the loops of a process find in what others say.
-// Thread-safe; count() costs one load.
+// Collects the faults that the loops of a process find in messages of other
+// processes. Thread-safe; count() costs one load.
 class WireFaults {
  public:
   WireFaults() = default;
@@ -42,20 +42,23 @@ class WireFaults {
       : told_(std::move(told)) {}
 
   void Add(const WireFault& fault);
-  // Counts what ends a run as a bad word does, and is told elsewhere.
+  // Counts another fault that ends the run, like a bad word, and is reported
+  // elsewhere.
   void AddOther() { count_.fetch_add(1, std::memory_order_release); }
   uint64_t count() const { return count_.load(std::memory_order_acquire); }
-  // Returns the one that was added first, if there is any.
+  // Returns the fault that was added first, if there is any.
   std::optional<WireFault> first() const;
 
-  // From now on what loops of units, of so many, say wrong is not counted: they
-  // are blamed for it. For what loggers say wrong, which run in one process,
-  // "loop" `loops` is. Not while others add something.
+  // From now on faults of the `loops` loops of units are not counted: the loop
+  // is blamed instead. Faults of the loggers, which run in one process, are
+  // blamed on "loop" `loops`. Must not run while other threads add faults.
   void BlameLoops(uint32_t loops) { blames_.resize(loops + 1); }
   bool blames() const { return !blames_.empty(); }
-  // The loop has said what cannot be, as `what` tells; the first one is kept.
+  // Blames a loop for a fault, described by `what`; the loop's first fault is
+  // kept.
   void Blame(uint32_t loop, std::string what);
-  // Some loop is blamed for something that was not taken. Costs one load.
+  // Returns true if a loop has been blamed and TakeBlame has not taken it yet.
+  // Costs one load.
   bool has_blame() const {
     return untaken_.load(std::memory_order_acquire) > 0;
   }

@@ -142,7 +142,7 @@ absl::StatusOr<Distribution::Term> Distribution::ParseTerm(
   }
   const std::array<double*, 3> places = {&term.a, &term.b, &term.c};
   for (size_t i = 0; i < arguments.size(); ++i) {
-    // Of pareto the last is a value again.
+    // The last argument of pareto is a value again.
     const bool has_unit = i < form->values || i == 2;
     const std::string argument = Trimmed(arguments[i]);
     const auto value =

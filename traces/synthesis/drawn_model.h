@@ -26,7 +26,7 @@ struct FlowDistributions {
 // there.
 inline constexpr uint64_t kMostDrawnPackets = 100'000'000;
 
-// Draws so many flows.
+// Draws `flows` flows.
 FlowModel DrawnModel(const FlowDistributions& distributions, uint32_t flows,
                      Rng rng);
 

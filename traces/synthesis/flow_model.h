@@ -77,8 +77,8 @@ FlowModel ModelOf(const SourceCaptures& capture);
 
 // Returns other flows, as many as `model` has and of the same kinds and
 // lengths. Each is put together from blocks of 16 packets, which come from any
-// flows of its class: those of the same protocol with about as many packets in
-// about as much time. Within a block gaps, sizes and directions stay together.
+// flows of its class: flows of the same protocol with similar packet count and
+// duration. Within a block gaps, sizes and directions stay together.
 FlowModel Resampled(const FlowModel& model, Rng rng);
 
 }  // namespace snf

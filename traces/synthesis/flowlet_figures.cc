@@ -47,8 +47,9 @@ FlowletFigures WindowFigures(const Conversations& conversations, Nanos window,
     for (size_t k = 0; k < offsets.size(); ++k) {
       const uint32_t begun =
           cut.Take({offsets[k]}, conversations.WireBytes(i, k));
-      // Windows of which the packet is the first of this flow: so many places
-      // they have. Each shows a flow, and there the packet begins a flowlet.
+      // Number of places of a window in which the packet is the first of this
+      // flow. Each such window shows the flow, and the packet begins a flowlet
+      // in it.
       const int64_t gap = k == 0 ? last_gap : offsets[k] - offsets[k - 1];
       const double as_first =
           weight * static_cast<double>(std::min(gap, window.ns));

@@ -14,8 +14,8 @@ namespace snf {
 
 // The three timeouts T and the one limit B for which flowlets per flow, the
 // chances to assign a flow to another unit, are counted. A packet begins a
-// flowlet when it is its flow's first, when it comes more than T after the one
-// before, or when with it the flowlet would exceed B bytes.
+// flowlet when it is its flow's first, when it comes more than T after the
+// previous packet, or when the flowlet would exceed B bytes with it.
 inline constexpr std::array kFlowletGaps = {Microseconds(100),
                                             Microseconds(500), Milliseconds(5)};
 inline constexpr uint32_t kFlowletBytes = 15'000;
@@ -60,9 +60,9 @@ class FlowletCut {
   bool is_new_ = true;
 };
 
-// Returns the figures of the conversations as they are, but that the times of
-// those from `first` to before `end` are divided by `divisor`. `weights` are
-// those of Overlay::Options.
+// Returns the figures of the conversations, with the times of the ones from
+// `first` to before `end` divided by `divisor`. `weights` as in
+// Overlay::Options.
 FlowletFigures WholeFigures(const Conversations& conversations, size_t first,
                             size_t end, std::span<const double> weights,
                             double divisor = 1);

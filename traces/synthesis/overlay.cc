@@ -23,7 +23,7 @@ constexpr uint64_t kGoldenStep = 0x9e37'79b9'7f4a'7c15;
 constexpr int kMostCorrections = 16;
 constexpr double kCloseEnough = 0.001;
 
-// With mean 1.
+// Draws from the exponential distribution with mean 1.
 double Exponential(Rng& rng) {
   constexpr double kUnit = 1.0 / 4'294'967'296.0;
   return static_cast<double>(NegativeLog(rng.Next())) * kUnit;

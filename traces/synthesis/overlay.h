@@ -23,25 +23,25 @@ namespace snf {
 // of length W if one of its packets lies in it. Let a gap g of the conversation
 // lie across time 0, and the packet after it come at r ≥ 0: there are as many
 // places for that as r has values below min(g, W). So copies that are under way
-// in gap g number λ·w_i·min(g, W) on average, with r uniform; those that begin
-// within the window number λ·w_i·W. Both are drawn exactly, and memory is for
-// those that are alive at a time.
-// Example: packets at 0, 10 ms and 20 s, W = 1 s, one copy begins a second. In
-// the window 0.01 copies are expected in their first gap, 1 in their second,
-// which send their last packet within the window, and 1 begins: 3 packets a
-// second, as three packets and one copy a second make.
+// in gap g number λ·w_i·min(g, W) on average, with r uniform; copies that begin
+// within the window number λ·w_i·W. Both are drawn exactly, and memory is
+// needed only for the copies that are alive at a time. Example: packets at 0,
+// 10 ms and 20 s, W = 1 s, one copy begins a second. In the window 0.01 copies
+// are expected in their first gap, 1 in their second, which send their last
+// packet within the window, and 1 begins: 3 packets a second, as three packets
+// and one copy a second make.
 //
 // With a `period` P the conversations come from a window of length P ≥ W, whose
 // ends cut them already, and they must not be cut again: each lies on a circle
 // of length P, at any place of it with the same probability. Its last gap, from
 // its last packet around to its first, is P less its span.
 //
-// Few conversations may carry most of the bytes, and how often chance takes
-// these should not decide what comes out. So which conversation begins is told
-// by multiples of the golden ratio, which take each about as often as it should
-// be at any time; and of those under way there is one in each stretch of gaps
-// that expects one. Then λ, which is right on average, is corrected a few times
-// by the rule of three.
+// A few conversations may carry most of the bytes, and chance should not decide
+// how often these are taken. So the next conversation is chosen by multiples of
+// the golden ratio, which take each about as often as it should be at any time;
+// and of those under way there is one in each stretch of gaps that expects one.
+// Then λ, which is right on average, is corrected a few times by the rule of
+// three.
 //
 // Deterministic by the seed, on every machine. Owner-thread only. Costs some
 // 200 ns a packet.
@@ -78,7 +78,7 @@ class Overlay {
     bool is_last = false;   // the last of the copy in the window
     // The window does not show how the copy began.
     bool is_under_way = false;
-    bool is_end = false;  // it is_last, and its conversation's last as well
+    bool is_end = false;  // it is_last, and also the last of its conversation
   };
 
   // Lays `conversations`, at least one, which must stay unchanged as long as
@@ -88,8 +88,8 @@ class Overlay {
   // Gives the next packet. Returns false at the end.
   bool Next(Packet& packet);
 
-  // The totals of all packets that Next() will give, but for a burst that the
-  // window's end cuts.
+  // Totals of all packets that Next() will return, except for a burst that is
+  // cut by the window's end.
   uint64_t total_bytes() const { return total_.bytes; }
   uint64_t total_copies() const { return total_.copies; }
   uint64_t total_under_way() const { return total_.under_way; }
@@ -107,7 +107,8 @@ class Overlay {
     uint32_t conversation;
     uint32_t number;
     uint32_t slot;
-    uint32_t burst_of;  // whose burst it is
+    uint32_t burst_of;  // conversation to which the burst belongs; kBurst: not
+                        // a burst
     bool is_first;
     bool is_under_way;
   };
@@ -124,7 +125,7 @@ class Overlay {
   struct Arrivals {
     Rng rng;
     double position = 0;  // of the last one drawn, in expected arrivals
-    uint64_t mark = 0;    // which conversation it is of, as a part of 2^64
+    uint64_t mark = 0;    // its conversation, as a fraction of 2^64
   };
 
   void Calibrate();

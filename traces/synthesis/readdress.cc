@@ -35,7 +35,8 @@ Ends EndsOf(Bytes frame, const ParsedPacket& packet) {
   return {ip.source(), ip.destination()};
 }
 
-// Where the checksum that covers the addresses stands in layer 4, if any does.
+// Returns the offset in layer 4 of the checksum that covers the addresses, if
+// there is one.
 std::optional<size_t> PseudoChecksumOffset(const ParsedPacket& packet) {
   switch (packet.l4_protocol) {
     case IpProtocol::kTcp:
@@ -90,7 +91,7 @@ void ReplaceQuoted(Bytes frame, const ParsedPacket& error,
                    const AddressMap& map) {
   const ParsedPacket quoted = ParseInner(frame, error);
   if (!quoted.has_ip()) return;
-  // All that changes lies in the IP header and the first words behind it.
+  // All changes are in the IP header and the first words behind it.
   const size_t end = std::min<size_t>(
       quoted.end_offset, quoted.l4_offset + TcpHeader<std::byte>::kMinBytes);
   const Bytes changes = frame.subspan(quoted.l3_offset, end - quoted.l3_offset);
@@ -103,7 +104,8 @@ void ReplaceQuoted(Bytes frame, const ParsedPacket& error,
       UpdateChecksum(icmp.checksum(), InternetChecksum(changes), before));
 }
 
-// Whether all bytes that the packet's own length fields tell of are there.
+// Returns true if the frame has all bytes that the packet's length fields
+// promise.
 bool IsWhole(Bytes frame, const ParsedPacket& packet) {
   if (packet.result != ParseResult::kComplete ||
       packet.fragment != Fragment::kNone) {
@@ -115,7 +117,7 @@ bool IsWhole(Bytes frame, const ParsedPacket& packet) {
     if (ip.total_bytes() != ip_bytes) return false;
   } else {
     const auto ip = Ipv6Header<std::byte>::At(frame, packet.l3_offset);
-    // With a routing header the checksum is over another destination.
+    // If there is a routing header, the checksum is over another destination.
     if (ip.payload_bytes() + Ipv6Header<std::byte>::kBytes != ip_bytes ||
         ip.next_header() == IpProtocol::kRouting ||
         ip.next_header() == IpProtocol::kHopByHop) {

@@ -53,9 +53,9 @@ class SourceCaptures {
   explicit SourceCaptures(uint32_t snap_bytes = kMaxCapturedBytes)
       : snap_bytes_(snap_bytes) {}
 
-  // Reads a capture to its end and calls `progress` every now and then. Errors
-  // are those of CaptureReader; it is no error if a capture has no
-  // conversations.
+  // Reads a capture to its end and calls `progress` every now and then. Returns
+  // the errors of CaptureReader; a capture without conversations is not an
+  // error.
   using Progress = std::function<void(const CaptureReader&)>;
   absl::Status Add(const std::string& path, const Progress& progress = {});
 

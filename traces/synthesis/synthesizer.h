@@ -30,7 +30,7 @@ class Synthesizer {
     Nanos duration = Seconds(1);
     uint64_t seed = 1;
     Overlay::Bursts bursts = {};
-    PacketMaker::Options packets = {};  // but for the seed
+    PacketMaker::Options packets = {};  // all but the seed
     uint32_t snap_bytes = kMaxCapturedBytes;
   };
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_NFS_IDS_EVE_H_
+#define SNF_NFS_IDS_EVE_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/packet/flow_key.h"
+#include "nfs/snort/rule_set.h"
+
+namespace snf {
+
+// One alert, as units collect it in a table: the key is unique in a run.
+struct IdsAlertKey {
+  FlowKey ends;  // of the packet, as FiveTuple gives them
+  uint64_t time_ns = 0;
+  uint32_t packet = 0;  // number in its flow
+  uint32_t rule = 0;    // index in the set
+};
+static_assert(sizeof(IdsAlertKey) == 56);
+
+struct IdsAlert {
+  enum What : uint64_t { kToServer = 1, kDropped = 2, kHttp = 4 };
+  uint64_t times = 0;     // 1
+  uint64_t begin_ns = 0;  // of the flow
+  uint64_t what = 0;      // a sum of What
+  uint64_t icmp = 0;      // type · 256 + code
+};
+
+using IdsAlerts = std::vector<std::pair<IdsAlertKey, IdsAlert>>;
+
+// Puts the alerts into the order of time, and takes out the alerts that
+// thresholds, detection filters and suppressions hold back. The counts by
+// source and destination are over all flows.
+void FilterAlerts(const snort::RuleSet& set, IdsAlerts& alerts);
+
+// Returns an alert as a line of EVE JSON (Suricata 7, "alert"), with its end.
+std::string EveLine(const snort::RuleSet& set, const IdsAlertKey& key,
+                    const IdsAlert& alert);
+
+}  // namespace snf
+
+#endif  // SNF_NFS_IDS_EVE_H_

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/commands/bench/fixture_driven_chain.h"
+
+#include <fmt/format.h>
+
+#include <span>
+
+#include "base/check.h"
+#include "base/packet/ip_prefix.h"
+#include "base/rng.h"
+#include "controller/core/placement.h"
+
+namespace snf {
+
+DrivenChain::DrivenChain(const Options& options) {
+  for (uint32_t i = 0; i < options.flows; ++i) {
+    const MadeConnection of = MadeConnection::Number(i);
+    frames_.push_back(MakeFrame(of.protocol, of.inside, of.far));
+    if (!options.both_sides) continue;
+    frames_.push_back(MakeFrame(of.protocol, of.far, of.inside));
+  }
+  Rng rng(1);
+  rng.Shuffle(std::span(frames_));
+}
+
+absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
+    const Options& options) {
+  auto nf = NfSpec::Parse(options.nf);
+  SNF_CHECK(nf.ok());
+  RunOptions run;
+  run.controller.max_flows = 2 * options.flows;
+  run.controller.flowlet_timeout = options.flowlet_timeout;
+  // All connections fit into one unit, when they begin as later on.
+  run.controller.first_demand_bps = 500'000'000 / options.flows;
+  run.inside = *ParsePrefixes("10.0.0.0/8");
+  run.check = false;
+  run.controller.seed = options.seed;
+  RealOptions real = {.speed = options.speed,
+                      .threads = options.threads,
+                      .buffers = {.small = 4'096, .medium = 4, .large = 1},
+                      .unpaced = true,
+                      .wait_for_room = true};
+  if (options.killed_at.ns >= 0) {
+    run.loggers = true;
+    run.faults.kills.push_back({.at = options.killed_at});
+    real.isolation = Isolation::kProcess;
+  }
+  auto driver =
+      RealDriver::Start(run, real, *FindPlacementPolicy("snf"), *nf, {});
+  if (!driver.ok()) return driver.status();
+  std::unique_ptr<DrivenChain> chain(new DrivenChain(options));
+  chain->driver_ = *std::move(driver);
+  // Connections begin, from the inside.
+  for (uint32_t i = 0; i < options.flows; ++i) {
+    const MadeConnection of = MadeConnection::Number(i);
+    const MadeFrame first =
+        MakeFrame(of.protocol, of.inside, of.far, TcpHeader<std::byte>::kSyn);
+    chain->driver_->Offer({.time = Instant{1'000'000'000},
+                           .bytes = std::span(first).first(kMadeBytes),
+                           .original_bytes = kMadeBytes});
+  }
+  return chain;
+}
+
+void DrivenChain::Offer(uint64_t packets) {
+  for (uint64_t i = 0; i < packets; ++i) {
+    driver_->Offer({.time = Instant{1'000'000'000},
+                    .bytes = std::span(frames_[next_]).first(kMadeBytes),
+                    .original_bytes = kMadeBytes});
+    next_ = next_ + 1 == frames_.size() ? 0 : next_ + 1;
+  }
+}
+
+absl::Status DrivenChain::Check(const RunResult& result) {
+  if (result.violations == 0 && result.packets_released == result.packets_in) {
+    return absl::OkStatus();
+  }
+  std::string why;
+  for (size_t i = 0; i < result.dropped.size(); ++i) {
+    if (result.dropped[i] == 0) continue;
+    why += fmt::format(" {} {}", result.dropped[i],
+                       ToString(static_cast<DropReason>(i)));
+  }
+  for (size_t i = 0; i < result.nf_dropped.size(); ++i) {
+    if (result.nf_dropped[i] == 0) continue;
+    why += fmt::format(" {} {}", result.nf_dropped[i], result.nf_drop_names[i]);
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "of {} packets {} were released; {} dropped:{}; {} violations{}{}",
+      result.packets_in, result.packets_released, result.packets_dropped(), why,
+      result.violations, result.violations > 0 ? ": " : "",
+      result.violations > 0 ? result.violation_messages.front() : ""));
+}
+
+}  // namespace snf

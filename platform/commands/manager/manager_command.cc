@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/commands/manager/manager_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "base/quantity.h"
+#include "base/text/wording.h"
+#include "base/version.h"
+#include "platform/control/control_handler.h"
+#include "platform/control/control_server.h"
+#include "platform/control/daemon_command.h"
+#include "platform/process/clean_interrupt.h"
+#include "platform/service/background.h"
+#include "resource_manager/live/lease_server.h"
+#include "resource_manager/live/manager_desk.h"
+#include "runtime/ring/real_clock.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kMostUnits = 1'024;
+constexpr int64_t kLeastCapacity = 1'000;
+constexpr int64_t kMostCapacity = 1'000'000'000'000;
+
+// Answers the control service as far as a resource manager has what that asks
+// for: so snf status and snf down know it.
+class ManagerControl final : public ControlHandler {
+ public:
+  ManagerControl(std::string name, std::atomic<bool>& down)
+      : name_(std::move(name)), down_(down), began_(RealClock::Monotonic()) {}
+
+  absl::Status Status(Deadline /*deadline*/,
+                      const proto::StatusRequest& /*request*/,
+                      proto::StatusReply& reply) override {
+    reply.set_name(name_);
+    reply.set_version(kVersion);
+    reply.set_pid(getpid());
+    reply.set_nf("a resource manager");
+    reply.set_policy("leases");
+    reply.set_elapsed_ns((RealClock::Monotonic() - began_).ns);
+    return absl::OkStatus();
+  }
+  absl::Status Down(Deadline /*deadline*/,
+                    const proto::DownRequest& /*request*/,
+                    proto::DownReply& /*reply*/) override {
+    LogLine(LogLevel::kInfo, "is told to stop");
+    down_.store(true);
+    return absl::OkStatus();
+  }
+
+#define SNF_NONE(name)                                                   \
+  absl::Status name(Deadline /*deadline*/,                               \
+                    const proto::name##Request& /*request*/,             \
+                    proto::name##Reply& /*reply*/) override {            \
+    return absl::FailedPreconditionError(                                \
+        "a resource manager has no packets, flows or settings; see snf " \
+        "leases");                                                       \
+  }
+  SNF_NONE(Units)
+  SNF_NONE(Flows)
+  SNF_NONE(Set)
+  SNF_NONE(Drain)
+  SNF_NONE(Kill)
+  SNF_NONE(Chain)
+  SNF_NONE(Upgrade)
+#undef SNF_NONE
+
+ private:
+  const std::string name_;
+  std::atomic<bool>& down_;
+  const Instant began_;
+};
+
+}  // namespace
+
+StartManagerCommand::StartManagerCommand()
+    : FlagCommand(
+          {.summary = "start a resource manager for several daemons",
+           .usage = "snf manager [--units=COUNT] [--unit_capacity=RATE] "
+                    "[--name=NAME]",
+           .about =
+               "Starts a resource manager in the background. Daemons of this "
+               "machine that are started with snf up --manager=NAME lease "
+               "parts of its units, as their loads require. snf leases lists "
+               "all leases. If the manager is killed, daemons keep their "
+               "leases, and the next snf manager with the same flags recovers "
+               "the leases from the daemons. snf down --name=NAME stops the "
+               "manager and leaves the daemons running."}) {
+  AddDaemonName(flags(), name_of_manager_);
+  flags().Count("units", units_, 1, kMostUnits, "units that can be leased");
+  flags().BitRate("unit_capacity", unit_capacity_bps_, kLeastCapacity,
+                  kMostCapacity,
+                  "rate that a unit of this machine can process");
+  flags().Switch(
+      "foreground", foreground_,
+      "stay in the foreground, and notify systemd once the manager is ready");
+  flags().Text("log", log_, "FILE",
+               "append the log to FILE (- is stderr). Without this flag: "
+               "stderr with --foreground, otherwise a file beside the control "
+               "socket, which is removed at a normal end");
+  flags().Switch("log_json", log_json_, "write each line of the log as JSON");
+  flags().Choice("log_level", log_level_,
+                 {{"debug", "all"},
+                  {"info", "joins and leaves of daemons"},
+                  {"warning", "problems"},
+                  {"error", "errors that end the manager"}},
+                 "what is logged:");
+}
+
+LogOptions StartManagerCommand::LogOf(const DaemonFiles& files) const {
+  LogOptions log = {.file = log_,
+                    .json = log_json_,
+                    .level = LogLevel{static_cast<uint8_t>(log_level_)}};
+  if (log.file.empty()) log.file = foreground_ ? "-" : files.log;
+  return log;
+}
+
+absl::Status StartManagerCommand::Run() {
+  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(name_of_manager_);
+  if (!files.ok()) return files.status();
+  if (!foreground_ && log_ == "-") {
+    return absl::InvalidArgumentError(
+        "--log=- needs --foreground: a manager in the background has no "
+        "terminal");
+  }
+  if (foreground_) return Serve(*files);
+  const absl::StatusOr<std::optional<int>> begun = Background::Begin();
+  if (!begun.ok()) return begun.status();
+  if (!begun->has_value()) return Serve(*files);
+  set_exit_code(ExitCode{**begun});
+  if (**begun == kExitOk) TellReady(*files);
+  return absl::OkStatus();
+}
+
+// In the parent of a manager in the background.
+void StartManagerCommand::TellReady(const DaemonFiles& files) const {
+  const absl::StatusOr<pid_t> pid = PidOf(files);
+  fmt::print(
+      "\"{0}\" is a resource manager of {1} of {2}, as process {3}.\n"
+      "To lease units: snf up --manager={0} --name=OTHER …; to list the "
+      "leases: snf leases --name={0}; to stop it: snf down --name={0}\n",
+      files.name, Plural(units_, "unit"), FormatBitRate(unit_capacity_bps_),
+      pid.ok() ? *pid : 0);
+}
+
+absl::Status StartManagerCommand::Serve(const DaemonFiles& files) {
+  static FirstInterrupt interrupt;
+  const LogOptions log = LogOf(files);
+  EndCleanlyWhenInterrupted(name(), &interrupt, [file = log.file] {
+    ReopenLog();
+    Background::ReopenErrors(file);
+  });
+  interrupt.is_awaited = true;
+  absl::StatusOr<DaemonLock> lock = DaemonLock::Take(files);
+  if (!lock.ok()) return lock.status();
+  if (absl::Status s = OpenLog(log); !s.ok()) return s;
+  auto desk = ManagerDesk::Start({.name = files.name,
+                                  .units = units_,
+                                  .unit_capacity_bps = unit_capacity_bps_,
+                                  .file = files.members,
+                                  .notice = [](const std::string& line) {
+                                    LogLine(LogLevel::kInfo, line);
+                                  }});
+  if (!desk.ok()) return desk.status();
+  ManagerControl control(files.name, interrupt.came);
+  auto control_server =
+      ControlServer::Start(files.socket, std::nullopt, control);
+  if (!control_server.ok()) return control_server.status();
+  auto server = LeaseServer::Start(files.leases, **desk);
+  if (!server.ok()) return server.status();
+  LogLine(LogLevel::kInfo,
+          fmt::format("manages {} of {} bit/s", Plural(units_, "unit"),
+                      unit_capacity_bps_));
+  Background::SayReady(log.file);
+  NotifySystemd(fmt::format("MAINPID={}\nREADY=1", getpid()).c_str());
+  while (!interrupt.came.load()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  NotifySystemd("STOPPING=1");
+  server->reset();
+  control_server->reset();
+  desk->reset();
+  const int signal = interrupt.signal;
+  LogLine(LogLevel::kInfo,
+          signal == 0 ? "has ended"
+                      : fmt::format("has ended, by {}", NameOfSignal(signal)));
+  if (log.file == files.log) unlink(files.log.c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace snf

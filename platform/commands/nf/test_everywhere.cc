@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunEverywhere of nf_test.h.
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/packet/flow_key_text.h"
+#include "controller/core/placement.h"
+#include "platform/drivers/virtual_time/virtual_driver.h"
+#include "platform/process/nf_guard.h"
+#include "platform/run/run.h"
+#include "runtime/sdk/nf_test.h"
+#include "traces/capture_writer.h"
+#include "traces/merged_reader.h"
+
+namespace snf {
+namespace {
+
+constexpr Instant kStart = Instant{} + Seconds(1'000);
+
+// What became of a packet.
+struct Fate {
+  std::string other;  // "drop …", "consume"; or else it left:
+  TestPacket packet;
+  friend bool operator==(const Fate&, const Fate&) = default;
+};
+
+std::string ToText(const Fate& fate) {
+  return fate.other.empty() ? ToText(fate.packet) : fate.other;
+}
+
+struct Everything {
+  RunResult run;
+  // The fates of a flow's packets, in their order. Of packets that the NF
+  // emits, whose key is that of their own addresses, the order may vary.
+  std::map<FlowKey, std::vector<Fate>> flows;
+  std::map<FlowKey, std::vector<Fate>> emitted;
+};
+
+// Notes the fates of a run's packets.
+class Watcher final : public RunObserver {
+ public:
+  void on_arrival(Instant, const FlowKey& key, uint32_t) override {
+    arrived_ = key;
+  }
+  void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
+    if (!meta.has_payload()) return;
+    lives_.try_emplace(meta.flow, arrived_, lives_.size());
+  }
+  void on_release(const ReleasedPacket& packet) override {
+    Fate fate = {.other = "",
+                 .packet = {.bytes = {packet.bytes.begin(), packet.bytes.end()},
+                            .original_length = packet.original_length,
+                            .link = packet.link}};
+    if (packet.route.has_clock()) {
+      FateOf(packet.route.flow, packet.route.clock) = std::move(fate);
+      return;
+    }
+    const ParsedPacket headers = Parse(packet.link, packet.bytes);
+    if (!headers.has_ip()) return;  // it passed through
+    FlowKey key;
+    ConnectionKey(packet.bytes, headers, false, key);
+    emitted_[key].push_back(std::move(fate));
+  }
+  void on_consumed(Instant, const PacketMeta& meta) override {
+    FateOf(meta.flow, meta.clock) = {.other = "consume", .packet = {}};
+  }
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
+    Fate fate = {.other = "drop " + std::string(reason), .packet = {}};
+    if (packet.route.flow != kNoFlow) {
+      FateOf(packet.route.flow, packet.route.clock) = std::move(fate);
+    } else {
+      before_[arrived_].push_back(std::move(fate));
+    }
+  }
+
+  Everything Take(RunResult run) {
+    Everything all = {
+        .run = std::move(run), .flows = {}, .emitted = std::move(emitted_)};
+    // A flow that ended and began again has two lives.
+    for (auto& [place, fate] : fates_) {
+      all.flows[place.key].push_back(std::move(fate));
+    }
+    for (auto& [key, fates] : before_) {
+      std::ranges::move(fates, std::back_inserter(all.flows[key]));
+    }
+    for (auto& [key, fates] : all.emitted) {
+      std::ranges::sort(fates, {},
+                        [](const Fate& fate) { return fate.packet.bytes; });
+    }
+    return all;
+  }
+
+ private:
+  struct Place {
+    FlowKey key;
+    size_t life;
+    Clock clock;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  Fate& FateOf(FlowId flow, Clock clock) {
+    const auto& [key, life] = lives_.at(flow);
+    return fates_[{.key = key, .life = life, .clock = clock}];
+  }
+
+  FlowKey arrived_;
+  std::map<FlowId, std::pair<FlowKey, size_t>> lives_;
+  std::map<Place, Fate> fates_;
+  std::map<FlowKey, std::vector<Fate>> before_;  // they had a flow
+  std::map<FlowKey, std::vector<Fate>> emitted_;
+};
+
+RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
+  RunOptions options;
+  options.inside = inside;
+  options.controller.load_signal = LoadSignal::kDemand;
+  options.controller.alpha_1024 = 256;
+  options.controller.replica_choice = ReplicaChoice::kWeighted;
+  options.controller.unit_idle_timeout = Milliseconds(100);
+  ControllerOptions& c = options.controller;
+  c.max_flows = 1 << 16;
+  c.max_units = c.warm_units = units;
+  // Queues that hold whatever packets have to wait for a state.
+  c.unit_capacity_bps = 1'000'000'000'000;
+  c.unit_queue_packets = c.start_buffer_packets = options.hold_packets = 8'192;
+  options.state_delay = Microseconds(1);
+  // Both ways for a state to move.
+  c.replicas = units % 2 == 0 ? 0 : std::min(3u, units - 1);
+  if (c.replicas == 0) c.replica_choice = ReplicaChoice::kNone;
+  options.buffers = {.small = 1 << 14, .medium = 1 << 12, .large = 1 << 9};
+  return options;
+}
+
+Everything Run(const NfSpec& nf, const std::vector<TestPacket>& packets,
+               const std::vector<IpPrefix>& inside, uint32_t units,
+               std::string_view policy) {
+  Watcher watcher;
+  VirtualDriver driver(OptionsOf(units, inside), *FindPlacementPolicy(policy),
+                       nf, {&watcher});
+  Instant now = kStart;
+  for (const TestPacket& packet : packets) {
+    const auto captured = static_cast<uint32_t>(packet.bytes.size());
+    now = now + packet.gap;
+    driver.Offer({.time = now,
+                  .bytes = packet.bytes,
+                  .original_bytes = std::max(packet.original_length, captured),
+                  .link = packet.link});
+  }
+  return watcher.Take(driver.Finish());
+}
+
+using Flows = std::map<FlowKey, std::vector<Fate>>;
+
+// The first difference, in words; empty for none.
+std::string Difference(const Flows& expected, const Flows& found,
+                       std::string_view of, bool compares_packets) {
+  const auto differ = [&](const FlowKey& key, size_t i, const std::string& a,
+                          const std::string& b) {
+    return "packet " + std::to_string(i + 1) + std::string(of) + ToString(key) +
+           " became\n  " + b + "\nbut on one unit\n  " + a;
+  };
+  const auto fates_in = [](const Flows& flows, const FlowKey& key) {
+    const auto entry = flows.find(key);
+    return entry == flows.end() ? std::vector<Fate>() : entry->second;
+  };
+  Flows all = expected;
+  all.insert(found.begin(), found.end());
+  for (const auto& [key, unused] : all) {
+    const std::vector<Fate> a = fates_in(expected, key);
+    const std::vector<Fate> b = fates_in(found, key);
+    for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+      if (i >= a.size()) return differ(key, i, "nothing", ToText(b[i]));
+      if (i >= b.size()) return differ(key, i, ToText(a[i]), "nothing");
+      const bool same =
+          compares_packets ? a[i] == b[i] : a[i].other == b[i].other;
+      if (!same) return differ(key, i, ToText(a[i]), ToText(b[i]));
+    }
+  }
+  return "";
+}
+
+std::string CounterDifference(const Everything& expected,
+                              const Everything& found,
+                              const std::vector<std::string>& vary) {
+  for (size_t i = 0; i < expected.run.nf_counters.size(); ++i) {
+    const RunResult::NfCounter& a = expected.run.nf_counters[i];
+    const RunResult::NfCounter& b = found.run.nf_counters[i];
+    const std::string name = a.nf + (a.nf.empty() ? "" : ".") + a.name;
+    if (a.value == b.value || std::ranges::find(vary, name) != vary.end()) {
+      continue;
+    }
+    return "counter " + name + " is " + std::to_string(b.value) +
+           ", but on one unit " + std::to_string(a.value);
+  }
+  return "";
+}
+
+bool Same(const NfReport::Table& a, const NfReport::Table& b) {
+  return a.title == b.title && a.columns == b.columns && a.rows == b.rows;
+}
+
+// Of what the NFs tell at the end, all updates of shared tables being merged.
+// Tables that are full keep what came first.
+std::string ReportDifference(const Everything& expected,
+                             const Everything& found) {
+  for (const TableFigures& table : found.run.tables) {
+    if (table.refused > 0) return "";
+  }
+  for (size_t i = 0; i < expected.run.nf_reports.size(); ++i) {
+    const NfReport& a = expected.run.nf_reports[i].report;
+    const NfReport& b = found.run.nf_reports.at(i).report;
+    for (size_t t = 0; t < a.tables.size(); ++t) {
+      if (t >= b.tables.size() || !Same(a.tables[t], b.tables[t])) {
+        return "it reports another table \"" + a.tables[t].title +
+               "\" than on one unit";
+      }
+    }
+    for (size_t f = 0; f < a.files.size(); ++f) {
+      if (f >= b.files.size() || a.files[f].bytes != b.files[f].bytes) {
+        return "it writes another file " + a.files[f].path +
+               " than on one unit";
+      }
+    }
+    for (size_t e = 0; e < a.exports.size(); ++e) {
+      if (e >= b.exports.size() ||
+          a.exports[e].messages != b.exports[e].messages) {
+        return "it exports something else than on one unit";
+      }
+    }
+  }
+  return "";
+}
+
+// Empty if all is well.
+std::string WhatIsWrong(const Everything& expected, const Everything& found,
+                        bool has_pools, const EverywhereOptions& options) {
+  std::string wrong =
+      Difference(expected.flows, found.flows, " of flow ", !has_pools);
+  if (wrong.empty() && !has_pools) {
+    wrong = Difference(expected.emitted, found.emitted, " emitted in ", true);
+  }
+  if (wrong.empty()) {
+    wrong = CounterDifference(expected, found, options.counters_that_vary);
+  }
+  if (wrong.empty() && !has_pools) wrong = ReportDifference(expected, found);
+  if (found.run.violations > 0) {
+    wrong += (wrong.empty() ? "" : "\n") + std::string("the checker found: ") +
+             found.run.violation_messages.front();
+  }
+  return wrong;
+}
+
+// The packets as a capture, and the command that runs them like this.
+std::string ReplayLine(const std::string& nf,
+                       const std::vector<TestPacket>& packets,
+                       const std::string& inside, uint32_t units) {
+  const std::string file = testing::TempDir() + "everywhere_" +
+                           std::to_string(::getpid()) + ".pcapng";
+  auto writer = CaptureWriter::Open(file, {});
+  if (!writer.ok()) return std::string(writer.status().message());
+  Instant now = kStart;
+  for (const TestPacket& packet : packets) {
+    const auto captured = static_cast<uint32_t>(packet.bytes.size());
+    now = now + packet.gap;
+    (*writer)->Write(
+        {.time = now,
+         .bytes = packet.bytes,
+         .original_bytes = std::max(packet.original_length, captured),
+         .link = packet.link});
+  }
+  if (const absl::Status status = (*writer)->Close(); !status.ok()) {
+    return std::string(status.message());
+  }
+  return "to see it: ./snf replay " + file + " --nf='" + nf +
+         "' --policy=rotate --max_units=" + std::to_string(units) +
+         " --warm_units=" + std::to_string(units) +
+         " --unit_capacity=1Tbps --state_delay=1us" +
+         (inside.empty() ? "" : " --inside=" + inside);
+}
+
+}  // namespace
+
+testing::AssertionResult RunEverywhere(const std::string& nf,
+                                       const std::vector<TestPacket>& packets,
+                                       const EverywhereOptions& options) {
+  GuardNfCalls("RunEverywhere");
+  const absl::StatusOr<NfSpec> spec = NfSpec::Parse(nf);
+  const absl::Status status = spec.ok() ? spec->check() : spec.status();
+  if (!status.ok()) {
+    return testing::AssertionFailure() << std::string(status.message());
+  }
+  std::vector<IpPrefix> inside;
+  if (!options.inside.empty()) {
+    auto prefixes = ParsePrefixes(options.inside);
+    if (!prefixes.ok()) {
+      return testing::AssertionFailure()
+             << std::string(prefixes.status().message());
+    }
+    inside = *std::move(prefixes);
+  }
+  const std::unique_ptr<NetworkFunction> example = spec->create();
+  const bool has_pools = !example->pools().empty();
+  const bool has_sides = example->flow_scope() == FlowScope::kInsideEndpoint;
+  const Everything expected = Run(*spec, packets, inside, 1, "snf");
+  for (const uint32_t units : options.units) {
+    const Everything found = Run(*spec, packets, inside, units, "rotate");
+    const std::string wrong = WhatIsWrong(expected, found, has_pools, options);
+    if (!wrong.empty()) {
+      return testing::AssertionFailure()
+             << "on " << units << " units, each packet on the next one, "
+             << wrong << "\n"
+             << ReplayLine(nf, packets, has_sides ? options.inside : "", units);
+    }
+    if (units > 1 && found.run.controller.flowlets_moved == 0) {
+      return testing::AssertionFailure()
+             << "no packet ran on another unit than the one before it: some "
+                "flow needs two packets, and, where the NF has two sides, from "
+                "the inside, which is " +
+                    options.inside;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+std::vector<TestPacket> Packets(const std::vector<std::string>& texts) {
+  std::vector<TestPacket> packets;
+  for (const std::string& text : texts) {
+    absl::StatusOr<TestPacket> packet = ParsePacket(text);
+    if (packet.ok()) {
+      packets.push_back(*std::move(packet));
+    } else {
+      ADD_FAILURE() << packet.status().message();
+    }
+  }
+  return packets;
+}
+
+std::vector<TestPacket> PacketsOf(const std::string& capture,
+                                  const std::string& flow) {
+  std::vector<TestPacket> packets;
+  std::optional<FlowKey> wanted;
+  if (!flow.empty()) {
+    const absl::StatusOr<FlowKey> key = ParseFlowKey(flow);
+    if (key.ok()) {
+      wanted = *key;
+    } else {
+      ADD_FAILURE() << key.status().message();
+      return packets;
+    }
+  }
+  const bool both_ways = flow.find("<>") != std::string::npos;
+  auto reader = MergedReader::Open({capture});
+  CapturedPacket packet;
+  Instant before = Instant::max();
+  while (reader.ok() && (*reader)->Next(packet) == ReadResult::kPacket) {
+    const ParsedPacket headers = Parse(packet.link, packet.bytes);
+    FlowKey key;
+    if (headers.has_ip()) {
+      FiveTuple(packet.bytes, headers, false, key);
+      if (both_ways) Canonicalize(key);
+    }
+    if (wanted.has_value() && key != *wanted) continue;
+    packets.push_back({.bytes = {packet.bytes.begin(), packet.bytes.end()},
+                       .original_length = packet.original_bytes,
+                       .link = packet.link,
+                       .gap = std::max(packet.time - before, Nanos{})});
+    before = packet.time;
+  }
+  const absl::Status status =
+      reader.ok() ? (*reader)->status() : reader.status();
+  if (!status.ok()) {
+    ADD_FAILURE() << status.message();
+  } else if (packets.empty()) {
+    ADD_FAILURE() << capture << " has no packet of " << flow;
+  }
+  return packets;
+}
+
+}  // namespace snf

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_COMMANDS_UP_MANAGER_MEMBERSHIP_H_
+#define SNF_PLATFORM_COMMANDS_UP_MANAGER_MEMBERSHIP_H_
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/daemon/daemon_leases.h"
+#include "platform/options/run_request.h"
+#include "platform/process/flags.h"
+
+namespace snf {
+
+// Makes a daemon that is to start a member of a resource manager of this
+// machine. Owner-thread only.
+class ManagerMembership {
+ public:
+  ManagerMembership(std::string manager, std::string daemon)
+      : manager_(std::move(manager)), daemon_(std::move(daemon)) {}
+
+  // Gives the flags the units of the manager, as its file says; it is asked
+  // once the daemon is in the background. `upgrade` is that flag's value.
+  // Errors: InvalidArgument, flags that are at odds with a manager;
+  // FailedPrecondition, none of that name runs; those of its files.
+  absl::Status Settle(FlagSet& flags, bool upgrade) const;
+  // Returns once the manager knows the daemon. Errors: those of
+  // LeaseMember::Join.
+  absl::StatusOr<std::unique_ptr<DaemonLeases>> Join(
+      const RunRequest& options) const;
+
+ private:
+  std::string manager_;
+  std::string daemon_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_COMMANDS_UP_MANAGER_MEMBERSHIP_H_

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/commands/up/several_controllers.h"
+
+#include <fmt/format.h>
+
+#include "platform/control/controllers_start.h"
+#include "platform/ports/port_spec.h"
+
+namespace snf {
+namespace {
+
+absl::Status CheckFlags(const SeveralControllers& several) {
+  for (const char* flag :
+       {"controller", "foreground", "control", "tls", "log", "out", "drops",
+        "json", "csv", "metrics_port", "watch"}) {
+    if (!several.flags.given(flag)) continue;
+    return absl::InvalidArgumentError(
+        fmt::format("--controllers with --{}: that is of one daemon; snf up "
+                    "--controller=I/N starts one",
+                    flag));
+  }
+  if (several.units > 0 && several.flags.given("keep")) {
+    return absl::InvalidArgumentError(
+        "--units with --keep: leases end with the daemon");
+  }
+  if (several.units > 0 && several.upgrade) {
+    return absl::InvalidArgumentError(
+        "--units with --upgrade: leases end with the daemon");
+  }
+  if (several.flags.given("within") && !several.upgrade) {
+    return absl::InvalidArgumentError("--within: only --upgrade has that");
+  }
+  if (!several.flags.given("port")) {
+    return absl::InvalidArgumentError(
+        "--controllers: wants --port, which they share");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status StartSeveral(const SeveralControllers& several) {
+  if (absl::Status s = CheckFlags(several); !s.ok()) return s;
+  const FlagSet& flags = several.flags;
+  const bool has_manager = several.units > 0;
+  ControllersStart start = {.name = several.name,
+                            .count = several.controllers,
+                            .flags = {},
+                            .manager = {},
+                            .upgrade = several.upgrade,
+                            .program = several.options.real.program};
+  for (const PortSpec& port : several.options.ports) {
+    start.flags.push_back("--port=" + port.text());
+  }
+  if (has_manager) start.flags.push_back("--manager=" + several.name);
+  for (const auto& [flag, value] : flags.values()) {
+    if (!flags.given(flag) || flag == "name" || flag == "controllers" ||
+        flag == "port" || (flag == "units" && !has_manager)) {
+      continue;
+    }
+    const bool is_of_manager =
+        flag == "units" || (flag == "unit_capacity" && has_manager);
+    (is_of_manager ? start.manager : start.flags)
+        .push_back(fmt::format("--{}={}", flag, value));
+  }
+  return StartControllers(start);
+}
+
+}  // namespace snf

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/daemon.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/text/wording.h"
+#include "base/version.h"
+#include "platform/control/control_client.h"
+#include "platform/daemon/live_run.h"
+#include "platform/service/background.h"
+
+namespace snf {
+namespace {
+
+proto::StatusReply AboutOf(const DaemonFiles& files,
+                           const RunRequest& options) {
+  proto::StatusReply about;
+  about.set_name(files.name);
+  about.set_version(kVersion);
+  about.set_pid(getpid());
+  about.set_nf(options.nf);
+  about.set_policy(options.policies.front());
+  if (options.controller.count > 1) {
+    about.set_controller(options.controller.id);
+    about.set_controllers(options.controller.count);
+  }
+  const auto& keep = options.real.keep;
+  if (keep.has_value()) about.set_keep_ns(keep->patience.ns);
+  return about;
+}
+
+}  // namespace
+
+void Daemon::UnitLog::on_unit_up(Instant /*now*/, UnitId unit) {
+  LogLine(LogLevel::kDebug, fmt::format("unit {} starts", value(unit)));
+}
+
+void Daemon::UnitLog::on_unit_down(Instant /*now*/, UnitId unit) {
+  LogLine(LogLevel::kDebug, fmt::format("unit {} is parked", value(unit)));
+}
+
+Daemon::Daemon(const DaemonFiles& files, const std::optional<TlsEndpoint>& tcp,
+               const RunRequest& options, const LogOptions& log,
+               FirstInterrupt& interrupt, std::optional<DaemonLock>& lock)
+    : files_(files),
+      lock_(lock),
+      interrupt_(interrupt),
+      tcp_(tcp),
+      options_(options),
+      log_(log.file),
+      settings_(options, log.level),
+      chains_(settings_, options.real.program, files.modules, interrupt.came),
+      desk_(AboutOf(files, options), settings_, interrupt.came) {}
+
+void Daemon::Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within) {
+  successor_ = std::move(successor);
+  within_ = within;
+}
+
+void Daemon::LeaseBy(DaemonLeases& leases) {
+  leases_ = &leases;
+  chains_.Refuse(
+      "--manager: leases are for one chain; restart the daemon with the other "
+      "chain");
+}
+
+absl::Status Daemon::Keep(const RealOptions::Keep& keep) {
+  return chains_.Keep(keep, files_.chains);
+}
+
+absl::Status Daemon::Begin(LiveTraffic& traffic, LiveChains& chains,
+                           const LiveChainSetter::Start& start,
+                           const LiveBoard& board) {
+  const UpgradePorts ports = UpgradePorts::Of(options_.ports);
+  if (successor_ != nullptr) {
+    absl::Status taken = TakeOver(ports, traffic, chains);
+    if (!taken.ok()) return taken;
+  }
+  chains_.Begin(chains, start, upgrade_);
+  if (leases_ != nullptr) {
+    leases_->set_driver(chains.newest());
+    chains.LeaseBy(*leases_);
+  }
+  desk_.Begin(chains_, board, chains.inherited_flows());
+  upgrade_.Begin(
+      traffic, chains, ports,
+      successor_ != nullptr ? successor_->lock_file() : lock_->file(),
+      {.close_server = [this] { server_.reset(); },
+       .open_server = [this] { ListenAgain(); },
+       .end = [this] { interrupt_.came = true; }});
+  if (absl::Status s = Listen(); !s.ok()) return s;
+  if (successor_ != nullptr) {
+    lock_.emplace(DaemonLock::Adopt(files_, successor_->TakeLock().Release()));
+    successor_->Attend(chains, desk_.mailbox());
+  }
+  for (const std::string& note : traffic.notes()) {
+    LogLine(LogLevel::kInfo, note);
+  }
+  LogLine(LogLevel::kInfo,
+          fmt::format("runs {} between {}", Printable(options_.nf),
+                      ListOf(options_.ports)));
+  Background::SayReady(log_);
+  NotifySystemd(fmt::format("MAINPID={}\nREADY=1", getpid()).c_str());
+  return absl::OkStatus();
+}
+
+void Daemon::Notice(std::string_view line) {
+  LogLine(LogLevel::kWarning, line);
+}
+
+void Daemon::on_chain_ended(std::string_view line) {
+  LogLine(LogLevel::kInfo, line);
+}
+
+void Daemon::End(LiveChains& chains) {
+  if (has_handed_on()) {
+    upgrade_.End(chains);
+    return;
+  }
+  NotifySystemd("STOPPING=1");
+  server_.reset();
+}
+
+absl::Status Daemon::Listen() {
+  auto server = ControlServer::Start(files_.socket, tcp_, desk_);
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  return absl::OkStatus();
+}
+
+// Called if the successor ends before it has taken the place of this daemon.
+void Daemon::ListenAgain() {
+  lock_->WritePid();
+  const absl::Status status = Listen();
+  if (!status.ok()) Notice(std::string(status.message()));
+}
+
+absl::Status Daemon::TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
+                              LiveChains& chains) {
+  const auto client = ControlClient::Connect(files_.socket);
+  absl::Status taken =
+      successor_->TakeOver(*client, ports, within_, traffic, chains);
+  if (!taken.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("\"{}\": {}", files_.name, std::string(taken.message())));
+  }
+  LogLine(LogLevel::kInfo,
+          fmt::format("has the place of the daemon before, which keeps {}",
+                      Plural(successor_->older_flows(), "flow")));
+  return absl::OkStatus();
+}
+
+}  // namespace snf

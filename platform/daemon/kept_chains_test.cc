@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/kept_chains.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+namespace snf {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class KeptChainsTest : public testing::Test {
+ protected:
+  KeptChainsTest() {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    file_ = folder_ + "/chains";
+  }
+  ~KeptChainsTest() override {
+    unlink(file_.c_str());
+    rmdir(folder_.c_str());
+  }
+
+  const KeptChain first_ = {.began = {{"keep", "9s"}},
+                            .flags = {{"nf", "firewall | nat(ip=1.2.3.4)"}}};
+  const KeptChain second_ = {.number = 2,
+                             .began = {},
+                             .place = 3,
+                             .end_of_older = Instant{17},
+                             .flags = {{"alpha", "0.5"}},
+                             .texts = {{"", "nat \"of\"\nlines"}},
+                             .modules = {"/a/b.so", "/c.so"}};
+  std::string folder_ = "/tmp/snf_chains_XXXXXX";
+  std::string file_;
+};
+
+TEST_F(KeptChainsTest, ReadsWhatItHasNoted) {
+  const KeptChains chains(file_);
+  EXPECT_THAT(chains.Read(), IsEmpty());
+  ASSERT_TRUE(chains.Begin({first_}).ok());
+  ASSERT_TRUE(chains.Add(second_).ok());
+  EXPECT_THAT(KeptChains(file_).Read(), ElementsAre(first_, second_));
+  ASSERT_TRUE(chains.Begin({second_}).ok());
+  EXPECT_THAT(chains.Read(), ElementsAre(second_));
+}
+
+TEST_F(KeptChainsTest, LeavesOutWhatIsNoWholeLine) {
+  const KeptChains chains(file_);
+  ASSERT_TRUE(chains.Begin({first_}).ok());
+  std::ofstream(file_, std::ios::app)
+      << "{}\n[3]\n{\"number\": \"x\"}\n{\"number\": 2, \"pla";
+  ASSERT_TRUE(chains.Add(second_).ok());
+  std::ifstream file(file_);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(chains.Read(), ElementsAre(first_, second_));
+  std::ofstream(file_) << all.substr(0, all.size() - 1);
+  EXPECT_THAT(chains.Read(), ElementsAre(first_));
+}
+
+TEST_F(KeptChainsTest, SaysWhyItCannotNote) {
+  const KeptChains chains(folder_ + "/none/chains");
+  EXPECT_EQ(chains.Begin({first_}).message(),
+            folder_ + "/none/chains: No such file or directory");
+  EXPECT_FALSE(chains.Add(first_).ok());
+}
+
+}  // namespace
+}  // namespace snf

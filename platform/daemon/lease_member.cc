@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/lease_member.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/version.h"
+#include "runtime/ring/real_clock.h"
+
+namespace snf {
+
+absl::StatusOr<std::unique_ptr<LeaseMember>> LeaseMember::Join(
+    const Options& options, Nanos patience) {
+  std::unique_ptr<LeaseMember> member(new LeaseMember(options));
+  std::future<absl::Status> joined = member->joined_.get_future();
+  member->thread_ = std::thread([member = member.get()] { member->Run(); });
+  if (joined.wait_for(std::chrono::nanoseconds(patience.ns)) !=
+      std::future_status::ready) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the resource manager \"{}\" does not answer, or waits for a member "
+        "that does not; snf leases --name={} tells",
+        options.manager, options.manager));
+  }
+  if (absl::Status status = joined.get(); !status.ok()) return status;
+  return member;
+}
+
+LeaseMember::LeaseMember(const Options& options)
+    : options_(options), controller_(options.controller) {}
+
+LeaseMember::~LeaseMember() {
+  stops_.store(true, std::memory_order_seq_cst);
+  bell_.Ring();
+  {
+    const std::lock_guard lock(mutex_);
+    if (stream_ != nullptr) stream_->Cancel();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void LeaseMember::Run() {
+  Nanos wait = kFirstWait;
+  while (!stops_.load()) {
+    const std::unique_ptr<LeaseStream> stream =
+        LeaseStream::Open(options_.socket);
+    {
+      const std::lock_guard lock(mutex_);
+      stream_ = stream.get();
+      if (stops_.load()) stream->Cancel();
+    }
+    const bool was_welcome = is_welcome_.load();
+    Attend(*stream);
+    {
+      const std::lock_guard lock(mutex_);
+      stream_ = nullptr;
+    }
+    const bool is_lost = is_welcome_.exchange(false) || was_welcome;
+    const absl::Status broken = stream->Finish();
+    if (stops_.load()) return;
+    const absl::Status why = refusal_.ok() ? broken : refusal_;
+    if (!has_joined_) {
+      has_joined_ = true;
+      const bool is_refused = !refusal_.ok();
+      joined_.set_value(
+          is_refused ? refusal_
+                     : absl::FailedPreconditionError(fmt::format(
+                           "no resource manager \"{}\" answers; snf manager "
+                           "--name={} starts one",
+                           options_.manager, options_.manager)));
+      return;
+    }
+    Tell(refusal_.ok()
+             ? fmt::format("the resource manager \"{}\" is lost: leases stay "
+                           "as they are until there is one",
+                           options_.manager)
+             : fmt::format("the resource manager \"{}\" refuses this daemon: "
+                           "{}",
+                           options_.manager, std::string(why.message())));
+    if (is_lost) wait = kFirstWait;
+    Wait(wait);
+    wait = std::min(Nanos{2 * wait.ns}, kLongestWait);
+  }
+}
+
+void LeaseMember::Tell(const std::string& line) {
+  if (line == std::exchange(told_, line) || options_.notice == nullptr) return;
+  options_.notice(line);
+}
+
+proto::ToManager LeaseMember::Hello() const {
+  proto::ToManager word;
+  proto::Hello& hello = *word.mutable_hello();
+  hello.set_pid(options_.process.pid);
+  hello.set_start_time(options_.process.start_time);
+  hello.set_name(options_.name);
+  hello.set_version(kVersion);
+  if (controller_.has_value()) hello.set_controller(value(*controller_));
+  hello.set_life(life_.load());
+  hello.set_manager_epoch(manager_epoch_.load());
+  hello.set_units(options_.units);
+  hello.set_unit_capacity_bps(options_.unit_capacity_bps);
+  return word;
+}
+
+void LeaseMember::Attend(LeaseStream& stream) {
+  refusal_ = absl::OkStatus();
+  has_broken_.store(false);
+  heard_ns_.store(RealClock::Monotonic().ns);
+  const bool is_sent = stream.Send(Hello());
+  std::thread reader([this, &stream] { ReadAll(stream); });
+  while (is_sent && !has_broken_.load() && !stops_.load()) {
+    SendAll(stream);
+    const Instant heard{heard_ns_.load()};
+    if (RealClock::Monotonic() > heard + kSilence) break;
+    const auto has_work = [this] {
+      return outbox_.has_any() || has_broken_.load(std::memory_order_seq_cst) ||
+             stops_.load(std::memory_order_seq_cst);
+    };
+    bell_.Wait(has_work, Milliseconds(100), 0);
+  }
+  stream.Cancel();
+  reader.join();
+  Drop();
+}
+
+void LeaseMember::ReadAll(LeaseStream& stream) {
+  proto::ToMember word;
+  while (stream.Read(word)) {
+    heard_ns_.store(RealClock::Monotonic().ns);
+    Take(word);
+    if (!refusal_.ok()) break;
+  }
+  has_broken_.store(true, std::memory_order_seq_cst);
+  bell_.Ring();
+}
+
+void LeaseMember::Take(const proto::ToMember& word) {
+  if (word.has_refused()) {
+    refusal_ = {static_cast<absl::StatusCode>(word.refused().code()),
+                word.refused().why()};
+    if (refusal_.ok()) refusal_ = absl::UnknownError(word.refused().why());
+    return;
+  }
+  if (word.has_welcome()) Welcome(word.welcome());
+  const auto message = ReadWord(RealClock::Monotonic(), word,
+                                controller_.value_or(ControllerId{}));
+  if (message.has_value()) inbox_.Put(*message);
+  if (word.has_welcome()) {
+    inbox_.Put(NewManager{word.welcome().manager_epoch()});
+  }
+}
+
+void LeaseMember::Welcome(const proto::Welcome& word) {
+  controller_ = ControllerId{static_cast<uint8_t>(word.controller())};
+  life_.store(word.life());
+  manager_epoch_.store(word.manager_epoch());
+  is_welcome_.store(true);
+  if (!has_joined_) {
+    has_joined_ = true;
+    first_life_ = {*controller_, word.life()};
+    term_ = Nanos{word.term_ns()};
+    joined_.set_value(absl::OkStatus());
+    told_ = "";
+    return;
+  }
+  Tell(fmt::format("the resource manager \"{}\" is there, of epoch {}",
+                   options_.manager, word.manager_epoch()));
+}
+
+// Before it is welcome it says what a manager wants to know that recovers.
+void LeaseMember::SendAll(LeaseStream& stream) {
+  for (const ToManager& message : outbox_.Take()) {
+    const bool is_report = std::holds_alternative<UnitLeaseReport>(message) ||
+                           std::holds_alternative<UnitStopped>(message);
+    const auto word = WordOf(message);
+    if ((!is_report && !is_welcome_.load()) || !word.has_value() ||
+        !stream.Send(*word)) {
+      unsent_.fetch_add(1);
+    }
+  }
+}
+
+void LeaseMember::Drop() { unsent_.fetch_add(outbox_.Take().size()); }
+
+void LeaseMember::Wait(Nanos most) {
+  const Instant end = RealClock::Monotonic() + most;
+  const auto has_work = [this] {
+    return stops_.load(std::memory_order_seq_cst);
+  };
+  while (!stops_.load() && RealClock::Monotonic() < end) {
+    bell_.Wait(has_work, end - RealClock::Monotonic(), 0);
+  }
+  Drop();
+}
+
+}  // namespace snf

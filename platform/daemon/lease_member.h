@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_LEASE_MEMBER_H_
+#define SNF_PLATFORM_DAEMON_LEASE_MEMBER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "platform/drivers/real_cluster/lease_mail.h"
+#include "proto/leases.pb.h"
+#include "resource_manager/live/lease_client.h"
+#include "resource_manager/live/lease_words.h"
+#include "resource_manager/live/process_watch.h"
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/mail.h"
+
+namespace snf {
+
+// Theory of operation. Connects a daemon to its resource manager, on threads of
+// its own: sends the messages in `outbox`, and puts received messages into
+// `inbox`, in order. If the stream breaks, or nothing comes for kSilence, the
+// member opens another stream, after a wait that grows up to kLongestWait.
+// Messages in the outbox are dropped and counted meanwhile, for the manager
+// asks again. Each stream that is welcome gives the controller a new life
+// (NewLife), and announces the manager (NewManager).
+//
+// Without a manager, the daemon keeps the leases that it has, whether the
+// manager has failed or cannot be reached.
+//
+// Thread-safe, but Join.
+class LeaseMember {
+ public:
+  static constexpr Nanos kSilence = Seconds(5);
+  static constexpr Nanos kFirstWait = Milliseconds(10);
+  static constexpr Nanos kLongestWait = Milliseconds(500);
+
+  struct Options {
+    std::string socket;   // of the manager
+    std::string manager;  // its name
+    ProcessId process;
+    std::string name;                                       // of the daemon
+    std::optional<ControllerId> controller = std::nullopt;  // none: any
+    uint32_t units = 1;
+    int64_t unit_capacity_bps = 0;
+    // Called with a line of text when the manager is lost, and when it is back;
+    // by any thread. May be null.
+    std::function<void(const std::string&)> notice = nullptr;
+  };
+
+  // Returns once the member is welcome. Errors: the manager's, if it refuses
+  // the member; FailedPrecondition if no manager answers in time.
+  static absl::StatusOr<std::unique_ptr<LeaseMember>> Join(
+      const Options& options, Nanos patience);
+  ~LeaseMember();
+  LeaseMember(const LeaseMember&) = delete;
+  LeaseMember& operator=(const LeaseMember&) = delete;
+
+  // Return the life and the term that the member had when Join returned.
+  ControllerLife first_life() const { return first_life_; }
+  Nanos term() const { return term_; }
+
+  // The owner takes from the inbox, and puts into the outbox.
+  Mail<FromManager>& inbox() { return inbox_; }
+  ManagerMail& outbox() { return outbox_; }
+  // Returns true while a manager has welcomed the member.
+  bool is_welcome() const { return is_welcome_.load(); }
+  // Counts messages that were dropped.
+  uint64_t unsent() const { return unsent_.load(); }
+
+ private:
+  explicit LeaseMember(const Options& options);
+  void Run();
+  void Attend(LeaseStream& stream);
+  void ReadAll(LeaseStream& stream);
+  void Take(const proto::ToMember& word);
+  void Welcome(const proto::Welcome& word);
+  void SendAll(LeaseStream& stream);
+  void Drop();
+  proto::ToManager Hello() const;
+  void Tell(const std::string& line);
+  void Wait(Nanos most);
+
+  const Options options_;
+  ControllerLife first_life_;
+  Nanos term_;
+  Mail<FromManager> inbox_;
+  Doorbell bell_;
+  ManagerMail outbox_{&bell_};
+  // Owned by the sending thread, and by the reading thread while that runs.
+  std::optional<ControllerId> controller_;
+  std::atomic<uint64_t> life_{0};
+  std::atomic<uint64_t> manager_epoch_{0};
+  std::atomic<bool> is_welcome_{false};
+  std::atomic<bool> has_broken_{false};
+  std::atomic<int64_t> heard_ns_{0};  // when, on the machine's clock
+  std::atomic<uint64_t> unsent_{0};
+  absl::Status refusal_;  // the latest one; of the thread that reads
+  std::string told_;      // the latest line
+  std::promise<absl::Status> joined_;
+  bool has_joined_ = false;
+  std::atomic<bool> stops_{false};
+  std::mutex mutex_;
+  // Points to the stream that is under way; null if there is none.
+  LeaseStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::thread thread_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_LEASE_MEMBER_H_

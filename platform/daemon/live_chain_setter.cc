@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/live_chain_setter.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "base/text/wording.h"
+#include "platform/daemon/try_chain.h"
+#include "platform/service/daemon_log.h"
+#include "resource_manager/launch/launcher.h"
+#include "runtime/ring/real_clock.h"
+#include "runtime/sdk/nf_module.h"
+#include "runtime/sdk/nf_module_file.h"
+
+namespace snf {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What of a run is of the whole process, and cannot be there twice.
+absl::Status CheckTwice(const RunRequest& options) {
+  if (options.real.pin) {
+    return absl::FailedPreconditionError(
+        "--pin: another chain has threads of its own, and no CPUs for them");
+  }
+  if (options.run.state == StateMode::kExternal) {
+    return absl::FailedPreconditionError(
+        "--state=external: two chains in one store would take each other's "
+        "flows for theirs");
+  }
+  return absl::OkStatus();
+}
+
+// Returns true if there is an NF of that name in the chain, where a second one
+// is told apart by a number.
+bool Has(const NfSpec& spec, std::string_view name) {
+  const auto nf = spec.create();
+  const auto parts = nf->parts();
+  if (parts.size() == 1) {
+    const std::string text = spec.text();
+    return text == name || text.starts_with(std::string(name) + "(");
+  }
+  return std::ranges::any_of(parts, [name](const auto& part) {
+    return part.name.substr(0, part.name.find('#')) == name;
+  });
+}
+
+}  // namespace
+
+LiveChainSetter::LiveChainSetter(LiveSettings& settings, std::string program,
+                                 std::string modules,
+                                 const std::atomic<bool>& ends)
+    : settings_(settings),
+      program_(std::move(program)),
+      folder_(std::move(modules)),
+      ends_(ends) {}
+
+void LiveChainSetter::Begin(LiveChains& chains, Start start,
+                            LivePredecessor& upgrade) {
+  upgrade_ = &upgrade;
+  chains_ = &chains;
+  start_ = std::move(start);
+}
+
+absl::StatusOr<std::string> LiveChainSetter::CopyModule(
+    const std::string& file) {
+  const auto bad = [&file](const std::string& what) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: {}", Printable(file), what));
+  };
+  if (copies_ == kMostModules) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{} modules were deployed already, which all stay in memory; start the "
+        "daemon anew",
+        kMostModules));
+  }
+  std::error_code error;
+  const uintmax_t bytes = fs::file_size(file, error);
+  if (error) return bad(error.message());
+  if (bytes > NfModuleFile::kMaxBytes) return bad("too large for a module");
+  fs::create_directory(folder_, error);
+  if (error) return bad(fmt::format("{}: {}", folder_, error.message()));
+  // A daemon whose place this one has may have some of its own there.
+  fs::path copy;
+  do {
+    copy = fs::path(folder_) / fmt::format("{}", ++copies_);
+  } while (!fs::create_directory(copy, error) && !error &&
+           copies_ < kMostModules);
+  const fs::path to = copy / fs::path(file).filename();
+  if (!error) fs::copy_file(file, to, error);
+  if (error) return bad(fmt::format("{}: {}", to.string(), error.message()));
+  return to.string();
+}
+
+absl::Status LiveChainSetter::Try(
+    const Texts& texts, const std::vector<std::string>& modules) const {
+  return TryChain(program_, {.command_line = settings_.CommandLine(),
+                             .chains = texts,
+                             .modules = modules,
+                             .stop = &ends_});
+}
+
+// Returns true if the chain has an NF of the module's name.
+absl::StatusOr<bool> LiveChainSetter::Deploy(const std::string& file,
+                                             const Texts& texts,
+                                             proto::ChainReply& reply) {
+  const absl::StatusOr<std::string> copy = CopyModule(file);
+  if (!copy.ok()) return copy.status();
+  std::vector<std::string> modules = modules_;
+  modules.push_back(*copy);
+  absl::Status status = Try(texts, modules);
+  // From here on it is known not to crash where it is loaded.
+  absl::StatusOr<const NfRegistration*> nf = nullptr;
+  if (status.ok()) {
+    nf = ReplaceByNfModule(*copy);
+    status = nf.status();
+  }
+  if (!status.ok()) {
+    std::error_code ignored;
+    fs::remove_all(fs::path(*copy).parent_path(), ignored);
+    // Whoever asked knows the file by its own name.
+    std::string why(status.message());
+    const size_t at = why.find(*copy);
+    if (at != why.npos) why.replace(at, copy->size(), file);
+    return absl::Status(status.code(), why);
+  }
+  modules_ = std::move(modules);
+  reply.set_module_nf(std::string((*nf)->name));
+  const auto options = settings_.OptionsWith(texts);
+  if (!options.ok()) return options.status();
+  return Has(options->config.chains.front().nf, (*nf)->name);
+}
+
+std::string LiveChainSetter::SocketOf(uint32_t place) const {
+  return place == 0 ? keep_->socket
+                    : fmt::format("{}.{}", keep_->socket, place);
+}
+
+RealOptions::Keep LiveChainSetter::KeepAt(uint32_t place) const {
+  RealOptions::Keep keep = *keep_;
+  keep.socket = SocketOf(place);
+  return keep;
+}
+
+// Returns the chains whose processes wait, and the newest, whatever became of
+// these: it has the flows that begin. Nothing, if none wait, or the daemon was
+// started otherwise, which ends them.
+std::vector<KeptChain> LiveChainSetter::WhatWaits(
+    const std::vector<KeptChain>& noted) const {
+  std::vector<KeptChain> waiting;
+  for (const KeptChain& chain : noted) {
+    const std::string socket = SocketOf(chain.place);
+    if (!Launcher::LookAt(socket).has_value()) continue;
+    if (chain.began == began_) {
+      waiting.push_back(chain);
+    } else {
+      LogLine(LogLevel::kWarning,
+              fmt::format("begins anew: chain {} was kept for other flags",
+                          chain.number));
+      Launcher::EndWaiting(socket);
+    }
+  }
+  if (waiting.empty() || waiting.back() == noted.back()) return waiting;
+  waiting.push_back(noted.back());
+  return waiting;
+}
+
+absl::Status LiveChainSetter::Keep(const RealOptions::Keep& keep,
+                                   const std::string& file) {
+  keep_ = keep;
+  notes_.emplace(file);
+  began_ = settings_.flags();
+  const std::vector<KeptChain> noted = notes_->Read();
+  // That the first chain is alone, its launcher tells better.
+  const bool has_others =
+      noted.size() > 1 || (!noted.empty() && noted[0].place > 0);
+  if (has_others) noted_ = WhatWaits(noted);
+  before_.assign(noted_.begin(), noted_.end());
+  if (noted_.empty()) noted_ = {{.began = began_, .flags = began_}};
+  return notes_->Begin(noted_);
+}
+
+absl::StatusOr<std::optional<LiveChainSetter::Kept>>
+LiveChainSetter::NextKept() {
+  if (before_.empty()) return std::nullopt;
+  const KeptChain chain = std::move(before_.front());
+  before_.pop_front();
+  for (const std::string& module : chain.modules) {
+    if (std::ranges::count(modules_, module) > 0) continue;
+    const auto loaded = ReplaceByNfModule(module);
+    if (!loaded.ok()) return loaded.status();
+    modules_.push_back(module);
+  }
+  settings_.set_flags(chain.flags);
+  auto options = settings_.OptionsWith(chain.texts);
+  if (!options.ok()) return options.status();
+  settings_.AcceptChains(chain.texts, options->run.controller);
+  options->real.KeepBy(KeepAt(chain.place));
+  return Kept{.options = *std::move(options),
+              .number = chain.number,
+              .is_newest = before_.empty(),
+              .end_of_older = chain.end_of_older};
+}
+
+// Before the chain is in place: if the daemon is killed then, it just has no
+// flows.
+absl::Status LiveChainSetter::Note(const Texts& texts, Nanos within,
+                                   uint32_t place) {
+  const Instant now = RealClock::Monotonic();
+  noted_.push_back(
+      {.number = noted_.back().number + 1,
+       .began = began_,
+       .place = place,
+       .end_of_older = within == Nanos::max() ? Instant::max() : now + within,
+       .flags = settings_.flags(),
+       .texts = texts,
+       .modules = modules_});
+  return notes_->Add(noted_.back());
+}
+
+absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
+                                  const Texts& texts, Nanos within,
+                                  proto::ChainReply& reply) {
+  const absl::StatusOr<RunRequest> options = settings_.OptionsWith(texts);
+  if (!options.ok()) return options.status();
+  if (absl::Status s = CheckTwice(*options); !s.ok()) return s;
+  RunRequest of_chain = *options;
+  const uint32_t place = noted_.empty() ? 0 : noted_.back().place + 1;
+  if (keep_.has_value()) {
+    of_chain.real.KeepBy(KeepAt(place));
+  }
+  auto driver = start_(of_chain);
+  if (!driver.ok()) return driver.status();
+  const std::string nf = options->config.chains.front().nf.text();
+  absl::Status added;
+  if (keep_.has_value()) added = Note(texts, within, place);
+  const absl::Status asked = mailbox.Ask(
+      [&] {
+        if (added.ok()) added = chains_->Add(*driver, nf, within);
+        if (!added.ok()) return;
+        reply.set_number(chains_->newest_number());
+        reply.set_older_flows(chains_->older_flows());
+      },
+      deadline);
+  added.Update(asked);
+  if (!added.ok()) {
+    if (!keep_.has_value()) return added;
+    noted_.pop_back();
+    added.Update(notes_->Begin(noted_));
+    return added;
+  }
+  settings_.AcceptChains(texts, options->run.controller);
+  reply.set_nf(nf);
+  reply.set_is_new(true);
+  LogLine(LogLevel::kInfo,
+          fmt::format("chain {}: {}", reply.number(), Printable(nf)));
+  return absl::OkStatus();
+}
+
+absl::Status LiveChainSetter::Set(Mailbox& mailbox, Mailbox::Deadline deadline,
+                                  const proto::ChainRequest& request,
+                                  proto::ChainReply& reply) {
+  if (!why_not_.empty()) return absl::FailedPreconditionError(why_not_);
+  Texts texts = settings_.chains();
+  if (!request.text().empty()) texts[request.name()] = request.text();
+  if (request.module().empty()) {
+    if (absl::Status s = Try(texts, modules_); !s.ok()) return s;
+  } else {
+    const absl::StatusOr<bool> concerns =
+        Deploy(request.module(), texts, reply);
+    if (!concerns.ok()) return concerns.status();
+    LogLine(LogLevel::kInfo,
+            fmt::format("deployed {} as NF {}", Printable(request.module()),
+                        reply.module_nf()));
+    if (!*concerns) return absl::OkStatus();
+  }
+  const Nanos within =
+      request.has_within_ns() ? Nanos{request.within_ns()} : Nanos::max();
+  return Put(mailbox, deadline, texts, within, reply);
+}
+
+}  // namespace snf

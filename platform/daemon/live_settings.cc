@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/live_settings.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "base/text/wording.h"
+#include "platform/options/run_flags.h"
+#include "platform/process/flags.h"
+
+namespace snf {
+namespace {
+
+constexpr char kLogLevel[] = "log_level";
+
+absl::Status Refuse(const std::string& text) {
+  return absl::InvalidArgumentError(text);
+}
+
+absl::Status CheckNames(const LiveSettings::Values& values,
+                        const FlagSet& flags) {
+  for (const auto& [name, value] : values) {
+    if (name == kLogLevel) continue;
+    const FlagSet::Traits* const flag = flags.Find(name);
+    if (flag == nullptr) {
+      return Refuse(
+          fmt::format("there is no setting \"{}\"; snf set without any lists "
+                      "them",
+                      Printable(name)));
+    }
+    if (!flag->may_change) {
+      return Refuse(fmt::format("{} cannot change while it runs", name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Memory is allocated once, for as many as the run was started with.
+absl::Status CheckMost(std::string_view name, uint32_t wanted, uint32_t built) {
+  if (wanted <= built) return absl::OkStatus();
+  return Refuse(
+      fmt::format("{}={}: it was started with {}, and can have no "
+                  "more",
+                  name, wanted, built));
+}
+
+}  // namespace
+
+LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
+    : given_(options.given),
+      present_(options.changeable),
+      began_(options.run.controller),
+      steering_(options.ports.front().steering) {
+  for (const PortSpec& port : options.ports) {
+    ports_.push_back("--port=" + port.text());
+  }
+  present_[kLogLevel] = Name(log_level);
+}
+
+std::vector<std::string> LiveSettings::CommandLine(const Values& values) const {
+  std::vector<std::string> words = ports_;
+  Values all = values;
+  all.insert(given_.begin(), given_.end());
+  all.erase(kLogLevel);
+  for (const auto& [name, value] : all) {
+    words.push_back(fmt::format("--{}={}", name, value));
+  }
+  return words;
+}
+
+absl::StatusOr<ControllerOptions> LiveSettings::Check(
+    const Values& values) const {
+  FlagSet flags;
+  RunFlags run_flags(flags, RunFlags::Input::kPorts);
+  if (absl::Status s = CheckNames(values, flags); !s.ok()) return s;
+  if (const auto level = values.find(kLogLevel); level != values.end()) {
+    LogLevel parsed;
+    if (!ParseLogLevel(level->second, parsed)) {
+      return Refuse(
+          fmt::format("log_level={}: want debug, info, warning or error",
+                      Printable(level->second)));
+    }
+  }
+  if (began_.leased && values.contains("max_units")) {
+    return Refuse("max_units: the resource manager has the units");
+  }
+  const auto parsed = flags.ParseCommandLine(CommandLine(values));
+  if (!parsed.ok()) return parsed.status();
+  for (const auto& [name, text] : chains_) run_flags.ReplaceChain(name, text);
+  if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
+  const ControllerOptions& options = run_flags.options().run.controller;
+  absl::Status status =
+      CheckMost("max_units", options.max_units, began_.max_units);
+  if (values.contains("replicas")) {
+    status.Update(CheckMost("replicas", options.replicas, began_.replicas));
+  }
+  if (!status.ok()) return status;
+  return options;
+}
+
+absl::StatusOr<RunRequest> LiveSettings::OptionsWith(
+    const std::map<std::string, std::string>& chains) const {
+  FlagSet flags;
+  RunFlags run_flags(flags, RunFlags::Input::kPorts);
+  const auto parsed = flags.ParseCommandLine(CommandLine());
+  if (!parsed.ok()) return parsed.status();
+  for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
+  if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
+  const auto& steering = run_flags.options().ports.front().steering;
+  if (steering_ != nullptr && *steering != *steering_) {
+    return Refuse(
+        "the chain has other external addresses or ports, by which those who "
+        "share the ports tell whose a packet is; start them anew");
+  }
+  return run_flags.options();
+}
+
+void LiveSettings::Accept(const Values& values) {
+  for (const auto& [name, value] : values) {
+    present_[name] = value;
+    LogLevel level;
+    if (name == kLogLevel && ParseLogLevel(value, level)) {
+      SetLogLevel(level);
+    } else {
+      given_[name] = value;
+    }
+  }
+}
+
+}  // namespace snf

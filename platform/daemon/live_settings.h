@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_LIVE_SETTINGS_H_
+#define SNF_PLATFORM_DAEMON_LIVE_SETTINGS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "controller/core/options.h"
+#include "platform/options/run_request.h"
+#include "platform/ports/steering.h"
+#include "platform/service/daemon_log.h"
+
+namespace snf {
+
+// The settings of a live run that may change while it runs: the flags that
+// RunFlags marks so (FlagSet::Traits), and the level of its log. A change is
+// checked as the command line of the run would be with the new values. Calls
+// must come one at a time.
+class LiveSettings {
+ public:
+  using Values = std::map<std::string, std::string>;
+
+  LiveSettings(const RunRequest& options, LogLevel log_level);
+
+  // Returns all settings with their present values.
+  Values List() const { return present_; }
+  // Returns the controller's options as they would be with these values, and
+  // changes nothing. InvalidArgument names the value that is wrong.
+  absl::StatusOr<ControllerOptions> Check(const Values& values) const;
+  // Makes values that Check has found right the present ones.
+  void Accept(const Values& values);
+
+  // The flags of the command line that are not defaults, with their present
+  // values. Those of a run that was killed take their place.
+  const Values& flags() const { return given_; }
+  void set_flags(Values flags) { given_ = std::move(flags); }
+  // Returns the command line with the present values, without outputs. Texts
+  // that chains() has are given to RunFlags::ReplaceChain.
+  std::vector<std::string> CommandLine() const { return CommandLine({}); }
+  // Returns the texts of chains that differ from the command line, by name; ""
+  // names the only chain without --config.
+  const std::map<std::string, std::string>& chains() const { return chains_; }
+  // Returns the options of a run that begins now, with these texts. Errors: as
+  // RunFlags::Settle.
+  absl::StatusOr<RunRequest> OptionsWith(
+      const std::map<std::string, std::string>& chains) const;
+  // Notes that these chains run now, with units for these options.
+  void AcceptChains(std::map<std::string, std::string> chains,
+                    const ControllerOptions& options) {
+    chains_ = std::move(chains);
+    began_ = options;
+  }
+
+ private:
+  // As CommandLine, with these values.
+  std::vector<std::string> CommandLine(const Values& values) const;
+
+  Values given_;    // flags that are not defaults
+  Values present_;  // of all settings
+  std::map<std::string, std::string> chains_;
+  std::vector<std::string> ports_;  // --port=…
+  ControllerOptions began_;
+  std::shared_ptr<const Steering>
+      steering_;  // null if its ports are not shared
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_LIVE_SETTINGS_H_

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/live_traffic.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/check.h"
+
+namespace snf {
+namespace {
+
+constexpr size_t kAddressBytes = 6;
+
+Side OtherSide(Side side) {
+  return side == Side::kInside ? Side::kOutside : Side::kInside;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
+    const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice) {
+  std::unique_ptr<LiveTraffic> traffic(new LiveTraffic);
+  for (const PortSpec& spec : ports) {
+    auto port = notice == nullptr ? PacketPort::Open(spec)
+                                  : ReturningPort::Open(spec, notice);
+    if (!port.ok()) return port.status();
+    traffic->places_.push_back({spec.side, *std::move(port)});
+  }
+  traffic->notice_ = notice;
+  traffic->UpdateFigures();
+  return traffic;
+}
+
+absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::OpenAsSuccessor(
+    const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice) {
+  std::unique_ptr<LiveTraffic> traffic(new LiveTraffic);
+  for (const PortSpec& spec : ports) {
+    auto port = SuccessorPort::Open(spec);
+    if (!port.ok()) return port.status();
+    traffic->successors_.push_back(port->get());
+    traffic->places_.push_back(
+        {spec.side,
+         std::make_unique<ReturningPort>(spec, *std::move(port), notice)});
+  }
+  traffic->notice_ = notice;
+  traffic->UpdateFigures();
+  return traffic;
+}
+
+absl::Status LiveTraffic::Run(LiveChains& chains,
+                              const std::atomic<bool>& interrupted,
+                              Mailbox* mailbox) {
+  Begin(chains);
+  while (!interrupted.load(std::memory_order_relaxed) && !chains.has_failed() &&
+         status().ok() && !(has_handed_on() && chains.is_over())) {
+    const bool did = Turn(chains);
+    if (mailbox != nullptr) mailbox->Open();
+    if (!did) WaitForFrames(chains);
+  }
+  if (has_predecessor()) AwaitPredecessor(chains);
+  if (has_handed_on()) {
+    for (size_t i = 0; i < places_.size(); ++i) {
+      const std::optional<uint64_t> next = places_[i].port->LetGo();
+      channels_[i].Finish({next.value_or(LastOfPort::kNowhere)});
+    }
+    return status();
+  }
+  // What waits is less than this many turns.
+  constexpr int kMostTurns = 10'000;
+  for (const Place& place : places_) place.port->StopReceiving();
+  for (int i = 0; i < kMostTurns && Receive(chains); ++i) {
+    chains.Poll();
+    Flush();
+  }
+  return status();
+}
+
+void LiveTraffic::Begin(LiveChains& chains) {
+  chains.Begin(PacketPort::WallClock());
+}
+
+bool LiveTraffic::Turn(LiveChains& chains) {
+  constexpr Nanos kUpdatePeriod = Milliseconds(100);
+  // What cannot go anywhere waits in the ports' rings.
+  const bool has_received = !chains.has_no_unit() && Receive(chains);
+  const bool did = chains.Poll();
+  Flush();
+  const Instant now = chains.Now();
+  if (now >= next_update_) {
+    next_update_ = now + kUpdatePeriod;
+    UpdateFigures();
+  }
+  return has_received || did;
+}
+
+void LiveTraffic::Finish() {
+  Flush();
+  UpdateFigures();
+}
+
+void LiveTraffic::Flush() {
+  for (const Place& place : places_) place.port->Flush();
+}
+
+bool LiveTraffic::Receive(LiveChains& chains) {
+  bool has_received = false;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    Instant now = Instant::min();  // when the frames are here
+    has_received |= places_[i].port->Receive(
+        [&, i](std::span<const std::byte> frame, Nanos age) {
+          if (now == Instant::min()) now = chains.Now();
+          Offer(chains, i, frame, age, now + Nanos{-age.ns});
+        });
+  }
+  return has_received;
+}
+
+void LiveTraffic::Offer(LiveChains& chains, size_t port,
+                        std::span<const std::byte> frame, Nanos age,
+                        Instant came) {
+  addresses_.Learn(frame, port);
+  if (StaysAtItsSide(port, frame)) {
+    ++figures_.filtered;
+    return;
+  }
+  // Frames that came by another port meanwhile were read first.
+  last_came_ = std::max(last_came_, came);
+  CapturedPacket packet;
+  packet.time = last_came_;
+  packet.bytes = frame;
+  packet.original_bytes = static_cast<uint32_t>(frame.size());
+  packet.side = places_[port].side;
+  packet.number = ++offered_;
+  if (!chains.Offer(packet)) [[unlikely]]
+    PassOn(chains, port, frame, age);
+}
+
+// If the successor has ended, this process takes all packets as before.
+void LiveTraffic::PassOn(LiveChains& chains, size_t port,
+                         std::span<const std::byte> frame, Nanos age) {
+  ++passed_on_;
+  channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-age.ns});
+  if (channels_[port].is_open()) return;
+  channels_.clear();
+  chains.Resume();
+  if (notice_ != nullptr) {
+    notice_("who was to take the place of this one has ended: it goes on");
+  }
+}
+
+absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
+  std::vector<HandedPort> handed;
+  std::vector<FrameChannel> channels;
+  for (const Place& place : places_) {
+    auto ends = FrameChannel::Make();
+    if (!ends.ok()) return ends.status();
+    auto receiver = place.port->HandOn();
+    if (!receiver.ok()) return receiver.status();
+    channels.push_back(std::move(ends->first));
+    handed.push_back({std::move(ends->second), *std::move(receiver)});
+  }
+  channels_ = std::move(channels);
+  return handed;
+}
+
+void LiveTraffic::TakeOver(std::vector<HandedPort> ports,
+                           std::function<void()> ask_to_end) {
+  SNF_CHECK(ports.size() == successors_.size());
+  for (size_t i = 0; i < ports.size(); ++i) {
+    successors_[i]->Begin(std::move(ports[i].channel),
+                          std::move(ports[i].receiver));
+  }
+  successors_.clear();
+  ask_to_end_ = std::move(ask_to_end);
+}
+
+bool LiveTraffic::has_predecessor() const {
+  return std::ranges::any_of(places_, [](const Place& place) {
+    return place.port->has_predecessor();
+  });
+}
+
+// The predecessor then gives its ports to this process.
+void LiveTraffic::AwaitPredecessor(LiveChains& chains) {
+  constexpr Nanos kMost = Seconds(3);
+  ask_to_end_();
+  const Instant end = chains.Now() + kMost;
+  while (has_predecessor() && chains.Now() < end && !chains.has_failed()) {
+    if (!Turn(chains)) WaitForFrames(chains);
+  }
+}
+
+void LiveTraffic::on_release(const ReleasedPacket& packet) {
+  if (packet.comes_back) return;
+  if (packet.side == Side::kUnknown) {
+    SendToReceiver(packet.bytes);
+  } else if (packet.side == Side::kOutside && IsFromInside(packet.bytes)) {
+    SendBack(packet.bytes);
+  } else {
+    SendTo(OtherSide(packet.side), packet.bytes);
+  }
+}
+
+void LiveTraffic::SendTo(Side side, std::span<const std::byte> frame) {
+  const std::optional<size_t> known = addresses_.PortOfReceiver(frame);
+  if (known.has_value() && places_[*known].side == side &&
+      places_[*known].port->is_there()) {
+    places_[*known].port->Send(frame);
+  } else {
+    SendToAll(side, frame);
+  }
+}
+
+// If no port has its interface, the first one counts the frame.
+void LiveTraffic::SendToAll(Side side, std::span<const std::byte> frame) {
+  PacketPort* first = nullptr;
+  uint64_t sent = 0;
+  for (const Place& place : places_) {
+    if (place.side != side) continue;
+    if (first == nullptr) first = place.port.get();
+    if (!place.port->is_there()) continue;
+    place.port->Send(frame);
+    ++sent;
+  }
+  if (sent == 0) {
+    first->Send(frame);
+  } else {
+    figures_.copies += sent - 1;
+  }
+}
+
+void LiveTraffic::SendToReceiver(std::span<const std::byte> frame) {
+  const std::optional<size_t> known = addresses_.PortOfReceiver(frame);
+  if (known.has_value()) {
+    places_[*known].port->Send(frame);
+  } else {
+    ++figures_.unrouted;
+  }
+}
+
+void LiveTraffic::SendBack(std::span<const std::byte> frame) {
+  turned_.assign(frame.begin(), frame.end());
+  std::swap_ranges(turned_.begin(), turned_.begin() + kAddressBytes,
+                   turned_.begin() + kAddressBytes);
+  SendTo(Side::kInside, turned_);
+}
+
+bool LiveTraffic::StaysAtItsSide(size_t port,
+                                 std::span<const std::byte> frame) const {
+  if (places_[port].port->has_both_sides()) return false;
+  const std::optional<size_t> known = addresses_.PortOfReceiver(frame);
+  return known.has_value() && places_[*known].side == places_[port].side &&
+         !places_[*known].port->has_both_sides();
+}
+
+// The frame's sender was last seen inside.
+bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
+  const std::optional<size_t> known = addresses_.PortOfSender(frame);
+  return known.has_value() && places_[*known].side == Side::kInside;
+}
+
+void LiveTraffic::WaitForFrames(const LiveChains& chains) const {
+  const Nanos most = chains.MayWait();
+  if (most.ns <= 0) {
+    std::this_thread::yield();
+    return;
+  }
+  std::array<pollfd, kMostPorts> wanted = {};
+  for (size_t i = 0; i < places_.size(); ++i) {
+    wanted[i] = {
+        .fd = places_[i].port->descriptor(), .events = POLLIN, .revents = 0};
+  }
+  const timespec timeout = {.tv_sec = most.ns / 1'000'000'000,
+                            .tv_nsec = most.ns % 1'000'000'000};
+  // Frames that are not taken wake nobody.
+  ppoll(wanted.data(), chains.has_no_unit() ? 0 : places_.size(), &timeout,
+        nullptr);
+}
+
+void LiveTraffic::UpdateFigures() {
+  figures_.ports.clear();
+  for (const Place& place : places_) {
+    place.port->UpdateFigures();
+    figures_.ports.push_back(place.port->figures());
+  }
+}
+
+absl::Status LiveTraffic::status() const {
+  for (const Place& place : places_) {
+    if (!place.port->status().ok()) return place.port->status();
+  }
+  return absl::OkStatus();
+}
+
+std::string LiveTraffic::WhatDoesNotAddUp(
+    const RunResult& result, const std::vector<EarlierChain>& earlier) const {
+  uint64_t received = 0;
+  uint64_t left = figures_.unrouted + result.aliases.packets_hairpinned;
+  for (const PortFigures& port : figures_.ports) {
+    received += port.received;
+    left += port.sent + port.send_drops;
+  }
+  uint64_t came_in = result.packets_in + passed_on_ + figures_.filtered;
+  uint64_t released =
+      result.packets_released + result.packets_passed_through + figures_.copies;
+  for (const EarlierChain& chain : earlier) {
+    came_in += chain.packets_in;
+    released += chain.packets_released + chain.packets_passed_through;
+    left += chain.packets_hairpinned;
+  }
+  if (received != came_in) {
+    return fmt::format("ports received {} packets, and {} came in", received,
+                       came_in);
+  }
+  if (left == released) return "";
+  return fmt::format("{} packets were released, and ports account for {}",
+                     released, left);
+}
+
+std::vector<std::string> LiveTraffic::notes() const {
+  std::vector<std::string> notes;
+  for (const Place& place : places_) {
+    const PacketPort& port = *place.port;
+    if (port.changes().empty()) continue;
+    notes.push_back(fmt::format("{} ({}): {} while this runs",
+                                port.figures().name, port.figures().interface,
+                                port.changes()));
+  }
+  // One that takes less than another: what comes there may be too long for it.
+  const Place* longest = nullptr;
+  const Place* shortest = nullptr;
+  for (const Place& place : places_) {
+    const uint32_t mtu = place.port->mtu();
+    if (mtu == 0) continue;
+    if (longest == nullptr || mtu > longest->port->mtu()) longest = &place;
+    if (shortest == nullptr || mtu < shortest->port->mtu()) shortest = &place;
+  }
+  if (longest != shortest) {
+    notes.push_back(fmt::format(
+        "{} has an MTU of {}, {} of {}: what is too long for where it leaves "
+        "is dropped, and counted",
+        longest->port->figures().name, longest->port->mtu(),
+        shortest->port->figures().name, shortest->port->mtu()));
+  }
+  return notes;
+}
+
+}  // namespace snf

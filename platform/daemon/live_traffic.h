@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_LIVE_TRAFFIC_H_
+#define SNF_PLATFORM_DAEMON_LIVE_TRAFFIC_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/packet/packet_info.h"
+#include "base/time.h"
+#include "platform/daemon/live_chains.h"
+#include "platform/ports/address_table.h"
+#include "platform/ports/frame_channel.h"
+#include "platform/ports/packet_port.h"
+#include "platform/ports/port_spec.h"
+#include "platform/ports/returning_port.h"
+#include "platform/ports/successor_port.h"
+#include "platform/process/mailbox.h"
+#include "platform/run/released_packet.h"
+#include "platform/run/run.h"
+#include "platform/run/run_events.h"
+
+namespace snf {
+
+// Theory of operation. Live traffic through a run in real time: what comes in
+// at one side is offered to the chains that run, and what these release leaves
+// at the other, with the Ethernet addresses that it came with. So to hosts and
+// routers at both ends SNF is a piece of wire. ARP and frames without a flow
+// go through, unless the chain filters or translates and cannot read it.
+//
+//   inside ─Receive─► Offer ─► LiveChains ─on_release─► Send ─► outside
+//   inside ◄─Send──── on_release ◄─ LiveChains ◄─ Offer ◄─Receive─ outside
+//
+// Of several ports of a side, a packet leaves by the one where its receiver was
+// last seen (AddressTable); by all of them, a copy each, if it was seen at none
+// of these, or the packet is for a group of hosts, as ARP's questions. It never
+// leaves at the side at which it came in. A frame whose receiver was last seen
+// at the sender's side is filtered, as by a bridge (IEEE 802.1Q, §8.7): it is
+// not offered to the chains, and counted (PortsFigures::filtered). So hosts at
+// two ports of a side reach each other only by a router at the other side, as
+// with isolated ports of a bridge. A port whose interface is lost gets nothing
+// if another is there.
+//
+//   Worked example: inside1=lan0, inside2=lan1, outside=wan0. An answer of ARP
+//   comes in by lan1 from A, and leaves by wan0. What comes in by wan0 for A
+//   now leaves by lan1 alone; a broadcast by lan0 and lan1.
+//
+// A packet that an NF made came by no port: it leaves where a frame came from
+// whose sender had its destination's address. If there was none, it is dropped
+// and counted (PortsFigures::unrouted).
+//
+// A packet from the inside to an alias goes back to the inside (Egress), with
+// its Ethernet addresses the other way round: its sender took them for those of
+// the way out.
+//
+// Another process may take the place of this one, as of a newer program, while
+// packets go through: each flow stays with the process that it began with.
+// This one goes on to read, and passes on what no flow of its own wants, by a
+// channel for each port; the other sends by sockets of its own. Once this one
+// has no flows any more, the other reads on in the rings of the same sockets,
+// from where this one has ended: so no packet is lost or there twice.
+//
+//   lan0 ─► ring ─► this process ─┬─ its flows ─► its chains ─► wan0
+//             ┊                   └─ else ─channel─► the other ─► wan0
+//             └┄┄ later ┄┄► the other
+//
+// A packet's time is when the kernel took it from the interface: so its latency
+// and its flowlets do not depend on how late it was read here.
+//
+// Owner-thread only.
+class LiveTraffic final : public RunObserver {
+ public:
+  // Opens the ports, which CheckPorts has found right. If there is a notice,
+  // they outlive their interfaces (ReturningPort). Errors are those of
+  // PacketPort::Open.
+  static absl::StatusOr<std::unique_ptr<LiveTraffic>> Open(
+      const std::vector<PortSpec>& ports,
+      const ReturningPort::Notice& notice = nullptr);
+
+  // Opens the ports of a process that takes the place of another. They are to
+  // be given what they receive by, in their order, before Run. Error: also
+  // FailedPrecondition, a port is of a kind that cannot be handed on.
+  static absl::StatusOr<std::unique_ptr<LiveTraffic>> OpenAsSuccessor(
+      const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice);
+  struct HandedPort {
+    FrameChannel channel;
+    PacketReceiver receiver;
+  };
+  // `ask_to_end` tells the process before that this one is to end.
+  void TakeOver(std::vector<HandedPort> ports,
+                std::function<void()> ask_to_end);
+  // From now on passes on what the chains do not take. Errors:
+  // FailedPrecondition, a port cannot; those of FrameChannel. Then nothing has
+  // changed.
+  absl::StatusOr<std::vector<HandedPort>> HandOn();
+  bool has_handed_on() const { return !channels_.empty(); }
+
+  // Takes packets until `interrupted` is set, or a port or a chain fails.
+  // What had come by then is offered. Letters in the mailbox, which may be
+  // null, are opened between batches. An error is that of a port.
+  absl::Status Run(LiveChains& chains, const std::atomic<bool>& interrupted,
+                   Mailbox* mailbox = nullptr);
+  // What Run is made of, for who has a loop of its own: starts their
+  // clock.
+  static void Begin(LiveChains& chains);
+  // Takes some of what has come, and sends what is released. Returns false if
+  // there was nothing to do.
+  bool Turn(LiveChains& chains);
+  // Sends what LiveChains::Finish has released. Call it last.
+  void Finish();
+
+  void on_release(const ReleasedPacket& packet) override;
+
+  // Returns the figures of all ports; they change as the run goes on.
+  const PortsFigures& figures() const { return figures_; }
+  // Returns a violation if packets of the chains and those of the ports do not
+  // add up; "" if they do.
+  std::string WhatDoesNotAddUp(const RunResult& result,
+                               const std::vector<EarlierChain>& earlier) const;
+  // Returns what there is to say about the ports at the beginning, a line each.
+  std::vector<std::string> notes() const;
+
+ private:
+  // A port, and its side.
+  struct Place {
+    Side side;
+    std::unique_ptr<PacketPort> port;
+  };
+
+  LiveTraffic() = default;
+  bool Receive(LiveChains& chains);
+  void Flush();
+  void Offer(LiveChains& chains, size_t port, std::span<const std::byte> frame,
+             Nanos age, Instant came);
+  void PassOn(LiveChains& chains, size_t port, std::span<const std::byte> frame,
+              Nanos age);
+  bool has_predecessor() const;
+  void AwaitPredecessor(LiveChains& chains);
+  void SendTo(Side side, std::span<const std::byte> frame);
+  void SendToAll(Side side, std::span<const std::byte> frame);
+  void SendToReceiver(std::span<const std::byte> frame);
+  void SendBack(std::span<const std::byte> frame);
+  // The frame came in by this port. Returns true if its receiver is at the same
+  // side.
+  bool StaysAtItsSide(size_t port, std::span<const std::byte> frame) const;
+  bool IsFromInside(std::span<const std::byte> frame) const;
+  void WaitForFrames(const LiveChains& chains) const;
+  void UpdateFigures();
+  absl::Status status() const;
+
+  std::vector<Place> places_;
+  AddressTable addresses_;  // its ports are those of places_
+  PortsFigures figures_;
+  Instant next_update_ = Instant::min();
+  uint64_t offered_ = 0;
+  Instant last_came_ = Instant::min();
+  std::vector<FrameChannel> channels_;      // by port, after HandOn
+  uint64_t passed_on_ = 0;                  // packets, also those lost there
+  std::vector<SuccessorPort*> successors_;  // by port, until TakeOver
+  std::function<void()> ask_to_end_;
+  ReturningPort::Notice notice_;
+  std::vector<std::byte> turned_;  // the last frame that went back inside
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_LIVE_TRAFFIC_H_

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_LIVE_UPGRADE_H_
+#define SNF_PLATFORM_DAEMON_LIVE_UPGRADE_H_
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "platform/control/control_client.h"
+#include "platform/daemon/live_chains.h"
+#include "platform/daemon/live_traffic.h"
+#include "platform/ports/port_spec.h"
+#include "platform/process/mailbox.h"
+#include "proto/control.pb.h"
+
+namespace snf {
+
+// Names the ports of a daemon, for another one that is to have the same.
+struct UpgradePorts {
+  std::vector<std::string> texts;  // as --port has them, in order
+  std::string steering;            // Steering::text; "" if they are not shared
+
+  static UpgradePorts Of(const std::vector<PortSpec>& ports);
+};
+
+// Theory of operation. A daemon takes the place of another one of its name
+// while packets go through (LiveTraffic has what becomes of these):
+//
+//   the other (LiveSuccessor)              the old one (LivePredecessor)
+//   listens at a socket of its own
+//   Upgrade, by the control service ─────►
+//              ◄─ kFiles: its lock, a channel and a receiver for each port ───
+//              ◄─ the reply: rings, free pieces of pools ─────────────────────
+//              ◄─ kClosed: nobody listens at the control socket any more ─────
+//   listens there, and takes packets
+//   kEnd, if it is told to end before ───►
+//              ◄─ the channels' ends; kPieces: those that the old one had ────
+//
+// Each message is whole (SOCK_SEQPACKET), its first byte is its kind. If the
+// other ends first, the old one listens again and goes on.
+class LivePredecessor {
+ public:
+  struct Hooks {
+    std::function<void()> close_server;  // waits for calls that are under way
+    std::function<void()> open_server;   // again
+    std::function<void()> end;           // as SIGTERM does
+  };
+  ~LivePredecessor();
+
+  // Both must outlive the mailbox's end. `lock` is the daemon's lock.
+  void Begin(LiveTraffic& traffic, LiveChains& chains, UpgradePorts ports,
+             int lock, Hooks hooks);
+  // Does what the call asks for; on any thread, one at a time.
+  absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
+                       const proto::UpgradeRequest& request,
+                       proto::UpgradeReply& reply);
+  // Returns true if another daemon has its place.
+  bool has_handed_on() const { return has_handed_on_; }
+  // All chains have ended: gives away what they had. Call it last.
+  void End(LiveChains& chains);
+
+ private:
+  absl::Status Connect(const std::string& file);
+  void Attend(std::promise<void> closed);
+
+  LiveTraffic* traffic_ = nullptr;
+  LiveChains* chains_ = nullptr;
+  UpgradePorts ports_;
+  int lock_ = -1;
+  Hooks hooks_;
+  Descriptor connection_;
+  std::thread attends_;
+  std::future<void> is_closed_;  // the server is, and the other knows
+  std::atomic<bool> has_handed_on_ = false;
+  std::atomic<bool> ends_ = false;
+};
+
+class LiveSuccessor {
+ public:
+  // Listens at this file, which it removes again. Error: Unavailable.
+  static absl::StatusOr<std::unique_ptr<LiveSuccessor>> Listen(
+      const std::string& file);
+  ~LiveSuccessor();
+
+  // Takes the place of the daemon that the client asks; returns once nobody
+  // listens at its sockets. Chains must not have begun. Errors, after which the
+  // old one goes on: those of the call; Unavailable.
+  absl::Status TakeOver(ControlClient& client, const UpgradePorts& ports,
+                        Nanos within, LiveTraffic& traffic, LiveChains& chains);
+  // Return what the old one held as the daemon's lock; the latter once.
+  int lock_file() const { return lock_.number(); }
+  Descriptor TakeLock() { return std::move(lock_); }
+  // Gives the chains, by the mailbox, what the old one's had in the end.
+  void Attend(LiveChains& chains, Mailbox& mailbox);
+  uint64_t older_flows() const { return older_flows_; }
+
+ private:
+  LiveSuccessor(std::string file, Descriptor listener)
+      : file_(std::move(file)), listener_(std::move(listener)) {}
+  absl::Status Receive(const proto::UpgradeReply& reply, LiveTraffic& traffic);
+  absl::Status AwaitClosed() const;
+
+  const std::string file_;
+  Descriptor listener_;
+  Descriptor connection_;
+  Descriptor lock_;
+  std::thread attends_;
+  uint64_t older_flows_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_LIVE_UPGRADE_H_

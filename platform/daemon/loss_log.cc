@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/loss_log.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/quantity.h"
+#include "base/text/wording.h"
+#include "platform/run/figures/figures.h"
+
+namespace snf {
+
+void LossLog::Look(const LiveFigures& figures) {
+  const Instant now = {figures.elapsed.ns};
+  for (const DropCount& drop : figures.drops) {
+    if (drop.by_nf) continue;
+    Look(drop.name, drop.packets, now);
+  }
+  for (const PortFigures& port : figures.live.ports) {
+    const auto look = [&](std::string_view what, uint64_t count) {
+      Look(fmt::format("port {} ({}): {}", port.name, port.interface, what),
+           count, now);
+    };
+    look("dropped by the kernel", port.kernel_drops);
+    look("not taken by the kernel",
+         port.send_drops - std::min(port.send_drops, port.too_long));
+    look("longer than the MTU", port.too_long);
+  }
+}
+
+void LossLog::Look(std::string_view what, uint64_t count, Instant now) {
+  const auto at = losses_.find(what);
+  Loss& loss = at != losses_.end()
+                   ? at->second
+                   : losses_.emplace(what, Loss{}).first->second;
+  if (count <= loss.told || now < loss.next) return;
+  // A pause without a loss resets the time between lines.
+  const bool has_rested = now >= loss.next + loss.pause;
+  loss.pause =
+      has_rested ? kFirstPause : std::min(Nanos{2 * loss.pause.ns}, kLastPause);
+  loss.next = now + loss.pause;
+  notice_(fmt::format("{} lost: {}; {} in all",
+                      Plural(count - loss.told, "packet"), what,
+                      FormatCount(count)));
+  loss.told = count;
+}
+
+}  // namespace snf

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/try_chain.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "platform/process/child_program.h"
+#include "runtime/live/rehearsal.h"
+#include "runtime/sdk/nf_module.h"
+
+namespace snf {
+namespace {
+
+// What takes longer is killed. No signal that an NF could ignore is enough.
+constexpr std::chrono::seconds kMost(10);
+
+// Adds a flag whose values are collected.
+void AddList(FlagSet& flags, const std::string& name,
+             std::vector<std::string>& list) {
+  flags.Repeated(
+      name, "TEXT", "for snf itself",
+      [&list](const std::string& text) {
+        list.push_back(text);
+        return absl::OkStatus();
+      },
+      [] { return std::string(); });
+}
+
+}  // namespace
+
+absl::Status TryChain(const std::string& program, const TriedChain& tried) {
+  const std::string name(kTryChainCommand);
+  ChildProgram child = {
+      .words = {program, name}, .patience = kMost, .stop = tried.stop};
+  for (const std::string& module : tried.modules) {
+    child.words.push_back("--try_module=" + module);
+  }
+  for (const auto& [chain, text] : tried.chains) {
+    child.words.push_back(fmt::format("--try_chain={}={}", chain, text));
+  }
+  child.words.insert(child.words.end(), tried.command_line.begin(),
+                     tried.command_line.end());
+  const absl::Status status = RunChildProgram(child).status();
+  if (status.ok()) return status;
+  if (absl::IsCancelled(status)) {
+    return absl::CancelledError("the daemon ends");
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::InvalidArgumentError(
+        fmt::format("an NF did not return when it was tried: it was killed "
+                    "after {} s",
+                    kMost.count()));
+  }
+  std::string why(status.message());
+  for (const std::string& before : {program + ": ", name + ": "}) {
+    if (why.starts_with(before)) why.erase(0, before.size());
+  }
+  return absl::InvalidArgumentError(why);
+}
+
+TryChainCommand::TryChainCommand()
+    : FlagCommand({.summary = "try a chain",
+                   .usage = "snf try-chain",
+                   .about = "Is started by snf itself."}),
+      run_flags_(flags(), RunFlags::Input::kPorts) {
+  AddList(flags(), "try_module", modules_);
+  AddList(flags(), "try_chain", chains_);
+}
+
+absl::Status TryChainCommand::Run() {
+  for (const std::string& module : modules_) {
+    const auto loaded = ReplaceByNfModule(module);
+    if (!loaded.ok()) return loaded.status();
+  }
+  for (const std::string& chain : chains_) {
+    const size_t equals = chain.find('=');
+    if (equals == chain.npos) return absl::InvalidArgumentError(chain);
+    run_flags_.ReplaceChain(chain.substr(0, equals), chain.substr(equals + 1));
+  }
+  if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
+  // A packet that the NF holds back, for a piece of a pool, does not come to an
+  // end there.
+  Rehearse(run_flags_.options().config.chains.front().nf, {});
+  return absl::OkStatus();
+}
+
+}  // namespace snf

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/drivers/cluster/merge_results.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "platform/run/figures/figures.h"
+#include "platform/run/figures/report_figures.h"
+#include "platform/run/figures/run_totals.h"
+#include "platform/run/run_setup.h"
+
+namespace snf {
+namespace {
+
+// Adds what is no figure with a place in the table.
+void AddOthers(RunResult& sum, const RunResult& one) {
+  if (one.packets_in > 0) {
+    sum.last_packet = std::max(sum.last_packet, one.last_packet);
+  }
+  for (size_t i = 0; i < sum.dropped.size(); ++i) {
+    sum.dropped[i] += one.dropped[i];
+  }
+  for (size_t i = 0; i < sum.nf_dropped.size(); ++i) {
+    sum.nf_dropped[i] += one.nf_dropped[i];
+  }
+  for (size_t i = 0; i < sum.nf_counters.size(); ++i) {
+    sum.nf_counters[i].value += one.nf_counters[i].value;
+  }
+  // Digests are sums over flows, and each flow is in one run.
+  sum.digest += one.digest;
+  sum.digest_up_to_renaming += one.digest_up_to_renaming;
+  sum.violation_messages.insert(sum.violation_messages.end(),
+                                one.violation_messages.begin(),
+                                one.violation_messages.end());
+}
+
+}  // namespace
+
+RunResult MergeResults(const NetworkFunction& example,
+                       std::vector<RunResult> results) {
+  RunResult sum = EmptyResult(example);
+  AddNfCounters(example, sum);
+  for (const RunResult& one : results) {
+    sum.first_packet = one.first_packet;
+    if (sum.last_packet < sum.first_packet) sum.last_packet = sum.first_packet;
+    AddUpFigures(sum, one);
+    AddOthers(sum, one);
+    // The runs share one ingress.
+    sum.classifier = one.classifier;
+  }
+  sum.units_max = 0;
+  if (!results.empty()) sum.nf_reports = std::move(results[0].nf_reports);
+  return sum;
+}
+
+ControllerFigures FiguresOfController(const RunOptions& options,
+                                      const RunResult& result) {
+  return {.packets = result.packets_in + result.aliases.packets_hairpinned,
+          .bytes = result.bytes_in,
+          .dropped = result.packets_dropped(),
+          .units_max = result.units_max,
+          .capacity_used = FiguresOf(options, result).capacity_used};
+}
+
+}  // namespace snf

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DRIVERS_CLUSTER_MERGE_RESULTS_H_
+#define SNF_PLATFORM_DRIVERS_CLUSTER_MERGE_RESULTS_H_
+
+#include <vector>
+
+#include "platform/run/run.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// Returns the result of runs of one NF that shared one capture and an ingress:
+// figures are added up (AddUpFigures). Units and epochs are left out, since
+// runs may share units: the caller measures these (cluster_meter.h).
+RunResult MergeResults(const NetworkFunction& example,
+                       std::vector<RunResult> results);
+
+// Returns the figures of a controller from the result of its run, without those
+// of leases.
+ControllerFigures FiguresOfController(const RunOptions& options,
+                                      const RunResult& result);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DRIVERS_CLUSTER_MERGE_RESULTS_H_

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_DRIVER_H_
+#define SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_DRIVER_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/packet/classifier.h"
+#include "base/time.h"
+#include "controller/core/controller.h"
+#include "controller/core/placement.h"
+#include "controller/live/controller_loop.h"
+#include "platform/drivers/real_time/egress.h"
+#include "platform/drivers/real_time/live_look.h"
+#include "platform/drivers/real_time/loop_region.h"
+#include "platform/drivers/real_time/loop_results.h"
+#include "platform/drivers/real_time/real_controller_faults.h"
+#include "platform/drivers/real_time/real_faults.h"
+#include "platform/drivers/real_time/real_loggers.h"
+#include "platform/drivers/real_time/real_options.h"
+#include "platform/drivers/real_time/unit_processes.h"
+#include "platform/drivers/real_time/unit_starts.h"
+#include "platform/run/figures/live_figures.h"
+#include "platform/run/ingress.h"
+#include "platform/run/nf_watchdog.h"
+#include "platform/run/observers.h"
+#include "platform/run/pace.h"
+#include "platform/run/run.h"
+#include "runtime/live/unit_loop.h"
+#include "runtime/redis/run_redis.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/ring/real_clock.h"
+#include "runtime/ring/shared_region.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_call.h"
+#include "runtime/sdk/nf_spec.h"
+#include "runtime/wire/wire_faults.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+struct RealSetup;
+
+// Theory of operation. Runs a controller and its units in real time, by
+// threads: the *dispatcher*, on the caller's thread, takes packets at their
+// time (Pace), runs the controller's loop and releases packets (Egress);
+// *workers* run loops of units. Between threads are links in a region of
+// memory, in which the packets lie as well.
+//
+//   Offer ─► Ingress ─► ControllerLoop ─commands─► UnitLoop ⇄ UnitLoop
+//                           ▲      │                    │
+//            sink ◄── Egress┴──────┴◄─── commands ──────┘
+//
+// With output loggers (RunOptions::loggers), releases and drops come to the
+// controller's loop from the loggers (LoggerLoop), and so to Egress.
+//
+// Time is the capture's: it starts at the first packet's, and goes on as the
+// machine's monotonic clock. A packet's arrival is when it was due, also where
+// the dispatcher was late: so flowlets do not depend on how busy the machine
+// is, and latencies hide nothing. At the greatest speed nothing is due, and
+// arrival is when the dispatcher takes the packet.
+//
+// The dispatcher takes up to ControllerLoop::kBatch packets that are due at a
+// time, and looks at what the workers have sent between batches and while it
+// waits.
+//
+// Finish waits until all packets have left. Then it skips the clock, in steps
+// that grow, over all timers of flows and units, until none is left. A packet
+// that has not moved for RealOptions::patience is reported as a violation.
+//
+// Workers may be processes (RealOptions::isolation), and then one runs the
+// loggers. Each process of units has memory of its own (LoopRegion), which is
+// all that it shares with the dispatcher and the loggers. A process that dies
+// ends the run. If units have loggers, a process that is killed does not: other
+// units take over its flows, and it is started again (RealFaults).
+//
+// The controller, which is a part of the dispatcher, may fail as well
+// (RealControllerFaults): its state and the packets in its buffers are lost.
+//
+// A bad word between threads ends the run: RunResult::failure names it; packets
+// under way, and packets offered after that, are dropped as unit_failed. A
+// store that is gone (RunRedis) ends the run in the same way, as store_silent.
+//
+// Owner-thread only.
+class RealDriver final : private NfCallNames {
+ public:
+  // Starts a run; its threads run on return. `policy` and the observers must
+  // outlive the driver, and the spec must be good (NfSpec::check). Observers
+  // get releases and drops. Errors: those of RealSetup::Make, of RunRedis::Open
+  // and of processes.
+  static absl::StatusOr<std::unique_ptr<RealDriver>> Start(
+      const RunOptions& options, const RealOptions& real,
+      const PlacementPolicy& policy, const NfSpec& nf, Observers observers);
+  ~RealDriver();
+
+  // Starts the run's clock, before the first packet; otherwise the first packet
+  // starts it. Call it at most once.
+  void Begin(Instant now);
+  // Sets the time of the first packet of all controllers. Call it before Offer;
+  // otherwise the first packet offered sets it.
+  void set_first_packet(Instant time) { first_packet_ = time; }
+  // Takes a turn between packets that have no schedule; returns false if there
+  // was nothing to do. Not before Begin.
+  bool Poll();
+  // Returns for how long there is nothing to do, as far as known, at most 1 ms.
+  Nanos MayWait() const;
+  const RealClock& clock() const { return clock_; }
+  // Returns true if all packets that were taken are at their end.
+  bool is_idle() const {
+    return loop_.in_channels() + loop_.batch_size() == 0 && loop_.is_led();
+  }
+  // Returns false after the controller's failure, until its successor is made.
+  bool has_controller() const { return loop_.has_controller(); }
+
+  // Takes the next packet of the capture; returns when it was taken, which is
+  // when it was due or later.
+  void Offer(const CapturedPacket& captured);
+
+  // Ends the run and returns its result. Call it once.
+  RunResult Finish();
+
+  uint64_t packets_in() const { return result_.packets_in; }
+  const Controller& controller() const { return loop_.controller(); }
+  // Returns what each unit did so far.
+  const Provisioning& provisioning() const { return egress_.provisioning(); }
+
+  // Take effect at once, as the same calls of Controller; between Begin and
+  // Finish.
+  bool Tune(const ControllerOptions& options);
+  bool Drain(UnitId unit) {
+    return loop_.controller().Drain(loop_.ReadClock(), unit);
+  }
+  void Undrain(UnitId unit) { loop_.controller().Undrain(unit); }
+  // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition
+  // if the end of a process would end the run; those of RealFaults.
+  absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
+  absl::StatusOr<RealFaults::Killed> KillLoggers();
+  // Lets the controller fail; between Begin and Finish, in a run in which it
+  // may (RunOptions::faults). Counts a kill in vain if it has failed already.
+  void KillController() { controller_faults_->KillOne(); }
+  // As the same calls of ControllerLoop, for a controller that leases units;
+  // after Begin.
+  bool Lease(UnitId unit, uint32_t share) {
+    loop_.ReadClock();
+    return loop_.Lease(unit, share, egress_);
+  }
+  bool Revoke(UnitId unit, bool at_once) {
+    loop_.ReadClock();
+    return loop_.Revoke(unit, at_once, egress_);
+  }
+  std::vector<UnitId> TakeLeft() { return loop_.TakeLeft(); }
+
+  // The following serve several drivers, one after the other
+  // (platform/daemon/live_chains.h). After BecomeOlder the driver publishes no
+  // more figures, and Knows says whether a packet is of one of its flows. Later
+  // fragments are its own for kLateFragments.
+  static constexpr Nanos kLateFragments = Seconds(30);
+  void BecomeOlder();
+  bool Knows(const CapturedPacket& captured);
+  // As LiveLook::Look.
+  LiveFigures Look() { return look_.Look(); }
+  // Pools of the NF. Pieces are masks, one for each word of 64 pieces: free
+  // ones of this controller, which Remove and Add take out of its pool or put
+  // there.
+  std::span<const NetworkFunction::Pool> pools() const {
+    return example_->pools();
+  }
+  std::vector<uint64_t> FreePieces(size_t pool) const;
+  // Returns the pieces that this controller's pool had in the beginning.
+  std::vector<uint64_t> AllPieces(size_t pool) const;
+  void RemovePieces(size_t pool, std::span<const uint64_t> words);
+  void AddPieces(size_t pool, std::span<const uint64_t> words);
+
+  // Returns how many buffers are not free; none after Finish.
+  uint32_t buffers_in_use() const;
+  // Returns true if a bad word has ended the run, or the loss of the store.
+  bool has_failed() const { return faults_->count() > 0 || has_lost_store(); }
+  // Returns how many flows were found in processes that were kept; absent if
+  // the run began anew.
+  std::optional<uint64_t> inherited_flows() const { return inherited_flows_; }
+  // Returns the processes of units; null if units are threads.
+  const UnitProcesses* processes() const { return processes_.get(); }
+  // Returns the memory between the threads, for tests that spoil it.
+  std::span<std::byte> shared_memory() { return region_.bytes(); }
+  // Returns the memory between the controller and loggers, if any, for the
+  // same.
+  std::span<std::byte> own_memory() {
+    return own_region_.has_value() ? own_region_->bytes()
+                                   : std::span<std::byte>();
+  }
+
+ private:
+  // Wall-clock limit of NFs' timers after the last packet, on top of
+  // kTimersAfterLastPacket.
+  static constexpr Nanos kTimersAtEnd = Seconds(10);
+
+  struct Worker {
+    std::unique_ptr<UnitLoop> loop;
+    std::thread thread;  // none if it shares the dispatcher's
+  };
+
+  // Takes the memory out of `setup`.
+  RealDriver(RealSetup& setup, const PlacementPolicy& policy, const NfSpec& nf,
+             Observers observers);
+  TableHomes HomesOfTables() const;
+  absl::Status TakeOver();
+  UnitLoopOptions WorkerOptions(uint32_t index) const;
+  absl::Status OpenStores(uint32_t loops);
+  absl::Status CreateWorkers(const NfSpec& nf, const LoopRegion::Options& of);
+  LoggerLoopOptions LoggerOptions() const;
+  absl::Status CreateLoggers(const NfSpec& nf, const LoopRegion::Options& of);
+  // Returns true if loggers take their turns after the units', on their thread.
+  bool shares_loggers() const {
+    return loggers_.has_value() && real_.threads <= 2;
+  }
+  // Returns true if loggers run on the dispatcher's thread, since units have no
+  // thread of the driver's own.
+  bool has_loggers_here() const {
+    return loggers_.has_value() && (!has_threads() || real_.host != nullptr);
+  }
+  absl::Status StartLoggers(const std::vector<int>& cpus);
+  void CheckLoggers();
+  // Takes the kept processes out of `setup`.
+  absl::Status StartProcesses(const NfSpec& nf, RealSetup& setup);
+  absl::Status StartThreads(const std::vector<int>& cpus);
+  absl::Status PinProcesses(const std::vector<int>& cpus);
+
+  // Called by a thread that runs an NF of the flow. The flow is not forgotten
+  // meanwhile, so its key does not change.
+  FlowKey FlowOf(FlowId flow) const override;
+  uint64_t NumberOf(PacketHandle packet) const override {
+    return ingress_.NumberOf(packet);
+  }
+  bool has_processes() const { return real_.isolation != Isolation::kThread; }
+  bool has_lost_store() const { return redis_ != nullptr && redis_->is_gone(); }
+  bool has_threads() const { return real_.threads > 1; }
+  // Returns true if no wait is to go on.
+  bool is_interrupted() const {
+    return has_failed() ||
+           (real_.interrupted != nullptr && real_.interrupted->load());
+  }
+  Nanos LongestWait() const;
+  void WaitUntil(Instant due);
+  void WaitForRoom(const CapturedPacket& captured);
+  void Take(Instant arrival, const CapturedPacket& captured);
+  bool WaitForCause(const Ingress::Taken& taken);
+  bool Turn();
+  void NoteGivenUp();
+  bool Drain();
+  bool SkipTimers();
+  void StopTimers();
+  void SetClocks();
+  void StopWorkers();
+  void StopLoggers();
+  void TakeResults();
+  std::string WhyFailed() const;
+  DropReason WhyDropped() const {
+    return faults_->count() > 0 ? DropReason::kUnitFailed
+                                : DropReason::kStoreSilent;
+  }
+  void Fail();
+  void Collect();
+  ControllerLinks LinksOf(LoopRegion& region);
+
+  RunOptions options_;
+  RealOptions real_;                          // threads: how many there are
+  std::unique_ptr<NetworkFunction> example_;  // runs nothing
+  const bool recovers_;  // processes of units may be killed
+  const bool may_fail_;  // the controller may
+  const bool is_heir_;   // processes were taken over
+  RunResult result_;
+
+  SharedRegion region_;
+  std::vector<SharedRegion> apart_;         // of processes of units, by loop
+  std::optional<SharedRegion> own_region_;  // which no process of units maps
+  // Holds the homes of shared tables, if there are some, where they are kept.
+  std::optional<SharedRegion> tables_region_;
+  std::unique_ptr<WireFaults> faults_;
+  BufferPool buffers_;
+  RealClock& clock_;  // in the region, as that of each loop of units
+  std::vector<LoopRegion::Loop> loops_;
+  Doorbell* controller_bell_;
+  Pace pace_;
+  Ingress ingress_;
+  ControllerLoop loop_;
+  Egress egress_;
+  LiveLook look_;
+  std::vector<Worker> workers_;   // none, if there are processes
+  LoopControl* loggers_control_;  // null without loggers
+  Doorbell* loggers_bell_;
+  std::optional<RealLoggers> loggers_;  // none, if there are processes
+  std::unique_ptr<UnitProcesses> processes_;
+  std::optional<RealFaults> unit_faults_;  // of processes with loggers
+  std::optional<RealControllerFaults> controller_faults_;
+  std::optional<UnitStarts> unit_starts_;  // with RealOptions::warm_pool
+  std::vector<LoopResults> results_;       // at the end
+  std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
+  std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
+
+  std::optional<FlowClassifier> looker_;  // after BecomeOlder
+  Instant older_since_;
+  bool has_begun_ = false;
+  std::optional<uint64_t> inherited_flows_;
+  uint64_t given_up_ = 0;  // flows in the last notice
+  Instant given_up_noted_{};
+  std::optional<Instant> first_packet_;  // if it may be another controller's
+  Instant finishing_ = Instant::max();   // on the clock on the wall
+  Instant last_captured_ = Instant::min();
+  // Most packets under way of which none is dropped for want of room, by the
+  // size of buffers.
+  std::array<uint32_t, 3> most_under_way_;
+  Nanos patience_;
+  std::optional<NfWatchdog> watchdog_;  // of the workers' calls
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_DRIVER_H_

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_OPTIONS_H_
+#define SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_OPTIONS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/time.h"
+#include "platform/run/pace.h"
+#include "runtime/core/unit_options.h"
+#include "runtime/ring/buffer_pool.h"
+
+namespace snf {
+
+class AliasListener;
+class LeaseFinder;
+class LiveBoard;
+class LoopHost;
+class RealDriver;
+struct LiveFigures;
+
+// Says where loops of units run.
+enum class Isolation : uint8_t {
+  kThread,     // in the process of the controller
+  kProcess,    // each in a process of its own
+  kContainer,  // each in a process of its own, in a container (LXC)
+};
+
+// Says how a run in real time is driven (real_driver.h). Plain data: command
+// lines are parsed into it without the driver's own headers.
+struct RealOptions {
+  Speed speed;
+  // Threads of the dispatcher, of workers and, of three or more, the last one
+  // of output loggers, if there are any. 1: the caller's thread runs all.
+  // 0: one for each CPU, at most kMaxThreads. Workers and loggers may be
+  // processes.
+  uint32_t threads = 0;
+  static constexpr uint32_t kMaxThreads = 33;
+  BufferPool::Options buffers = {.small = 32'768, .medium = 1'024, .large = 64};
+  // Gives each thread a CPU of its own, in order, of those that the process may
+  // use. Requires at most one thread for each such CPU.
+  bool pin = false;
+  // Says where loops of units run. Their loggers share one process.
+  Isolation isolation = Isolation::kThread;
+  // If present, each unit has a process that comes and goes with it, up to
+  // kMaxUnitProcesses; this many processes wait, parked, for the next units.
+  // The driver then chooses `threads`, units take as long to start as their
+  // processes do, and the controller does not fail. If absent, all processes
+  // run from the start to the end.
+  std::optional<uint32_t> warm_pool = std::nullopt;
+  static constexpr uint32_t kMaxUnitProcesses = 16;
+  // The file of this program, for processes of units and loggers.
+  std::string program = "/proc/self/exe";
+  std::string command = "snf";  // the first word of their messages
+  // Units serve as fast as they can instead of by unit_capacity_bps, and are
+  // ready at once instead of after unit_start_delay.
+  bool unpaced = false;
+  // A packet without room waits, and so do later ones; else it is dropped. The
+  // same holds for answers to packets that have not left the NF yet.
+  bool wait_for_room = false;
+  // A packet that has not moved for this long, on top of the longest stay that
+  // the service model allows, is reported as one that never ends.
+  Nanos patience = Seconds(10);
+  // Once set, Offer does not wait any more; may be null.
+  const std::atomic<bool>* interrupted = nullptr;
+  uint32_t guard_every = UnitOptions{}.guard_every;
+  // The Redis of StateMode::kExternal, as unix:/PATH or HOST:PORT; "": the
+  // driver starts a server of its own.
+  std::string redis = "";
+  LiveBoard* live = nullptr;  // gets figures, unless it is null
+  // Gets a line for each kill and each recovery of a controller or of a process
+  // of units or loggers; may be null. Called on the caller's thread: with
+  // several controllers, on each one's thread, with the controller's name.
+  std::function<void(std::string_view)> notice = nullptr;
+  // The capture of packets on which the NF failed, in processes with loggers;
+  // "": none.
+  std::string failed_packets = "";
+  // Adds to the board's figures; may be null. Called on the driver's thread.
+  std::function<void(LiveFigures&)> amend = nullptr;
+  // If present, processes of units and loggers outlive this process by
+  // `patience` if it is killed. The next driver with the same socket, options
+  // of units and program takes them over, and says so by `notice`. Whoever may
+  // write into the socket's folder can take them over.
+  struct Keep {
+    std::string socket;
+    Nanos patience;
+    // Called after a takeover once the controller knows which pieces of pools
+    // units have, before it gives other pieces away; may be null.
+    std::function<void(RealDriver&)> settle = nullptr;
+  };
+  std::optional<Keep> keep = std::nullopt;
+  // Processes that are kept stay, so there is no warm pool then.
+  void KeepBy(Keep by) {
+    keep = std::move(by);
+    warm_pool.reset();
+  }
+  // Number of controllers that share the NF's pools; ControllerOptions names
+  // this run's controller.
+  uint32_t controllers = 1;
+  AliasListener* aliases = nullptr;  // gets all aliases, unless it is null
+  // Runs the loops of units that controllers share and this one leases;
+  // `threads` is then 1 and its own. Null: the driver runs them.
+  LoopHost* host = nullptr;
+  // Finds the leases of the controller after a failure. Null: the controller
+  // leases no units.
+  LeaseFinder* lease_finder = nullptr;
+  // Tells observers how long units were busy: by their capacity, or else by the
+  // clock.
+  bool measures_busy = false;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_OPTIONS_H_

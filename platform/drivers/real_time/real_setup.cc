@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/drivers/real_time/real_setup.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "platform/drivers/real_time/loop_host.h"
+#include "platform/drivers/real_time/unit_process.h"
+#include "platform/run/run_setup.h"
+#include "runtime/logger/log_entry.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/unit_tables.h"
+
+namespace snf {
+namespace {
+
+// The share of a loop of units, for packets that NFs make.
+constexpr BufferPool::Options kWorkerBuffers = {
+    .small = 512, .medium = 16, .large = 2};
+
+std::vector<int> OwnCpus() {
+  cpu_set_t set;
+  std::vector<int> cpus;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+// --- Options. ---
+
+bool Recovers(const RunOptions& options, const RealOptions& real) {
+  return options.loggers && real.isolation != Isolation::kThread;
+}
+
+bool MayFail(const RunOptions& options, const RealOptions& real) {
+  return options.faults.any_controller() || real.keep.has_value();
+}
+
+absl::Status CheckFailures(const RunOptions& options, const RealOptions& real,
+                           const NetworkFunction& example) {
+  if (real.keep.has_value() && !Recovers(options, real)) {
+    return absl::InvalidArgumentError(
+        "only processes of units with output loggers can be kept");
+  }
+  if (!MayFail(options, real)) return absl::OkStatus();
+  if (!options.loggers) {
+    return absl::InvalidArgumentError(
+        "a controller that fails needs units with output loggers");
+  }
+  if (!real.keep.has_value() && !TablesOf(example).empty()) {
+    return absl::InvalidArgumentError(
+        "a controller that fails needs an NF without shared tables");
+  }
+  return absl::OkStatus();
+}
+
+void SettleFailures(const RealOptions& real, RunOptions& options) {
+  const bool recovers = Recovers(options, real);
+  const bool may_fail = MayFail(options, real);
+  if (!recovers && !may_fail) return;
+  if (recovers) AddSpareUnits(options.controller);
+  PrepareForFailures(options.controller);
+  AwaitEnds(recovers, may_fail, options.controller);
+}
+
+absl::Status CheckWarmPool(const RunOptions& options, const RealOptions& real) {
+  if (!real.warm_pool.has_value()) return absl::OkStatus();
+  if (real.isolation == Isolation::kThread || real.pin) {
+    return absl::InvalidArgumentError(
+        "a warm pool needs units in processes that are not pinned");
+  }
+  if (MayFail(options, real)) {
+    return absl::InvalidArgumentError(
+        "a warm pool is not possible if a controller may fail");
+  }
+  return absl::OkStatus();
+}
+
+uint32_t HowManyThreads(const RunOptions& options, const RealOptions& real,
+                        uint32_t cpus) {
+  if (real.host != nullptr) return 1 + real.host->threads();
+  if (real.warm_pool.has_value()) {
+    return 1 + (options.loggers ? 1 : 0) +
+           std::min(options.controller.max_units,
+                    RealOptions::kMaxUnitProcesses);
+  }
+  if (real.threads > 0) return real.threads;
+  const uint32_t least = real.isolation == Isolation::kThread ? 1 : 2;
+  return std::clamp(cpus, least, RealOptions::kMaxThreads);
+}
+
+// `real.threads` is their number.
+absl::Status CheckThreads(const RunOptions& options, const RealOptions& real,
+                          uint32_t cpus) {
+  const bool has_processes = real.isolation != Isolation::kThread;
+  if (real.threads > RealOptions::kMaxThreads) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{} threads are more than {}", real.threads, RealOptions::kMaxThreads));
+  }
+  if (has_processes && real.threads == 1) {
+    return absl::InvalidArgumentError(
+        "units in processes need 2 or more threads");
+  }
+  if (real.pin && real.threads > cpus) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{} threads cannot be pinned to {} CPUs", real.threads, cpus));
+  }
+  if (options.state == StateMode::kExternal &&
+      (options.loggers || has_processes)) {
+    return absl::InvalidArgumentError(
+        "units with an external store must be threads without output loggers");
+  }
+  return absl::OkStatus();
+}
+
+// Of three threads or more, loggers have one, if all are the driver's.
+uint32_t HowManyWorkers(const RealOptions& real, bool has_loggers) {
+  const bool have_one = has_loggers && real.threads > 2 && real.host == nullptr;
+  return std::max(real.threads - (have_one ? 2 : 1), uint32_t{1});
+}
+
+LoopRegion::Options LayoutOf(const RunOptions& options, const RealOptions& real,
+                             const NetworkFunction& example) {
+  const StateSchema& schema = example.schema();
+  return {.controller = real.buffers,
+          .loop = kWorkerBuffers,
+          .loops = HowManyWorkers(real, options.loggers),
+          .apart = real.isolation != Isolation::kThread,
+          .record_bytes = schema.record_bytes(),
+          .loggers = options.loggers,
+          .entry_bytes = MaxLogEntryBytes(schema),
+          .recovers = Recovers(options, real),
+          .reports = MayFail(options, real),
+          .piece_words = LoggerLoop::PieceWordsOf(example),
+          .bells = real.host != nullptr ? real.host->bells() : nullptr};
+}
+
+// --- Memory, and processes that were kept. ---
+
+// Tells one program from another one, or a newer one of the same name.
+std::string IdentityOf(const std::string& program) {
+  struct stat file = {};
+  if (stat(program.c_str(), &file) != 0) return program;
+  return fmt::format("program {}:{}, of {} bytes and {}.{:09}", file.st_dev,
+                     file.st_ino, file.st_size, file.st_mtim.tv_sec,
+                     file.st_mtim.tv_nsec);
+}
+
+// Names all that processes of units are told, so far as it can differ.
+std::string IdentityOf(const RunOptions& options, const RealOptions& real,
+                       const LoopRegion::Options& of, const NfSpec& nf) {
+  const ControllerOptions& c = options.controller;
+  return fmt::format(
+      "{}; controller {} of {}, isolation {}, {} loops, {} units, {} flows, "
+      "buffers {} {} {}, "
+      "queues {} {} {}, replicas {}, state {}, capacity {} {}, unpaced {}, "
+      "patience {}, guard {}; {}",
+      TextWithModules(nf), c.controller_id, real.controllers,
+      static_cast<int>(real.isolation), of.loops, c.max_units, c.max_flows,
+      of.controller.small, of.controller.medium, of.controller.large,
+      c.unit_queue_packets, c.start_buffer_packets, options.hold_packets,
+      c.replicas, static_cast<int>(options.state), c.unit_capacity_bps,
+      c.unit_packets_ps, real.unpaced, options.nf_patience.ns, real.guard_every,
+      IdentityOf(real.program));
+}
+
+struct Memory {
+  LoopRegion region;
+  std::optional<SharedRegion> tables;
+  std::optional<Launcher::Kept> kept;
+};
+
+void TellAnew(const RealOptions& real, const std::string& why) {
+  if (real.notice != nullptr) real.notice("begins anew: " + why);
+}
+
+// Returns true if the loggers that were kept live, and have all that units
+// keep. Loggers that had been killed just before have not.
+bool HaveAll(const KeptProcess& loggers,
+             std::span<const LoopRegion::Loop> loops) {
+  const uint32_t process = loggers.starts - 1;
+  return loggers.pid > 0 &&
+         std::ranges::all_of(loops, [process](const LoopRegion::Loop& loop) {
+           return loop.control->logger_process == process &&
+                  loop.log_control->restored == process;
+         });
+}
+
+// Returns the memory of what was kept for this run; absent if nothing was, or
+// if it cannot be used.
+absl::StatusOr<std::optional<Memory>> AdoptMemory(
+    const RealOptions& real, const std::string& identity,
+    const LoopRegion::Options& layout, size_t table_bytes) {
+  if (!real.keep.has_value()) return std::nullopt;
+  auto kept = Launcher::TakeOver(real.keep->socket, identity);
+  if (!kept.ok()) TellAnew(real, std::string(kept.status().message()));
+  if (!kept.ok() || !kept->has_value()) return std::nullopt;
+  const std::vector<int>& fds = (*kept)->descriptors;
+  const size_t of_region = layout.loops + 2;
+  const size_t all = of_region + (table_bytes > 0 ? 1 : 0);
+  if (fds.size() < all) {
+    return absl::InternalError(
+        "the previous process kept too few memory regions");
+  }
+  auto region = LoopRegion::Adopt(layout, std::span(fds).first(of_region));
+  if (!region.ok()) return region.status();
+  if (!HaveAll((*kept)->processes.back(), region->loops)) {
+    for (const int fd : fds) close(fd);
+    TellAnew(real, "the kept loggers lack state of the kept units");
+    return std::nullopt;
+  }
+  std::optional<SharedRegion> tables;
+  if (table_bytes > 0) {
+    auto memory = SharedRegion::Map(fds[of_region], 0);
+    if (!memory.ok()) return memory.status();
+    tables.emplace(*std::move(memory));
+  }
+  for (const int fd : std::span(fds).first(all)) close(fd);
+  return Memory{*std::move(region), std::move(tables), **std::move(kept)};
+}
+
+absl::StatusOr<Memory> MakeMemory(const LoopRegion::Options& layout,
+                                  size_t table_bytes) {
+  auto region = LoopRegion::Create(layout);
+  if (!region.ok()) return region.status();
+  std::optional<SharedRegion> tables;
+  if (table_bytes > 0) {
+    auto memory = SharedRegion::Create(
+        {.name = "snf tables", .bytes = table_bytes, .in_advance = 0});
+    if (!memory.ok()) return memory.status();
+    tables.emplace(*std::move(memory));
+  }
+  return Memory{*std::move(region), std::move(tables), std::nullopt};
+}
+
+}  // namespace
+
+absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
+                                          const RealOptions& real,
+                                          const NfSpec& nf) {
+  const std::unique_ptr<NetworkFunction> example = nf.create();
+  if (auto s = CheckFailures(options, real, *example); !s.ok()) return s;
+  if (auto s = CheckWarmPool(options, real); !s.ok()) return s;
+  RunOptions run = options;
+  SettleFailures(real, run);
+  const std::vector<int> cpus = OwnCpus();
+  const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
+  RealOptions resolved = real;
+  resolved.threads = HowManyThreads(run, real, own);
+  if (auto s = CheckThreads(run, resolved, own); !s.ok()) return s;
+
+  const LoopRegion::Options layout = LayoutOf(run, resolved, *example);
+  std::string identity;
+  size_t table_bytes = 0;
+  if (real.keep.has_value()) {
+    identity = IdentityOf(run, resolved, layout, nf);
+    table_bytes = TableHomes::BytesToKeep(*example, run.controller.max_units);
+  }
+  auto adopted = AdoptMemory(resolved, identity, layout, table_bytes);
+  if (!adopted.ok()) return adopted.status();
+  std::optional<Memory> memory = *std::move(adopted);
+  if (!memory.has_value()) {
+    auto made = MakeMemory(layout, table_bytes);
+    if (!made.ok()) return made.status();
+    memory.emplace(*std::move(made));
+  }
+  const bool recovers = Recovers(run, resolved);
+  const bool may_fail = MayFail(run, resolved);
+  return RealSetup{.run = std::move(run),
+                   .real = std::move(resolved),
+                   .cpus = cpus,
+                   .recovers = recovers,
+                   .may_fail = may_fail,
+                   .layout = layout,
+                   .identity = std::move(identity),
+                   .region = std::move(memory->region),
+                   .tables = std::move(memory->tables),
+                   .kept = std::move(memory->kept)};
+}
+
+}  // namespace snf

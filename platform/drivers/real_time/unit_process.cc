@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/drivers/real_time/unit_process.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "platform/drivers/real_time/loop_results.h"
+#include "platform/drivers/real_time/real_loggers.h"
+#include "platform/drivers/real_time/unit_word.h"
+#include "platform/process/exit_code.h"
+#include "platform/process/nf_guard.h"
+#include "platform/run/nf_watchdog.h"
+#include "resource_manager/launch/container_method.h"
+#include "resource_manager/launch/launch_server.h"
+#include "runtime/live/rehearsal.h"
+#include "runtime/ring/shared_region.h"
+#include "runtime/sdk/nf_module.h"
+#include "runtime/sdk/nf_spec.h"
+
+namespace snf {
+namespace {
+
+constexpr const char* kUnit = "snf-unit";
+constexpr const char* kLoggers = "snf-loggers";
+
+void EndForFault(const WireFault& fault) {
+  TellFault(ToString(fault));
+  _exit(kExitInternal);
+}
+
+// Loggers go on without the units that are hostile: those whose ends, of all of
+// a loop, they have not taken in yet.
+void BlameForFault(const WireFault& fault,
+                   std::span<const LogControl* const> loops) {
+  if (fault.loop == WireFault::kController || fault.of_logger) {
+    return EndForFault(fault);
+  }
+  UnitWord::Blame blame = {.loop = fault.loop,
+                           .ends = loops[fault.loop]->drained.load(),
+                           .text = {}};
+  const std::string text = ToString(fault);
+  text.copy(blame.text.data(), blame.text.size() - 1);
+  TellWord(UnitWord::Kind::kBlame, &blame, sizeof(blame));
+}
+
+// Runs a loop of units until it is stopped.
+int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
+             int socket) {
+  BeginTelling(socket, kUnit, setup.command.data());
+  const auto memory =
+      SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
+  if (!memory.ok()) {
+    TellFault(std::string(memory.status().message()));
+    return kExitUnavailable;
+  }
+  WireFaults faults(EndForFault);
+  auto side = LoopRegion::Attach(memory->bytes(), setup.region,
+                                 setup.loop.index, faults);
+  if (!side.ok()) {
+    TellFault(std::string(side.status().message()));
+    return kExitInternal;
+  }
+  if (setup.rehearses) Rehearse(nf, setup.loop.unit);
+  UnitLoop loop(setup.loop, nf, *side->clock, std::move(side->links));
+  loop.ShowCalls();
+  const NfWatchdog watchdog({.nf = nf.text(),
+                             .patience = setup.nf_patience,
+                             .marks = {&loop.call_mark()},
+                             .describe = [&loop](PacketHandle packet) {
+                               return Describe(loop.buffers(), packet);
+                             }});
+  TellWord(UnitWord::Kind::kReady, nullptr, 0);
+  loop.Run();
+  const std::vector<uint64_t> words =
+      LoopResults::Of(loop, setup.loop).ToWords();
+  TellWord(UnitWord::Kind::kResults, words.data(),
+           words.size() * sizeof(uint64_t));
+  return kExitOk;
+}
+
+// Runs all loops of loggers until they are stopped. The last of the regions is
+// that of the loggers, the others are those of loops of units.
+int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
+               std::span<const int> regions, int socket) {
+  BeginTelling(socket, kLoggers, setup.command.data());
+  std::vector<SharedRegion> mapped;
+  std::vector<std::span<std::byte>> memories;
+  for (const int region : regions) {
+    auto memory =
+        region == regions.back()
+            ? SharedRegion::Map(region, LoopRegion::OwnInAdvance(setup.region))
+            : SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
+    if (!memory.ok()) {
+      TellFault(std::string(memory.status().message()));
+      return kExitUnavailable;
+    }
+    memories.push_back(memory->bytes());
+    mapped.push_back(*std::move(memory));
+  }
+  std::vector<const LogControl*> loops;
+  WireFaults faults([&](const WireFault& fault) {
+    if (!setup.region.recovers) return EndForFault(fault);
+    BlameForFault(fault, loops);
+  });
+  auto side =
+      LoopRegion::AttachLoggers(std::span(memories).first(memories.size() - 1),
+                                memories.back(), setup.region, faults);
+  if (!side.ok()) {
+    TellFault(std::string(side.status().message()));
+    return kExitInternal;
+  }
+  for (const LoggerLoopLinks& loop : side->loops) {
+    if (loop.recovery.has_value()) loops.push_back(loop.recovery->control);
+  }
+  RealLoggers loggers(setup.loggers, nf, *std::move(side));
+  TellWord(UnitWord::Kind::kReady, nullptr, 0);
+  loggers.Run();
+  return kExitOk;
+}
+
+absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation) {
+  if (isolation != Isolation::kContainer) return std::make_unique<ForkMethod>();
+  return ContainerMethod::Make({});
+}
+
+// The NF must outlive what it returns.
+std::vector<LaunchMethod::Process> ProcessesOf(
+    const UnitProcessSetup& setup, const NfSpec& nf,
+    std::span<const int> descriptors) {
+  std::vector<LaunchMethod::Process> processes;
+  const auto sockets = descriptors.last(setup.processes());
+  for (uint32_t i = 0; i < setup.region.loops; ++i) {
+    const int region = descriptors[i];
+    const auto body = [setup, &nf, region, i,
+                       own = sockets[i]](uint32_t starts) {
+      UnitProcessSetup of_start = setup;
+      of_start.loop.index = i;
+      of_start.loop.incarnation += starts;
+      return RunUnits(of_start, nf, region, own);
+    };
+    processes.push_back({.body = body,
+                         .descriptors = {region, sockets[i]},
+                         .name = kUnit,
+                         .is_at_once = setup.is_at_once(i)});
+  }
+  if (!setup.region.loggers) return processes;
+  const auto first = descriptors.first(setup.region.loops + 1);
+  const std::vector<int> regions(first.begin(), first.end());
+  const int own = sockets.back();
+  const auto body = [setup, &nf, regions, own](uint32_t starts) {
+    UnitProcessSetup of_start = setup;
+    of_start.loggers.process = starts;
+    return RunLoggers(of_start, nf, regions, own);
+  };
+  std::vector<int> theirs = regions;
+  theirs.push_back(own);
+  processes.push_back(
+      {.body = body, .descriptors = std::move(theirs), .name = kLoggers});
+  return processes;
+}
+
+// Starts what the launch asks for, and returns when that is over.
+absl::Status Serve(int socket, const Launch& launch) {
+  UnitProcessSetup setup;
+  if (launch.setup.size() < sizeof(setup) ||
+      (std::memcpy(&setup, launch.setup.data(), sizeof(setup)),
+       !setup.region.apart || launch.descriptors.size() !=
+                                  setup.processes() + setup.processes())) {
+    return absl::InternalError("an invalid set-up");
+  }
+  if (absl::Status s = LeaveStandardStreams(); !s.ok()) return s;
+  // Each process gets the NF from here: its file is loaded, its options read.
+  GuardNfCalls(setup.command.data());
+  const std::span text = std::span(launch.setup).subspan(sizeof(setup));
+  const absl::StatusOr<NfSpec> nf = ParseTextWithModules(
+      {reinterpret_cast<const char*>(text.data()), text.size()});
+  if (!nf.ok()) return nf.status();
+  const auto method = MethodOf(setup.isolation);
+  if (!method.ok()) return method.status();
+  ServeLaunch(socket, **method, ProcessesOf(setup, *nf, launch.descriptors),
+              launch.keep.has_value() ? &*launch.keep : nullptr);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string TextWithModules(const NfSpec& nf) {
+  std::string text;
+  for (const std::string& module : LoadedNfModules()) text += module + '\0';
+  return text + nf.text();
+}
+
+absl::StatusOr<NfSpec> ParseTextWithModules(std::string_view text) {
+  for (size_t end = 0; (end = text.find('\0')) != std::string_view::npos;) {
+    const auto module = ReplaceByNfModule(std::string(text.substr(0, end)));
+    if (!module.ok()) return module.status();
+    text.remove_prefix(end + 1);
+  }
+  absl::StatusOr<NfSpec> nf = NfSpec::Parse(text);
+  if (!nf.ok()) return nf;
+  if (absl::Status s = nf->check(); !s.ok()) return s;
+  return nf;
+}
+
+std::vector<std::byte> UnitProcessSetup::WithNf(const std::string& nf) const {
+  std::vector<std::byte> bytes(sizeof(*this) + nf.size());
+  std::memcpy(bytes.data(), this, sizeof(*this));
+  std::memcpy(&bytes[sizeof(*this)], nf.data(), nf.size());
+  return bytes;
+}
+
+int UnitProcessMain(int socket) {
+  const absl::StatusOr<Launch> launch = ReceiveLaunch(socket);
+  if (!launch.ok()) {
+    fmt::print(stderr, "snf {}: {}\n", kUnitProcessCommand,
+               std::string(launch.status().message()));
+    return kExitUsage;
+  }
+  const absl::Status status = Serve(socket, *launch);
+  if (!status.ok()) RefuseLaunch(socket, status);
+  return kExitOk;
+}
+
+}  // namespace snf

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_PROCESS_H_
+#define SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_PROCESS_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "platform/drivers/real_time/loop_region.h"
+#include "platform/drivers/real_time/real_options.h"
+#include "platform/process/command.h"
+#include "runtime/live/logger_loop.h"
+#include "runtime/live/unit_loop.h"
+#include "runtime/sdk/nf_spec.h"
+
+namespace snf {
+
+// Sets up the process of a loop of units, or of all loops of loggers, which is
+// the same program. The NF follows as text.
+struct UnitProcessSetup {
+  LoopRegion::Options region;
+  UnitLoopOptions loop;       // `index` is the process's own
+  LoggerLoopOptions loggers;  // of the first loop of them
+  Nanos nf_patience;
+  Isolation isolation = Isolation::kProcess;
+  // Number of processes of units that are started at once, with the loggers';
+  // the others are started on demand.
+  uint32_t at_once = ~uint32_t{0};
+  // Each process runs the NF once, with a packet of its own, before it is
+  // ready.
+  bool rehearses = false;
+  std::array<char, 64> command{};  // named first in messages; ends with a zero
+
+  // Returns the set-up, followed by the text of the NF (TextWithModules).
+  std::vector<std::byte> WithNf(const std::string& nf) const;
+
+  // Counts processes: one for each loop of units, then one for all loggers.
+  uint32_t processes() const { return region.loops + (region.loggers ? 1 : 0); }
+  bool is_at_once(size_t process) const {
+    return process < at_once || process == region.loops;
+  }
+};
+static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
+
+// Returns the text of an NF for another process: behind the files of modules,
+// as they are loaded now, each of which ends with a zero.
+std::string TextWithModules(const NfSpec& nf);
+// Loads these modules, whose NFs replace those of the same names, and returns
+// the NF, which is good (NfSpec::check). Errors: those of modules and specs.
+absl::StatusOr<NfSpec> ParseTextWithModules(std::string_view text);
+
+// The command that the program is called by, as a process of units.
+inline constexpr std::string_view kUnitProcessCommand = "unit-process";
+// Is called with the descriptor of a launcher's socket (launcher.h), whose
+// descriptors are the memories of all loops of units, what the controller and
+// loggers have between them, if there are loggers, and a socket for each
+// process. Starts the processes, each of which gets what is its own and no
+// more, and returns when the socket is closed.
+int UnitProcessMain(int socket);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_PROCESS_H_

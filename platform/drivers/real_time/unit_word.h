@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_WORD_H_
+#define SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_WORD_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/ids.h"
+
+namespace snf {
+
+// A process of units or loggers tells this down its socket: a header, and so
+// many bytes.
+struct UnitWord {
+  enum class Kind : uint32_t {
+    kReady,     // it takes turns from now on
+    kFault,     // text: it found what cannot be, as a bad word, and ends
+    kNfFailed,  // NfFailure: and it ends
+    kResults,   // words of LoopResults: it has stopped
+    kBlame,     // Blame: by loggers, which go on without that loop of units
+  };
+  Kind kind;
+  uint32_t bytes;
+
+  struct NfFailure {
+    FlowId flow;  // kNoFlow: it was for no packet
+    uint64_t clock;
+    PacketHandle packet;
+    std::array<char, 1'012> text;  // ends with a zero
+  };
+  // The loop of units has said what cannot be: its process behind so many that
+  // have ended.
+  struct Blame {
+    uint32_t loop;
+    uint32_t ends;
+    std::array<char, 248> text;  // ends with a zero
+  };
+};
+
+// Makes this process one that tells such words down the socket: what an NF does
+// wrong is among them. `name` is the process's, `command` that of the program.
+void BeginTelling(int socket, const char* name, const char* command);
+// These tell what has gone wrong, and anything.
+void TellFault(std::string_view text);
+void TellWord(UnitWord::Kind kind, const void* data, size_t bytes);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_WORD_H_

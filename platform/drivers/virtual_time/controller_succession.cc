@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How a controller that has failed gets a successor.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "controller/core/failover.h"
+#include "platform/drivers/virtual_time/controller_faults.h"
+#include "platform/drivers/virtual_time/log_channel.h"
+
+namespace snf {
+
+void ControllerFaults::BeginSuccession() {
+  succession_.Gather();
+  reports_.clear();
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    AskUnit(UnitId{static_cast<uint16_t>(i)});
+  }
+  if (succession_.has_all()) BeginMending();
+}
+
+void ControllerFaults::Await(size_t source, Event query) {
+  succession_.Await(source);
+  const auto more = static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(
+      std::max(kQueryJitterNs, options_.chaos.state_delay_max.ns))));
+  query.epoch = epoch();
+  network_.After(Nanos{options_.hop_delay.ns + more}, query);
+}
+
+// The resource manager reports units without a process, and units known to have
+// failed. A unit whose death is not detected yet is asked like a live one.
+void ControllerFaults::AskUnit(UnitId unit) {
+  using ProcessState = UnitProcess::State;
+  OfUnit& of = KeptOf(unit);
+  const bool was_never_warm =
+      of.incarnation == 0 && (options_.controller.leased ||
+                              value(unit) >= options_.controller.warm_units);
+  UnitReport report = {.unit = unit, .incarnation = of.incarnation};
+  if (was_never_warm) {
+    succession_.rebuild().on_unit(report);
+    return;
+  }
+  VirtualUnit& shell = units_.of(unit);
+  ProcessState& state = shell.process.state;
+  // The unit obeyed a Stop that the controller had withdrawn: packets are on
+  // their way to it.
+  if (state == ProcessState::kStopped && shell.process.in_channel > 0) {
+    state = ProcessState::kRuns;
+  }
+  if (state == ProcessState::kRuns || state == ProcessState::kDead) {
+    of.is_asked = true;
+    Await(SourceOf(unit), Event::OfUnit(Event::Kind::kReportQueryAtUnit, unit));
+  } else {
+    of.is_heard = true;
+    report.was_sealed =
+        state == ProcessState::kFailed || shell.log->logger().was_sealed();
+    report.has_failed =
+        state == ProcessState::kFailed &&
+        known().units().state(unit) != UnitPool::State::kCrashed;
+    succession_.rebuild().on_unit(report);
+  }
+  // A logger that is being replaced has nothing that its unit does not report.
+  const bool may_keep_flows =
+      shell.log->logger().was_sealed() && !shell.log->failure.has_value();
+  if (state == ProcessState::kFailed || may_keep_flows) AskLogger(unit);
+}
+
+void ControllerFaults::AskLogger(UnitId unit) {
+  KeptOf(unit).logger = {.is_awaited = true};
+  Await(LoggerSourceOf(unit),
+        Event::OfUnit(Event::Kind::kReportQueryAtLogger, unit));
+}
+
+// Collects the report of a unit; open requests wait behind it.
+class ControllerFaults::Collector final : public Unit::Report {
+ public:
+  Collector(UnitReports& reports, std::vector<Held>& asks)
+      : reports_(reports), asks_(asks) {}
+  void on_flow(const FlowReport& flow) override {
+    reports_.flows.push_back(flow);
+  }
+  void on_packet(const PacketReport& packet) override {
+    reports_.packets.push_back(packet);
+  }
+  void on_open_alias(const Alias& alias) override {
+    asks_.push_back({.event = Event::Of(
+                         Event::Kind::kToController, reports_.unit.unit,
+                         {.kind = UnitCommand::Kind::kSendAlias, .ended = {}}),
+                     .alias = alias});
+  }
+  void on_open_request(const PieceRequest& request) override {
+    asks_.push_back(
+        {.event = Event::Of(Event::Kind::kToController, reports_.unit.unit,
+                            UnitCommand::Send(request)),
+         .alias = {}});
+  }
+
+ private:
+  UnitReports& reports_;
+  std::vector<Held>& asks_;
+};
+
+UnitReport ControllerFaults::StandingOf(VirtualUnit& shell) {
+  const UnitId self = shell.unit.id();
+  const OfUnit& of = KeptOf(self);
+  UnitReport unit = {.unit = self,
+                     .was_sealed = shell.log->logger().was_sealed(),
+                     .incarnation = of.incarnation,
+                     .grants = of.kept.grants()};
+  for (const auto& [name, inside] : shell.process.inside) {
+    ++unit.slots;
+    unit.bytes += controller_.CostOf(inside.meta.original_length);
+  }
+  SNF_CHECK(unit.slots == shell.process.in_channel);
+  // If packets wait in a unit whose start has failed, it is started again.
+  if (!shell.process.is_up && unit.slots > 0) {
+    shell.process.is_up = true;
+    observers_.on_unit_up(network_.now(), self);
+  }
+  unit.state = shell.ready           ? UnitReport::State::kActive
+               : shell.process.is_up ? UnitReport::State::kStarting
+                                     : UnitReport::State::kWarm;
+  return unit;
+}
+
+// Returns true if the event's sender has reported, and its receiver has not. A
+// unit that was not asked has nothing to report. A unit drops its copy of what
+// its own logger has taken, so it reports before it hears of that.
+bool ControllerFaults::MustReportFirst(const Event& event) {
+  const bool is_taken = event.kind == Event::Kind::kTakenAtUnit;
+  if (!is_gathering() || (!is_taken && !event.is_between_units())) {
+    return false;
+  }
+  const OfUnit& of = KeptOf(event.unit);
+  return of.is_asked && !of.has_reported &&
+         (is_taken ? of.logger.has_reported : event.epoch == epoch());
+}
+
+// As MustReportFirst, of a logger, which also gets the Takeovers to a dead
+// unit.
+bool ControllerFaults::MustLoggerReportFirst(const Event& event) {
+  if (!is_gathering()) return false;
+  const bool is_for_dead =
+      event.is_between_units() &&
+      event.command.kind == UnitCommand::Kind::kSendTakeover &&
+      !units_.of(event.unit).process.lives();
+  if (!is_for_dead && !event.is_to_other_logger()) return false;
+  const OfLogger& of = KeptOf(event.unit).logger;
+  return of.is_awaited && !of.has_reported && event.epoch == epoch();
+}
+
+// If a unit's death is known, its logger seals the unit; the logger's answers
+// are its report (TakeFromLogger).
+void ControllerFaults::MakeLoggerReport(UnitId self) {
+  VirtualUnit& shell = units_.of(self);
+  OfUnit& of = KeptOf(self);
+  of.logger.has_reported = true;
+  shell.process.log_epoch = epoch();
+  const uint32_t round = Failover::FirstRound({.epoch = epoch()});
+  // A logger that is being replaced has nothing that its unit does not report;
+  // and its unit may wait for an answer of the successor.
+  if (shell.log->failure.has_value()) {
+    network_.AfterHop(
+        Event::Of(Event::Kind::kFromLogger,
+                  UnitCommand::Done({.round = round, .unit = self})));
+    return;
+  }
+  const bool has_failed = shell.process.state == UnitProcess::State::kFailed;
+  host_.SealLogger({.unit = self,
+                    .is_sealed = !has_failed || shell.log->logger().sealed(),
+                    .incarnation = of.incarnation,
+                    .round = round});
+}
+
+void ControllerFaults::MakeReport(UnitId self) {
+  VirtualUnit& shell = units_.of(self);
+  // A dead unit reports nothing.
+  if (!shell.process.lives()) return;
+  OfUnit& of = KeptOf(self);
+  of.has_reported = true;
+  shell.process.epoch = epoch();
+  // A Stop is void from now on.
+  if (shell.stopping || shell.leaves) {
+    shell.stopping = shell.leaves = shell.log->has_stopped = false;
+    shell.unit.on_start();
+  }
+  UnitReports& reports = reports_.emplace_back();
+  // The process may have ended meanwhile, by a Stop of the dead controller.
+  if (shell.process.state == UnitProcess::State::kStopped) {
+    reports.unit = {.unit = self, .incarnation = of.incarnation};
+  } else {
+    reports.unit = StandingOf(shell);
+    std::vector<Held> asks;
+    Collector collector(reports, asks);
+    shell.unit.MakeReport(collector);
+    for (Held& ask : asks) {
+      ask.event.life = shell.process.life;
+      held_.push_back(ask);
+    }
+    of.kept.ForEachName(
+        [&](const FlowName& name) { reports.names.push_back(name); });
+    of.kept.ForEachGrant(
+        [&](const GrantReport& grant) { reports.grants.push_back(grant); });
+    // Ends of flows that the logger may not have yet.
+    const LogChannel& log = *shell.log;
+    for (uint64_t n = log.first(); !log.entry(n).empty(); ++n) {
+      const auto entry = log.Parse(log.entry(n));
+      SNF_CHECK(entry.has_value());
+      if (!(*entry)->is(LogEntry::kEnd)) continue;
+      reports.flows.push_back({.flow = (*entry)->meta.flow,
+                               .clock = Clock{value((*entry)->meta.clock) - 1},
+                               .unit = self,
+                               .kind = FlowReport::Kind::kEnd});
+    }
+  }
+  network_.AfterHop({.kind = Event::Kind::kReportAtController,
+                     .epoch = epoch(),
+                     .number = reports_.size() - 1});
+}
+
+void ControllerFaults::on_report(uint64_t number) {
+  const UnitReports& reports = reports_[number];
+  KeptOf(reports.unit.unit).is_heard = true;
+  Rebuild& rebuild = succession_.rebuild();
+  for (const FlowName& name : reports.names) rebuild.on_name(name);
+  for (const FlowReport& flow : reports.flows) rebuild.on_flow(flow);
+  for (const PacketReport& packet : reports.packets) {
+    rebuild.on_packet(packet);
+  }
+  for (const GrantReport& grant : reports.grants) rebuild.on_grant(grant);
+  rebuild.on_unit(reports.unit);
+  on_heard(SourceOf(reports.unit.unit));
+}
+
+// A logger reports a flow, or, with kNoFlow, the end of its report.
+void ControllerFaults::on_logger_report(const DoneAnswer& answer) {
+  Rebuild& rebuild = succession_.rebuild();
+  if (answer.flow != kNoFlow) {
+    rebuild.on_flow({.flow = answer.flow,
+                     .clock = answer.applied,
+                     .unit = answer.unit,
+                     .kind = answer.is_over ? FlowReport::Kind::kOverAtLogger
+                                            : FlowReport::Kind::kAtLogger});
+    return;
+  }
+  KeptOf(answer.unit).kept.ForEachName([&](const FlowName& name) {
+    rebuild.on_name(name);
+  });
+  on_heard(LoggerSourceOf(answer.unit));
+}
+
+void ControllerFaults::on_heard(size_t source) {
+  succession_.on_reported(source);
+  if (succession_.has_all()) BeginMending();
+}
+
+void ControllerFaults::BeginMending() {
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    KeptOf(unit).kept.ForEachWord(unit, [&](const PieceBlock& word) {
+      succession_.rebuild().on_word(word);
+    });
+  }
+  succession_.Begin(controller_, network_.now());
+  TellRebuilt();
+  host_.on_rebuilt();
+  mend_retry_ = kMendRetry;
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    const OfUnit& of = of_units_[i];
+    if (of.drained == 0) continue;
+    SNF_CHECK(controller_.on_drained(network_.now(),
+                                     {.unit = UnitId{static_cast<uint16_t>(i)},
+                                      .packets = of.drained,
+                                      .bytes = of.drained_bytes}));
+  }
+  for (const Held& held : std::exchange(held_, {})) HandOver(held);
+  Mend();
+}
+
+void ControllerFaults::TellRebuilt() {
+  const FlowTable& flows = controller_.flows();
+  for (uint32_t slot = 0; slot < flows.used(); ++slot) {
+    if (flows.cold(slot).owner == kNoUnit) continue;
+    const bool is_ending = (flows.hot(slot).flags & FlowHot::kEnding) != 0;
+    host_.on_found(controller_.IdOfSlot(slot), flows.hot(slot).clock,
+                   is_ending);
+  }
+  observers_.on_successor(network_.now());
+  for (const AliasAck& alias : succession_.rebuild().withdrawn()) {
+    host_.on_alias_withdrawn(alias.flow, alias.clock);
+  }
+}
+
+// Delivers an event that waited for the successor. If the logger keeps it until
+// the controller has it, the acknowledgement follows.
+void ControllerFaults::HandOver(const Held& held) {
+  const Event& event = held.event;
+  host_.HandleHeld(event, held.alias);
+  if (!event.is_from_unit() || event.record == StateNetwork::kNoRecord) return;
+  if (event.command.kind == UnitCommand::Kind::kSendEnded) {
+    network_.AfterHop({.kind = Event::Kind::kEndToldAtUnit,
+                       .unit = event.unit,
+                       .ended = {event.command.ended, event.record}});
+  } else {
+    network_.AfterHop({.kind = Event::Kind::kToldAtUnit,
+                       .unit = event.unit,
+                       .number = event.record});
+  }
+}
+
+void ControllerFaults::Mend() {
+  ControllerOut out;
+  const bool is_done = succession_.Mend(controller_, network_.now(), out);
+  host_.ExecuteOf(out);
+  if (!is_done) {
+    Event retry = Event::OfUnit(Event::Kind::kMending, kNoUnit);
+    retry.epoch = epoch();
+    network_.After(mend_retry_, retry);
+    mend_retry_ = std::min(Nanos{2 * mend_retry_.ns}, kMaxMendRetry);
+    return;
+  }
+  for (const Instant died : std::exchange(deaths_, {})) {
+    figures_.recovery_ns.Record((network_.now() - died).ns);
+  }
+  for (const Arrival& packet : succession_.Finish()) {
+    host_.Arrive(packet.key, packet.by_alias, packet.packet);
+  }
+}
+
+}  // namespace snf

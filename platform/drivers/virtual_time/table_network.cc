@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/drivers/virtual_time/table_network.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "platform/run/figures/table_totals.h"
+#include "platform/run/run_setup.h"
+
+namespace snf {
+namespace {
+
+constexpr uint64_t kRngStream = 3;  // of the fates of messages
+
+}  // namespace
+
+TableNetwork::TableNetwork(const RunOptions& options,
+                           const NetworkFunction& example)
+    : options_(TableOptionsOf(options)),
+      hop_delay_(options.hop_delay),
+      network_(options, 0, kRngStream),
+      homes_(example, options.controller.max_units, options_),
+      ways_(homes_.size()),
+      units_(options.controller.max_units) {}
+
+void TableNetwork::on_ready(Instant now, UnitId id, uint32_t incarnation,
+                            const NetworkFunction& nf) {
+  if (homes_.size() == 0) return;
+  std::unique_ptr<Unit>& unit = units_[value(id)];
+  if (unit == nullptr) {
+    unit = std::make_unique<Unit>(Unit{.tables = UnitTables(id, nf, options_)});
+  }
+  unit->tables.on_ready(now, incarnation);
+  ScheduleUnit(now, id);
+}
+
+void TableNetwork::NoteUpdates(Instant now, UnitId id) {
+  Unit* const unit = units_[value(id)].get();
+  if (unit == nullptr) return;
+  unit->tables.on_called(now);
+  ScheduleUnit(now, id);
+}
+
+bool TableNetwork::on_stop(Instant now, UnitId id) {
+  Unit* const unit = homes_.size() == 0 ? nullptr : units_[value(id)].get();
+  if (unit == nullptr || !unit->tables.joined()) return true;
+  unit->tables.on_stop();
+  ScheduleUnit(now, id);
+  return false;
+}
+
+std::vector<UnitId> TableNetwork::TakeGone() {
+  return std::exchange(gone_, {});
+}
+
+void TableNetwork::RunNext(Instant now) {
+  const Event event = events_.Pop();
+  if (event.kind == Event::Kind::kToHome ||
+      event.kind == Event::Kind::kHomeTimer) {
+    AtHome(now, event);
+  } else {
+    AtUnit(now, event);
+  }
+}
+
+void TableNetwork::AtHome(Instant now, const Event& event) {
+  const auto send = [&](const TableMessage& message) {
+    Send(now, Event::Kind::kToUnit, message);
+  };
+  const TableHome& home = homes_.home(event.table);
+  Ways& ways = ways_[event.table];
+  if (event.kind == Event::Kind::kToHome) {
+    const TableMessage in = messages_[event.message];
+    free_.push_back(event.message);
+    const uint64_t before = home.version();
+    homes_.on_message(now, in, send);
+    if (home.version() != before) {
+      const Unseen update = {home.version(), in.oldest};
+      ways.unread.push_back(update);
+      ways.unseen.push_back(update);
+    }
+    // Nobody else may have joined, or one have left.
+    FindSeen(now, event.table);
+  } else {
+    if (now < ways.timer) return;  // outdated
+    ways.timer = Instant::max();
+    homes_.on_timers(now, event.table, send);
+  }
+  ScheduleHome(now, event.table);
+}
+
+void TableNetwork::AtUnit(Instant now, const Event& event) {
+  Unit& unit = *units_[value(event.unit)];
+  const auto send = [&](const TableMessage& message) {
+    Send(now, Event::Kind::kToHome, message);
+  };
+  if (event.kind == Event::Kind::kToUnit) {
+    const TableMessage in = messages_[event.message];
+    free_.push_back(event.message);
+    unit.tables.on_message(now, in, send);
+    FindSeen(now, event.table);
+  } else {
+    if (now < unit.timer) return;  // outdated
+    unit.timer = Instant::max();
+    unit.tables.on_timers(now, send);
+  }
+  ScheduleUnit(now, event.unit);
+  if (unit.tables.TakeGone()) gone_.push_back(event.unit);
+}
+
+void TableNetwork::Send(Instant now, Event::Kind kind,
+                        const TableMessage& message) {
+  homes_.Count(message);
+  for (const Nanos delay : network_.Send()) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<uint32_t>(messages_.size()));
+      messages_.emplace_back();
+    }
+    const uint32_t kept = free_.back();
+    free_.pop_back();
+    messages_[kept] = message;
+    events_.Push(now + delay, {.kind = kind,
+                               .table = message.table,
+                               .unit = message.unit,
+                               .message = kept});
+  }
+}
+
+void TableNetwork::ScheduleHome(Instant now, uint16_t table) {
+  Ways& ways = ways_[table];
+  const Instant next = homes_.home(table).next_wakeup();
+  const Instant wakeup = std::max(next, now);
+  if (next == Instant::max() || wakeup >= ways.timer) return;
+  ways.timer = wakeup;
+  events_.Push(wakeup, {.kind = Event::Kind::kHomeTimer, .table = table});
+}
+
+void TableNetwork::ScheduleUnit(Instant now, UnitId id) {
+  Unit& unit = *units_[value(id)];
+  const Instant next = unit.tables.next_wakeup();
+  const Instant wakeup = std::max(next, now);
+  if (next == Instant::max() || wakeup >= unit.timer) return;
+  unit.timer = wakeup;
+  events_.Push(wakeup, {.kind = Event::Kind::kUnitTimer, .unit = id});
+}
+
+void TableNetwork::FindSeen(Instant now, uint16_t table) {
+  const auto find = [&](std::deque<Unseen>& updates, bool everywhere,
+                        Histogram& times) {
+    while (!updates.empty() &&
+           IsKnown(table, updates.front().version, everywhere)) {
+      times.Record((now - updates.front().oldest).ns);
+      updates.pop_front();
+    }
+  };
+  Ways& ways = ways_[table];
+  find(ways.unread, true, ways.spread_ns);
+  find(ways.unseen, false, ways.staleness_ns);
+}
+
+bool TableNetwork::IsKnown(uint16_t table, uint64_t version,
+                           bool everywhere) const {
+  const TableHome& home = homes_.home(table);
+  return std::ranges::all_of(home.joined(), [&](UnitId unit) {
+    const TableReplica& replica = units_[value(unit)]->tables.replica(table);
+    return home.joined_at(unit) >= version || replica.complete() >= version ||
+           (!everywhere && !replica.is_read());
+  });
+}
+
+void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
+  std::vector<std::vector<TableCopyFigures>> units(units_.size());
+  for (size_t i = 0; i < units.size(); ++i) {
+    if (units_[i] != nullptr) units[i] = FiguresOf(units_[i]->tables);
+  }
+  AddTables(homes_, units, nf, result);
+  for (size_t table = 0; table < ways_.size(); ++table) {
+    result.tables[table].staleness_ns = ways_[table].staleness_ns;
+    result.tables[table].spread_ns = ways_[table].spread_ns;
+  }
+}
+
+}  // namespace snf

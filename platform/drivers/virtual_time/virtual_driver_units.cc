@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What happens at units, what units command, and what follows the failure of a
+// controller.
+#include <algorithm>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "platform/drivers/virtual_time/log_channel.h"
+#include "platform/drivers/virtual_time/virtual_driver.h"
+#include "platform/run/run_setup.h"
+#include "runtime/core/state_figures.h"
+
+namespace snf {
+
+void VirtualDriver::Handle(const Event& event) {
+  if (controllers_ != nullptr && controllers_->Take(event)) return;
+  if (event.kind == Event::Kind::kRelease) {
+    Release(event.command);
+    return;
+  }
+  if (event.is_at_controller()) {
+    HandleAtController(event);
+    return;
+  }
+  VirtualUnit& shell = units_.of(event.unit);
+  if (faults_ != nullptr && faults_->Lose(event, shell)) return;
+  if (!HandleAtUnit(event, shell)) return;
+  tables_.on_called(now(), event.unit);
+  Serve(shell);
+  ScheduleTimer(shell);
+  if (sharing_ == nullptr) return;
+  if (event.kind == Event::Kind::kServiceEnd) sharing_->on_served(event.unit);
+  if (shell.leaves && shell.process.in_channel == 0) {
+    shell.leaves = false;
+    sharing_->on_left(event.unit);
+  }
+}
+
+// Returns true if the unit may have something to do now.
+bool VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
+  switch (event.kind) {
+    case Event::Kind::kToUnit:
+      return Deliver(event.order, shell);
+    case Event::Kind::kBetweenUnits:
+      return Deliver(event.command, event.record, shell);
+    case Event::Kind::kServiceEnd:
+      EndService(shell);
+      return true;
+    case Event::Kind::kUnitReady:
+      return BecomeReady(event.order, shell);
+    case Event::Kind::kUnitTimer:
+      CallUnit(shell, [&](UnitOut& out) { RunTimers(shell, out); });
+      return true;
+    case Event::Kind::kLoggerReady:
+      faults_->of_loggers().on_ready(shell);
+      return true;
+    case Event::Kind::kLoggerRestored:
+      faults_->of_loggers().on_restored(shell);
+      return true;
+    default:
+      return loggers_.Handle(event, shell);
+  }
+}
+
+bool VirtualDriver::BecomeReady(const ControllerCommand& start,
+                                VirtualUnit& shell) {
+  if (sharing_ != nullptr) {
+    BeginAgain(shell);
+    shell.leaves = false;
+  } else {
+    if (!controller_.on_unit_ready(now(), start.unit)) return false;
+    if (!start.warm) BeginAgain(shell);
+    tables_.on_ready(now(), start.unit, start.incarnation, *shell.nf);
+  }
+  shell.ready = true;
+  return true;
+}
+
+void VirtualDriver::RunTimers(VirtualUnit& shell, UnitOut& out) {
+  // An earlier wake-up has scheduled the next one.
+  if (now() < shell.timer) return;
+  timers_at_end_ += is_ending_ ? 1 : 0;
+  shell.timer = Instant::max();
+  shell.unit.on_timers(now(), out);
+}
+
+void VirtualDriver::on_done_query(VirtualUnit& shell, DoneQuery query) {
+  const UnitId self = shell.unit.id();
+  uint32_t at = 0;
+  while (true) {
+    const auto done = shell.unit.NextDone(at);
+    const DoneAnswer answer = done.value_or(DoneAnswer{});
+    SendToController(self, UnitCommand::Done({.flow = answer.flow,
+                                              .applied = answer.applied,
+                                              .round = query.round,
+                                              .unit = self}));
+    if (!done.has_value()) return;
+  }
+}
+
+void VirtualDriver::SendToController(UnitId unit, const UnitCommand& command) {
+  network_.AfterHop(Event::Of(Event::Kind::kToController, unit, command));
+}
+
+// Sends kStopped behind the pieces that the unit returned.
+void VirtualDriver::SendStopped(UnitId unit) {
+  units_.of(unit).process.state = UnitProcess::State::kStopped;
+  SendToController(unit, UnitCommand::Stopped());
+}
+
+// Returns true if the unit may have something to do now.
+bool VirtualDriver::Deliver(const ControllerCommand& order,
+                            VirtualUnit& shell) {
+  using Kind = ControllerCommand::Kind;
+  switch (order.kind) {
+    case Kind::kEnqueue:
+      if (faults_ != nullptr) faults_->on_packet(order, shell);
+      moves_.on_packet(order.meta, shell);
+      shell.unit.on_packet(order.packet, order.meta);
+      return true;
+    case Kind::kDoneQuery:
+      on_done_query(shell, order.done_query);
+      return false;
+    case Kind::kSeal:
+      faults_->on_seal(order.seal, shell);
+      return false;
+    case Kind::kForget: {
+      const Takeover forget = {.flow = order.end.flow, .clock = order.end.last};
+      if (order.of_logger) {
+        loggers_.on_takeover(shell, forget);
+        return false;
+      }
+      observers_.on_takeover(now(), order.unit, forget);
+      break;
+    }
+    case Kind::kAliasAck:
+      if (order.alias_ack.result != AliasResult::kGranted) {
+        observers_.on_alias_refused(now(), order.alias_ack, buffers_);
+      }
+      if (shell.log != nullptr) {
+        shell.log->maker().on_alias_ack(order.alias_ack);
+      }
+      break;
+    case Kind::kPieces:
+      if (controllers_ != nullptr) controllers_->on_grant(order.pieces);
+      break;
+    default:
+      break;
+  }
+  unit_out_.clear();
+  const auto execute = [&] { ExecuteAll(shell); };
+  if (!shell.Deliver(CallNow(), order, execute)) return false;
+  shell.GoOn(CallNow(), execute);
+  return true;
+}
+
+void VirtualDriver::Forsake(VirtualUnit& shell, FlowId flow) {
+  unit_out_.clear();
+  const auto execute = [&] { ExecuteAll(shell); };
+  shell.Deliver(CallNow(),
+                ControllerCommand::Forsake(shell.unit.id(), {.flow = flow}),
+                execute);
+  shell.GoOn(CallNow(), execute);
+}
+
+// Returns true if the unit may have something to do now.
+bool VirtualDriver::Deliver(const UnitCommand& message, uint32_t record,
+                            VirtualUnit& shell) {
+  using Kind = UnitCommand::Kind;
+  if (message.to_logger) {
+    if (message.kind == Kind::kSendPull) {
+      loggers_.on_pull(shell, message.pull);
+    } else {
+      loggers_.on_takeover(shell, message.takeover);
+    }
+    return false;
+  }
+  const UnitId self = shell.unit.id();
+  const bool has_record = message.kind == Kind::kSendState;
+  if (has_record) {
+    observers_.on_state(now(), self, message.state);
+  } else if (message.kind == Kind::kSendPull) {
+    observers_.on_pull(now(), self, message.pull);
+  } else if (message.kind == Kind::kSendTakeover) {
+    observers_.on_takeover(now(), self, message.takeover);
+  }
+  unit_out_.clear();
+  shell.Deliver(CallNow(), message,
+                has_record ? network_.states().record(record)
+                           : std::span<const std::byte>{});
+  if (has_record) network_.states().Free(record);
+  shell.GoOn(CallNow(), [&] { ExecuteAll(shell); });
+  return true;
+}
+
+void VirtualDriver::Serve(VirtualUnit& shell) {
+  if (shell.unit.busy()) return;
+  if (!shell.ready || (shell.log != nullptr && shell.log->is_full())) {
+    if (sharing_ != nullptr) sharing_->on_empty(shell.unit.id());
+    return;
+  }
+  unit_out_.clear();
+  const bool serves = shell.Begin(CallNow(), [&] { ExecuteAll(shell); });
+  result_.held_packets_max =
+      std::max(result_.held_packets_max, shell.unit.held_packets());
+  if (sharing_ == nullptr) {
+    if (serves) BeginService(shell);
+  } else if (serves) {
+    sharing_->on_next(
+        shell.unit.id(),
+        controller_.CostOf(shell.unit.in_service().original_length));
+  } else {
+    sharing_->on_empty(shell.unit.id());
+  }
+}
+
+void VirtualDriver::BeginService(Instant time, UnitId unit) {
+  network_.AdvanceTo(time);
+  BeginService(units_.of(unit));
+}
+
+void VirtualDriver::BeginService(VirtualUnit& shell) {
+  const PacketMeta& meta = shell.unit.in_service();
+  const UnitId self = shell.unit.id();
+  const Nanos wait = shell.unit.in_service_wait();
+  if (shell.unit.in_service_again()) {
+    --waiting_;
+    --shell.process.waiting;
+    observers_.on_service_again(now(), self, meta);
+  } else {
+    observers_.on_service_begin(now(), self, meta, wait);
+    if (CountMove(result_.state, self, meta, wait)) {
+      result_.state.worst.key = KeyOf(meta.flow);
+    }
+  }
+  network_.After(
+      meta.has_payload() ? service_.ServiceTime(meta.original_length) : Nanos{},
+      Event::OfUnit(Event::Kind::kServiceEnd, self));
+}
+
+void VirtualDriver::EndService(VirtualUnit& shell) {
+  const UnitId self = shell.unit.id();
+  const PacketMeta meta = shell.unit.in_service();
+  const PacketHandle packet = shell.unit.packet_in_service();
+  observers_.on_service_end(now(), self, meta);
+  if (packet != kNoPacket) {
+    observers_.on_nf_begin(buffers_.info(packet), buffers_.bytes(packet));
+  }
+  unit_out_.clear();
+  shell.Finish(CallNow());
+  if (packet != kNoPacket || meta.runs_timer()) {
+    observers_.on_nf_end(
+        now(), self, meta,
+        NfOutcome{.buffers = buffers_,
+                  .packet = packet,
+                  .commands = unit_out_.commands(),
+                  .pieces_taken = shell.unit.pieces_taken(),
+                  .record = [&] { return shell.unit.state_bytes(meta.flow); }});
+  }
+  ExecuteAll(shell);
+}
+
+// Executes the commands in unit_out_, and empties it.
+void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
+  for (const UnitCommand& command : unit_out_.commands()) {
+    if (faults_ != nullptr) faults_->on_command(command, shell);
+    if (shell.log != nullptr && loggers_.Take(shell, command)) continue;
+    Execute(shell, command);
+  }
+  if (shell.log != nullptr) shell.log->maker().EndCall();
+  unit_out_.clear();
+}
+
+void VirtualDriver::CallUnit(VirtualUnit& shell,
+                             absl::FunctionRef<void(UnitOut&)> call) {
+  unit_out_.clear();
+  call_mark_.Begin({.unit = shell.unit.id()});
+  call(unit_out_);
+  call_mark_.End();
+  shell.GoOn(CallNow(), [&] { ExecuteAll(shell); });
+}
+
+void VirtualDriver::on_released(VirtualUnit& shell, const PacketMeta& meta) {
+  unit_out_.clear();
+  shell.on_released(CallNow(), meta);
+  shell.GoOn(CallNow(), [&] { ExecuteAll(shell); });
+}
+
+// It may have obeyed a Stop that was withdrawn meanwhile, or its logger may be
+// about to say that it has.
+void VirtualDriver::BeginAgain(VirtualUnit& shell) {
+  if (shell.process.state == UnitProcess::State::kStopped) {
+    shell.process.state = UnitProcess::State::kRuns;
+  }
+  if (shell.log != nullptr) shell.log->has_stopped = false;
+  shell.unit.on_start();
+}
+
+void VirtualDriver::on_stopped(VirtualUnit& shell) {
+  if (tables_.on_stop(now(), shell.unit.id())) SendStopped(shell.unit.id());
+}
+
+class VirtualDriver::Outbox {
+ public:
+  Outbox(VirtualDriver& driver, VirtualUnit& shell)
+      : driver_(driver), shell_(shell), self_(shell.unit.id()) {}
+
+  void SendPull(const UnitCommand& command) {
+    auto& store = driver_.store_;
+    if (store.has_value() && store->Read(driver_.now(), command.pull)) return;
+    driver_.network_.Send(self_, command);
+  }
+  void SendState(const UnitCommand& command,
+                 std::span<const std::byte> record) {
+    if (!driver_.store_.has_value()) {
+      driver_.network_.SendState(self_, command.unit, command.state, record);
+      return;
+    }
+    if (command.state.applied != Clock{}) {
+      driver_.observers_.on_state_sent(driver_.now(), self_, kNoUnit,
+                                       command.state);
+    }
+    driver_.store_->Write(driver_.now(), command.state, record);
+  }
+  void SendToUnit(const UnitCommand& command) {
+    driver_.network_.Send(self_, command);
+  }
+  void SendAlias(const UnitCommand& command, const Alias& alias) {
+    driver_.aliases_.push_back(alias);
+    driver_.SendToController(self_, command);
+  }
+  void SendToController(const UnitCommand& command) {
+    driver_.SendToController(self_, command);
+  }
+  void Wait() {
+    ++driver_.waiting_;
+    ++shell_.process.waiting;
+  }
+  void Stop() { driver_.on_stopped(shell_); }
+
+ private:
+  VirtualDriver& driver_;
+  VirtualUnit& shell_;
+  const UnitId self_;
+};
+
+void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
+  switch (command.kind) {
+    case UnitCommand::Kind::kRelease:
+    case UnitCommand::Kind::kEmit:
+    case UnitCommand::Kind::kNfDrop:
+    case UnitCommand::Kind::kDrop:
+    case UnitCommand::Kind::kConsume:
+    case UnitCommand::Kind::kAdvance:
+    case UnitCommand::Kind::kDropPayload:
+      ExecutePacket(shell.unit.id(), command);
+      break;
+    default:
+      shell.Send(command, result_.state, Outbox(*this, shell));
+      break;
+  }
+}
+
+void VirtualDriver::on_store_answer(const StoreAnswer& answer) {
+  VirtualUnit& shell = units_.of(answer.unit);
+  bool has_more = true;
+  while (has_more) {
+    CallUnit(shell, [&](UnitOut& out) {
+      if (answer.is_there) {
+        observers_.on_state(now(), answer.unit, answer.state);
+        shell.unit.on_state(now(), answer.state, answer.record, out);
+      }
+      has_more = !answer.is_there &&
+                 shell.unit.on_store_silent(answer.state.flow, out);
+    });
+  }
+  tables_.on_called(now(), answer.unit);
+  Serve(shell);
+  ScheduleTimer(shell);
+}
+
+void VirtualDriver::ExecutePacket(UnitId unit, UnitCommand command) {
+  using Kind = UnitCommand::Kind;
+  command.unit = unit;
+  if (command.kind != Kind::kRelease && command.kind != Kind::kEmit) {
+    if (command.reason == DropReason::kUnitFailed) {
+      faults_->LoseClock(unit, command.meta, command.packet);
+    } else {
+      exits_.End(now(), command);
+    }
+    // A packet whose payload is dropped still has to give its clock.
+    if (command.kind != Kind::kDropPayload) Drained(unit, command.meta);
+    return;
+  }
+  // Without a logger, a packet leaves a hop after its unit has released it.
+  network_.AfterHop(Event::Of(Event::Kind::kRelease, command));
+  if (command.kind == Kind::kRelease) Drained(unit, command.meta);
+}
+
+void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
+  --in_channels_;
+  --units_.of(unit).process.in_channel;
+  last_drain_ = now();
+  const uint32_t cost = controller_.CostOf(meta.original_length);
+  if (meta.has_payload()) {
+    observers_.on_drained(now(), unit, 1, cost);
+  } else if (sharing_ != nullptr) {
+    sharing_->on_advanced(meta.flow, meta.clock);
+  }
+  if (controllers_ != nullptr && controllers_->HoldDrain(unit, cost)) return;
+  controller_.on_drained(now(), {.unit = unit, .packets = 1, .bytes = cost});
+}
+
+void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
+  const Instant wakeup = shell.unit.next_wakeup();
+  if (wakeup >= shell.timer) return;
+  shell.timer = wakeup;
+  network_.At(std::max(wakeup, now()),
+              Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
+}
+
+// --- Where a controller fails (controller_faults.h). ---
+
+void VirtualDriver::Succeed(uint32_t epoch) {
+  ControllerOptions options = options_.controller;
+  options.epoch = epoch;
+  controller_ = Controller(options, policy_);
+  controller_.set_decision_observer(observers_.decision_observer());
+  if (sharing_ == nullptr) {
+    AddPiecePools(*example_, controller_);
+  } else {
+    sharing_->AddPiecePools(*example_, controller_);
+  }
+}
+
+void VirtualDriver::on_rebuilt() {
+  if (sharing_ != nullptr) sharing_->on_rebuilt();
+}
+
+void VirtualDriver::ExecuteOf(const ControllerOut& out) {
+  for (const ControllerCommand& command : out.commands()) Execute(command);
+}
+
+Alias VirtualDriver::TakeAlias() {
+  const Alias alias = aliases_.front();
+  aliases_.pop_front();
+  return alias;
+}
+
+void VirtualDriver::HandleHeld(const Event& event, const Alias& alias) {
+  if (event.Says(UnitCommand::Kind::kSendAlias)) aliases_.push_front(alias);
+  Handle(event);
+}
+
+void VirtualDriver::NoteFailure(UnitId unit) {
+  UnitProcess& process = units_.of(unit).process;
+  in_channels_ -= std::exchange(process.in_channel, 0);
+  waiting_ -= std::exchange(process.waiting, 0);
+  faults_->on_failure(unit);
+}
+
+void VirtualDriver::SealLogger(const Seal& seal) {
+  faults_->on_seal(seal, units_.of(seal.unit));
+}
+
+void VirtualDriver::on_found(FlowId flow, Clock newest, bool is_ending) {
+  observers_.on_flow_found(flow, newest);
+  if (!is_ending) observers_.on_end_unsent(now(), EndFlow{flow, newest});
+}
+
+void VirtualDriver::on_alias_withdrawn(FlowId flow, Clock clock) {
+  ingress_.ForgetAlias(flow, clock);
+  on_alias_lost(flow, clock);
+}
+
+// Undoes an order that was in the buffers of the controller that failed.
+void VirtualDriver::Unsent(const Event& event) {
+  using Kind = ControllerCommand::Kind;
+  if (event.kind != Event::Kind::kToUnit) return;
+  const ControllerCommand& order = event.order;
+  switch (order.kind) {
+    case Kind::kEnqueue:
+      --in_channels_;
+      --units_.of(order.unit).process.in_channel;
+      observers_.on_unsent(now(), order.unit, order.meta);
+      moves_.on_unsent(order.meta.flow);
+      if (order.packet == kNoPacket) return;
+      exits_.Drop(now(), order.packet, DropReason::kControllerFailed);
+      break;
+    case Kind::kEndFlow:
+      observers_.on_end_unsent(now(), order.end);
+      break;
+    case Kind::kAliasAck:
+      // The flow does not have the alias, and asks again.
+      on_alias_lost(order.alias_ack.flow, order.alias_ack.clock);
+      break;
+    case Kind::kPieces:
+      if (order.pieces.mask != 0) {
+        observers_.on_grant_unsent(now(), order.pieces);
+      }
+      break;
+    default:
+      break;
+  }
+}
+
+void VirtualDriver::on_alias_lost(FlowId flow, Clock clock) {
+  FlowNote lost;
+  lost.flow = flow;
+  lost.clock = clock;
+  lost.over = true;
+  observers_.on_flow_note(lost);
+}
+
+// --- One of several that share units. ---
+
+bool VirtualDriver::is_controller_up() const {
+  return controllers_ == nullptr || controllers_->is_up();
+}
+
+void VirtualDriver::KillController(Instant time) {
+  network_.AdvanceTo(time);
+  controllers_->Kill();
+}
+
+void VirtualDriver::AddPieces(Instant time, const PieceBlock& pieces,
+                              bool were_out) {
+  network_.AdvanceTo(time);
+  if (were_out && controllers_ != nullptr) {
+    // No unit of its own returns them, so any may have told.
+    PieceBlock told = pieces;
+    told.unit = UnitId{0};
+    controllers_->on_returned(told);
+  }
+  checker_.on_pieces_came(pieces);
+  controller_out_.clear();
+  controller_.AddPieces(now(), pieces, were_out, controller_out_);
+  ExecuteAll();
+}
+
+void VirtualDriver::AskForPieces(Instant time, const PieceRequest& request) {
+  network_.AdvanceTo(time);
+  controller_out_.clear();
+  controller_.on_piece_request(now(), request, controller_out_);
+  ExecuteAll();
+}
+
+void VirtualDriver::InheritPieces(Instant time, const PieceBlock& free,
+                                  const PieceBlock& out) {
+  AddPieces(time, free, false);
+  if (out.mask == 0 || controllers_ == nullptr) return;
+  PieceBlock told = out;
+  told.unit = UnitId{0};
+  controllers_->on_returned(told);
+}
+
+void VirtualDriver::TakeWaiting(Instant time, const FlowKey& key, bool by_alias,
+                                PacketHandle packet) {
+  network_.AdvanceTo(time);
+  Arrive(key, by_alias, packet);
+}
+
+}  // namespace snf

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/options/config.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/io/tokenizer.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "base/quantity.h"
+#include "base/text/wording.h"
+#include "base/text_file.h"
+#include "proto/config.pb.h"
+
+namespace snf {
+namespace {
+
+namespace pb = google::protobuf;
+
+constexpr size_t kMaxFileBytes = 16 * 1024 * 1024;
+constexpr uint32_t kMostUnits = 65'535;
+
+absl::Status BadData(const std::string& where, std::string_view what) {
+  return absl::DataLossError(fmt::format("{}: {}", where, what));
+}
+std::string Message(const absl::Status& status) {
+  return std::string(status.message());
+}
+
+// Keeps the first error, as ":LINE:COLUMN: what it is".
+class FirstError final : public pb::io::ErrorCollector {
+ public:
+  void AddError(int line, pb::io::ColumnNumber column,
+                const std::string& message) override {
+    if (!text.empty()) return;
+    text = fmt::format(":{}:{}: {}", line + 1, column + 1, message);
+  }
+  std::string text;
+};
+
+// Where the entries of a configuration are in its text.
+class Places {
+ public:
+  explicit Places(std::string name) : name_(std::move(name)) {}
+
+  pb::TextFormat::ParseInfoTree* tree() { return &tree_; }
+  // Of the field's entry with that index, -1 for its only one:
+  // "sites.conf:12:1"; in JSON, of which protobuf keeps no lines,
+  // "sites.conf: chain[2]".
+  std::string Of(const std::string& field, int index) const {
+    const auto at = tree_.GetLocation(
+        proto::Config::descriptor()->FindFieldByName(field), index);
+    if (at.line >= 0) {
+      return fmt::format("{}:{}:{}", name_, at.line + 1, at.column + 1);
+    }
+    return index < 0 ? name_ : fmt::format("{}: {}[{}]", name_, field, index);
+  }
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+  pb::TextFormat::ParseInfoTree tree_;
+};
+
+absl::Status ParseText(const std::string& text, Places& places,
+                       proto::Config& config) {
+  pb::TextFormat::Parser parser;
+  FirstError error;
+  parser.RecordErrorsTo(&error);
+  parser.WriteLocationsTo(places.tree());
+  if (parser.ParseFromString(text, &config)) return absl::OkStatus();
+  return absl::DataLossError(places.name() + error.text);
+}
+
+absl::Status ParseJson(const std::string& text, const Places& places,
+                       proto::Config& config) {
+  const auto status = pb::util::JsonStringToMessage(text, &config);
+  if (status.ok()) return absl::OkStatus();
+  return BadData(places.name(), status.message().ToString());
+}
+
+std::string Quoted(const std::string& value) {
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + '"';
+}
+
+std::string TextOf(const proto::NetworkFunction& nf) {
+  const std::map<std::string, std::string> options(nf.options().begin(),
+                                                   nf.options().end());
+  std::string text;
+  for (const auto& [key, value] : options) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, Quoted(value));
+  }
+  return fmt::format("{}({})", nf.type(), text);
+}
+
+std::string TextOf(const pb::RepeatedPtrField<proto::Stage>& stages) {
+  std::string text;
+  for (const proto::Stage& stage : stages) {
+    text += (text.empty() ? "" : " | ") + stage.nf();
+    if (stage.arm().empty()) continue;
+    std::string arms;
+    for (const proto::Arm& arm : stage.arm()) {
+      arms += fmt::format("{}{}: {}", arms.empty() ? "" : ", ", arm.label(),
+                          TextOf(arm.stage()));
+    }
+    text += fmt::format(" | {{{}}}", arms);
+  }
+  return text;
+}
+
+// The names of a configuration, each made when it is first asked for.
+class Names final : public NfSpec::NameTable {
+ public:
+  // False where the name is taken. Only chains are made of other names.
+  bool Add(const std::string& name, bool is_chain, std::string text) {
+    return texts_.emplace(name, Text{std::move(text), is_chain}).second;
+  }
+  absl::StatusOr<const NfSpec*> Find(std::string_view name) const override {
+    const auto made = made_.find(name);
+    if (made != made_.end()) return &made->second;
+    const auto text = texts_.find(name);
+    if (text == texts_.end()) return nullptr;
+    absl::StatusOr<NfSpec> spec = NfSpec::Parse(
+        text->second.text, text->second.is_chain ? this : nullptr);
+    if (!spec.ok()) return spec.status();
+    return &made_.emplace(text->first, *std::move(spec)).first->second;
+  }
+
+ private:
+  struct Text {
+    std::string text;
+    bool is_chain;
+  };
+  std::map<std::string, Text, std::less<>> texts_;
+  mutable std::map<std::string, NfSpec, std::less<>> made_;
+};
+
+bool IsName(const std::string& name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+}
+
+constexpr std::string_view kNameRule = "a name is letters, digits, _ and -";
+
+absl::Status AddNames(const proto::Config& from, const Places& places,
+                      Names& names) {
+  for (int i = 0; i < from.nf_size(); ++i) {
+    const proto::NetworkFunction& nf = from.nf(i);
+    if (!IsName(nf.name())) {
+      return BadData(places.Of("nf", i),
+                     fmt::format("nf \"{}\": {}", nf.name(), kNameRule));
+    }
+    if (nf.type().empty()) {
+      return BadData(places.Of("nf", i),
+                     fmt::format("nf \"{}\" has no type", nf.name()));
+    }
+    if (!names.Add(nf.name(), false, TextOf(nf))) {
+      return BadData(places.Of("nf", i),
+                     fmt::format("\"{}\" is there twice", nf.name()));
+    }
+  }
+  for (int i = 0; i < from.chain_size(); ++i) {
+    const proto::Chain& chain = from.chain(i);
+    const std::string where = places.Of("chain", i);
+    if (!IsName(chain.name())) {
+      return BadData(where,
+                     fmt::format("chain \"{}\": {}", chain.name(), kNameRule));
+    }
+    if (chain.text().empty() == chain.stage().empty()) {
+      return BadData(where, fmt::format("chain \"{}\" needs either text or "
+                                        "stages",
+                                        chain.name()));
+    }
+    if (!names.Add(
+            chain.name(), true,
+            chain.text().empty() ? TextOf(chain.stage()) : chain.text())) {
+      return BadData(where, fmt::format("\"{}\" is there twice", chain.name()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNf(const proto::NetworkFunction& from, const Names& names) {
+  const absl::StatusOr<const NfSpec*> spec = names.Find(from.name());
+  return spec.ok() ? (*spec)->check() : spec.status();
+}
+
+absl::Status AddChain(const proto::Chain& from, const Names& names,
+                      Config& config) {
+  const absl::StatusOr<const NfSpec*> spec = names.Find(from.name());
+  if (!spec.ok()) return spec.status();
+  if (absl::Status s = (*spec)->check(); !s.ok()) return s;
+  Config::Chain chain = {.name = from.name(), .nf = **spec};
+  if (from.max_units() > kMostUnits) {
+    return absl::InvalidArgumentError(fmt::format(
+        "max_units {} is more than {}", from.max_units(), kMostUnits));
+  }
+  if (from.max_units() > 0) chain.max_units = from.max_units();
+  if (!from.unit_capacity().empty()) {
+    const absl::StatusOr<int64_t> rate = ParseBitRate(from.unit_capacity());
+    if (!rate.ok()) return rate.status();
+    if (*rate < 1'000 || *rate > 1'000'000'000'000) {
+      return absl::InvalidArgumentError(
+          fmt::format("unit_capacity \"{}\" is not from 1 kbit/s to 1 Tbit/s",
+                      from.unit_capacity()));
+    }
+    chain.unit_capacity_bps = *rate;
+  }
+  config.chains.push_back(std::move(chain));
+  return absl::OkStatus();
+}
+
+// The index of the chain of that name.
+std::optional<size_t> ChainOf(const Config& config, const std::string& name) {
+  for (size_t i = 0; i < config.chains.size(); ++i) {
+    if (config.chains[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+absl::Status AddRule(const proto::Rule& from, Config& config) {
+  absl::StatusOr<PacketRule> rule = ParsePacketRule(from.match());
+  if (!rule.ok()) return rule.status();
+  if (rule->flags.has_value()) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\": flags are of packets; a connection takes one "
+                    "chain with all of them",
+                    from.match()));
+  }
+  const std::optional<size_t> chain = ChainOf(config, from.chain());
+  if (!chain.has_value()) {
+    return absl::InvalidArgumentError(
+        fmt::format("there is no chain \"{}\"", from.chain()));
+  }
+  config.rules.push_back(*std::move(rule));
+  config.rule_chains.push_back(*chain);
+  return absl::OkStatus();
+}
+
+absl::Status Fill(const proto::Config& from, const Places& places,
+                  Config& config) {
+  if (from.chain().empty()) return BadData(places.name(), "there is no chain");
+  if (static_cast<size_t>(from.chain_size()) > Config::kMaxChains) {
+    return BadData(places.Of("chain", Config::kMaxChains),
+                   fmt::format("more than {} chains", Config::kMaxChains));
+  }
+  if (static_cast<size_t>(from.rule_size()) > kMaxRules) {
+    return BadData(places.Of("rule", kMaxRules),
+                   fmt::format("more than {} rules", kMaxRules));
+  }
+  Names names;
+  if (absl::Status s = AddNames(from, places, names); !s.ok()) return s;
+  for (int i = 0; i < from.nf_size(); ++i) {
+    const absl::Status status = CheckNf(from.nf(i), names);
+    if (status.ok()) continue;
+    return BadData(
+        places.Of("nf", i),
+        fmt::format("nf \"{}\": {}", from.nf(i).name(), Message(status)));
+  }
+  for (int i = 0; i < from.chain_size(); ++i) {
+    const absl::Status status = AddChain(from.chain(i), names, config);
+    if (status.ok()) continue;
+    return BadData(
+        places.Of("chain", i),
+        fmt::format("chain \"{}\": {}", from.chain(i).name(), Message(status)));
+  }
+  for (int i = 0; i < from.rule_size(); ++i) {
+    const absl::Status status = AddRule(from.rule(i), config);
+    if (!status.ok()) return BadData(places.Of("rule", i), Message(status));
+  }
+  if (!from.default_chain().empty()) {
+    config.default_chain = ChainOf(config, from.default_chain());
+    if (!config.default_chain.has_value()) {
+      return BadData(places.Of("default_chain", -1),
+                     fmt::format("default_chain: there is no chain \"{}\"",
+                                 from.default_chain()));
+    }
+  } else if (config.chains.size() == 1 && config.rules.empty()) {
+    config.default_chain = 0;
+  } else if (config.rules.empty()) {
+    return BadData(places.name(),
+                   "several chains, but neither a rule nor a default_chain "
+                   "says which packets take which");
+  }
+  return absl::OkStatus();
+}
+
+// Gives a chain another text.
+absl::Status Replace(const std::string& name, const std::string& text,
+                     proto::Config& config) {
+  for (proto::Chain& chain : *config.mutable_chain()) {
+    const bool is_it =
+        chain.name() == name || (name.empty() && config.chain_size() == 1);
+    if (!is_it) continue;
+    chain.clear_stage();
+    chain.set_text(text);
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(fmt::format(
+      "there is no chain \"{}\" in the file of --config", Printable(name)));
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(
+    const std::string& text, const std::string& name,
+    const std::map<std::string, std::string>& replaced) {
+  Places places(name);
+  proto::Config parsed;
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  const bool is_json = first != std::string::npos && text[first] == '{';
+  if (absl::Status s = is_json ? ParseJson(text, places, parsed)
+                               : ParseText(text, places, parsed);
+      !s.ok()) {
+    return s;
+  }
+  for (const auto& [chain, with] : replaced) {
+    if (absl::Status s = Replace(chain, with, parsed); !s.ok()) return s;
+  }
+  Config config;
+  if (absl::Status s = Fill(parsed, places, config); !s.ok()) return s;
+  return config;
+}
+
+absl::StatusOr<Config> LoadConfig(
+    const std::string& file,
+    const std::map<std::string, std::string>& replaced) {
+  const absl::StatusOr<std::string> text = ReadTextFile(file, kMaxFileBytes);
+  if (!text.ok()) return text.status();
+  return ParseConfig(*text, file, replaced);
+}
+
+RunOptions OptionsOf(const Config::Chain& chain, RunOptions options) {
+  ControllerOptions& c = options.controller;
+  if (chain.unit_capacity_bps.has_value()) {
+    c.unit_capacity_bps = *chain.unit_capacity_bps;
+  }
+  if (chain.max_units.has_value()) {
+    c.max_units = *chain.max_units + c.spare_units;
+    c.replicas = std::min(c.replicas, *chain.max_units - 1);
+    c.warm_units = std::min(c.warm_units, *chain.max_units);
+  }
+  return options;
+}
+
+}  // namespace snf

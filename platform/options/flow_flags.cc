@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/options/flow_flags.h"
+
+#include <algorithm>
+
+#include "base/keyed_hash.h"
+#include "controller/core/placement.h"
+
+namespace snf {
+
+FlowFlags::FlowFlags(RunFlagSet& set) : set_(set) {
+  FlagSet& flags = set_.flags;
+  ControllerOptions& c = set_.request.run.controller;
+  flags.Heading("Flows, flowlets and where they go");
+  flow_key_.Add(flags, "packets of one flow have in common:");
+  flags
+      .Duration("flowlet_timeout", c.flowlet_timeout, Nanos{1}, Seconds(10),
+                "a longer gap between packets of a flow begins a new flowlet")
+      .may_change = true;
+  flags
+      .Bytes("flowlet_bytes", c.flowlet_bytes, 1, 1'000'000'000,
+             "a packet that would make a flowlet longer begins a new one")
+      .may_change = true;
+  flags
+      .DurationOrInfinity("flow_timeout", c.flow_timeout, Microseconds(1),
+                          "a flow without packets for so long is forgotten")
+      .may_change = true;
+  flags.Count("max_flows", c.max_flows, 1, 1u << 28,
+              "flows at one time; packets of further flows are dropped");
+  flags
+      .DurationOrInfinity("evict_after", c.evict_after, Nanos{0},
+                          "when the flow table is full, evict a flow that has "
+                          "been idle for so long")
+      .may_change = true;
+  AddPlacement();
+  AddDemand();
+  AddLoad();
+}
+
+void FlowFlags::AddPlacement() {
+  FlagSet& flags = set_.flags;
+  ControllerOptions& c = set_.request.run.controller;
+  std::vector<FlagSet::Meaning> policies;
+  for (const PlacementPolicy* policy : PlacementPolicies()) {
+    policies.push_back({.choice = std::string(policy->name()),
+                        .what = std::string(policy->help())});
+  }
+  flags.Choice("policy", policy_, policies,
+               "how flowlets are placed on units:");
+  flags
+      .Duration("reassign_period", c.reassign_period, Microseconds(1),
+                Seconds(86'400), "period of the policy smart_flow")
+      .may_change = true;
+  flags
+      .Fraction("alpha", c.alpha_1024, 1024,
+                "weight of a unit's having the flow's state against its "
+                "utilisation")
+      .may_change = true;
+}
+
+void FlowFlags::AddDemand() {
+  FlagSet& flags = set_.flags;
+  ControllerOptions& c = set_.request.run.controller;
+  flags
+      .Fraction("ewma_delta", c.ewma_delta_65536, 65'536,
+                "weight of the last flowlet's measured rate in the estimate "
+                "of the next")
+      .may_change = true;
+  flags.Choice("demand", c.demand_rule,
+               {{"floor", "over its duration, but at least demand_floor"},
+                {"burst", "over its duration, however short"}},
+               "a flowlet's rate is that of its bytes:");
+  flags
+      .Duration("demand_floor", c.demand_floor, Nanos{1}, Seconds(10),
+                "the shortest time over which a rate is measured")
+      .may_change = true;
+  flags.BitRate("first_demand", c.first_demand_bps, 1'000, 1'000'000'000'000,
+                "demand of a flow's first flowlet before any was measured; "
+                "it counts as much as 100 measured ones",
+                "1% of unit_capacity");
+}
+
+void FlowFlags::AddLoad() {
+  FlagSet& flags = set_.flags;
+  ControllerOptions& c = set_.request.run.controller;
+  flags.Choice("load_signal", c.load_signal,
+               {{"wait",
+                 "the time that a packet would wait there; units are filled "
+                 "as latency_target allows"},
+                {"demand",
+                 "the larger of its drained rate over the window and the "
+                 "demand of its open flowlets, plus the packets that wait "
+                 "there"},
+                {"drained", "its drained rate over the window, alone"}},
+               "a unit's load is:");
+  flags.Duration("latency_target", c.latency_target, Microseconds(1),
+                 Seconds(10),
+                 "with load_signal=wait: 99 % of the packets are to wait no "
+                 "longer at their unit");
+  flags.Duration("load_bucket", c.load_bucket, Microseconds(1), Seconds(1),
+                 "width of a bucket of the load window");
+  flags.Count("load_buckets", c.load_buckets, 1, 10'000,
+              "buckets in the load window");
+}
+
+void FlowFlags::SettlePolicies(const std::vector<std::string>& compared) {
+  std::vector<std::string>& policies = set_.request.policies;
+  policies = {std::string(PlacementPolicies()[policy_]->name())};
+  for (const std::string& policy : compared) {
+    if (policy != policies.front()) policies.push_back(policy);
+  }
+}
+
+absl::Status FlowFlags::Check() const {
+  const ControllerOptions& c = set_.request.run.controller;
+  if (c.flow_timeout <= c.flowlet_timeout) {
+    return set_.AtOdds("flow_timeout", "flowlet_timeout",
+                       "a flow must outlive its flowlets");
+  }
+  const std::vector<std::string>& policies = set_.request.policies;
+  const bool any_smart = std::ranges::count(policies, "smart_flow") > 0;
+  const bool is_per_packet =
+      policies.size() == 1 &&
+      FindPlacementPolicy(policies.front())->per_packet();
+  return set_.Check({{.flags = {"reassign_period"},
+                      .with = "policy",
+                      .when = !any_smart,
+                      .because = "only smart_flow has a period"},
+                     {.flags = {"flowlet_bytes"},
+                      .with = "policy",
+                      .when = is_per_packet,
+                      .because = "each packet is a flowlet of its own"}});
+}
+
+void FlowFlags::Settle() {
+  RunOptions& run = set_.request.run;
+  run.flow.kind = flow_key_.kind();
+  run.flow.vlan = flow_key_.vlan();
+  // A sender in the real world must not be able to aim at the tables.
+  ControllerOptions& c = run.controller;
+  c.hash_seed =
+      set_.request.is_real_time && !set_.given("seed") ? SecretSeed() : c.seed;
+  run.flow.fragments.hash_seed = c.hash_seed;
+}
+
+}  // namespace snf

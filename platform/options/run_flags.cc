@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/options/run_flags.h"
+
+namespace snf {
+namespace {
+
+// Returns the defaults of a run, which flags then change.
+RunRequest DefaultsOf(RunFlags::Input input) {
+  RunRequest request;
+  request.run.controller.start_timeout = Seconds(10);
+  request.run.nf_patience = Seconds(10);
+  if (input == RunFlags::Input::kCaptures) return request;
+  request.is_real_time = true;
+  request.real.unpaced = true;
+  request.run.check = false;
+  return request;
+}
+
+}  // namespace
+
+RunFlags::RunFlags(FlagSet& flags, Input input)
+    : request_(DefaultsOf(input)),
+      set_(flags, request_, input == Input::kCaptures),
+      input_(set_),
+      output_(set_),
+      story_(set_),
+      flow_(set_),
+      state_(set_),
+      fault_(set_),
+      lease_(set_),
+      unit_(set_),
+      real_(set_) {
+  flags.Section("");
+}
+
+absl::Status RunFlags::Settle() {
+  NumberPorts(request_.ports);
+  flow_.SettlePolicies(story_.compared());
+  if (absl::Status s = Check(); !s.ok()) return s;
+  SettleParts();
+  if (absl::Status s = input_.SettleChains(); !s.ok()) return s;
+  if (absl::Status s = fault_.CheckFaults(); !s.ok()) return s;
+  if (absl::Status s = story_.SettleExplain(input_.has_sides()); !s.ok()) {
+    return s;
+  }
+  if (absl::Status s = input_.SettleController(); !s.ok()) return s;
+  SettleFlags();
+  fault_.Settle();
+  return absl::OkStatus();
+}
+
+absl::Status RunFlags::Check() const {
+  absl::Status status = input_.Check();
+  if (status.ok()) status = flow_.Check();
+  if (status.ok()) status = unit_.Check();
+  if (status.ok()) status = state_.Check();
+  if (status.ok()) status = fault_.Check();
+  if (status.ok()) status = story_.Check();
+  if (status.ok()) status = real_.Check();
+  if (status.ok()) status = lease_.Check();
+  if (status.ok()) status = output_.Check();
+  if (status.ok()) status = story_.CheckReadOnce();
+  return status;
+}
+
+void RunFlags::SettleParts() {
+  input_.SettleCapture();
+  flow_.Settle();
+  state_.Settle();
+  lease_.Settle();
+  unit_.Settle();
+  real_.Settle();
+}
+
+void RunFlags::SettleFlags() {
+  const FlagSet& flags = set_.flags;
+  for (auto& [name, value] : flags.values()) {
+    const FlagSet::Traits& traits = *flags.Find(name);
+    const bool repeat = !traits.is_output &&
+                        (flags.given(name) || name == input_.bundled_flag());
+    if (traits.section == RunFlagSet::kSection && repeat &&
+        !traits.is_repeated) {
+      request_.given[name] = value;
+    }
+    if (traits.may_change) request_.changeable[name] = value;
+    request_.flags.push_back({.name = name, .value = value, .repeat = repeat});
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_OPTIONS_RUN_FLAGS_H_
+#define SNF_PLATFORM_OPTIONS_RUN_FLAGS_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "platform/options/fault_flags.h"
+#include "platform/options/flow_flags.h"
+#include "platform/options/input_flags.h"
+#include "platform/options/lease_flags.h"
+#include "platform/options/output_flags.h"
+#include "platform/options/real_flags.h"
+#include "platform/options/run_flag_set.h"
+#include "platform/options/run_request.h"
+#include "platform/options/state_flags.h"
+#include "platform/options/story_flags.h"
+#include "platform/options/unit_flags.h"
+#include "platform/process/flags.h"
+
+namespace snf {
+
+// The flags of `snf replay`, and of `snf run`, which has ports instead of
+// captures: turns a command line into RunRequest, and runs nothing. Each part
+// has the flags of one matter; this class knows in which order parts are
+// checked and settled. Owner-thread only.
+class RunFlags {
+ public:
+  enum class Input : uint8_t { kCaptures, kPorts };
+  // Adds all flags to `flags`, which must outlive this.
+  explicit RunFlags(FlagSet& flags, Input input = Input::kCaptures);
+  RunFlags(const RunFlags&) = delete;
+  RunFlags& operator=(const RunFlags&) = delete;
+
+  // Runs the chain of this text in place of the one of --nf, if the name is
+  // empty, or of this name in the file of --config. Before Settle.
+  void ReplaceChain(std::string name, std::string text) {
+    input_.ReplaceChain(std::move(name), std::move(text));
+  }
+
+  // Checks the flags against each other, and reads what they name: chains and
+  // flows. Call once, after the parsing. Errors are InvalidArgument, or those
+  // of LoadConfig.
+  absl::Status Settle();
+
+  // Returns what was asked for. Only after Settle.
+  const RunRequest& options() const { return request_; }
+
+  // Returns the command that would do the same if no file was given; "" if one
+  // was. Only after Settle.
+  std::string bundled_command() const { return input_.bundled_command(); }
+
+ private:
+  absl::Status Check() const;
+  void SettleParts();
+  void SettleFlags();
+
+  RunRequest request_;
+  RunFlagSet set_;
+  // In the order of the help.
+  InputFlags input_;
+  OutputFlags output_;
+  StoryFlags story_;
+  FlowFlags flow_;
+  StateFlags state_;
+  FaultFlags fault_;
+  LeaseFlags lease_;
+  UnitFlags unit_;
+  RealFlags real_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_OPTIONS_RUN_FLAGS_H_

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_OPTIONS_RUN_REQUEST_H_
+#define SNF_PLATFORM_OPTIONS_RUN_REQUEST_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "platform/drivers/cluster/cluster_options.h"
+#include "platform/drivers/real_time/real_options.h"
+#include "platform/options/config.h"
+#include "platform/options/explain_request.h"
+#include "platform/ports/port_spec.h"
+#include "platform/ports/steering.h"
+#include "platform/report/report.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// What a command line asks `snf replay`, or `snf run`, to do. RunFlags makes
+// it, checked; ReplayRun, RunCommand and RunOutput go by it. Plain data.
+struct RunRequest {
+  // The following say what is run.
+  std::vector<std::string> files;  // captures, merged by time
+  std::vector<PortSpec> ports;     // of live traffic, without files
+  ControllerOf controller;         // of those at the ports
+  std::string nf = "passthrough";  // of --nf, with its options
+  std::string config_file;         // of --config; empty: --nf holds
+  Config config;                   // the chains that one of the two names
+  // The policy of the run, and those that it is compared with.
+  std::vector<std::string> policies;
+  ExplainRequest explain;
+
+  // The following say how it is run. With a single chain, the sizes are those
+  // of the chain.
+  RunOptions run;
+  // With several controllers, in virtual time, they lease the units.
+  ClusterOptions cluster = {.controllers = 1};
+  Nanos warm_up;          // left out of latency and of figures of units
+  bool recovery = false;  // tell what other ways of recovery would take
+  bool is_real_time = false;
+  RealOptions real;
+  bool preload = false;
+  uint32_t loop = 1;  // so often, as one long capture
+
+  // The following say where output goes. An empty name is none, and "-" is
+  // stdout.
+  std::string out;  // released packets
+  bool annotate = false;
+  std::string drops;  // dropped packets
+  std::string json;
+  bool json_schema = false;  // nothing is run; what JSON says is told of
+  std::string csv;           // a directory
+  std::string decisions;     // a log of placements
+  std::string usage;         // what the chain used, by epochs
+  bool watch = false;
+  uint16_t metrics_port = 0;  // 0: none
+  bool quiet = false;
+
+  // All flags of the command, for the report.
+  std::vector<RunInfo::Flag> flags;
+  // The flags of the run that the command line gave, by name, with which it can
+  // be started again; without outputs, and without flags that may be repeated.
+  std::map<std::string, std::string> given;
+  // The flags whose values may change while the run goes on, by name.
+  std::map<std::string, std::string> changeable;
+
+  // Returns true if the only chain takes all packets.
+  bool has_one_chain() const {
+    return config.chains.size() == 1 && config.default_chain.has_value() &&
+           config.rules.empty();
+  }
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_OPTIONS_RUN_REQUEST_H_

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/options/unit_flags.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace snf {
+namespace {
+
+constexpr int64_t kMaxCapacityBps = 1'000'000'000'000;
+
+}  // namespace
+
+UnitFlags::UnitFlags(RunFlagSet& set) : set_(set) {
+  set_.flags.Heading("Compute units (a stated model)");
+  AddCapacity();
+  AddQueues();
+  AddStarts();
+  if (!set_.has_captures) return;
+  set_.flags.Duration("hop_delay", set_.request.run.hop_delay, Nanos{0},
+                      Seconds(10),
+                      "time from controller to unit, from unit to unit (with "
+                      "state: state_delay), and from unit to the way out");
+}
+
+void UnitFlags::AddCapacity() {
+  FlagSet& flags = set_.flags;
+  ControllerOptions& c = set_.request.run.controller;
+  flags.BitRateOrNone("unit_capacity", c.unit_capacity_bps,
+                      set_.request.real.unpaced, 1'000, kMaxCapacityBps,
+                      "capacity of one unit; none, with --clock=real: each "
+                      "unit is as fast as it can be");
+  flags.PacketRate("unit_packets", c.unit_packets_ps, 1, 1'000'000'000,
+                   "capacity of one unit in packets: each takes at least "
+                   "1 / RATE. A shorter one counts as long as that in load, "
+                   "demand and flowlet_bytes",
+                   "as many as unit_capacity carries");
+}
+
+void UnitFlags::AddQueues() {
+  FlagSet& flags = set_.flags;
+  ControllerOptions& c = set_.request.run.controller;
+  flags.Count("max_units", c.max_units, 1, kMaxUnits, "most units").may_change =
+      true;
+  flags.Count("warm_units", c.warm_units, 0, kMaxUnits,
+              "units warm at the start");
+  flags.Count("unit_queue", c.unit_queue_packets, 1, 1u << 20,
+              "packets that may wait at a unit; further ones are dropped");
+  flags.Count("start_buffer", c.start_buffer_packets, 1, 1u << 20,
+              "packets that may wait at a unit that is still starting, as a "
+              "part of unit_queue; further ones are dropped");
+  flags
+      .Duration("unit_idle_timeout", c.unit_idle_timeout, Microseconds(1),
+                Seconds(86'400),
+                "a unit without packets for so long is parked, warm")
+      .may_change = true;
+  flags
+      .Duration("keep_warm", c.keep_warm, Nanos{0}, Seconds(86'400),
+                "a warm unit stops after so long")
+      .may_change = true;
+}
+
+void UnitFlags::AddStarts() {
+  FlagSet& flags = set_.flags;
+  RunOptions& run = set_.request.run;
+  flags.Duration("unit_start_delay", run.unit_start_delay, Nanos{0},
+                 Seconds(600),
+                 "from a cold start to the first packet (not with "
+                 "--unit_capacity=none)");
+  flags.Duration("warm_start_delay", run.warm_start_delay, Nanos{0},
+                 Seconds(600),
+                 "from a warm start to the first packet (likewise)");
+  flags
+      .DurationOrInfinity("start_timeout", run.controller.start_timeout,
+                          Microseconds(1),
+                          "a start that takes longer has failed. It is "
+                          "counted, no new packet waits for the unit, and "
+                          "other units are started after a while")
+      .may_change = true;
+  flags.DurationOrInfinity(
+      "nf_patience", run.nf_patience, Milliseconds(1),
+      "if a call of the network function takes longer, by the machine's "
+      "clock, the run ends with exit code 70, and unwritten output is lost. "
+      "Time spent in a debugger does not count");
+}
+
+absl::Status UnitFlags::Check() const {
+  const RunOptions& run = set_.request.run;
+  const ControllerOptions& c = run.controller;
+  if (c.unit_idle_timeout <= c.flowlet_timeout) {
+    return set_.AtOdds("unit_idle_timeout", "flowlet_timeout",
+                       "a unit would be parked within a flowlet");
+  }
+  const bool is_paced = !set_.request.real.unpaced;
+  return set_.Check(
+      {{.flags = {"warm_units"},
+        .with = "max_units",
+        .when = c.warm_units > c.max_units,
+        .because = "there are fewer units than that"},
+       {.flags = {"start_buffer"},
+        .with = "unit_queue",
+        .when = c.start_buffer_packets > c.unit_queue_packets,
+        .because = "the start buffer is a part of the queue"},
+       {.flags = {"start_timeout"},
+        .with = "unit_start_delay",
+        .when = is_paced && run.unit_start_delay >= c.start_timeout,
+        .because = "every start would fail"},
+       {.flags = {"start_timeout"},
+        .with = "warm_start_delay",
+        .when = is_paced && run.warm_start_delay >= c.start_timeout,
+        .because = "every start would fail"}});
+}
+
+void UnitFlags::Settle() {
+  RunOptions& run = set_.request.run;
+  ControllerOptions& c = run.controller;
+  if (set_.request.real.unpaced) c.unit_capacity_bps = kMaxCapacityBps;
+  // A buffer for every place in the queues, up to 2 GiB of them; pages that no
+  // packet touches cost nothing.
+  constexpr uint64_t kMaxBuffers = 1 << 20;
+  run.buffers.small = static_cast<uint32_t>(
+      std::clamp<uint64_t>(uint64_t{c.max_units} * c.unit_queue_packets,
+                           run.buffers.small, kMaxBuffers));
+  // Defaults give way to given values.
+  if (!set_.given("start_timeout")) {
+    const Nanos longest = std::max(run.unit_start_delay, run.warm_start_delay);
+    c.start_timeout = std::max(c.start_timeout, Nanos{2 * longest.ns});
+  }
+  if (!set_.given("unit_idle_timeout")) {
+    c.unit_idle_timeout =
+        std::max(c.unit_idle_timeout, Nanos{2 * c.flowlet_timeout.ns});
+  }
+  c.warm_units = std::min(c.warm_units, c.max_units);
+  c.start_buffer_packets =
+      std::min(c.start_buffer_packets, c.unit_queue_packets);
+}
+
+}  // namespace snf

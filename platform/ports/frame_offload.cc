@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/frame_offload.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/byte_order.h"
+#include "base/packet/checksum.h"
+#include "base/packet/headers.h"
+#include "base/packet/packet_parser.h"
+
+namespace snf {
+namespace {
+
+constexpr uint8_t kCwr = 0x80;  // RFC 3168
+// Offset of SCTP's checksum, which is of another kind (RFC 9260).
+constexpr uint16_t kSctpChecksumOffset = 8;
+constexpr uint16_t kUdpChecksumOffset = 6;
+
+bool CompleteChecksum(std::span<std::byte> frame, const FrameOffload& offload) {
+  const size_t at = size_t{offload.checksum_start} + offload.checksum_offset;
+  if (at + 2 > frame.size()) return false;
+  if (offload.checksum_offset == kSctpChecksumOffset) return false;
+  be16 checksum = InternetChecksum(frame.subspan(offload.checksum_start));
+  if (offload.checksum_offset == kUdpChecksumOffset) {
+    checksum = UdpChecksumToSend(checksum);
+  }
+  Store(&frame[at], checksum);
+  return true;
+}
+
+bool CanSplit(const ParsedPacket& headers) {
+  return headers.result == ParseResult::kComplete &&
+         headers.fragment == Fragment::kNone && headers.payload_bytes() > 0 &&
+         (headers.l4_protocol == IpProtocol::kTcp ||
+          headers.l4_protocol == IpProtocol::kUdp);
+}
+
+// One of the packets of a frame, with the offset of its payload in the frame's
+// payload.
+struct Piece {
+  std::span<std::byte> bytes;
+  uint32_t number;
+  uint32_t offset;
+  bool is_last;
+};
+
+void FinishTcp(const Piece& piece, const ParsedPacket& headers) {
+  const std::span<std::byte> tcp = piece.bytes.subspan(headers.l4_offset);
+  Store(&tcp[4], be32(LoadBe32(&tcp[4]).host() + piece.offset));
+  uint8_t left_out = 0;
+  if (!piece.is_last) {
+    left_out |= TcpHeader<std::byte>::kFin | TcpHeader<std::byte>::kPsh;
+  }
+  if (piece.number > 0) left_out |= kCwr;
+  tcp[13] &= static_cast<std::byte>(~left_out);
+}
+
+void FinishChecksum(const Piece& piece, const ParsedPacket& headers,
+                    const IpAddress& source, const IpAddress& destination) {
+  const std::span<std::byte> l4 = piece.bytes.subspan(headers.l4_offset);
+  const bool is_tcp = headers.l4_protocol == IpProtocol::kTcp;
+  const size_t at =
+      is_tcp ? TcpHeader<std::byte>::kChecksumOffset : kUdpChecksumOffset;
+  Store(&l4[at], be16(0));
+  const be16 checksum =
+      L4Checksum(source, destination, headers.l4_protocol, l4);
+  Store(&l4[at], is_tcp ? checksum : UdpChecksumToSend(checksum));
+}
+
+void FinishPiece(const Piece& piece, const ParsedPacket& headers) {
+  const std::span<std::byte> bytes = piece.bytes;
+  const std::span<std::byte> l4 = bytes.subspan(headers.l4_offset);
+  if (headers.l4_protocol == IpProtocol::kTcp) {
+    FinishTcp(piece, headers);
+  } else {
+    Store(&l4[4], be16(static_cast<uint16_t>(l4.size())));
+  }
+  const size_t l3 = headers.l3_offset;
+  if (headers.l3 == L3::kIpv4) {
+    const auto ip = Ipv4Header<std::byte>::At(bytes, l3);
+    ip.set_total_bytes(static_cast<uint16_t>(bytes.size() - l3));
+    const uint32_t id = LoadBe16(&bytes[l3 + 4]).host() + piece.number;
+    Store(&bytes[l3 + 4], be16(static_cast<uint16_t>(id)));
+    FillIpv4Checksum(ip);
+    FinishChecksum(piece, headers, IpAddress::FromIpv4(ip.source()),
+                   IpAddress::FromIpv4(ip.destination()));
+  } else {
+    const auto ip = Ipv6Header<std::byte>::At(bytes, l3);
+    ip.set_payload_bytes(static_cast<uint16_t>(bytes.size() - l3 -
+                                               Ipv6Header<std::byte>::kBytes));
+    FinishChecksum(piece, headers, ip.source(), ip.destination());
+  }
+}
+
+}  // namespace
+
+size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
+                   absl::FunctionRef<void(std::span<const std::byte>)> take) {
+  if (offload.segment_bytes == 0) {
+    if (offload.checksum_start != 0 && !CompleteChecksum(frame, offload)) {
+      return 0;
+    }
+    take(frame);
+    return 1;
+  }
+  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+  if (!CanSplit(headers)) return 0;
+  // If the frame is a tunnel's, the inner packet is to be split, which is not
+  // supported.
+  if (offload.checksum_start != 0 &&
+      offload.checksum_start != headers.l4_offset) {
+    return 0;
+  }
+  const auto head = frame.first(headers.payload_offset);
+  const auto payload = frame.subspan(head.size(), headers.payload_bytes());
+  std::vector<std::byte> room(head.size() + offload.segment_bytes);
+  Piece piece = {.bytes = {}, .number = 0, .offset = 0, .is_last = false};
+  while (piece.offset < payload.size()) {
+    const size_t left = payload.size() - piece.offset;
+    const size_t bytes = std::min<size_t>(left, offload.segment_bytes);
+    piece.is_last = bytes == left;
+    piece.bytes = std::span(room).first(head.size() + bytes);
+    std::ranges::copy(head, piece.bytes.begin());
+    std::memcpy(&piece.bytes[head.size()], &payload[piece.offset], bytes);
+    FinishPiece(piece, headers);
+    take(piece.bytes);
+    ++piece.number;
+    piece.offset += static_cast<uint32_t>(bytes);
+  }
+  return piece.number;
+}
+
+}  // namespace snf

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/frame_offload.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/byte_order.h"
+#include "base/packet/checksum.h"
+#include "base/packet/headers.h"
+#include "base/packet/packet_parser.h"
+#include "base/packet/test_packets.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace snf {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr uint16_t kTcpChecksum = 16, kUdpChecksum = 6;
+constexpr uint8_t kFin = 0x01, kPsh = 0x08, kAck = 0x10, kCwr = 0x80;
+
+std::vector<Frame> Finished(Frame frame, const FrameOffload& offload) {
+  std::vector<Frame> packets;
+  const size_t count =
+      FinishFrame(frame, offload, [&](std::span<const std::byte> packet) {
+        packets.emplace_back(packet.begin(), packet.end());
+      });
+  EXPECT_EQ(count, packets.size());
+  return packets;
+}
+
+Frame TcpFrame(uint32_t sequence, uint8_t flags, size_t payload_bytes) {
+  Frame tcp = Tcp(5000, 80, 3, payload_bytes);
+  Store(&tcp[4], be32(sequence));
+  tcp[13] = std::byte{flags};
+  for (size_t i = 0; i < payload_bytes; ++i) {
+    tcp[tcp.size() - payload_bytes + i] = static_cast<std::byte>(i);
+  }
+  return tcp;
+}
+
+// As a kernel leaves it: the field holds the sum of the pseudo header.
+FrameOffload LeaveChecksum(Frame& frame, uint16_t offset) {
+  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+  const size_t at = headers.l4_offset + offset;
+  const std::span<std::byte> l4 = std::span(frame).subspan(headers.l4_offset);
+  Store(&frame[at], be16(0));
+  const bool is_ipv4 = headers.l3 == L3::kIpv4;
+  const auto v4 = Ipv4Header<std::byte>::At(frame, headers.l3_offset);
+  const auto v6 = Ipv6Header<std::byte>::At(frame, headers.l3_offset);
+  const be16 all = L4Checksum(
+      is_ipv4 ? IpAddress::FromIpv4(v4.source()) : v6.source(),
+      is_ipv4 ? IpAddress::FromIpv4(v4.destination()) : v6.destination(),
+      headers.l4_protocol, l4);
+  // Without what stands behind it: the sum is the difference.
+  const uint32_t sum_of_all = static_cast<uint16_t>(~all.host());
+  const uint32_t sum_of_l4 =
+      static_cast<uint16_t>(~InternetChecksum(l4).host());
+  uint32_t pseudo = sum_of_all + static_cast<uint16_t>(~sum_of_l4);
+  pseudo = (pseudo & 0xffff) + (pseudo >> 16);
+  Store(&frame[at], be16(static_cast<uint16_t>(pseudo)));
+  return {.checksum_start = headers.l4_offset, .checksum_offset = offset};
+}
+
+bool HasRightChecksums(const Frame& frame) {
+  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+  const std::span<const std::byte> bytes(frame);
+  const auto l4 = bytes.subspan(headers.l4_offset, headers.l4_bytes());
+  if (headers.l3 == L3::kIpv6) {
+    const auto ip = Ipv6Header<const std::byte>::At(bytes, headers.l3_offset);
+    return L4Checksum(ip.source(), ip.destination(), headers.l4_protocol, l4) ==
+           be16(0);
+  }
+  const auto ip = Ipv4Header<const std::byte>::At(bytes, headers.l3_offset);
+  return InternetChecksum(ip.header()) == be16(0) &&
+         L4Checksum(IpAddress::FromIpv4(ip.source()),
+                    IpAddress::FromIpv4(ip.destination()), headers.l4_protocol,
+                    l4) == be16(0);
+}
+
+TEST(FrameOffload, LeavesAFrameThatIsCompleteAsItIs) {
+  const Frame frame = Ethernet(0x0800, Ipv4({}, Udp(1, 2)));
+  EXPECT_THAT(Finished(frame, {}), ElementsAre(frame));
+  EXPECT_THAT(Finished(Hex("ffff"), {}), ElementsAre(Hex("ffff")));
+}
+
+TEST(FrameOffload, CompletesTheChecksumOfTcpAndUdpOverBothVersionsOfIp) {
+  const std::vector<Frame> frames = {
+      Ethernet(0x0800, Ipv4({.protocol = 6}, TcpFrame(1, kAck, 101))),
+      Ethernet(0x86dd, Ipv6({.next_header = 6}, TcpFrame(1, kAck, 7))),
+      Ethernet(0x0800, Ipv4({}, Udp(1, 2, 33))),
+      Ethernet(0x8100, Vlan(7, 0x86dd, Ipv6({}, Udp(1, 2, 500))))};
+  for (Frame frame : frames) {
+    const bool is_udp =
+        Parse(LinkType::kEthernet, frame).l4_protocol == IpProtocol::kUdp;
+    const FrameOffload offload =
+        LeaveChecksum(frame, is_udp ? kUdpChecksum : kTcpChecksum);
+    EXPECT_FALSE(HasRightChecksums(frame));
+    const std::vector<Frame> packets = Finished(frame, offload);
+    ASSERT_EQ(packets.size(), 1u);
+    EXPECT_TRUE(HasRightChecksums(packets[0]));
+  }
+}
+
+TEST(FrameOffload, NeverSendsAZeroForAUdpChecksumThatIsZero) {
+  Frame frame = Ethernet(0x0800, Ipv4({}, Udp(1, 2, 2)));
+  FrameOffload offload = LeaveChecksum(frame, kUdpChecksum);
+  const std::vector<Frame> packets = Finished(frame, offload);
+  // With the checksum added to the payload, the sum of all is ffff.
+  std::byte* const payload = &frame[frame.size() - 2];
+  const uint32_t sum =
+      uint32_t{LoadBe16(payload).host()} + LoadBe16(&packets[0][40]).host();
+  Store(payload, be16(static_cast<uint16_t>(sum + (sum >> 16))));
+  EXPECT_EQ(LoadBe16(&Finished(frame, offload)[0][40]), be16(0xffff));
+}
+
+TEST(FrameOffload, SplitsTcpAsACardDoes) {
+  const Frame frame = Ethernet(
+      0x0800, Ipv4({.protocol = 6, .id = 65'535},
+                   TcpFrame(0xffff'ff00, kFin | kPsh | kAck | kCwr, 3'000)));
+  const std::vector<Frame> packets =
+      Finished(frame, {.checksum_start = 34,
+                       .checksum_offset = kTcpChecksum,
+                       .segment_bytes = 1'448});
+  ASSERT_EQ(packets.size(), 3u);
+  std::vector<size_t> sizes;
+  std::vector<uint32_t> sequences;
+  std::vector<int> flags;
+  std::vector<uint16_t> ids;
+  Frame payload;
+  for (const Frame& packet : packets) {
+    EXPECT_TRUE(HasRightChecksums(packet));
+    const ParsedPacket headers = Parse(LinkType::kEthernet, packet);
+    EXPECT_EQ(headers.end_offset, packet.size());
+    const auto tcp = TcpHeader<const std::byte>::At(packet, headers.l4_offset);
+    sizes.push_back(headers.payload_bytes());
+    sequences.push_back(tcp.sequence());
+    flags.push_back(tcp.flags());
+    ids.push_back(Ipv4Header<const std::byte>::At(packet, 14).id());
+    payload.insert(payload.end(), packet.begin() + headers.payload_offset,
+                   packet.end());
+  }
+  EXPECT_THAT(sizes, ElementsAre(1'448, 1'448, 104));
+  EXPECT_THAT(sequences, ElementsAre(0xffff'ff00, 1'192, 2'640));
+  EXPECT_THAT(flags, ElementsAre(kAck | kCwr, kAck, kFin | kPsh | kAck));
+  EXPECT_THAT(ids, ElementsAre(65'535, 0, 1));
+  EXPECT_TRUE(std::ranges::equal(payload, std::span(frame).last(3'000)));
+}
+
+TEST(FrameOffload, SplitsUdpAndIpv6WithTags) {
+  const Frame udp = Ethernet(0x0800, Ipv4({}, Udp(1, 2, 250)));
+  const Frame tcp = Ethernet(
+      0x88a8,
+      Vlan(5, 0x8100,
+           Vlan(7, 0x86dd,
+                Ipv6({.next_header = 6}, TcpFrame(9, kPsh | kAck, 200)))));
+  const std::vector<Frame> of_udp = Finished(udp, {.segment_bytes = 100});
+  const std::vector<Frame> of_tcp = Finished(tcp, {.segment_bytes = 100});
+  ASSERT_EQ(of_udp.size(), 3u);
+  ASSERT_EQ(of_tcp.size(), 2u);
+  for (const Frame& packet : of_udp) EXPECT_TRUE(HasRightChecksums(packet));
+  for (const Frame& packet : of_tcp) EXPECT_TRUE(HasRightChecksums(packet));
+  EXPECT_EQ(LoadBe16(&of_udp[0][38]), be16(108));
+  EXPECT_EQ(LoadBe16(&of_udp[2][38]), be16(58));
+  EXPECT_EQ(Parse(LinkType::kEthernet, of_tcp[1]).payload_bytes(), 100u);
+  EXPECT_EQ(Parse(LinkType::kEthernet, of_tcp[1]).inner_vlan, 7);
+}
+
+TEST(FrameOffload, RefusesToSplitWhatATunnelCarries) {
+  const Frame frame =
+      Ethernet(0x0800, Ipv4({.protocol = 6}, TcpFrame(1, kAck, 3'000)));
+  FrameOffload offload = {.checksum_start = 34,
+                          .checksum_offset = kTcpChecksum,
+                          .segment_bytes = 1'000};
+  EXPECT_EQ(Finished(frame, offload).size(), 3u);
+  offload.checksum_start = 92;  // of a header farther in
+  EXPECT_EQ(Finished(frame, offload).size(), 0u);
+}
+
+TEST(FrameOffload, RefusesWhatItCannotDo) {
+  Frame sctp = Ethernet(0x0800, Ipv4({.protocol = 132}, Udp(1, 2, 30)));
+  EXPECT_TRUE(
+      Finished(sctp, {.checksum_start = 34, .checksum_offset = 8}).empty());
+  EXPECT_TRUE(Finished(sctp, {.segment_bytes = 10}).empty());
+  const Frame udp = Ethernet(0x0800, Ipv4({}, Udp(1, 2, 30)));
+  const auto past = static_cast<uint16_t>(udp.size() - 7);
+  EXPECT_TRUE(
+      Finished(udp, {.checksum_start = past, .checksum_offset = 6}).empty());
+  EXPECT_TRUE(
+      Finished(Ethernet(0x0800, Ipv4({}, Udp(1, 2, 0))), {.segment_bytes = 9})
+          .empty());
+  EXPECT_TRUE(Finished(Hex("00"), {.segment_bytes = 10}).empty());
+  EXPECT_TRUE(
+      Finished(Ethernet(0x0800, Ipv4({.more_fragments = true}, Udp(1, 2, 64))),
+               {.segment_bytes = 16})
+          .empty());
+}
+
+}  // namespace
+}  // namespace snf

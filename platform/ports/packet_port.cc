@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/packet_port.h"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <cstring>
+
+#include "platform/ports/capture_port.h"
+#include "platform/ports/network_interface.h"
+#include "platform/ports/packet_socket.h"
+#include "platform/ports/tap_port.h"
+#include "platform/ports/xdp_port.h"
+
+namespace snf {
+namespace {
+
+absl::Status CannotBeHandedOn(const PortSpec& spec) {
+  return absl::FailedPreconditionError(
+      fmt::format("{}: only packet sockets and TAP interfaces can be passed to "
+                  "another process",
+                  spec.text()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::Open(
+    const PortSpec& spec) {
+  switch (spec.kind) {
+    case PortSpec::Kind::kTap:
+      return TapPort::Open(spec);
+    case PortSpec::Kind::kCapture:
+      return CapturePort::Open(spec);
+    case PortSpec::Kind::kXdp:
+      return XdpPort::Open(spec);
+    case PortSpec::Kind::kPacket:
+      break;
+  }
+  return PacketSocket::Open(spec);
+}
+
+Instant PacketPort::WallClock() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  return {now.tv_sec * 1'000'000'000 + now.tv_nsec};
+}
+
+PacketPort::PacketPort(const PortSpec& spec) : spec_(spec) {
+  figures_.name = spec.name();
+  figures_.interface = spec.interface;
+}
+
+absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::OpenToSend(
+    const PortSpec& spec) {
+  if (spec.kind == PortSpec::Kind::kPacket) {
+    return PacketSocket::OpenToSend(spec);
+  }
+  if (spec.kind == PortSpec::Kind::kTap) return TapPort::OpenToSend(spec);
+  return CannotBeHandedOn(spec);
+}
+
+absl::StatusOr<PacketReceiver> PacketPort::HandOn() {
+  return CannotBeHandedOn(spec_);
+}
+
+void PacketPort::Fail(int error) {
+  if (!status_.ok()) return;
+  const absl::Status state = NetworkInterface(spec_.interface).Check();
+  status_ = absl::UnavailableError(fmt::format(
+      "port {}: {}", spec_.name(),
+      state.ok() ? fmt::format("{}: {}", spec_.interface, std::strerror(error))
+                 : std::string(state.message())));
+}
+
+}  // namespace snf

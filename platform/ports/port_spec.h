@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_PORTS_PORT_SPEC_H_
+#define SNF_PLATFORM_PORTS_PORT_SPEC_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/packet/packet_info.h"
+
+namespace snf {
+
+class Steering;
+
+// Describes a port, as the text of --port: SIDE=[KIND:]INTERFACE, as in
+// inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap.
+struct PortSpec {
+  enum class Kind : uint8_t {
+    kPacket,   // an existing interface, by a packet socket
+    kXdp,      // an existing interface, by AF_XDP sockets
+    kTap,      // a TAP interface, which is made if it does not exist
+    kCapture,  // frames of a capture file
+  };
+  Side side = Side::kUnknown;  // inside or outside
+  Kind kind = Kind::kPacket;
+  std::string interface;  // of a capture, its file
+  uint32_t number = 0;    // 0 for the only port of its side, else from 1 on
+  // Selects this controller's frames; null: all frames.
+  std::shared_ptr<const Steering> steering = nullptr;
+
+  // Returns "inside" or "outside", and the number unless it is 0: "inside2".
+  std::string name() const;
+  // Returns the text that ParsePort takes.
+  std::string text() const;
+};
+
+// Parses one port. Errors: InvalidArgument, which names the part that is wrong.
+absl::StatusOr<PortSpec> ParsePort(const std::string& text);
+
+// Numbers the ports of each side that has several, in their order.
+void NumberPorts(std::vector<PortSpec>& ports);
+
+// Most ports in all.
+inline constexpr size_t kMostPorts = 16;
+
+// Returns an InvalidArgument error unless there are an inside and an outside,
+// each interface is named once, and there are at most kMostPorts.
+absl::Status CheckPorts(const std::vector<PortSpec>& ports);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_PORTS_PORT_SPEC_H_

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/port_spec.h"
+
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const std::string& text) {
+  const absl::StatusOr<PortSpec> spec = ParsePort(text);
+  return spec.ok() ? "none" : std::string(spec.status().message());
+}
+
+std::string ErrorOfAll(const std::vector<std::string>& texts) {
+  std::vector<PortSpec> ports;
+  for (const std::string& text : texts) ports.push_back(*ParsePort(text));
+  return std::string(CheckPorts(ports).message());
+}
+
+TEST(PortSpec, HasSideKindAndInterface) {
+  const absl::StatusOr<PortSpec> inside = ParsePort("inside=lan0");
+  ASSERT_TRUE(inside.ok());
+  EXPECT_EQ(inside->side, Side::kInside);
+  EXPECT_EQ(inside->kind, PortSpec::Kind::kPacket);
+  EXPECT_EQ(inside->interface, "lan0");
+  const absl::StatusOr<PortSpec> outside = ParsePort("outside=tap:wan-1.2@x");
+  ASSERT_TRUE(outside.ok());
+  EXPECT_EQ(outside->side, Side::kOutside);
+  EXPECT_EQ(outside->kind, PortSpec::Kind::kTap);
+  EXPECT_EQ(outside->interface, "wan-1.2@x");
+}
+
+TEST(PortSpec, PrintsWhatItWasParsedFrom) {
+  for (const char* text : {"inside=lan0", "outside=tap:wan0", "inside=xdp:lan0",
+                           "inside=file:a/b c:d.pcap"}) {
+    EXPECT_EQ(ParsePort(text)->text(), text);
+  }
+  EXPECT_EQ(ParsePort("inside=packet:lan0")->text(), "inside=lan0");
+}
+
+TEST(PortSpec, RefusesWhatIsNoneAndSaysWhichPart) {
+  EXPECT_THAT(ErrorOf("lan0"), HasSubstr("\"lan0\" names no side"));
+  EXPECT_THAT(ErrorOf("left=lan0"), HasSubstr("\"left\" is neither inside"));
+  EXPECT_THAT(ErrorOf("inside=pcap:lan0"), HasSubstr("\"pcap\" is not a kind"));
+  for (const char* name : {"", "tap:", "xdp:", "file:", "file:-", "a/b", "a b",
+                           "a:b:c", "..", "abcdefghijklmnop"}) {
+    EXPECT_NE(ErrorOf("inside=" + std::string(name)), "none") << name;
+  }
+  EXPECT_EQ(ErrorOf("inside=abcdefghijklmno"), "none");
+}
+
+TEST(PortSpec, WantsAnInsideAndAnOutsideOnInterfacesOfTheirOwn) {
+  EXPECT_EQ(ErrorOfAll({"outside=b", "inside=a"}), "");
+  EXPECT_EQ(ErrorOfAll({"inside=a", "outside=b", "inside=tap:c"}), "");
+  EXPECT_EQ(ErrorOfAll({"inside=a", "outside=file:a"}), "");
+  EXPECT_THAT(ErrorOfAll({}), HasSubstr("no inside"));
+  EXPECT_THAT(ErrorOfAll({"inside=a", "inside=b"}), HasSubstr("no outside"));
+  EXPECT_THAT(ErrorOfAll({"inside=a", "outside=b", "inside=xdp:a"}),
+              HasSubstr("a is given twice"));
+  EXPECT_THAT(ErrorOfAll({"inside=a", "outside=a"}),
+              HasSubstr("a cannot be both"));
+}
+
+TEST(PortSpec, HasANumberIfItsSideHasSeveral) {
+  std::vector<PortSpec> ports;
+  for (const char* text : {"inside=a", "outside=b", "inside=c"}) {
+    ports.push_back(*ParsePort(text));
+  }
+  NumberPorts(ports);
+  EXPECT_EQ(ports[0].name(), "inside1");
+  EXPECT_EQ(ports[1].name(), "outside");
+  EXPECT_EQ(ports[2].name(), "inside2");
+  EXPECT_EQ(ports[2].text(), "inside=c");
+}
+
+TEST(PortSpec, ThereAreSixteenAtTheMost) {
+  std::vector<std::string> texts = {"outside=w"};
+  for (int i = 1; i < 16; ++i) texts.push_back("inside=i" + std::to_string(i));
+  EXPECT_EQ(ErrorOfAll(texts), "");
+  texts.emplace_back("outside=x");
+  EXPECT_THAT(ErrorOfAll(texts), HasSubstr("17 are given, at most 16"));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/returning_port.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+#include "platform/run/figures/figures.h"
+
+namespace snf {
+
+absl::StatusOr<std::unique_ptr<PacketPort>> ReturningPort::Open(
+    const PortSpec& spec, Notice notice) {
+  auto port = PacketPort::Open(spec);
+  if (!port.ok()) return port;
+  return std::unique_ptr<PacketPort>(
+      new ReturningPort(spec, *std::move(port), std::move(notice)));
+}
+
+ReturningPort::ReturningPort(const PortSpec& spec,
+                             std::unique_ptr<PacketPort> port, Notice notice)
+    : PacketPort(spec), notice_(std::move(notice)), before_(figures_) {
+  Take(std::move(port));
+}
+
+void ReturningPort::Take(std::unique_ptr<PacketPort> port) {
+  port_ = std::move(port);
+  mtu_ = port_->mtu();
+  changes_ = port_->changes();
+}
+
+bool ReturningPort::Receive(PacketPort::Take take) {
+  return port_ != nullptr && port_->Receive(take);
+}
+
+void ReturningPort::StopReceiving() {
+  stops_ = true;
+  if (port_ != nullptr) port_->StopReceiving();
+}
+
+void ReturningPort::Send(std::span<const std::byte> frame) {
+  if (port_ != nullptr) {
+    port_->Send(frame);
+  } else {
+    ++before_.send_drops;
+  }
+}
+
+absl::StatusOr<PacketReceiver> ReturningPort::HandOn() {
+  if (port_ == nullptr) {
+    return absl::FailedPreconditionError(
+        fmt::format("{} is lost", spec_.interface));
+  }
+  auto receiver = port_->HandOn();
+  is_handed_on_ = receiver.ok();
+  return receiver;
+}
+
+std::optional<uint64_t> ReturningPort::LetGo() {
+  stops_ = true;
+  return is_handed_on_ ? port_->LetGo() : std::nullopt;
+}
+
+void ReturningPort::Flush() {
+  if (port_ != nullptr) port_->Flush();
+}
+
+void ReturningPort::UpdateFigures() {
+  if (port_ != nullptr) {
+    port_->UpdateFigures();
+    if (!port_->status().ok()) Lose();
+  } else if (!stops_ && std::chrono::steady_clock::now() >= next_look_) {
+    Return();
+  }
+  figures_ = before_;
+  if (port_ != nullptr) {
+    AddCounts(figures_, port_->figures());
+  } else {
+    const auto down = std::chrono::steady_clock::now() - lost_at_;
+    figures_.down.ns =
+        std::max<int64_t>(1, std::chrono::nanoseconds(down).count());
+  }
+}
+
+void ReturningPort::Lose() {
+  port_->Flush();  // what waits there is its drop
+  const std::string why(port_->status().message());
+  AddCounts(before_, port_->figures());
+  port_.reset();
+  is_handed_on_ = false;
+  lost_at_ = std::chrono::steady_clock::now();
+  next_look_ = lost_at_ + kPause;
+  Tell(fmt::format("{}: packets to this port are dropped until it is back",
+                   why));
+}
+
+void ReturningPort::Return() {
+  next_look_ = std::chrono::steady_clock::now() + kPause;
+  auto port = PacketPort::Open(spec_);
+  if (!port.ok()) return;
+  Take(*std::move(port));
+  Tell(fmt::format("port {}: {} is back", figures_.name, spec_.interface));
+}
+
+}  // namespace snf

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/steering.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "base/keyed_hash.h"
+#include "base/packet/headers.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/ip_address_text.h"
+#include "base/text/wording.h"
+#include "platform/run/run_setup.h"
+
+namespace snf {
+namespace {
+
+// The controller with the highest weight for the bucket.
+uint32_t OwnerOfBucket(uint32_t bucket, uint32_t controllers) {
+  uint32_t owner = 0;
+  uint64_t most = 0;
+  for (uint32_t c = 0; c < controllers; ++c) {
+    // Odd constants of splitmix64 keep small numbers apart.
+    const uint64_t salt = (c + 1) * 0x9e37'79b9'7f4a'7c15u;
+    const uint64_t weight = Fold((bucket + 1) * 0xd6e8'feb8'6659'fd93u ^ salt,
+                                 0xbf58'476d'1ce4'e5b9u ^ salt);
+    if (weight <= most) continue;
+    most = weight;
+    owner = c;
+  }
+  return owner;
+}
+
+bool ParseNumber(const char*& at, const char* end, uint32_t& number) {
+  const auto parsed = std::from_chars(at, end, number);
+  at = parsed.ptr;
+  return parsed.ec == std::errc();
+}
+
+}  // namespace
+
+absl::StatusOr<ControllerOf> ControllerOf::Parse(const std::string& text) {
+  ControllerOf parsed;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  if (!ParseNumber(at, end, parsed.id) || at == end || *at++ != '/' ||
+      !ParseNumber(at, end, parsed.count) || at != end) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" is not of the form I/N, such as 0/2 and 1/2 for "
+                    "two controllers",
+                    Printable(text)));
+  }
+  if (parsed.count == 0 || parsed.count > kMost) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\": want 1 to {} controllers", text, kMost));
+  }
+  if (parsed.id >= parsed.count) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\": the last of {} is controller {}", text,
+                    parsed.count, parsed.count - 1));
+  }
+  return parsed;
+}
+
+std::string ControllerOf::text() const {
+  return fmt::format("{}/{}", id, count);
+}
+
+Steering::Steering(ControllerOf controller) : controller_(controller) {
+  for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
+    if (OwnerOfBucket(bucket, controller.count) != controller.id) continue;
+    own_[bucket / 32] |= uint32_t{1} << bucket % 32;
+  }
+}
+
+// Each controller's units have their own tables. If a table is only for
+// reports, each controller reports its own hosts.
+absl::Status Steering::Check(const NetworkFunction& example,
+                             uint32_t controllers) {
+  const auto refuse = [controllers](const std::string& why) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} controllers {}", controllers, why));
+  };
+  for (const NetworkFunction::Part& part : example.parts()) {
+    for (const auto& table : part.nf->tables()) {
+      if (table->shape().for_reports) continue;
+      return refuse("cannot run an NF whose packets read shared tables");
+    }
+  }
+  if (controllers > 1 && example.flow_scope() == FlowScope::kOwnKey) {
+    return refuse("cannot run an NF with flow keys of its own");
+  }
+  const bool has_sides = example.flow_scope() == FlowScope::kInsideEndpoint;
+  for (const NetworkFunction::Pool& pool : example.pools()) {
+    if (has_sides && !pool.address.has_value()) {
+      return refuse(
+          fmt::format("cannot divide the pool {}: its pieces are not the ports "
+                      "of an address",
+                      pool.name));
+    }
+    for (uint32_t c = 0; c < controllers; ++c) {
+      if (PartOf(pool, c, controllers).has_value()) continue;
+      return refuse(fmt::format("need at least 64 pieces each of the pool {}",
+                                pool.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const Steering>> Steering::Of(
+    const NetworkFunction& example, ControllerOf controller) {
+  if (absl::Status s = Check(example, controller.count); !s.ok()) return s;
+  std::shared_ptr<Steering> steering(new Steering(controller));
+  for (const NetworkFunction::Pool& pool : example.pools()) {
+    if (!pool.address.has_value()) continue;
+    steering->external_.push_back(*pool.address);
+    for (uint32_t c = 0; c < controller.count; ++c) {
+      const PieceRange part = *PartOf(pool, c, controller.count);
+      const Block block = {part.first, part.last, c};
+      const bool is_there = std::ranges::find(steering->blocks_, block) !=
+                            steering->blocks_.end();
+      if (!is_there) steering->blocks_.push_back(block);
+    }
+  }
+  std::ranges::sort(steering->external_);
+  const auto same = std::ranges::unique(steering->external_);
+  steering->external_.erase(same.begin(), same.end());
+  // All pools of NFs that there are have the same few ranges.
+  std::ranges::sort(steering->blocks_, {}, &Block::first);
+  for (size_t i = 1; i < steering->blocks_.size(); ++i) {
+    if (steering->blocks_[i].first > steering->blocks_[i - 1].last) continue;
+    return absl::InvalidArgumentError(
+        "with several controllers, all external addresses must have the same "
+        "range of ports");
+  }
+  return steering;
+}
+
+std::string Steering::text() const {
+  std::string text = "controller " + controller_.text();
+  for (const be32 address : external_) {
+    text += "; " + Ipv4Text(IpAddress::FromIpv4(address));
+  }
+  for (const Block& block : blocks_) {
+    text += fmt::format("; {} to {} are {}'s", block.first, block.last,
+                        block.owner);
+  }
+  return text;
+}
+
+bool Steering::IsExternal(be32 address) const {
+  return std::ranges::binary_search(external_, address);
+}
+
+FragmentGate::FragmentGate(std::shared_ptr<const Steering> steering,
+                           Side side) {
+  if (steering == nullptr || side != Side::kOutside ||
+      !steering->has_external()) {
+    return;
+  }
+  steering_ = std::move(steering);
+  own_.emplace(FragmentTable::Options{.hash_seed = SecretSeed()});
+}
+
+bool FragmentGate::LetsIn(std::span<const std::byte> frame, Instant now) {
+  if (steering_ == nullptr) return true;
+  const ParsedPacket packet = Parse(LinkType::kEthernet, frame);
+  if (packet.fragment == Fragment::kNone || packet.l3 != L3::kIpv4) return true;
+  const auto ip = Ipv4Header<const std::byte>::At(frame, packet.l3_offset);
+  if (!ip || !steering_->IsExternal(ip.destination())) return true;
+  const FlowKey key = FragmentKey(frame, packet, false);
+  if (packet.fragment == Fragment::kLater) {
+    return own_->Find(now, key) != nullptr;
+  }
+  own_->Insert(now, key, {});
+  return true;
+}
+
+}  // namespace snf

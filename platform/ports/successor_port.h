@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_PORTS_SUCCESSOR_PORT_H_
+#define SNF_PLATFORM_PORTS_SUCCESSOR_PORT_H_
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "platform/ports/frame_channel.h"
+#include "platform/ports/packet_port.h"
+
+namespace snf {
+
+// A port of a daemon that replaces its predecessor. Packets leave by a socket
+// of its own. Incoming packets are read by the predecessor, which forwards
+// those that are not of its flows, until it sends the place in its ring where
+// it stops. From there this port reads the same ring. If the predecessor ends
+// without a last message, this port opens a new socket: packets in between are
+// lost.
+//
+// Owner-thread only.
+class SuccessorPort final : public PacketPort {
+ public:
+  // Errors as in PacketPort::OpenToSend.
+  static absl::StatusOr<std::unique_ptr<SuccessorPort>> Open(
+      const PortSpec& spec);
+  // Has frames read from this channel, and later from that receiver.
+  // Call it once, before there is anything to receive.
+  void Begin(FrameChannel channel, PacketReceiver receiver);
+  // Returns true as long as the daemon before reads.
+  bool has_predecessor() const override { return channel_.is_open(); }
+
+  bool Receive(Take take) override;
+  void StopReceiving() override;
+  void Send(std::span<const std::byte> frame) override { port_->Send(frame); }
+  void Flush() override { port_->Flush(); }
+  void UpdateFigures() override;
+  int descriptor() const override {
+    return has_predecessor() ? channel_.descriptor() : port_->descriptor();
+  }
+  absl::StatusOr<PacketReceiver> HandOn() override;
+  std::optional<uint64_t> LetGo() override { return port_->LetGo(); }
+
+ private:
+  SuccessorPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
+
+  std::unique_ptr<PacketPort> port_;
+  FrameChannel channel_;
+  PacketReceiver receiver_;
+  uint64_t passed_on_ = 0;  // packets that came by the channel
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_PORTS_SUCCESSOR_PORT_H_

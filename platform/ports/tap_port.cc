@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/tap_port.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace snf {
+
+absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::Open(
+    const PortSpec& spec) {
+  const auto failed = [&spec](const char* what) {
+    const std::string message =
+        fmt::format("port {}: tap {}: {}: {}", spec.name(), spec.interface,
+                    what, std::strerror(errno));
+    if (errno == EPERM || errno == EACCES) {
+      return absl::PermissionDeniedError(
+          message + "; TAP interfaces need root or CAP_NET_ADMIN");
+    }
+    return absl::FailedPreconditionError(message);
+  };
+  const bool is_new = NetworkInterface(spec.interface).index() == 0;
+  Descriptor tap(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+  if (!tap.is_open()) return failed("/dev/net/tun");
+  ifreq request = {};
+  std::memcpy(request.ifr_name, spec.interface.data(), spec.interface.size());
+  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  if (ioctl(tap.number(), TUNSETIFF, &request) != 0) {
+    return failed("creating it, or attaching to it");
+  }
+  NetworkInterface interface(spec.interface);
+  // Or else some milliseconds without a turn would be too long.
+  if (is_new) interface.QueueFrames(kQueued);
+  if (!interface.SetUp()) return failed("up");
+  return std::unique_ptr<PacketPort>(new TapPort(spec, std::move(tap)));
+}
+
+absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::OpenToSend(
+    const PortSpec& spec) {
+  if (absl::Status s = NetworkInterface(spec.interface).Check(); !s.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("port {}: {}", spec.name(), std::string(s.message())));
+  }
+  return std::unique_ptr<PacketPort>(new TapPort(spec, Descriptor()));
+}
+
+absl::StatusOr<PacketReceiver> TapPort::HandOn() {
+  Descriptor another(fcntl(tap_.number(), F_DUPFD_CLOEXEC, 0));
+  if (another.is_open()) return PacketReceiver{.socket = std::move(another)};
+  return absl::FailedPreconditionError(
+      fmt::format("port {}: tap {}: another descriptor: {}", spec_.name(),
+                  spec_.interface, std::strerror(errno)));
+}
+
+void TapPort::Expect(const PacketReceiver& receiver) {
+  tap_ = Descriptor(fcntl(receiver.socket.number(), F_DUPFD_CLOEXEC, 0));
+  if (!tap_.is_open()) Fail(errno);
+}
+
+TapPort::TapPort(const PortSpec& spec, Descriptor tap)
+    : PacketPort(spec),
+      interface_(spec.interface),
+      tap_(std::move(tap)),
+      unsent_before_(interface_.unsent()) {
+  mtu_ = interface_.mtu();
+}
+
+void TapPort::UpdateFigures() {
+  // An interface that is gone counts from 0.
+  figures_.kernel_drops =
+      std::max(interface_.unsent(), unsent_before_) - unsent_before_;
+}
+
+// Frames that the kernel queues after the stop are lost with the interface, as
+// on a pulled cable.
+bool TapPort::Receive(Take take) {
+  for (size_t i = 0; i < kBatch && !has_stopped_; ++i) {
+    const ssize_t bytes = read(tap_.number(), room_.data(), room_.size());
+    if (bytes < 0) {
+      if (errno == EINTR) continue;
+      if (errno != EAGAIN) Fail(errno);
+      return i > 0;
+    }
+    if (static_cast<size_t>(bytes) > kMaxFrameBytes) {
+      ++figures_.refused;
+      continue;
+    }
+    ++figures_.received;
+    take(std::span(room_).first(static_cast<size_t>(bytes)), Nanos{});
+  }
+  return !has_stopped_;
+}
+
+void TapPort::Send(std::span<const std::byte> frame) {
+  const ssize_t bytes = write(tap_.number(), frame.data(), frame.size());
+  if (bytes == static_cast<ssize_t>(frame.size())) {
+    ++figures_.sent;
+    return;
+  }
+  ++figures_.send_drops;
+  if (bytes < 0 && errno == EBADFD) Fail(errno);
+}
+
+}  // namespace snf

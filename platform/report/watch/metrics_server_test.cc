@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/process/metrics_server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "platform/report/watch/metrics_text.h"
+#include "platform/report/watch/test_live.h"
+#include "platform/run/figures/live_board.h"
+
+namespace snf {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// A connection to the server, closed at the end.
+class Client {
+ public:
+  explicit Client(uint16_t port) : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<const sockaddr*>(&address),
+                      sizeof address),
+              0);
+  }
+  ~Client() { close(socket_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  // All that the server says until it closes.
+  std::string Ask(std::string_view request) const {
+    EXPECT_EQ(send(socket_, request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+    std::string answer;
+    char buffer[4096];
+    while (true) {
+      const ssize_t bytes = recv(socket_, buffer, sizeof buffer, 0);
+      if (bytes <= 0) return answer;
+      answer.append(buffer, static_cast<size_t>(bytes));
+    }
+  }
+
+ private:
+  int socket_;
+};
+
+constexpr std::string_view kGet =
+    "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+std::unique_ptr<MetricsServer> Serve(std::function<std::string()> text) {
+  auto server = MetricsServer::Start(0, std::move(text));
+  EXPECT_TRUE(server.ok()) << server.status();
+  return *std::move(server);
+}
+
+TEST(MetricsServer, AnswersWithTheTextAndCloses) {
+  const auto server = Serve([] { return "snf_test 1\n"; });
+  const std::string answer = Client(server->port()).Ask(kGet);
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nContent-Type: text/plain; "
+                                "version=0.0.4; charset=utf-8\r\n"));
+  EXPECT_THAT(answer, HasSubstr("\r\nConnection: close\r\n"));
+  EXPECT_THAT(answer, EndsWith("\r\n\r\nsnf_test 1\n"));
+}
+
+TEST(MetricsServer, SaysWhyItCannotListen) {
+  const auto server = Serve([] { return ""; });
+  const auto second =
+      MetricsServer::Start(server->port(), [] { return std::string(); });
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(second.status().ToString(), HasSubstr("Address already in use"));
+}
+
+TEST(MetricsServer, EndsWhileClientsAreConnected) {
+  auto server = Serve([] { return ""; });
+  std::vector<std::unique_ptr<Client>> clients;
+  for (int i = 0; i < MetricsServer::kConnections + 2; ++i) {
+    clients.push_back(std::make_unique<Client>(server->port()));
+  }
+  server.reset();
+}
+
+TEST(MetricsServer, ServesManyClientsOfARunThatGoesOn) {
+  LiveBoard board([](uint64_t) { return std::nullopt; });
+  const auto server =
+      Serve([&board] { return MetricsText(MetricsOf(*board.Latest())); });
+  constexpr int kClients = 2 * MetricsServer::kConnections;
+  std::vector<std::thread> clients;
+  std::vector<std::string> answers(kClients);
+  for (std::string& answer : answers) {
+    clients.emplace_back([&answer, port = server->port()] {
+      for (int i = 0; i < 10; ++i) answer = Client(port).Ask(kGet);
+    });
+  }
+  for (int64_t i = 1; i <= 1'000; ++i) board.Publish(LiveFiguresAfter(i));
+  for (std::thread& client : clients) client.join();
+  for (const std::string& answer : answers) {
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
+    EXPECT_THAT(answer, HasSubstr("\nsnf_packets_in_total "));
+  }
+}
+
+}  // namespace
+}  // namespace snf

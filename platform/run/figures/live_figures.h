@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_FIGURES_LIVE_FIGURES_H_
+#define SNF_PLATFORM_RUN_FIGURES_LIVE_FIGURES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/histogram.h"
+#include "base/ids.h"
+#include "base/time.h"
+#include "platform/run/figures/figures.h"
+#include "platform/run/figures/report_figures.h"
+#include "platform/run/pace.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// Tells how a run in real time stands. Counts and sums are since its beginning,
+// as in RunResult, so that two of these tell what was between them.
+struct LiveFigures {
+  Nanos elapsed;  // since the first packet
+  Speed speed;    // asked for
+  // The share of the capture that is taken, 0 … 1000; absent if unknown.
+  std::optional<uint32_t> done_1000{};
+
+  // Counts of the table of figures: packets, flows, starts of units.
+  FigureCounts counts{};
+  std::vector<DropCount> drops{};  // all reasons, as DropCounts
+
+  // All that were ever started, by id.
+  struct Unit {
+    UnitId id = kNoUnit;
+    bool is_up = false;
+    uint64_t packets = 0;  // that left it
+    uint64_t bytes = 0;
+  };
+  std::vector<Unit> units{};
+  std::optional<int64_t> unit_capacity_bps{};  // absent: as fast as they can be
+
+  // The quantiles of a histogram; `now` is since the figures before these.
+  struct Times {
+    struct {
+      Nanos p50;
+      Nanos p99;
+    } now, all;
+    Nanos max;
+    uint64_t count = 0;
+    uint64_t sum_ns = 0;
+  };
+  Times latency{};  // arrival to release
+  PortsFigures live{};
+  // The chains that have packets, the newest as the last. What is counted is of
+  // all that there were, units and times are of the newest.
+  struct Chain {
+    uint32_t number = 0;
+    std::string nf;
+    uint64_t flows = 0;  // now
+    uint64_t packets_in = 0;
+  };
+  std::vector<Chain> chains{};
+  Times late{};  // how late packets were taken; count 0 without a schedule
+
+  uint64_t packets_dropped() const {
+    uint64_t sum = 0;
+    for (const DropCount& drop : drops) sum += drop.packets;
+    return sum;
+  }
+  // Taken, made or come again, but not at an end yet.
+  uint64_t packets_under_way() const {
+    return counts[&RunResult::packets_in] +
+           counts[&RunResult::packets_inherited] +
+           counts[&RunResult::packets_generated] +
+           counts[&AliasFigures::packets_hairpinned] -
+           counts[&RunResult::packets_released] -
+           counts[&RunResult::packets_passed_through] -
+           counts[&RunResult::packets_consumed] - packets_dropped();
+  }
+  uint32_t units_up() const {
+    uint32_t up = 0;
+    for (const Unit& unit : units) up += unit.is_up ? 1 : 0;
+    return up;
+  }
+};
+
+// Makes Times of a histogram that grows.
+class LiveTimes {
+ public:
+  // Returns times whose `now` counts from the last call. O(buckets), some
+  // 100 µs.
+  LiveFigures::Times Take(const Histogram& grown);
+
+ private:
+  Histogram before_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_FIGURES_LIVE_FIGURES_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_RUN_FIGURES_TABLE_TOTALS_H_
+#define SNF_PLATFORM_RUN_FIGURES_TABLE_TOTALS_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "platform/run/run.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/unit_tables.h"
+
+namespace snf {
+
+// Tells of a unit's copy of a shared table at the end of a run. All words, so
+// that another process can tell it.
+struct TableCopyFigures {
+  uint64_t updates = 0;
+  uint64_t refused = 0;
+  uint64_t repeated = 0;
+  uint64_t joined = 0;  // 1: the following are to be the home's
+  uint64_t entries = 0;
+  uint64_t entries_digest = 0;  // of keys and values, in any order
+  uint64_t rest_digest = 0;
+};
+
+// Returns what there is to tell of each table of a unit.
+std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit);
+
+// Adds the figures of all shared tables to the result, and a violation for each
+// copy of a unit that differs from its home; nothing may be under way any more.
+// `units` has an element for each unit id, by table, which is empty for a unit
+// that never ran. The totals become the tables of `nf`, which ran nothing, so
+// that it can report them.
+void AddTables(const TableHomes& homes,
+               std::span<const std::vector<TableCopyFigures>> units,
+               const NetworkFunction& nf, RunResult& result);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_RUN_FIGURES_TABLE_TOTALS_H_

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// The members of a resource manager: who they are, and whether they live.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "base/text/wording.h"
+#include "base/version.h"
+#include "resource_manager/live/manager_desk.h"
+
+namespace snf {
+namespace {
+
+constexpr size_t kMostOfName = 64;
+
+bool IsName(const std::string& name) {
+  const auto is_right = [](unsigned char c) { return std::isgraph(c) != 0; };
+  return !name.empty() && name.size() <= kMostOfName &&
+         std::ranges::all_of(name, is_right);
+}
+
+}  // namespace
+
+void ManagerDesk::on_letter(const Said& said) {
+  letters_.fetch_sub(1);
+  if (said.message.has_hello()) {
+    Meet(said.from, said.message.hello());
+    return;
+  }
+  const auto at = by_stream_.find(said.from.get());
+  if (at == by_stream_.end()) {
+    manager_.on_refused();
+    said.from->End();  // it has not said who it is, or was refused
+    return;
+  }
+  const ControllerId from = at->second;
+  const auto message = ReadWord(said.message, from);
+  if (!message.has_value()) {
+    manager_.on_refused();
+    return;
+  }
+  Handle(from, *message);
+}
+
+void ManagerDesk::on_letter(const Ended& ended) {
+  const auto at = by_stream_.find(ended.stream.get());
+  if (at == by_stream_.end()) return;
+  Member& member = members_.at(at->second);
+  by_stream_.erase(at);
+  member.stream = nullptr;
+  member.is_welcome = false;
+  is_watchful_ = true;
+}
+
+absl::Status ManagerDesk::Check(const proto::Hello& hello) const {
+  if (hello.version() != kVersion) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the daemon's program is of version {}, the resource manager's of {}",
+        Printable(hello.version()), kVersion));
+  }
+  if (!IsName(hello.name())) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" is no name of a daemon", Printable(hello.name())));
+  }
+  if (hello.manager_epoch() > kMostEpoch ||
+      hello.controller() >= LeaseServer::kMostMembers) {
+    return absl::InvalidArgumentError(fmt::format(
+        "controller {} and epoch {} cannot be: there are {} controllers, and "
+        "epochs up to {}",
+        hello.controller(), hello.manager_epoch(), LeaseServer::kMostMembers,
+        kMostEpoch));
+  }
+  if (hello.units() != options_.units ||
+      hello.unit_capacity_bps() != options_.unit_capacity_bps) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the daemon was told of {} units of {} bit/s, and there are {} of {} "
+        "bit/s",
+        hello.units(), hello.unit_capacity_bps(), options_.units,
+        options_.unit_capacity_bps));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
+  BuryDead();
+  const ProcessId process = {hello.pid(), hello.start_time()};
+  for (const auto& [id, member] : members_) {
+    if (member.process != process) continue;
+    if (!hello.has_controller() || hello.controller() == value(id)) return id;
+    return absl::FailedPreconditionError(
+        fmt::format("process {} is controller {}, and not {}", hello.pid(),
+                    value(id), hello.controller()));
+  }
+  if (hello.has_controller()) {
+    const ControllerId id{static_cast<uint8_t>(hello.controller())};
+    const auto at = members_.find(id);
+    if (at == members_.end()) return id;
+    return absl::FailedPreconditionError(
+        fmt::format("controller {} is \"{}\", process {}, which lives",
+                    value(id), at->second.name, at->second.process.pid));
+  }
+  for (uint8_t id = 0; id < LeaseServer::kMostMembers; ++id) {
+    if (!members_.contains(ControllerId{id})) return ControllerId{id};
+  }
+  return absl::ResourceExhaustedError(fmt::format(
+      "there are {} controllers already", LeaseServer::kMostMembers));
+}
+
+bool ManagerDesk::HasToAskAgain(ControllerId id,
+                                const proto::Hello& hello) const {
+  if (hello.life() == 0) return false;
+  return hello.manager_epoch() > file_.epoch || !members_.contains(id);
+}
+
+void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
+  if (by_stream_.contains(stream.get())) {
+    manager_.on_refused();
+    return;
+  }
+  if (absl::Status s = Check(hello); !s.ok()) return Refuse(stream, s);
+  const ProcessId process = {hello.pid(), hello.start_time()};
+  ProcessWatch watch(process);
+  if (!watch.is_alive()) {
+    return Refuse(stream, absl::InvalidArgumentError(fmt::format(
+                              "there is no process {} that began at {}",
+                              process.pid, process.start_time)));
+  }
+  const absl::StatusOr<ControllerId> id = IdFor(hello);
+  if (!id.ok()) return Refuse(stream, id.status());
+  const bool asks_again = HasToAskAgain(*id, hello);
+  const bool is_new = !members_.contains(*id);
+  Member& member = members_
+                       .try_emplace(*id, Member{.process = process,
+                                                .name = hello.name(),
+                                                .watch = std::move(watch)})
+                       .first->second;
+  if (is_new) {
+    if (absl::Status s = Note(); !s.ok()) {
+      members_.erase(*id);
+      return Refuse(stream, s);
+    }
+    Tell(fmt::format("controller {} is \"{}\", process {}", value(*id),
+                     hello.name(), process.pid));
+  }
+  if (member.stream != nullptr) {
+    by_stream_.erase(member.stream.get());
+    member.stream->End();
+  }
+  member.stream = stream;
+  member.is_welcome = false;
+  member.life = hello.life();
+  member.may_hold = hello.life() != 0;
+  by_stream_[stream.get()] = *id;
+  if (asks_again) {
+    BeginAnew(std::max(file_.epoch, hello.manager_epoch()) + 1);
+  } else {
+    for (const auto& [unit, reports] : reports_) {
+      SendTo(*id, AskReport{GlobalUnitId{unit}, reports.manager_epoch});
+    }
+    PutAllTogether();
+  }
+}
+
+void ManagerDesk::Refuse(const StreamPtr& stream, const absl::Status& why) {
+  manager_.on_refused();
+  Tell("refused: " + std::string(why.message()));
+  proto::ToMember word;
+  word.mutable_refused()->set_code(why.raw_code());
+  word.mutable_refused()->set_why(std::string(why.message()));
+  stream->Send(word);
+  stream->End();
+}
+
+void ManagerDesk::WelcomeAll() {
+  if (core().recovering()) return;
+  for (auto& [id, member] : members_) {
+    if (member.stream != nullptr && !member.is_welcome) Welcome(id, member);
+  }
+}
+
+// Each stream has a life of its own: what was said by the one before, and comes
+// late, is refused.
+void ManagerDesk::Welcome(ControllerId id, Member& member) {
+  const auto life = member.life != 0 ? core().LifeFor(now_, id, commands_)
+                                     : core().on_join(now_, id, commands_);
+  if (!life.has_value()) return;
+  member.life = life->epoch;
+  member.is_welcome = member.may_hold = true;
+  member.wanted = 0;
+  proto::ToMember word;
+  proto::Welcome& welcome = *word.mutable_welcome();
+  welcome.set_controller(value(id));
+  welcome.set_life(life->epoch);
+  welcome.set_manager_epoch(file_.epoch);
+  welcome.set_term_ns(options_.term.ns);
+  member.stream->Send(word);
+  SendCommands();
+}
+
+void ManagerDesk::BuryDead() {
+  std::vector<ControllerId> dead;
+  is_watchful_ = false;
+  for (const auto& [id, member] : members_) {
+    if (!member.watch.is_alive()) {
+      dead.push_back(id);
+    } else {
+      is_watchful_ |= member.stream == nullptr;
+    }
+  }
+  for (const ControllerId id : dead) Bury(id);
+}
+
+void ManagerDesk::Bury(ControllerId id) {
+  const auto at = members_.find(id);
+  const Member member = std::move(at->second);
+  members_.erase(at);
+  if (member.stream != nullptr) {
+    by_stream_.erase(member.stream.get());
+    member.stream->End();
+  }
+  Tell(fmt::format("controller {}, process {}, has ended: its leases end",
+                   value(id), member.process.pid));
+  if (absl::Status s = Note(); !s.ok()) Tell(std::string(s.message()));
+  for (auto& [unit, reports] : reports_) reports.of.erase(id);
+  // What was to end before ends now as well.
+  std::vector<SetShare> ending;
+  for (const auto& [lease, set] : leases_) {
+    if (set.last.holder.controller == id && set.last.share == 0) {
+      ending.push_back(set.last);
+    }
+  }
+  for (const SetShare& set : ending) Confirm(set);
+  if (member.life != 0) {
+    core().on_controller_dead(now_, {id, member.life}, commands_);
+  }
+  SendCommands();
+  PutAllTogether();
+  EndStops();
+}
+
+absl::Status ManagerDesk::Note() const {
+  MemberFile file = file_;
+  for (const auto& [id, member] : members_) {
+    file.members.push_back(
+        {.controller = id, .process = member.process, .name = member.name});
+  }
+  return file.Write(options_.file);
+}
+
+}  // namespace snf

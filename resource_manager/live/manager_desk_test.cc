@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resource_manager/live/manager_desk.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "base/version.h"
+#include "fmt/format.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "resource_manager/live/test_child.h"
+#include "runtime/ring/real_clock.h"
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+using What = proto::ToMember::WhatCase;
+
+constexpr int64_t kCapacity = 1'000'000;
+
+// Keeps what a member is told.
+class FakeStream final : public MemberStream {
+ public:
+  void Send(proto::ToMember message) override {
+    const std::lock_guard lock(mutex_);
+    messages_.push_back(std::move(message));
+  }
+  void End() override {
+    const std::lock_guard lock(mutex_);
+    has_ended_ = true;
+  }
+  bool has_ended() {
+    const std::lock_guard lock(mutex_);
+    return has_ended_;
+  }
+  // Waits for the next message of that kind, and drops those before it.
+  std::optional<proto::ToMember> Await(What what) {
+    const Instant end = RealClock::Monotonic() + Seconds(30);
+    while (RealClock::Monotonic() < end) {
+      {
+        const std::lock_guard lock(mutex_);
+        while (!messages_.empty()) {
+          proto::ToMember message = std::move(messages_.front());
+          messages_.pop_front();
+          if (message.what_case() == what) return message;
+        }
+      }
+      poll(nullptr, 0, 1);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<proto::ToMember> messages_;
+  bool has_ended_ = false;
+};
+
+class ManagerDeskTest : public testing::Test {
+ protected:
+  ManagerDeskTest()
+      : file_(fmt::format("{}/snf-desk-{}",
+                          std::filesystem::temp_directory_path().string(),
+                          getpid())) {
+    unlink(file_.c_str());
+    Start();
+  }
+  ~ManagerDeskTest() override {
+    desk_.reset();
+    unlink(file_.c_str());
+  }
+  void Start(uint32_t units = 2) {
+    desk_.reset();
+    auto desk = ManagerDesk::Start({.name = "test",
+                                    .units = units,
+                                    .unit_capacity_bps = kCapacity,
+                                    .file = file_});
+    ASSERT_TRUE(desk.ok()) << desk.status();
+    desk_ = *std::move(desk);
+  }
+  static proto::ToManager HelloOf(const TestChild& child,
+                                  const std::string& name) {
+    proto::ToManager word;
+    proto::Hello& hello = *word.mutable_hello();
+    hello.set_pid(child.id().pid);
+    hello.set_start_time(child.id().start_time);
+    hello.set_name(name);
+    hello.set_version(kVersion);
+    hello.set_units(2);
+    hello.set_unit_capacity_bps(kCapacity);
+    return word;
+  }
+  std::shared_ptr<FakeStream> Say(const proto::ToManager& hello) {
+    auto stream = std::make_shared<FakeStream>();
+    desk_->on_message(stream, hello);
+    return stream;
+  }
+  // Returns why it is refused.
+  std::string WhyNot(const proto::ToManager& hello) {
+    const auto stream = Say(hello);
+    const auto refused = stream->Await(What::kRefused);
+    if (!refused.has_value() || !stream->has_ended()) return "";
+    return refused->refused().why();
+  }
+  // Asks for so much, and confirms what is set; returns the grant.
+  std::optional<proto::Grant> Lease(const std::shared_ptr<FakeStream>& stream,
+                                    uint64_t life, int64_t share) {
+    proto::ToManager ask;
+    ask.mutable_ask()->set_life(life);
+    ask.mutable_ask()->set_number(1);
+    ask.mutable_ask()->set_capacity(share);
+    desk_->on_message(stream, ask);
+    const auto set = stream->Await(What::kSetShare);
+    if (!set.has_value()) return std::nullopt;
+    desk_->on_message(stream, Confirming(set->set_share()));
+    const auto grant = stream->Await(What::kGrant);
+    if (!grant.has_value()) return std::nullopt;
+    return grant->grant();
+  }
+  static proto::ToManager Confirming(const proto::SetShare& set) {
+    proto::ToManager word;
+    proto::ShareSet& answer = *word.mutable_share_set();
+    *answer.mutable_from() = set.to();
+    answer.set_manager_epoch(set.manager_epoch());
+    answer.set_lease(set.lease());
+    answer.set_sequence(set.sequence());
+    answer.set_share(set.share());
+    return word;
+  }
+  proto::LookReply Look() {
+    proto::LookReply reply;
+    EXPECT_TRUE(
+        desk_
+            ->Look(std::chrono::steady_clock::now() + std::chrono::seconds(30),
+                   reply)
+            .ok());
+    return reply;
+  }
+
+  const std::string file_;
+  std::unique_ptr<ManagerDesk> desk_;
+  TestChild a_;
+  TestChild b_;
+};
+
+TEST_F(ManagerDeskTest, RefusesByNameWhoCannotBeAMember) {
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_version("0.0.1-other");
+  EXPECT_THAT(WhyNot(hello), HasSubstr("0.0.1-other"));
+  EXPECT_THAT(WhyNot(HelloOf(a_, "two words")), HasSubstr("two words"));
+  hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_units(9);
+  EXPECT_THAT(WhyNot(hello), HasSubstr("9 units"));
+  hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_controller(64);
+  EXPECT_THAT(WhyNot(hello), HasSubstr("controller 64"));
+  hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_manager_epoch(~uint64_t{0});
+  EXPECT_THAT(WhyNot(hello), HasSubstr("epoch"));
+  hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_start_time(a_.id().start_time + 1);
+  EXPECT_THAT(WhyNot(hello), HasSubstr("no process"));
+  EXPECT_EQ(Look().count().at("refused"), 6u);
+}
+
+TEST_F(ManagerDeskTest, GivesAnIdThatALivingProcessHasToNoOther) {
+  proto::ToManager first = HelloOf(a_, "a");
+  first.mutable_hello()->set_controller(5);
+  ASSERT_TRUE(Say(first)->Await(What::kWelcome).has_value());
+  proto::ToManager second = HelloOf(b_, "b");
+  second.mutable_hello()->set_controller(5);
+  EXPECT_THAT(WhyNot(second), HasSubstr("controller 5 is \"a\""));
+  a_.Kill();
+  const auto welcome = Say(second)->Await(What::kWelcome);
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_EQ(welcome->welcome().controller(), 5u);
+}
+
+TEST_F(ManagerDeskTest, KeepsWhatALivingProcessHasUntilItsEnd) {
+  const auto stream = Say(HelloOf(a_, "a"));
+  const auto welcome = stream->Await(What::kWelcome);
+  ASSERT_TRUE(welcome.has_value());
+  ASSERT_TRUE(Lease(stream, welcome->welcome().life(), 700).has_value());
+  desk_->on_end(stream);
+  // Its term goes by without a word: it stays promised.
+  const Instant end = RealClock::Monotonic() + Seconds(6);
+  while (RealClock::Monotonic() < end) poll(nullptr, 0, 50);
+  proto::LookReply reply = Look();
+  ASSERT_EQ(reply.unit_size(), 1);
+  EXPECT_EQ(reply.unit(0).free(), kWholeUnit - 700);
+  EXPECT_EQ(reply.unit(0).lease(0).state(), "ending");
+  EXPECT_FALSE(reply.member(0).is_connected());
+  a_.Kill();
+  const Instant late = RealClock::Monotonic() + Seconds(30);
+  do {
+    reply = Look();
+  } while (reply.unit_size() > 0 && RealClock::Monotonic() < late);
+  EXPECT_EQ(reply.unit_size(), 0);
+  EXPECT_EQ(reply.member_size(), 0);
+}
+
+TEST_F(ManagerDeskTest, ConfirmsOnlyByTheHolder) {
+  const auto a = Say(HelloOf(a_, "a"));
+  const auto b = Say(HelloOf(b_, "b"));
+  const auto welcome = a->Await(What::kWelcome);
+  ASSERT_TRUE(welcome.has_value() && b->Await(What::kWelcome).has_value());
+  proto::ToManager ask;
+  ask.mutable_ask()->set_life(welcome->welcome().life());
+  ask.mutable_ask()->set_number(1);
+  ask.mutable_ask()->set_capacity(500);
+  desk_->on_message(a, ask);
+  const auto set = a->Await(What::kSetShare);
+  ASSERT_TRUE(set.has_value());
+  desk_->on_message(b, Confirming(set->set_share()));
+  EXPECT_EQ(Look().unit(0).lease(0).state(), "setting");
+  EXPECT_EQ(Look().count().at("refused"), 1u);
+  desk_->on_message(a, Confirming(set->set_share()));
+  EXPECT_EQ(Look().unit(0).lease(0).state(), "held");
+}
+
+TEST_F(ManagerDeskTest, GivesNothingBeforeAllThatLiveHaveReported) {
+  const auto a = Say(HelloOf(a_, "a"));
+  const auto b = Say(HelloOf(b_, "b"));
+  const auto of_a = a->Await(What::kWelcome);
+  const auto of_b = b->Await(What::kWelcome);
+  ASSERT_TRUE(of_a.has_value() && of_b.has_value());
+  const auto grant = Lease(a, of_a->welcome().life(), 600);
+  ASSERT_TRUE(grant.has_value());
+  Start();
+  EXPECT_EQ(Look().manager_epoch(), 2u);
+  EXPECT_TRUE(Look().is_recovering());
+  EXPECT_EQ(Look().awaited_size(), 2);
+  // One comes again, and reports what it has.
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_controller(of_a->welcome().controller());
+  hello.mutable_hello()->set_life(of_a->welcome().life());
+  hello.mutable_hello()->set_manager_epoch(1);
+  const auto again = Say(hello);
+  for (int unit = 0; unit < 2; ++unit) {
+    const auto asked = again->Await(What::kAskReport);
+    ASSERT_TRUE(asked.has_value());
+    proto::ToManager word;
+    proto::UnitReport& report = *word.mutable_report();
+    report.mutable_unit()->set_unit(asked->ask_report().unit());
+    report.set_manager_epoch(2);
+    report.set_is_dead(asked->ask_report().unit() != grant->unit().unit());
+    if (!report.is_dead()) {
+      *report.mutable_unit() = grant->unit();
+      proto::HeldLease& held = *report.add_lease();
+      held.set_lease(grant->lease());
+      held.set_life(of_a->welcome().life());
+      held.set_sequence(grant->sequence());
+      held.set_share(600);
+      held.set_target(600);
+    }
+    desk_->on_message(again, word);
+  }
+  EXPECT_TRUE(Look().is_recovering());
+  // The other one is not to be waited for any more.
+  b_.Kill();
+  const auto welcome = again->Await(What::kWelcome);
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_EQ(welcome->welcome().manager_epoch(), 2u);
+  const proto::LookReply reply = Look();
+  ASSERT_EQ(reply.unit_size(), 1);
+  EXPECT_EQ(reply.unit(0).free(), kWholeUnit - 600);
+}
+
+TEST_F(ManagerDeskTest, AsksAllAgainIfItsFileWasLost) {
+  const auto a = Say(HelloOf(a_, "a"));
+  ASSERT_TRUE(a->Await(What::kWelcome).has_value());
+  // One comes that has leases of a manager which nobody here knows.
+  proto::ToManager hello = HelloOf(b_, "b");
+  hello.mutable_hello()->set_controller(7);
+  hello.mutable_hello()->set_life(uint64_t{9} << 32 | 1);
+  hello.mutable_hello()->set_manager_epoch(9);
+  const auto b = Say(hello);
+  EXPECT_TRUE(a->Await(What::kAskReport).has_value());
+  EXPECT_TRUE(b->Await(What::kAskReport).has_value());
+  EXPECT_EQ(Look().manager_epoch(), 10u);
+  EXPECT_TRUE(Look().is_recovering());
+}
+
+TEST_F(ManagerDeskTest, HasNoOtherUnitsWhileMembersLive) {
+  ASSERT_TRUE(Say(HelloOf(a_, "a"))->Await(What::kWelcome).has_value());
+  desk_.reset();
+  const auto other = ManagerDesk::Start({.name = "test",
+                                         .units = 3,
+                                         .unit_capacity_bps = kCapacity,
+                                         .file = file_});
+  EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
+  a_.Kill();
+  Start(3);
+}
+
+}  // namespace
+}  // namespace snf
