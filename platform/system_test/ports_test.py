@@ -13,6 +13,7 @@ Usage: ports_test.py PROGRAM SOURCE_DIR [TEST…]
 import hashlib
 import os
 import random
+import re
 import subprocess
 import sys
 
@@ -190,9 +191,10 @@ class Ports(net.Run):
             ip("-n", MIDDLE, "link", "set", "wan1", "down")
             ip("-n", MIDDLE, "link", "set", "lan1", "down")
             self.check_talk(CLIENT, address(3))
-            self.assertRegex(
-                snf("status"),
-                r"\n  outside2  wan1: DOWN for [^;]+; [\d,]+ rec")
+            # Figures are those of the last half second.
+            wait_for("status", lambda: re.search(
+                r"\n  outside2  wan1: DOWN for [^;]+; [\d,]+ rec",
+                snf("status")))
             ip("-n", MIDDLE, "link", "set", "wan1", "up")
             log = net.pathlib.Path(f"/run/snf/ports-{os.getpid()}.log")
             wait_for("its return",
