@@ -11,6 +11,7 @@
 #include "platform/commands/manager/leases_command.h"
 #include "platform/commands/manager/manager_command.h"
 #include "platform/commands/nf/nf_command.h"
+#include "platform/commands/nf/policy_command.h"
 #include "platform/commands/recovery/recovery_command.h"
 #include "platform/commands/replay/replay_command.h"
 #include "platform/commands/simulate/simulate_command.h"
@@ -51,6 +52,7 @@ const Program kProgram = {
                  {"recovery", CreateCommand<RecoveryCommand>},
                  {"trace", CreateTraceCommand},
                  {"nf", CreateNf},
+                 {"policy", CreatePolicyCommand},
                  {"bench", CreateCommand<BenchCommand>}}};
 
 }  // namespace

@@ -2,39 +2,13 @@
 #include "controller/core/placement.h"
 
 #include <algorithm>
-#include <array>
+#include <utility>
+#include <vector>
 
 namespace snf {
 namespace {
 
 __extension__ using Wide = unsigned __int128;
-
-// Places a flowlet for which no unit has room.
-Placement PlaceBeyond(Instant now, const PlacementRequest& request,
-                      UnitPool& units, ControllerOut& out) {
-  if (const UnitId open = units.Reopen(now); open != kNoUnit) {
-    return {.unit = open,
-            .overcommitted = PlacementScore(request, open, units) < 0};
-  }
-  if (const UnitId warm = units.TakeWarm(now, out); warm != kNoUnit) {
-    return {.unit = warm};
-  }
-  if (units.placeable_units() == 0) {
-    // The flowlet waits in the channel of a unit that is not ready yet.
-    UnitId unit = units.UseStarting(now);
-    if (unit == kNoUnit) unit = units.StartStopped(now, out);
-    return {.unit = unit != kNoUnit ? unit : units.UseFailed(now)};
-  }
-  // Start as many units as the load needs, not one for every flowlet that comes
-  // while the first is starting.
-  const uint64_t there =
-      uint64_t{units.placeable_units() + units.starting_units()} * kFullLoad;
-  if (units.starting_units() == 0 ||
-      units.total_load() + request.demand > there) {
-    units.StartStopped(now, out);
-  }
-  return {.unit = units.LeastLoaded(), .overcommitted = true};
-}
 
 // Returns the unit of the highest score, of equals the lowest id, or kNoUnit if
 // none has room. Of the units without the flow's state only the fullest with
@@ -79,6 +53,15 @@ bool StaysInLine(const PlacementRequest& request, const UnitPool& units) {
          (load <= 2 * kFullLoad || units.open_flowlets(owner) == 0);
 }
 
+// Records that the unit is needed, if no other has room for the demand.
+void MarkIfNeeded(Instant now, const PlacementRequest& request, UnitId unit,
+                  UnitPool& units) {
+  if (request.demand > units.limit() ||
+      !units.HasOtherAtMost(units.limit() - request.demand, unit)) {
+    units.MarkNeeded(now, unit);
+  }
+}
+
 // Places by the paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1;
 // proto/protocol.md §2.2-2.4).
 Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
@@ -91,10 +74,7 @@ Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
   if (best == kNoUnit) return PlaceBeyond(now, request, units, out);
   // BestWithRoom found room for the demand, so the limit is not below the
   // demand, unless the unit is the owner.
-  if (request.demand > units.limit() ||
-      !units.HasOtherAtMost(units.limit() - request.demand, best)) {
-    units.MarkNeeded(now, best);
-  }
+  MarkIfNeeded(now, request, best, units);
   return {.unit = best};
 }
 
@@ -232,6 +212,19 @@ class RotatePolicy final : public PlacementPolicy {
   }
 };
 
+// All policies; none is ever removed.
+std::vector<const PlacementPolicy*>& AllPolicies() {
+  static const SnfPolicy kSnf;
+  static const VanillaFlowPolicy kVanillaFlow;
+  static const SmartFlowPolicy kSmartFlow;
+  static const PerPacketPolicy kPerPacket;
+  static const HashPolicy kHash;
+  static const RotatePolicy kRotate;
+  static std::vector<const PlacementPolicy*> known = {
+      &kSnf, &kVanillaFlow, &kSmartFlow, &kPerPacket, &kHash, &kRotate};
+  return known;
+}
+
 }  // namespace
 
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
@@ -248,16 +241,47 @@ int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
   return int64_t{load} + (has_state ? request.alpha : 0);
 }
 
+Placement PlaceBeyond(Instant now, const PlacementRequest& request,
+                      UnitPool& units, ControllerOut& out) {
+  if (const UnitId open = units.Reopen(now); open != kNoUnit) {
+    return {.unit = open,
+            .overcommitted = PlacementScore(request, open, units) < 0};
+  }
+  if (const UnitId warm = units.TakeWarm(now, out); warm != kNoUnit) {
+    return {.unit = warm};
+  }
+  if (units.placeable_units() == 0) {
+    // The flowlet waits in the channel of a unit that is not ready yet.
+    UnitId unit = units.UseStarting(now);
+    if (unit == kNoUnit) unit = units.StartStopped(now, out);
+    return {.unit = unit != kNoUnit ? unit : units.UseFailed(now)};
+  }
+  // Start as many units as the load needs, not one for every flowlet that comes
+  // while the first is starting.
+  const uint64_t there =
+      uint64_t{units.placeable_units() + units.starting_units()} * kFullLoad;
+  if (units.starting_units() == 0 ||
+      units.total_load() + request.demand > there) {
+    units.StartStopped(now, out);
+  }
+  return {.unit = units.LeastLoaded(), .overcommitted = true};
+}
+
+Placement PlaceAtChoice(Instant now, const PlacementRequest& request,
+                        UnitId unit, UnitPool& units) {
+  MarkIfNeeded(now, request, unit, units);
+  return {.unit = unit,
+          .overcommitted = PlacementScore(request, unit, units) < 0};
+}
+
 std::span<const PlacementPolicy* const> PlacementPolicies() {
-  static const SnfPolicy kSnf;
-  static const VanillaFlowPolicy kVanillaFlow;
-  static const SmartFlowPolicy kSmartFlow;
-  static const PerPacketPolicy kPerPacket;
-  static const HashPolicy kHash;
-  static const RotatePolicy kRotate;
-  static constexpr std::array<const PlacementPolicy*, 6> kPolicies = {
-      &kSnf, &kVanillaFlow, &kSmartFlow, &kPerPacket, &kHash, &kRotate};
-  return kPolicies;
+  return AllPolicies();
+}
+
+const PlacementPolicy* AddPlacementPolicy(
+    std::unique_ptr<const PlacementPolicy> policy) {
+  AllPolicies().push_back(policy.release());
+  return AllPolicies().back();
 }
 
 const PlacementPolicy* FindPlacementPolicy(std::string_view name) {

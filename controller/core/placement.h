@@ -3,6 +3,7 @@
 #define SNF_CONTROLLER_CORE_PLACEMENT_H_
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -63,6 +64,10 @@ class PlacementPolicy {
 
 // Returns the policies, each with static lifetime, in the order of --help.
 std::span<const PlacementPolicy* const> PlacementPolicies();
+// Adds a policy of a name that none has, and returns it. Spans that were
+// returned before are invalid then. Call it before there are threads.
+const PlacementPolicy* AddPlacementPolicy(
+    std::unique_ptr<const PlacementPolicy> policy);
 // Returns the policy of that name, or null.
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);
 
@@ -72,6 +77,14 @@ const PlacementPolicy* FindPlacementPolicy(std::string_view name);
 // placements.
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
                        const UnitPool& units);
+
+// Return the placement at a placeable unit that a policy has chosen, and the
+// placement of a flowlet for which no unit has room: PlaceBeyond takes a warm
+// unit, or starts as many as the load needs.
+Placement PlaceAtChoice(Instant now, const PlacementRequest& request,
+                        UnitId unit, UnitPool& units);
+Placement PlaceBeyond(Instant now, const PlacementRequest& request,
+                      UnitPool& units, ControllerOut& out);
 
 }  // namespace snf
 

@@ -5,6 +5,7 @@
 
 #include "base/keyed_hash.h"
 #include "controller/core/placement.h"
+#include "controller/policies/policy_module.h"
 
 namespace snf {
 
@@ -45,8 +46,18 @@ void FlowFlags::AddPlacement() {
     policies.push_back({.choice = std::string(policy->name()),
                         .what = std::string(policy->help())});
   }
-  flags.Choice("policy", policy_, policies,
-               "how flowlets are placed on units:");
+  flags.Custom(
+      "policy", "NAME|FILE.so",
+      "how flowlets are placed on units; a policy of your own is the file of a "
+      "module, which snf policy new begins:",
+      [this](const std::string& text) {
+        const auto policy = ChoosePolicy(text);
+        if (!policy.ok()) return policy.status();
+        placement_ = *policy;
+        policy_ = text;
+        return absl::OkStatus();
+      },
+      [this] { return policy_; }, policies);
   flags
       .Duration("reassign_period", c.reassign_period, Microseconds(1),
                 Seconds(86'400), "period of the policy smart_flow")
@@ -105,7 +116,7 @@ void FlowFlags::AddLoad() {
 
 void FlowFlags::SettlePolicies(const std::vector<std::string>& compared) {
   std::vector<std::string>& policies = set_.request.policies;
-  policies = {std::string(PlacementPolicies()[policy_]->name())};
+  policies = {std::string(placement_->name())};
   for (const std::string& policy : compared) {
     if (policy != policies.front()) policies.push_back(policy);
   }

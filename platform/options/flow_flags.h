@@ -2,11 +2,11 @@
 #ifndef SNF_PLATFORM_OPTIONS_FLOW_FLAGS_H_
 #define SNF_PLATFORM_OPTIONS_FLOW_FLAGS_H_
 
-#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "controller/core/placement.h"
 #include "platform/options/run_flag_set.h"
 #include "platform/process/flow_key_flag.h"
 
@@ -30,7 +30,8 @@ class FlowFlags {
 
   RunFlagSet& set_;
   FlowKeyFlag flow_key_;
-  size_t policy_ = 0;  // in PlacementPolicies()
+  std::string policy_ = "snf";  // its name, or the file of its module
+  const PlacementPolicy* placement_ = FindPlacementPolicy("snf");
 };
 
 }  // namespace snf

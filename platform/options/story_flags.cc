@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-#include "controller/core/placement.h"
+#include "controller/policies/policy_module.h"
 #include "platform/options/explain_request.h"
 
 namespace snf {
@@ -69,8 +69,8 @@ void StoryFlags::AddCompare() {
   set_.flags
       .Custom(
           "compare", "POLICY[,POLICY…]",
-          "run the same under each of these policies too, at most 4, and print "
-          "the results side by side",
+          "run the same under each of these policies too, at most 4 (names, or "
+          "files of modules), and print the results side by side",
           [this](const std::string& text) { return ParseCompare(text); },
           [this] { return fmt::format("{}", fmt::join(compared_, ",")); })
       .is_output = true;
@@ -81,15 +81,9 @@ absl::Status StoryFlags::ParseCompare(const std::string& text) {
   std::vector<std::string> policies;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(',', begin), text.size());
-    const std::string policy = text.substr(begin, end - begin);
-    if (FindPlacementPolicy(policy) == nullptr) {
-      std::string known;
-      for (const PlacementPolicy* one : PlacementPolicies()) {
-        known += fmt::format("{}{}", known.empty() ? "" : ", ", one->name());
-      }
-      return absl::InvalidArgumentError(
-          fmt::format("\"{}\" is none of {}", policy, known));
-    }
+    const auto chosen = ChoosePolicy(text.substr(begin, end - begin));
+    if (!chosen.ok()) return chosen.status();
+    const std::string policy((*chosen)->name());
     if (std::ranges::find(policies, policy) != policies.end()) {
       return absl::InvalidArgumentError(
           fmt::format("\"{}\" is named twice", policy));

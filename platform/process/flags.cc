@@ -105,11 +105,14 @@ absl::StatusOr<bool> FlagSet::ParseCommandLine(
 FlagSet::Traits& FlagSet::Custom(const std::string& name,
                                  const std::string& type,
                                  const std::string& help, Parse parse,
-                                 Print print) {
+                                 Print print,
+                                 const std::vector<Meaning>& meanings) {
   app_->add_option_function<std::string>("--" + name, CheckedBy(name, parse),
                                          help)
       ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
-  return Remember(name, type, help, std::move(print));
+  Traits& traits = Remember(name, type, help, std::move(print));
+  flags_.back().meanings = meanings;
+  return traits;
 }
 
 FlagSet::Traits& FlagSet::Repeated(const std::string& name,
@@ -343,16 +346,14 @@ FlagSet::Traits& FlagSet::AddChoice(const std::string& name,
 FlagSet::Traits& FlagSet::Text(const std::string& name, std::string& value,
                                const std::string& type, const std::string& help,
                                const std::vector<Meaning>& meanings) {
-  Traits& traits = Custom(
+  return Custom(
       name, type, help,
       [&value](const std::string& text) {
         if (text.empty()) return Bad("\"\" is empty");
         value = text;
         return absl::OkStatus();
       },
-      [&value] { return value; });
-  flags_.back().meanings = meanings;
-  return traits;
+      [&value] { return value; }, meanings);
 }
 
 FlagSet::Traits& FlagSet::Switch(const std::string& name, bool& value,

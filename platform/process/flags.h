@@ -114,8 +114,10 @@ class FlagSet {
   // names the bad part of the text.
   using Parse = std::function<absl::Status(const std::string&)>;
   using Print = std::function<std::string()>;
+  // The help explains some values.
   Traits& Custom(const std::string& name, const std::string& type,
-                 const std::string& help, Parse parse, Print print);
+                 const std::string& help, Parse parse, Print print,
+                 const std::vector<Meaning>& meanings = {});
   // As Custom, but may be named again and again: `parse` is called for each.
   Traits& Repeated(const std::string& name, const std::string& type,
                    const std::string& help, Parse parse, Print print);

@@ -213,6 +213,58 @@ class Author(unittest.TestCase):
                          report["packets_passed_through"])
         self.assertGreater(report["counters"]["bytes"], 1000)
 
+    # Placement policies.
+
+    def test_lists_policies(self):
+        listed = json.loads(self.text("policy", "list", "--json"))
+        self.assertEqual([one["name"] for one in listed],
+                         ["snf", "vanilla_flow", "smart_flow", "per_packet",
+                          "hash", "rotate"])
+        for one, line in zip(listed, self.text("policy", "list").splitlines(),
+                             strict=True):
+            self.assertEqual(line.split(maxsplit=1),
+                             [one["name"], one["help"]])
+
+    def test_refuses_what_is_no_policy(self):
+        self.refused(["snf policy new:", '"hash"', "there is one"], "policy",
+                     "new", "hash", folder=self.folder)
+        self.refused(["--policy", '"best"', "./mine.so"], "replay",
+                     "--policy=best")
+        self.refused(["--policy", "./absent.so", "No such file"], "replay",
+                     "--policy=./absent.so")
+        # An NF's module has no policy.
+        self.refused(["--compare", "nat.so", "registers no policy"], "replay",
+                     f"--compare={BUILD}/nfs/modules/nat.so")
+
+    def test_begins_a_policy_that_builds_and_is_compared(self):
+        text = self.text("policy", "new", "my_fit", folder=self.folder)
+        wrote, told = text.split("\n\n")
+        self.assertEqual(wrote.split("\n"),
+                         ["my_fit/my_fit.cc", "my_fit/CMakeLists.txt"])
+        commands = told.splitlines()[1:]
+        self.assertEqual(len(commands), 3)
+        for command in commands[:2]:
+            done = subprocess.run(command, shell=True, cwd=self.folder,
+                                  stdin=subprocess.DEVNULL,
+                                  capture_output=True, timeout=600,
+                                  check=False)
+            said = done.stdout.decode() + done.stderr.decode()
+            self.assertEqual(done.returncode, OK, command + "\n" + said)
+        words = commands[2].split()
+        self.assertEqual(words[1:], ["replay",
+                                     "--policy=my_fit/build/my_fit.so",
+                                     "--compare=snf"])
+        module = self.folder / "my_fit" / "build" / "my_fit.so"
+        report = self.replay("monitor", f"--policy={module}", "--compare=snf")
+        mine, theirs = report["compare"]
+        self.assertEqual([mine["policy"], theirs["policy"]], ["my_fit", "snf"])
+        # Another placement, and the same packets.
+        self.assertEqual(mine["digest"], theirs["digest"])
+        self.assertNotEqual(mine["units_used_mean"], theirs["units_used_mean"])
+        self.assertEqual(
+            [self.replay("monitor", f"--policy={module}")[key]
+             for key in ("digest", "policy")], [mine["digest"], "my_fit"])
+
     def test_begins_an_nf_in_the_tree(self):
         folder = SOURCE / "nfs"
         before = set(os.listdir(folder))

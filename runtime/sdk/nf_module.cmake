@@ -9,7 +9,8 @@ if(SNF_GENERATED_DIR STREQUAL SNF_SOURCE_DIR)
   add_custom_target(snf_sdk_headers)
 else()
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS
-    ${SNF_SOURCE_DIR}/base/*.h ${SNF_SOURCE_DIR}/runtime/sdk/*.h)
+    ${SNF_SOURCE_DIR}/base/*.h ${SNF_SOURCE_DIR}/runtime/sdk/*.h
+    ${SNF_SOURCE_DIR}/controller/sdk/*.h)
   add_custom_command(OUTPUT ${sdk_headers}
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${SNF_SOURCE_DIR} -DOUTPUT=${sdk_headers}
             -P ${SNF_SOURCE_DIR}/runtime/sdk/sdk_headers.cmake
@@ -19,7 +20,7 @@ endif()
 
 # The libraries of the program that modules may use.
 set(SNF_MODULE_LIBRARIES
-  snf_base snf_packet snf_rules snf_sdk snf_stream snf_tunnels)
+  snf_base snf_packet snf_policy_sdk snf_rules snf_sdk snf_stream snf_tunnels)
 function(snf_show_to_modules target)
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET default DISABLE_PRECOMPILE_HEADERS ON)
@@ -73,6 +74,12 @@ endfunction()
 function(snf_add_nf name)
   snf_link_nf(${name} ${name} ${ARGN})
   snf_compile_nf(${name})
+endfunction()
+
+# snf_add_policy(name file.cc…): a placement policy (controller/sdk/policy.h) as
+# name.so, for `snf replay --policy=./name.so`.
+function(snf_add_policy name)
+  snf_add_nf(${name} ${ARGN})
 endfunction()
 
 # snf_add_nf_test(name nf file_test.cc…): a test (runtime/sdk/nf_test.h) of an

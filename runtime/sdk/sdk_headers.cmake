@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DSOURCE=DIR -DOUTPUT=FILE -P sdk_headers.cmake: writes the header that
-# nf_abi.h includes, with a hash of all headers that an NF may include. A file
+# nf_abi.h includes, with a hash of all headers that an NF or a policy may include. A file
 # that would not change is left alone.
-file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/base/*.h ${SOURCE}/runtime/sdk/*.h)
+file(GLOB_RECURSE headers RELATIVE ${SOURCE} ${SOURCE}/base/*.h
+  ${SOURCE}/runtime/sdk/*.h ${SOURCE}/controller/sdk/*.h)
 list(FILTER headers EXCLUDE REGEX "/test_|_test\\.h$")
 list(SORT headers)
 set(all "")

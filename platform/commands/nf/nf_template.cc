@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/strings/str_replace.h"
+#include "controller/core/placement.h"
 #include "fmt/format.h"
 #include "runtime/sdk/nf.h"
 
@@ -83,6 +84,35 @@ TEST(CLASS, DoesTheSameOnManyUnits) {
 }  // namespace snf
 )";
 
+constexpr char kPolicy[] = R"(#include "controller/sdk/policy.h"
+
+namespace snf {
+namespace {
+
+// Best fit: the fullest unit that has room, but where the state is already if
+// there is room.
+class CLASS final : public Policy {
+ public:
+  // Called for every flowlet. The header says what is known of it, and what the
+  // units can tell.
+  UnitId Choose(const PolicyRequest& request,
+                const PolicyUnits& units) const override {
+    const UnitId owner = request.owner;
+    if (units.Has(owner) && units.HasRoom(owner, request)) return owner;
+    for (const UnitId replica : request.replicas) {
+      if (units.Has(replica) && units.HasRoom(replica, request)) {
+        return replica;
+      }
+    }
+    return units.FullestWithRoom(request);  // kNoUnit: another unit is started
+  }
+};
+SNF_REGISTER_POLICY(CLASS, "NAME", "the fullest unit, or where the state is");
+
+}  // namespace
+}  // namespace snf
+)";
+
 constexpr char kCmake[] = R"(cmake_minimum_required(VERSION 3.25)
 project(NAME LANGUAGES CXX)
 if(NOT CMAKE_BUILD_TYPE)
@@ -93,27 +123,31 @@ enable_testing()
 
 # In the build directory of SNF: cmake -DCMAKE_PREFIX_PATH=…
 find_package(snf REQUIRED)
-snf_add_nf(NAME NAME.cc)
+)";
+constexpr char kAddPolicy[] = "snf_add_policy(NAME NAME.cc)\n";
+constexpr char kAddNf[] = R"(snf_add_nf(NAME NAME.cc)
 snf_add_nf_test(NAME_test NAME NAME_test.cc)
 )";
 
-// "MyNf" of "my_nf" and of "my": never the name of a class of the SDK.
-std::string ClassOf(const std::string& name) {
+// "MyNf" of "my_nf" and of "my", if the end is "Nf": never the name of a class
+// of the SDK.
+std::string ClassOf(const std::string& name, std::string_view end) {
   std::string text;
   bool begins = true;
   for (const char c : name) {
     if (c != '_') text += begins && c >= 'a' ? static_cast<char>(c - 32) : c;
     begins = c == '_';
   }
-  return text.ends_with("Nf") ? text : text + "Nf";
+  return text.ends_with(end) ? text : text + std::string(end);
 }
 
-}  // namespace
-
-absl::Status CheckNfName(const std::string& name) {
-  const auto bad = [&name](std::string_view what) {
+// Returns an error if a file, a class or a CMake target cannot have the name,
+// or if it `is_taken`.
+absl::Status CheckName(const std::string& name, std::string_view of,
+                       bool is_taken) {
+  const auto bad = [&name, of](std::string_view what) {
     return absl::InvalidArgumentError(
-        fmt::format("\"{}\" cannot be the name of an NF: {}", name, what));
+        fmt::format("\"{}\" cannot be the name of {}: {}", name, of, what));
   };
   // Names that CMake, or a function of the SDK, has taken.
   constexpr std::array<std::string_view, 11> kTaken = {
@@ -138,21 +172,46 @@ absl::Status CheckNfName(const std::string& name) {
       name.ends_with("_bench")) {
     return bad("files of tests are called so");
   }
-  if (FindNf(name) != nullptr) return bad("there is one of that name");
+  if (is_taken) return bad("there is one of that name");
   return absl::OkStatus();
 }
 
+// Fills in the names.
+std::string Filled(std::string_view text, const std::string& name,
+                   std::string_view end) {
+  return absl::StrReplaceAll(std::string(text),
+                             {{"CLASS", ClassOf(name, end)}, {"NAME", name}});
+}
+
+}  // namespace
+
+absl::Status CheckNfName(const std::string& name) {
+  return CheckName(name, "an NF", FindNf(name) != nullptr);
+}
+
+absl::Status CheckPolicyName(const std::string& name) {
+  return CheckName(name, "a policy", FindPlacementPolicy(name) != nullptr);
+}
+
 NfTemplate MakeNfTemplate(const std::string& name, bool in_tree) {
-  const std::string of_class = ClassOf(name);
   const auto fill = [&](std::string_view text) {
-    return absl::StrReplaceAll(std::string(text),
-                               {{"CLASS", of_class}, {"NAME", name}});
+    return Filled(text, name, "Nf");
   };
   const std::string licence = in_tree ? kLicence : "";
   NfTemplate files = {.files = {{name + ".cc", licence + fill(kSource)},
                                 {name + "_test.cc", licence + fill(kTest)}}};
-  if (!in_tree) files.files.push_back({"CMakeLists.txt", fill(kCmake)});
+  if (!in_tree) {
+    files.files.push_back({"CMakeLists.txt", fill(kCmake) + fill(kAddNf)});
+  }
   return files;
+}
+
+NfTemplate MakePolicyTemplate(const std::string& name) {
+  const auto fill = [&](std::string_view text) {
+    return Filled(text, name, "Policy");
+  };
+  return {.files = {{name + ".cc", fill(kPolicy)},
+                    {"CMakeLists.txt", fill(kCmake) + fill(kAddPolicy)}}};
 }
 
 }  // namespace snf

@@ -82,7 +82,10 @@ MAY_INCLUDE = {
                                             "runtime/wire"},
     "nfs/snort": {"base", "base/packet"},
     "nfs": BASE | {"runtime/sdk", "runtime/sdk/stream", "nfs/snort"},
+    "controller/sdk": BASE | {"runtime/sdk"},
     "controller/core": BASE,
+    "controller/policies": BASE | {"runtime/sdk", "controller/sdk",
+                                   "controller/core"},
     "controller/leases": BASE,
     "controller/hand_over": BASE | {"controller/core"},
     "controller/rebuild": BASE | {"controller/core"},
@@ -112,7 +115,7 @@ MAY_INCLUDE = {
     "platform/report": RUN | {"platform/report/explain"},  # stories as JSON
     "platform/report/watch": RUN | {"platform/process"},
     "platform/options": RUN | {
-        "platform/process", "platform/drivers/cluster",
+        "controller/policies", "platform/process", "platform/drivers/cluster",
         "platform/drivers/real_time", "platform/ports", "platform/report",
         "platform/report/explain", "proto"},
     "platform/outcome": RUN | {"platform/options", "platform/process",
