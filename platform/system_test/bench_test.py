@@ -82,6 +82,28 @@ class Bench(unittest.TestCase):
         self.assertEqual({row["row"] for row in report["rows"]}, {7, 10})
         self.assertEqual(len(report["rows"][0]["ours"]["samples"]), 3)
 
+    def test_tells_what_changed_since_an_earlier_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "old.json")
+            flags = ("--quick", "--rows=7", "--repetitions=5")
+            done = run(*flags, f"--json={path}")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            old = json.loads(path.read_text())
+            for row in old["rows"]:
+                values = row["measured"]["values"]
+                self.assertEqual(len(values), 5)
+                row["measured"]["values"] = [value / 100 for value in values]
+            path.write_text(json.dumps(old))
+            done = run(*flags, f"--compare={path}")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assertRegex(done.stdout, r"\nCompared +with ")
+            self.assertIn(": worse", done.stdout)
+            count = len(old["rows"])
+            self.assertIn(f"{count} of {count} rows changed", done.stdout)
+            path.write_text("{}")
+            self.refused(USAGE, [str(path), "not what"], *flags,
+                         f"--compare={path}")
+
     def refused(self, code, words, *arguments):
         done = run(*arguments)
         self.assertEqual(done.returncode, code, done.stderr)

@@ -6,9 +6,12 @@
 
 #include <charconv>
 #include <cstdio>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_split.h"
 #include "base/version.h"
+#include "platform/commands/bench/bench_compare.h"
 #include "platform/commands/bench/bench_machine.h"
 #include "platform/commands/bench/bench_report.h"
 #include "platform/commands/bench/bench_suite.h"
@@ -70,6 +73,9 @@ void BenchCommand::AddFlags() {
   flags().Text("json", json_, "FILE",
                "write the figures as JSON, with every sample, to FILE (- is "
                "stdout, instead of text)");
+  flags().Text("compare", compare_, "FILE",
+               "tell which rows changed beyond noise since an earlier run, "
+               "whose figures --json wrote to FILE");
 }
 
 absl::Status BenchCommand::SetRows(const std::string& text) {
@@ -100,6 +106,12 @@ absl::Status BenchCommand::Run() {
         "{}: want at least {}, or --quick (see {} --help)",
         flags().Printed("repetitions"), kFewestRepetitions, name()));
   }
+  std::optional<EarlierBench> before;
+  if (!compare_.empty()) {
+    absl::StatusOr<EarlierBench> read = ReadEarlierBench(compare_);
+    if (!read.ok()) return read.status();
+    before = *std::move(read);
+  }
   BenchSizes sizes = quick_ ? kQuickSizes : BenchSizes{};
   if (!quick_ || flags().given("packets")) sizes.operations = packets_;
   BenchRun run = {.machine = ReadMachineFacts(),
@@ -125,7 +137,8 @@ absl::Status BenchCommand::Run() {
     absl::Status status = WriteFile(json_, BenchJson(run, suite));
     if (!status.ok() || json_ == "-") return status;
   }
-  return WriteFile("-", BenchText(run, suite));
+  return WriteFile("-", BenchText(run, suite) +
+                            (before ? CompareText(*before, run, suite) : ""));
 }
 
 }  // namespace snf

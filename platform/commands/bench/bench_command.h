@@ -29,6 +29,7 @@ class BenchCommand final : public FlagCommand {
   uint32_t packets_ = 200'000;
   bool quick_ = false;
   std::string json_;
+  std::string compare_;
 };
 
 }  // namespace snf

@@ -16,19 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string_view UnitOf(const BenchRow& row) {
-  switch (row.of) {
-    case BenchRow::Of::kRatio:
-    case BenchRow::Of::kInverseRatio:
-      return "×";
-    case BenchRow::Of::kOurs:
-      return row.ours.has_value() && row.ours->unit == "B" ? " B" : " ns";
-    case BenchRow::Of::kRate:
-      return " M/s";
-  }
-  return "";
-}
-
 // Three significant digits, at the least the whole number: 6.24, 62.4, 6,240.
 std::string Digits(double value) {
   if (value >= 99.95) {
@@ -172,7 +159,9 @@ Json RowJson(const BenchRow& row, const BenchSuite& suite) {
     json["not_measured"] = row.not_measured;
     return json;
   }
-  json["measured"] = SpreadJson(SpreadOf(ValuesOf(row, suite)));
+  const std::vector<double> values = ValuesOf(row, suite);
+  json["measured"] = SpreadJson(SpreadOf(values));
+  json["measured"]["values"] = values;
   const bool is_ratio =
       row.of == BenchRow::Of::kRatio || row.of == BenchRow::Of::kInverseRatio;
   json["unit"] = is_ratio ? "ratio" : std::string(UnitOf(row).substr(1));
@@ -207,6 +196,19 @@ Json MachineJson(const BenchRun& run) {
 }
 
 }  // namespace
+
+std::string_view UnitOf(const BenchRow& row) {
+  switch (row.of) {
+    case BenchRow::Of::kRatio:
+    case BenchRow::Of::kInverseRatio:
+      return "×";
+    case BenchRow::Of::kOurs:
+      return row.ours.has_value() && row.ours->unit == "B" ? " B" : " ns";
+    case BenchRow::Of::kRate:
+      return " M/s";
+  }
+  return "";
+}
 
 std::vector<std::string> BenchWarnings(const BenchRun& run) {
   std::vector<std::string> warnings;

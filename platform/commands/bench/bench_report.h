@@ -27,6 +27,9 @@ struct BenchRun {
 // Returns the reasons to doubt the figures, one line each.
 std::vector<std::string> BenchWarnings(const BenchRun& run);
 
+// Returns the unit of the row's values: " ns", " B", " M/s" or "×".
+std::string_view UnitOf(const BenchRow& row);
+
 // Return every row of the run, as UTF-8 text of 80 columns and as JSON.
 std::string BenchText(const BenchRun& run, const BenchSuite& suite);
 std::string BenchJson(const BenchRun& run, const BenchSuite& suite);
