@@ -15,12 +15,12 @@ import unittest
 
 PROGRAM = ""
 OK, USAGE, IO = 0, 2, 74
-MEASURED = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 17}  # on every machine
-NOT_YET = {15}
+MEASURED = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15, 17, 19}  # on every machine
+NOT_YET = {18}
 # Redis may be absent; network namespaces want root, and one of row 11's three
 # lines does: containers.
 PERHAPS = {11, 14, 16}
-INVERSE = {11, 14, 16}  # ratios of the base against ours
+INVERSE = {11, 14, 15, 16}  # ratios of the base against ours
 
 
 def run(*arguments):
@@ -36,7 +36,7 @@ class Bench(unittest.TestCase):
             self.assertEqual((done.returncode, done.stderr), (OK, ""))
             report = json.loads(path.read_text())
         self.assertEqual({row["row"] for row in report["rows"]},
-                         set(range(1, 18)))
+                         set(range(1, 20)))
         for row in report["rows"]:
             with self.subTest(row["row"], what=row["what"]):
                 self.check_row(row, done.stdout)
@@ -63,7 +63,8 @@ class Bench(unittest.TestCase):
                       {"met aim", "met must", "missed", "no budget"})
         self.assertEqual(row["verdict"] == "no budget",
                          row["must"] is None and row["aim"] is None)
-        self.assertGreater(row["measured"]["median"], 0)
+        if row["row"] != 19:  # a difference
+            self.assertGreater(row["measured"]["median"], 0)
         for side in [row["ours"], row["base"], *row["beside"]]:
             self.assertEqual(len(side["samples"]), 2)
             self.assertTrue(all(sample > 0 for sample in side["samples"]))
@@ -112,7 +113,7 @@ class Bench(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def test_refuses_what_makes_no_sense(self):
-        self.refused(USAGE, ["--rows", '"18"', "17"], "--rows=1,18")
+        self.refused(USAGE, ["--rows", '"20"', "19"], "--rows=1,20")
         self.refused(USAGE, ["--rows", '""'], "--rows=1,,2")
         self.refused(USAGE, ["--repetitions", "5", "--quick"],
                      "--repetitions=4")

@@ -203,6 +203,7 @@ std::string_view UnitOf(const BenchRow& row) {
     case BenchRow::Of::kInverseRatio:
       return "×";
     case BenchRow::Of::kOurs:
+    case BenchRow::Of::kDifference:
       return row.ours.has_value() && row.ours->unit == "B" ? " B" : " ns";
     case BenchRow::Of::kRate:
       return " M/s";

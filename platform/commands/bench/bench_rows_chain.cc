@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows 1 to 5 and 8 to 10: chains, in units and as a whole.
+// Rows 1 to 5, 8 to 10 and 19: chains, in units and as a whole.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -161,6 +161,23 @@ void AddWholePath(const BenchSizes& sizes, BenchSuite& suite,
                   .notes = {"At the highest speed a flow's packets are farther "
                             "apart than the default flowlet timeout: most "
                             "packets need a decision, a replica or a move."}});
+}
+
+// Nearly each packet begins a flowlet with the default timeout, as in row 1.
+void AddFlowletBegin(const BenchSizes& sizes, BenchSuite& suite,
+                     std::vector<BenchRow>& rows) {
+  rows.push_back(
+      {.number = 19,
+       .what = "a flowlet's begin, beyond a packet of a running one",
+       .variant = InThousands(sizes.flows) + " flows",
+       .of = BenchRow::Of::kDifference,
+       .must = {{300}},
+       .aim = {{150}},
+       .ours = Driven(suite, "each packet a flowlet",
+                      {.nf = Chain(sizes.flows),
+                       .flows = sizes.flows,
+                       .flowlet_timeout = ControllerOptions{}.flowlet_timeout}),
+       .base = Path(suite, sizes.flows)});
 }
 
 void AddInUnit(const BenchSizes& sizes, BenchSuite& suite,
@@ -450,6 +467,8 @@ void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
       return AddLatency(sizes, suite, rows);
     case 10:
       return AddLogger(sizes, suite, rows);
+    case 19:
+      return AddFlowletBegin(sizes, suite, rows);
     default:
       SNF_CHECK(false);
   }
