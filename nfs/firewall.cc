@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -7,14 +6,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "base/answers/answers.h"
 #include "base/packet/flow_key.h"
 #include "base/packet/ip_headers.h"
 #include "base/packet/l4_headers.h"
 #include "base/rules/packet_rules.h"
-#include "base/rules/rule_table.h"
+#include "nfs/firewall_log.h"
+#include "nfs/firewall_rules.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
@@ -22,69 +23,17 @@ namespace {
 
 using Tcp = TcpHeader<const std::byte>;
 
-enum Action : uint16_t { kAllow, kDeny, kMark };
-constexpr std::array<std::string_view, 3> kActions = {"allow", "deny", "mark"};
-
-struct FirewallRules {
-  RuleTable table;
-  std::vector<uint16_t> actions;  // by rule
-};
-
-absl::StatusOr<FirewallRules> RulesOf(absl::StatusOr<RuleList> list) {
-  if (!list.ok()) return list.status();
-  absl::StatusOr<RuleTable> table = RuleTable::Build(*list);
-  if (!table.ok()) return table.status();
-  return FirewallRules{*std::move(table), std::move(list->actions)};
-}
-
-using RulesPtr = std::shared_ptr<const FirewallRules>;
-
-RulesPtr RulesOfFile(NfOptions& o) {
-  const RulesPtr rules = o.Load<FirewallRules>(
-      "rules",
-      "file of rules in order, one a line: allow, deny or mark, and a "
-      "condition, such as \"deny tcp from any to 10.0.0.0/8 port 22-23\"",
-      [](const std::string& f) { return RulesOf(LoadRules(f, kActions)); });
-  return rules != nullptr ? rules : std::make_shared<const FirewallRules>();
-}
-
-// Returns the rules of the options "deny" and "allow".
-RulesPtr RulesInLine(NfOptions& o) {
-  RuleList list;
-  for (const Action action : {kDeny, kAllow}) {
-    const std::string key(kActions[action]);
-    std::string text = o.Text(key, "", "RULE[;RULE…]",
-                              "rules that precede the rules of the file, deny "
-                              "first; write + for commas");
-    std::ranges::replace(text, '+', ',');
-    for (size_t begin = 0; begin < text.size();) {
-      const size_t end = std::min(text.find(';', begin), text.size());
-      absl::StatusOr<PacketRule> rule =
-          ParsePacketRule(std::string_view(text).substr(begin, end - begin));
-      begin = end + 1;
-      if (rule.ok()) {
-        list.rules.push_back(*std::move(rule));
-        list.actions.push_back(action);
-      } else {
-        o.Fail(key, absl::StrCat("rules with semicolons between them; ",
-                                 std::string(rule.status().message())));
-      }
-    }
-  }
-  absl::StatusOr<FirewallRules> rules = RulesOf(std::move(list));
-  if (!rules.ok()) o.Fail("allow", std::string(rules.status().message()));
-  return std::make_shared<const FirewallRules>(rules.ok() ? *std::move(rules)
-                                                          : FirewallRules());
-}
+using Action = FirewallAction;
 
 // The state of a flow; all zeros for a flow without a connection.
 struct Connection {
   enum State : uint8_t { kNone, kTakenUp, kOpen, kEnded };
 
-  int64_t ended_ns = 0;  // valid in kEnded
-  uint32_t denied = 0;   // a bit for each direction and kind of packet
-  uint8_t fins = 0;      // a bit for each direction that had its FIN
-  uint8_t sent = 0;      // of TCP: a bit for each direction, kAnswered
+  int64_t ended_ns = 0;   // valid in kEnded
+  uint16_t denied = 0;    // a bit for each Place
+  uint16_t rejected = 0;  // a bit for each Place, which `denied` has too
+  uint8_t fins = 0;       // a bit for each direction that had its FIN
+  uint8_t sent = 0;       // of TCP: a bit for each direction, kAnswered
   uint8_t state = kNone;
   uint8_t is_marked = 0;
 
@@ -107,6 +56,12 @@ static_assert(sizeof(Connection) == 16);
 // "suspicious". If they deny it, further packets in that direction are denied,
 // but the other end may still begin a connection.
 //
+// A packet that is rejected is denied, and its sender is told, at most once a
+// second and flow: by a reset of TCP, or else by an ICMP error. Both come from
+// the packet's destination, as the firewall has no address. An answer leaves as
+// it is, without going through a chain, so packets from the outside of a NAT
+// are not answered: the answer would show inside addresses.
+//
 // Without a connection, `strict` drops all other packets. Otherwise the rules
 // are asked once about a TCP packet with other flags, which takes up a
 // connection in its midst, until a SYN asks again; and each time about packets
@@ -126,15 +81,20 @@ static_assert(sizeof(Connection) == 16);
 // unless a rule matches them: neither the default nor `strict` stops them, and
 // they make no connection (RFC 4890 §4.4.1).
 //
+// With `counts`, a flow knows the rule of its connection and of each direction
+// that was denied, and what rules were applied to is summed in a table of all
+// units. Decisions of rules with `log` are collected in a table too, and are
+// limited by rule and second when the report is made.
+//
 // Example: allow=tcp to any port 80,default=deny. The SYN of 10.0.0.1:5000 to
 // 192.0.2.9:80 is allowed by the rule, the answer to port 5000 by the
 // connection.
 class Firewall final : public NetworkFunction {
  public:
   explicit Firewall(NfOptions& o)
-      : rules_{RulesInLine(o), RulesOfFile(o)},
+      : rules_(FirewallRules::Of(o)),
         otherwise_(static_cast<Action>(
-            o.Choice("default", kAllow, std::span(kActions).first(2),
+            o.Choice("default", 0, std::span(kFirewallActions).first(3),
                      "action for packets that no rule matches"))),
         strict_(o.Flag(
             "strict", false,
@@ -146,12 +106,40 @@ class Firewall final : public NetworkFunction {
             "tcp_transitory_timeout", Seconds(240), Milliseconds(1),
             Seconds(31'536'000),
             "life of a TCP connection before it is established and after its "
-            "end")) {}
+            "end")),
+        counted_rules_(static_cast<size_t>(
+            o.Integer("counts", 0, 0, kMaxRules,
+                      "most rules in the report, those with most packets; 0: "
+                      "the packets of rules are not counted"))),
+        log_(o.Text("log", "", "FILE",
+                    "file to write decisions of rules with log to, as EVE JSON "
+                    "lines, when the run ends")),
+        log_rate_(static_cast<uint64_t>(
+            o.Integer("log_rate", 10, 1, 1'000'000,
+                      "most decisions of one rule that are logged in a second; "
+                      "others are counted"))) {
+    const auto max_log = static_cast<uint32_t>(
+        o.Integer("max_log", 65'536, 1, 1 << 24,
+                  "most logged decisions that are kept; others are counted"));
+    if (rules_->has(Action::kReject) || otherwise_ == Action::kReject) {
+      answered_.emplace(declare<int64_t>("answered"));
+    }
+    if (counted_rules_ > 0) {
+      rules_of_.emplace(declare<RulesOfFlow>("rules"));
+      hits_.emplace(declare_shared<uint64_t, FirewallHits>(
+          "hits", rules_->size() + 1, SumOfWords{}, TableReader::kReport));
+    }
+    if (rules_->has_logged()) {
+      logged_.emplace(declare_shared<FirewallLogKey, FirewallLogged>(
+          "log", max_log, SumOfWords{}, TableReader::kReport));
+    }
+  }
 
   bool is_barrier() const override { return true; }
 
   std::span<const std::string_view> drop_reasons() const override {
-    static constexpr std::string_view kReasons[] = {"denied", "no_connection"};
+    static constexpr std::string_view kReasons[] = {"denied", "no_connection",
+                                                    "rejected"};
     return kReasons;
   }
   std::span<const std::string_view> labels() const override {
@@ -159,41 +147,88 @@ class Firewall final : public NetworkFunction {
     return kLabels;
   }
 
+  std::vector<std::string> warnings() const override {
+    return rules_->warnings();
+  }
+
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const auto [kind, is_tcp, flags] = Look(packet);
-    if (kind == Kind::kLink) return VerdictOf(DecideOnLink(packet));
+    if (kind == Kind::kLink) return VerdictOf(DecideOnLink(packet).action);
     const Connection before = flow.get(connection_);
     Connection now = before;
-    if (!Has(before, kind, packet.arrival())) {
+    if (Has(before, kind, packet.arrival())) {
+      CountAgain(packet, kConnection, flow);
+    } else {
       if (strict_ && kind != Kind::kBegins) return Verdict::drop(kNoConnection);
-      if (kind == Kind::kOther) {
-        return VerdictOf(before.denied != 0 ? kDeny : Decide(packet));
+      if (kind == Kind::kOther) return PassOther(packet, before, flow);
+      const Place place = PlaceOf(packet, kind);
+      const auto bit = static_cast<uint16_t>(1u << place);
+      if ((before.denied & bit) != 0) {
+        CountAgain(packet, place, flow);
+        return Refuse((before.rejected & bit) != 0, packet, flow);
       }
-      const uint32_t bit = 1u << (IsReverse(packet) ? 2 : 0)
-                              << static_cast<int>(kind);
-      if ((before.denied & bit) != 0) return Verdict::drop(kDenied);
-      const Action action = Decide(packet);
-      if (action == kDeny) {
+      const Decision decision = Decide(packet);
+      const bool rejects = decision.action == Action::kReject;
+      if (rejects || decision.action == Action::kDeny) {
+        NoteRule(decision.rule, place, flow);
         now.denied |= bit;
+        if (rejects) now.rejected |= bit;
         flow.put(connection_, now);
-        return Verdict::drop(kDenied);
+        return Refuse(rejects, packet, flow);
       }
+      NoteRule(decision.rule, kConnection, flow);
       count(connections_);
       now = {.state = kind == Kind::kBegins ? Connection::kOpen
                                             : Connection::kTakenUp,
-             .is_marked = static_cast<uint8_t>(action == kMark ? 1 : 0)};
+             .is_marked = static_cast<uint8_t>(
+                 decision.action == Action::kMark ? 1 : 0)};
     }
     if (is_tcp) Follow(packet, flags, now);
     if (now != before) {
       flow.put(connection_, now);
       if (is_tcp) Keep(before, now, flow);
     }
-    return VerdictOf(now.is_marked != 0 ? kMark : kAllow);
+    return VerdictOf(now.is_marked != 0 ? Action::kMark : Action::kAllow);
+  }
+
+  NfReport report() const override {
+    NfReport report;
+    if (hits_.has_value()) {
+      std::vector<FirewallHits> hits(rules_->size() + 1);
+      hits_->for_each([&](uint64_t rule, const FirewallHits& of) {
+        hits[static_cast<size_t>(rule)] = of;
+      });
+      report.tables.push_back(RuleHitsTable(
+          *rules_, kFirewallActions[static_cast<size_t>(otherwise_)],
+          counted_rules_, hits));
+    }
+    if (logged_.has_value()) ReportLog(report);
+    return report;
   }
 
  private:
-  enum Drop : uint8_t { kDenied, kNoConnection };
+  enum Drop : uint8_t { kDenied, kNoConnection, kRejected };
   static constexpr Nanos kLinger = Seconds(30);
+
+  // The answer of the rules; `rule` is their number if none matched.
+  struct Decision {
+    Action action;
+    uint32_t rule;
+  };
+  // The subject of a decision: packets that begin a connection or take one up,
+  // in each direction, or the connection.
+  enum Place : uint8_t {
+    kBeginsForward,
+    kTakesUpForward,
+    kBeginsReverse,
+    kTakesUpReverse,
+    kConnection,
+    kPlaces
+  };
+  // The rule of each decision.
+  struct RulesOfFlow {
+    std::array<uint32_t, kPlaces> rules;
+  };
 
   // The effect that a packet can have: it begins a connection, takes one up in
   // its midst, or does neither. kLink has no connection.
@@ -273,9 +308,52 @@ class Firewall final : public NetworkFunction {
     return ConnectionKey(packet.bytes(), packet.headers(), false, ends);
   }
 
+  // `kind` is kBegins or kTakesUp.
+  static Place PlaceOf(const Packet& packet, Kind kind) {
+    const int begins = IsReverse(packet) ? kBeginsReverse : kBeginsForward;
+    return static_cast<Place>(begins + (kind == Kind::kTakesUp ? 1 : 0));
+  }
+
   static Verdict VerdictOf(Action action) {
-    if (action == kDeny) return Verdict::drop(kDenied);
-    return Verdict::forward(action == kMark ? 1 : 0);
+    if (action == Action::kDeny) return Verdict::drop(kDenied);
+    if (action == Action::kReject) return Verdict::drop(kRejected);
+    return Verdict::forward(action == Action::kMark ? 1 : 0);
+  }
+
+  // Decides about a packet that is in no connection and makes none.
+  Verdict PassOther(const Packet& packet, const Connection& connection,
+                    FlowState& flow) {
+    if (connection.denied != 0) return Verdict::drop(kDenied);
+    const Decision decision = Decide(packet);
+    if (decision.action != Action::kReject) return VerdictOf(decision.action);
+    return Refuse(true, packet, flow);
+  }
+
+  Verdict Refuse(bool rejects, const Packet& packet, FlowState& flow) {
+    if (!rejects) return Verdict::drop(kDenied);
+    Answer(packet, flow);
+    return Verdict::drop(kRejected);
+  }
+
+  // Tells the sender that the packet was rejected, if it may be told.
+  void Answer(const Packet& packet, FlowState& flow) {
+    if (packet.side() == Side::kOutside) return;
+    const int64_t now_ns = packet.arrival().ns;
+    if (flow.has(*answered_) &&
+        now_ns - flow.get(*answered_) < kAnswerPeriod.ns) {
+      return;
+    }
+    const LinkType link = packet.link();
+    const bool is_tcp = packet.headers().l4_protocol == IpProtocol::kTcp;
+    const bool is_sent =
+        is_tcp ? flow.emit(
+                     TcpReset(link, packet.bytes(), packet.headers()).frame())
+               : flow.emit(IcmpError::Prohibited(link, packet.bytes(),
+                                                 packet.headers())
+                               .frame());
+    if (!is_sent) return;
+    count(is_tcp ? resets_ : errors_);
+    flow.put(*answered_, now_ns);
   }
 
   // Returns true if the packet belongs to a connection that was allowed.
@@ -313,51 +391,103 @@ class Firewall final : public NetworkFunction {
                                                : tcp_transitory_timeout_);
   }
 
-  // Returns the action of the first rule that matches, or else the default.
-  Action Decide(const Packet& packet) {
-    const std::optional<Action> action = AskRules(packet);
-    if (action.has_value()) return *action;
-    count(by_default_);
-    return otherwise_;
+  // Returns what the first rule that matches says, or else the default.
+  Decision Decide(const Packet& packet) {
+    const Decision decision = AskRules(packet, otherwise_);
+    if (decision.rule == rules_->size()) count(by_default_);
+    return decision;
   }
 
-  Action DecideOnLink(const Packet& packet) {
-    const std::optional<Action> action = AskRules(packet);
-    if (action.has_value()) return *action;
-    count(link_);
-    return kAllow;
+  Decision DecideOnLink(const Packet& packet) {
+    const Decision decision = AskRules(packet, Action::kAllow);
+    if (decision.rule == rules_->size()) count(link_);
+    return decision;
   }
 
-  // Returns the action of the first rule that matches.
-  std::optional<Action> AskRules(const Packet& packet) {
-    const PacketFields fields = FieldsOf(packet.bytes(), packet.headers());
-    for (const RulesPtr& rules : rules_) {
-      const uint32_t rule = rules->table.Find(fields);
-      if (rule == RuleTable::kNoRule) continue;
-      const auto action = static_cast<Action>(rules->actions[rule]);
-      count(by_rule_[action]);
-      return action;
+  Decision AskRules(const Packet& packet, Action otherwise) {
+    const uint32_t rule =
+        rules_->Find(FieldsOf(packet.bytes(), packet.headers()));
+    Decision decision = {.action = otherwise, .rule = rules_->size()};
+    if (rule != RuleTable::kNoRule) {
+      decision = {.action = rules_->action(rule), .rule = rule};
+      count(by_rule_[static_cast<size_t>(decision.action)]);
+      if (rules_->is_logged(rule)) Log(packet, rule);
     }
-    return std::nullopt;
+    if (hits_.has_value()) {
+      hits_->update(decision.rule, {1, 1, packet.original_length()});
+    }
+    return decision;
   }
 
-  std::array<RulesPtr, 2> rules_;  // of the options, then of the file
+  void Log(const Packet& packet, uint32_t rule) {
+    logged_->update({.ends = FiveTuple(packet.bytes(), packet.headers(), false),
+                     .time_ns = static_cast<uint64_t>(packet.arrival().ns),
+                     .rule = rule},
+                    {.times = 1, .bytes = packet.original_length()});
+  }
+
+  void NoteRule(uint32_t rule, Place place, FlowState& flow) const {
+    if (!rules_of_.has_value()) return;
+    RulesOfFlow of = flow.get(*rules_of_);
+    of.rules[place] = rule;
+    flow.put(*rules_of_, of);
+  }
+
+  // Counts a packet about which the rules are not asked again.
+  void CountAgain(const Packet& packet, Place place, const FlowState& flow) {
+    if (!hits_.has_value()) return;
+    const uint64_t rule = flow.get(*rules_of_).rules[place];
+    hits_->update(rule, {0, 1, packet.original_length()});
+  }
+
+  void ReportLog(NfReport& report) const {
+    FirewallLog log;
+    logged_->for_each(
+        [&log](const FirewallLogKey& key, const FirewallLogged& logged) {
+          log.emplace_back(key, logged);
+        });
+    const uint64_t over_rate = LimitLog(log_rate_, log);
+    report.tables.push_back(
+        {.title = "Log of rules",
+         .columns = {"decisions", "over_log_rate", "over_max_log"},
+         .rows = {{uint64_t{log.size()}, over_rate, logged_->rest().times}}});
+    if (log_.empty()) return;
+    std::string lines;
+    for (const auto& [key, logged] : log)
+      lines += LogLine(*rules_, key, logged);
+    report.files.push_back({log_, std::move(lines)});
+  }
+
+  std::shared_ptr<const FirewallRules> rules_;
   Action otherwise_;
   bool strict_;
   Nanos tcp_timeout_;
   Nanos tcp_transitory_timeout_;
+  size_t counted_rules_;
+  std::string log_;
+  uint64_t log_rate_;
   Slot<Connection> connection_ = declare<Connection>("connection");
-  std::array<Counter, 3> by_rule_ = {
+  // When the flow's sender was told last, as Instant::ns; only with reject.
+  std::optional<Slot<int64_t>> answered_;
+  std::optional<Slot<RulesOfFlow>> rules_of_;  // with counts
+  std::optional<SharedTable<uint64_t, FirewallHits>> hits_;
+  std::optional<SharedTable<FirewallLogKey, FirewallLogged>> logged_;
+  std::array<Counter, 4> by_rule_ = {
       declare_counter("allowed", "times that a rule allowed"),
       declare_counter("denied", "times that a rule denied"),
+      declare_counter("rejected", "times that a rule rejected"),
       declare_counter("marked", "times that a rule marked")};
   Counter by_default_ = declare_counter("by_default", "no rule matched");
   Counter link_ = declare_counter(
       "ipv6_link", "ICMPv6 of the link that passed, as no rule matched");
+  Counter resets_ = declare_counter("resets", "TCP resets sent");
+  Counter errors_ =
+      declare_counter("icmp_errors", "ICMP errors sent: prohibited");
   Counter connections_ = declare_counter("connections", "begun or taken up");
 };
-SNF_REGISTER_NF(Firewall, "firewall",
-                "stateful packet filter: ordered rules, allow, deny, mark");
+SNF_REGISTER_NF(
+    Firewall, "firewall",
+    "stateful packet filter: ordered rules, allow, deny, reject, mark");
 
 }  // namespace
 }  // namespace snf

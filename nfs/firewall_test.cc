@@ -381,7 +381,8 @@ TEST(Firewall, AsksAboutASynOfAConnectionTakenUpInItsMidst) {
 
 TEST(Firewall, SaysWhatIsWrongWithItsOptions) {
   EXPECT_EQ(Check(""), "");
-  EXPECT_EQ(Check("default=mark"), "default=mark: must be one of allow, deny");
+  EXPECT_EQ(Check("default=mark"),
+            "default=mark: must be one of allow, deny, reject");
   EXPECT_THAT(Check("allow=tcp;tpc to any"),
               HasSubstr("allow=tcp;tpc to any: must be rules with semicolons "
                         "between them; \"tpc\": a rule begins with"));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/answers/answers.h"
 #include "base/packet/flow_key.h"
 #include "base/packet/l4_headers.h"
 #include "base/packet/rewrite.h"
@@ -253,7 +254,7 @@ class LoadBalancer final : public NetworkFunction {
         return Verdict::forward();
       case PacketResize::kTooLong: {
         const size_t outer_bytes = LbOuterBytes(options_, server.is_ipv6);
-        const LbTooBig answer(
+        const IcmpError answer = IcmpError::TooBig(
             packet.link(), packet.bytes(), packet.headers(),
             options_.mtu - static_cast<uint32_t>(outer_bytes));
         if (flow.emit(answer.frame())) count(too_big_);
@@ -284,7 +285,7 @@ class LoadBalancer final : public NetworkFunction {
 
   Verdict Reset(const Packet& packet, const Connection& before,
                 FlowState& flow) {
-    const LbReset reset(packet.link(), packet.bytes(), packet.headers());
+    const TcpReset reset(packet.link(), packet.bytes(), packet.headers());
     if (flow.emit(reset.frame())) count(resets_);
     if (!before.has(Connection::kReset)) {
       Connection now = before;

@@ -2,14 +2,11 @@
 #ifndef SNF_NFS_LB_PACKET_H_
 #define SNF_NFS_LB_PACKET_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 
-#include "base/packet/link_reversal.h"
-#include "base/packet/link_type.h"
 #include "base/packet/packet_parser.h"
 #include "nfs/lb_options.h"
 #include "runtime/sdk/packet.h"
@@ -45,28 +42,6 @@ LbView ReadLbPacket(const Packet& packet);
 // 0-RTT), says itself that it cannot be routed, or is too short.
 std::optional<uint32_t> QuicServerId(std::span<const std::byte> payload,
                                      uint32_t id_bytes);
-
-// Returns true if a packet may be sent to this address in answer: it names one
-// host.
-bool MayAnswer(const IpAddress& to, bool is_ipv6);
-
-// The TCP reset that answers a segment in `frame` (RFC 9293 §3.5.2, group 1),
-// of IPv4 or IPv6, framed as the segment was. frame() is empty if there must be
-// no answer: to a reset, to a group address, or if the link header cannot be
-// reversed; it is valid as long as this object.
-class LbReset {
- public:
-  LbReset(LinkType link, std::span<const std::byte> frame,
-          const ParsedPacket& headers);
-  std::span<const std::byte> frame() const {
-    return std::span(bytes_).first(size_);
-  }
-
- private:
-  static constexpr size_t kMaxIpBytes = 40 + 20;
-  std::array<std::byte, kMaxReversedLinkBytes + kMaxIpBytes> bytes_{};
-  size_t size_ = 0;
-};
 
 }  // namespace snf
 

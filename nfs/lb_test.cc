@@ -284,7 +284,7 @@ TEST(Lb, ResetsTcpConnectionsWhoseServerIsRemoved) {
       EXPECT_EQ((NfResult{.text = emitted[0], .packet = {}}),
                 Between("tcp", kVirtual, Client(client),
                         "RST seq=501 win=0 src=02:00:00:00:00:02 "
-                        "dst=02:00:00:00:00:01"));
+                        "dst=02:00:00:00:00:01 df"));
     }
     EXPECT_EQ(nf.count("resets"), 2u);
     // A reset is not answered.

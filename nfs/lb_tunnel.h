@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#include "base/packet/link_reversal.h"
 #include "nfs/lb_options.h"
 #include "runtime/sdk/packet.h"
 
@@ -35,26 +34,6 @@ class LbOuterHeaders {
 
 // Returns the bytes that the outer headers have.
 size_t LbOuterBytes(const LbOptions& options, bool to_ipv6);
-
-// The ICMP error that answers a packet which is too long for a server: "packet
-// too big", or "fragmentation needed" (RFC 1191, RFC 4443 §3.2), from the
-// packet's destination, framed as the packet was. frame() is empty if there
-// must be no answer: to a group address, to a later fragment, to an ICMP error,
-// or if the link header cannot be reversed; it is valid as long as this object.
-class LbTooBig {
- public:
-  LbTooBig(LinkType link, std::span<const std::byte> frame,
-           const ParsedPacket& headers, uint32_t mtu);
-  std::span<const std::byte> frame() const {
-    return std::span(bytes_).first(size_);
-  }
-
- private:
-  // The longest answer: the least MTU of each version (RFC 1812 §4.3.2.3).
-  static constexpr size_t kMaxIpv4Bytes = 576, kMaxIpv6Bytes = 1'280;
-  std::array<std::byte, kMaxReversedLinkBytes + kMaxIpv6Bytes> bytes_;
-  size_t size_ = 0;
-};
 
 }  // namespace snf
 

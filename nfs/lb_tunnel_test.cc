@@ -223,43 +223,6 @@ TEST(LbDirect, AnswersPacketsThatAreTooLongForTheMtu) {
             "10.0.13.37:0 > 10.0.0.3:0 ttl 64 class 0 protocol 17 port 9886");
 }
 
-// Bytes of both answers.
-TEST(LbTooBig, QuotesThePacketAndNamesTheMtu) {
-  for (const bool is_ipv6 : {false, true}) {
-    const std::string text =
-        is_ipv6 ? "tcp [fc00:2::1]:31337 > [fc00:1::1]:80 ACK vlan=5 len=1500"
-                : "udp 192.168.1.1:31337 > 10.200.1.1:80 vlan=5 len=1500";
-    const Frame frame = Packets({text})[0].bytes;
-    const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
-    const LbTooBig answer(LinkType::kEthernet, frame, headers, 1'460);
-    const Bytes bytes = answer.frame();
-    const ParsedPacket parsed = Parse(LinkType::kEthernet, bytes);
-    EXPECT_EQ(bytes.size(), 18u + (is_ipv6 ? 1'280 : 576));
-    EXPECT_TRUE(std::ranges::equal(bytes.first(6), Bytes(frame).subspan(6, 6)));
-    EXPECT_EQ(parsed.outer_vlan, 5);
-    EXPECT_EQ(parsed.result, ParseResult::kComplete);
-    const Bytes l4 = bytes.subspan(parsed.l4_offset);
-    const FlowKey ends = FiveTuple(bytes, parsed, false);
-    const FlowKey asked = FiveTuple(frame, headers, false);
-    EXPECT_EQ(ends.source, asked.destination);
-    EXPECT_EQ(ends.destination, asked.source);
-    EXPECT_EQ(l4[0], is_ipv6 ? std::byte{2} : std::byte{3});
-    EXPECT_EQ(l4[1], is_ipv6 ? std::byte{0} : std::byte{4});
-    EXPECT_EQ(LoadBe32(&l4[4]), be32(1'460));
-    if (is_ipv6) {
-      EXPECT_EQ(
-          L4Checksum(ends.source, ends.destination, IpProtocol::kIcmpv6, l4),
-          be16(0));
-    } else {
-      EXPECT_EQ(InternetChecksum(l4), be16(0));
-      EXPECT_EQ(InternetChecksum(bytes.subspan(18, 20)), be16(0));
-    }
-    const Bytes quoted = l4.subspan(8);
-    EXPECT_TRUE(
-        std::ranges::equal(quoted, Bytes(frame).subspan(18, quoted.size())));
-  }
-}
-
 TEST(LbDirect, DropsPacketsWhoseLinkHeaderDoesNotSuit) {
   TestPacket packet = Packets({kPacket})[0];
   // PPPoE, whose header has a length.

@@ -113,7 +113,6 @@ class Nat final : public NetworkFunction {
  private:
   static constexpr size_t kProtocols = 3;
   static constexpr uint32_t kWellKnownPorts = 1024;
-  static constexpr Nanos kRefusalPeriod = Seconds(1);
   static constexpr uint32_t kRefusedBytes = 128;
 
   static Verdict Drop(NatDrop drop) {
@@ -419,13 +418,14 @@ class Nat final : public NetworkFunction {
   // 1812 §4.3.2.8).
   bool MayRefuse(Instant now, const FlowState& flow) const {
     return !flow.has(answered_) ||
-           now - Instant{flow.get(answered_)} >= kRefusalPeriod;
+           now - Instant{flow.get(answered_)} >= kAnswerPeriod;
   }
 
   void Refuse(const Packet& packet, be32 source, FlowState& flow) const {
     if (!MayRefuse(packet.arrival(), flow)) return;
-    const NatRefusal refusal(packet.link(), packet.bytes(), packet.headers(),
-                             source);
+    const IcmpError refusal =
+        IcmpError::Prohibited(packet.link(), packet.bytes(), packet.headers(),
+                              IpAddress::FromIpv4(source));
     if (flow.emit(refusal.frame())) flow.put(answered_, packet.arrival().ns);
   }
 
@@ -447,8 +447,9 @@ class Nat final : public NetworkFunction {
     if (kept.empty()) return;
     const auto link = static_cast<LinkType>(kept[0]);
     const std::span<const std::byte> frame = kept.subspan(1);
-    const NatRefusal refusal(link, frame, Parse(link, frame),
-                             flow.get(mapping_).external_address);
+    const IcmpError refusal = IcmpError::Prohibited(
+        link, frame, Parse(link, frame),
+        IpAddress::FromIpv4(flow.get(mapping_).external_address));
     if (flow.emit(refusal.frame())) {
       flow.put(answered_, flow.get(refreshed_));
     }

@@ -2,8 +2,6 @@
 #include "nfs/nat_packet.h"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
 #include "base/packet/checksum.h"
 #include "base/packet/headers.h"
@@ -93,12 +91,6 @@ bool HasGoodIcmpChecksum(Bytes frame, const ParsedPacket& headers) {
   return !is_whole || InternetChecksum(L4(frame, headers)) == be16(0);
 }
 
-// Returns true if the sender of this packet may get an answer (RFC 1812
-// §4.3.2.7).
-bool MayBeAnswered(Ipv4Header<Byte> ip) {
-  return IsHostAddress(ip.source()) && ip.destination().host() < 0xe000'0000;
-}
-
 }  // namespace
 
 NatDrop ReadPacket(const Packet& packet, NatView& view) {
@@ -155,44 +147,6 @@ NatDrop ReadQuoted(const Packet& packet, NatView& quoted) {
   return ReadPorts(L4(frame, inner), quoted.protocol, quoted)
              ? NatDrop::kNone
              : NatDrop::kQuotedNotOurs;
-}
-
-NatRefusal::NatRefusal(LinkType link, std::span<const std::byte> frame,
-                       const ParsedPacket& headers, be32 source) {
-  if (headers.l3 != L3::kIpv4) return;
-  const auto refused = Ipv4Header<Byte>::At(frame, headers.l3_offset);
-  if (!MayBeAnswered(refused)) return;
-  const std::optional<size_t> reversed =
-      ReverseLinkHeader(link, frame, headers, bytes_);
-  if (!reversed.has_value()) return;
-  const size_t link_bytes = *reversed;
-  constexpr size_t kIpBytes = Ipv4Header<Byte>::kMinBytes;
-  constexpr size_t kIcmpBytes = IcmpHeader<Byte>::kBytes;
-  const size_t quoted_bytes =
-      std::min<size_t>(headers.end_offset - headers.l3_offset,
-                       kMaxIpBytes - kIpBytes - kIcmpBytes);
-  // Version 4 and 5 words, TTL 64.
-  constexpr std::array<uint8_t, kIpBytes> kIp = {0x45, 0, 0, 0,  0,
-                                                 0,    0, 0, 64, 1};
-  constexpr std::array<uint8_t, kIcmpBytes> kIcmp = {3, 13};
-  const std::span<std::byte> ip_packet = std::span(bytes_).subspan(
-      link_bytes, kIpBytes + kIcmpBytes + quoted_bytes);
-  const std::span<std::byte> icmp = ip_packet.subspan(kIpBytes);
-  std::memcpy(ip_packet.data(), kIp.data(), kIpBytes);
-  constexpr size_t kDsOffset = 1;
-  constexpr auto kDiffserv = std::byte{0xfc};  // the rest is ECN
-  ip_packet[kDsOffset] = frame[link_bytes + kDsOffset] & kDiffserv;
-  std::memcpy(icmp.data(), kIcmp.data(), kIcmpBytes);
-  std::memcpy(icmp.data() + kIcmpBytes, &frame[headers.l3_offset],
-              quoted_bytes);
-  const auto ip = Ipv4Header<std::byte>::At(ip_packet, 0);
-  ip.set_total_bytes(static_cast<uint16_t>(ip_packet.size()));
-  ip.set_source(source);
-  ip.set_destination(refused.source());
-  FillIpv4Checksum(ip);
-  IcmpHeader<std::byte>::At(icmp, 0, IpProtocol::kIcmp)
-      .set_checksum(InternetChecksum(icmp));
-  size_ = link_bytes + ip_packet.size();
 }
 
 }  // namespace snf

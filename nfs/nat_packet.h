@@ -8,10 +8,9 @@
 #include <span>
 #include <string_view>
 
+#include "base/answers/answers.h"
 #include "base/byte_order.h"
 #include "base/packet/l4_headers.h"
-#include "base/packet/link_reversal.h"
-#include "base/packet/link_type.h"
 #include "base/packet/packet_parser.h"
 #include "base/packet/protocol_numbers.h"
 #include "runtime/sdk/packet.h"
@@ -81,13 +80,6 @@ struct NatView {
   }
 };
 
-// Returns false for an IPv4 address that no host has as its own: "this
-// network", loopback, multicast, reserved, limited broadcast (RFC 1812 §5.3.7).
-constexpr bool IsHostAddress(be32 address) {
-  const uint32_t net = address.host() >> 24;
-  return net != 0 && net != 127 && net < 224;
-}
-
 // Fills in the view of a packet, or returns why it is not translated. Bytes cut
 // off by the capture's snap length are taken as correct, as long as ports, TCP
 // flags and the eight bytes of ICMP are there; a packet cut off by its sender
@@ -99,26 +91,6 @@ NatDrop ReadPacket(const Packet& packet, NatView& view);
 // query and show its ends, and the error's checksums must be correct where they
 // can be verified (RFC 5508 REQ-3).
 NatDrop ReadQuoted(const Packet& packet, NatView& quoted);
-
-// An ICMP error to the source of the packet in `frame`: "destination
-// unreachable, communication administratively prohibited" (RFC 5508 REQ-8),
-// with the packet's framing and diffserv class (RFC 5508 §7.7), and as much of
-// the packet as 576 bytes hold (RFC 1812 §4.3.2.3). frame() is empty if there
-// must be no answer (RFC 1812 §4.3.2.7), or if the link header cannot be
-// reversed; it is valid as long as this object.
-class NatRefusal {
- public:
-  NatRefusal(LinkType link, std::span<const std::byte> frame,
-             const ParsedPacket& headers, be32 source);
-  std::span<const std::byte> frame() const {
-    return std::span(bytes_).first(size_);
-  }
-
- private:
-  static constexpr size_t kMaxIpBytes = 576;
-  std::array<std::byte, kMaxReversedLinkBytes + kMaxIpBytes> bytes_;
-  size_t size_ = 0;
-};
 
 }  // namespace snf
 

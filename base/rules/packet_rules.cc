@@ -3,74 +3,50 @@
 
 #include <algorithm>
 #include <charconv>
-#include <initializer_list>
+#include <iterator>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/headers.h"
+#include "base/rules/rule_text.h"
 #include "base/text_file.h"
 
 namespace snf {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\f\v";
 constexpr char kFlagLetters[] = "FSRPAUEW";  // from bit 0
 constexpr char kProtocols[] =
     "any, ip, ip6, tcp, udp, icmp, icmp6 or a number from 0 to 255";
-constexpr size_t kMaxQuoted = 60;
 
-std::string Quoted(std::string_view word) {
-  const bool is_long = word.size() > kMaxQuoted;
-  return absl::StrCat(
-      "\"", absl::Utf8SafeCEscape(std::string(word.substr(0, kMaxQuoted))),
-      is_long ? "…\"" : "\"");
-}
-
-template <typename... Parts>
-absl::Status Wrong(std::string_view word, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(Quoted(word), ": ", parts...));
-}
-
-// Removes the next word from the text and returns it; the word is empty at the
-// end of the text.
-std::string_view NextWord(std::string_view& text) {
-  const size_t begin = std::min(text.find_first_not_of(kBlanks), text.size());
-  text.remove_prefix(begin);
-  const size_t end = std::min(text.find_first_of(kBlanks), text.size());
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(end);
-  return word;
-}
-
-std::optional<uint16_t> NumberIn(std::string_view text, uint16_t max) {
+std::optional<uint16_t> VlanIn(std::string_view text) {
   uint16_t number = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stopped != end || number > max) {
+  if (error != std::errc() || stopped != end || number > 4095) {
     return std::nullopt;
   }
   return number;
 }
 
-absl::StatusOr<PortRange> RangeIn(std::string_view text) {
-  const size_t dash = std::min(text.find('-'), text.size());
-  const auto first = NumberIn(text.substr(0, dash), 0xffff);
-  const auto last =
-      dash == text.size() ? first : NumberIn(text.substr(dash + 1), 0xffff);
-  if (!first || !last) {
-    return Wrong(text, "want a port from 0 to 65535, or a range as 8000-8999");
+// Reads "$bad".
+absl::Status ReadSet(std::string_view word, std::string& set) {
+  const std::string_view name = word.substr(1);
+  if (!IsSetName(name)) {
+    return WrongWord(word, "want one set, as $bad, and no list with it");
   }
-  if (*first > *last) return Wrong(text, "the range ends before it begins");
-  return PortRange{*first, *last};
+  set = std::string(name);
+  return absl::OkStatus();
 }
 
-absl::Status ReadPorts(std::string_view word, std::vector<PortRange>& ports) {
+absl::Status ReadPorts(std::string_view word, std::vector<PortRange>& ports,
+                       std::string& set) {
+  if (word.starts_with('$')) return ReadSet(word, set);
   for (size_t begin = 0; begin <= word.size();) {
     const size_t end = std::min(word.find(',', begin), word.size());
-    const auto range = RangeIn(word.substr(begin, end - begin));
+    const auto range = ParsePortRange(word.substr(begin, end - begin));
     if (!range.ok()) return range.status();
     ports.push_back(*range);
     begin = end + 1;
@@ -79,8 +55,9 @@ absl::Status ReadPorts(std::string_view word, std::vector<PortRange>& ports) {
 }
 
 absl::Status ReadAddresses(std::string_view word,
-                           std::vector<IpPrefix>& prefixes) {
+                           std::vector<IpPrefix>& prefixes, std::string& set) {
   if (word == "any") return absl::OkStatus();
+  if (word.starts_with('$')) return ReadSet(word, set);
   absl::StatusOr<std::vector<IpPrefix>> read = ParsePrefixes(word);
   if (!read.ok()) return read.status();
   prefixes = *std::move(read);
@@ -104,13 +81,13 @@ absl::Status ReadFlags(std::string_view word,
   const auto set = FlagsIn(word.substr(0, slash));
   const auto mask = FlagsIn(word.substr(std::min(slash + 1, word.size())));
   if (!set || !mask || *mask == 0) {
-    return Wrong(word, "want flags SET/MASK of the letters ", kFlagLetters,
-                 ", for example S/SA");
+    return WrongWord(word, "want flags SET/MASK of the letters ", kFlagLetters,
+                     ", for example S/SA");
   }
   if ((*set & ~*mask) != 0) {
-    return Wrong(word,
-                 "can never match: the set has flags that are not in "
-                 "the mask behind the slash");
+    return WrongWord(word,
+                     "can never match: the set has flags that are not in "
+                     "the mask behind the slash");
   }
   flags = {*set, *mask};
   return absl::OkStatus();
@@ -125,22 +102,27 @@ bool Has(const std::vector<IpPrefix>& prefixes, bool ipv4) {
          });
 }
 
+// Returns the prefix of all addresses of one version of IP.
+IpPrefix AllOf(bool ipv4) {
+  constexpr uint8_t kAnyIpv4 = 96;  // the length of the prefix of all mapped
+  return ipv4 ? IpPrefix{.address = IpAddress::FromIpv4(be32(0)),
+                         .length = kAnyIpv4}
+              : IpPrefix{.address = IpAddress{}, .length = 0};
+}
+
 // Makes `from` match packets of one version of IP alone, which `word` names:
 // "ip" or "ip6".
 absl::Status KeepVersion(std::string_view word, PacketRule& rule) {
   const bool ipv4 = word == "ip";
   if (!Has(rule.from, ipv4) || !Has(rule.to, ipv4)) {
-    return ipv4 ? Wrong(word, "is of IPv4; want ip6 with addresses of IPv6")
-                : Wrong(word, "is of IPv6; want ip with addresses of IPv4");
+    return ipv4 ? WrongWord(word, "is of IPv4; want ip6 with addresses of IPv6")
+                : WrongWord(word, "is of IPv6; want ip with addresses of IPv4");
   }
   std::erase_if(rule.from, [ipv4](const IpPrefix& prefix) {
     return prefix.is_ipv4() != ipv4;
   });
   if (!rule.from.empty()) return absl::OkStatus();
-  constexpr uint8_t kAnyIpv4 = 96;  // the length of the prefix of all mapped
-  rule.from.push_back(ipv4 ? IpPrefix{.address = IpAddress::FromIpv4(be32(0)),
-                                      .length = kAnyIpv4}
-                           : IpPrefix{.address = IpAddress{}, .length = 0});
+  rule.from.push_back(AllOf(ipv4));
   return absl::OkStatus();
 }
 
@@ -148,25 +130,24 @@ absl::Status CheckCanMatch(const PacketRule& rule) {
   const bool ipv4 = Has(rule.from, true) && Has(rule.to, true);
   const bool ipv6 = Has(rule.from, false) && Has(rule.to, false);
   if (!ipv4 && !ipv6) {
-    return Wrong(FormatPrefixes(rule.to),
-                 "can never match: the addresses behind \"from\" are of "
-                 "another version of IP than those behind \"to\"");
+    return WrongWord(FormatPrefixes(rule.to),
+                     "can never match: the addresses behind \"from\" are of "
+                     "another version of IP than those behind \"to\"");
   }
   if (rule.protocol == IpProtocol::kIcmp && !ipv4) {
-    return Wrong("icmp", "is of IPv4; want icmp6 with addresses of IPv6");
+    return WrongWord("icmp", "is of IPv4; want icmp6 with addresses of IPv6");
   }
   if (rule.protocol == IpProtocol::kIcmpv6 && !ipv6) {
-    return Wrong("icmp6", "is of IPv6; want icmp with addresses of IPv4");
+    return WrongWord("icmp6", "is of IPv6; want icmp with addresses of IPv4");
   }
-  const bool ports = !rule.from_ports.empty() || !rule.to_ports.empty();
-  if (ports && rule.protocol && !HasPorts(*rule.protocol)) {
-    return Wrong(
+  if (rule.has_ports() && rule.protocol && !HasPorts(*rule.protocol)) {
+    return WrongWord(
         ToString(*rule.protocol),
         "has no ports; want tcp, udp, or any for all protocols with ports");
   }
   if (rule.flags && rule.protocol != IpProtocol::kTcp) {
-    return Wrong(rule.protocol ? ToString(*rule.protocol) : "any",
-                 "has no flags; want tcp");
+    return WrongWord(rule.protocol ? ToString(*rule.protocol) : "any",
+                     "has no flags; want tcp");
   }
   return absl::OkStatus();
 }
@@ -195,34 +176,38 @@ class Clauses {
     if (word == "port") return ReadPort();
     const auto name = std::ranges::find(kNames, word);
     if (name == std::end(kNames)) {
-      return Wrong(word,
-                   "want from, to, port, vlan or flags, and no blanks "
-                   "in lists");
+      return WrongWord(word,
+                       "want from, to, port, vlan or flags, and no blanks "
+                       "in lists");
     }
     const unsigned bit = 1u << (name - kNames);
-    if ((seen_ & bit) != 0) return Wrong(word, "stands twice");
+    if ((seen_ & bit) != 0) return WrongWord(word, "stands twice");
     seen_ |= bit;
     const std::string_view value = NextWord(text_);
     if (word == "from" || word == "to") {
       if (value.empty()) {
-        return Wrong(word,
-                     "want addresses behind it, for example "
-                     "10.0.0.0/8,2001:db8::/32, or any");
+        return WrongWord(word,
+                         "want addresses behind it, for example "
+                         "10.0.0.0/8,2001:db8::/32, or any");
       }
-      return ReadAddresses(value, word == "from" ? rule_.from : rule_.to);
+      return word == "from" ? ReadAddresses(value, rule_.from, rule_.from_set)
+                            : ReadAddresses(value, rule_.to, rule_.to_set);
     }
     if (word == "flags") return ReadFlags(value, rule_.flags);
-    rule_.vlan = NumberIn(value, 4095);
+    rule_.vlan = VlanIn(value);
     if (rule_.vlan) return absl::OkStatus();
-    return Wrong(value, "want a VLAN from 0 to 4095 behind vlan");
+    return WrongWord(value, "want a VLAN from 0 to 4095 behind vlan");
   }
 
   absl::Status ReadPort() {
     if (before_ != "from" && before_ != "to") {
-      return Wrong("port", "want it right behind the addresses of from or to");
+      return WrongWord("port",
+                       "want it right behind the addresses of from or to");
     }
-    return ReadPorts(NextWord(text_),
-                     before_ == "from" ? rule_.from_ports : rule_.to_ports);
+    const std::string_view value = NextWord(text_);
+    return before_ == "from"
+               ? ReadPorts(value, rule_.from_ports, rule_.from_port_set)
+               : ReadPorts(value, rule_.to_ports, rule_.to_port_set);
   }
 
   std::string_view text_;
@@ -232,15 +217,26 @@ class Clauses {
 };
 
 void AppendEnd(std::string_view name, const std::vector<IpPrefix>& prefixes,
-               const std::vector<PortRange>& ports, std::string& text) {
+               const std::string& set, const std::vector<PortRange>& ports,
+               const std::string& port_set, std::string& text) {
   absl::StrAppend(&text, " ", std::string(name), " ",
-                  prefixes.empty() ? "any" : FormatPrefixes(prefixes));
+                  !set.empty()       ? "$" + set
+                  : prefixes.empty() ? "any"
+                                     : FormatPrefixes(prefixes));
+  if (!port_set.empty()) absl::StrAppend(&text, " port $", port_set);
   const char* before = " port ";
   for (const PortRange& range : ports) {
     absl::StrAppend(&text, before, range.first);
     if (range.last != range.first) absl::StrAppend(&text, "-", range.last);
     before = ",";
   }
+}
+
+// Returns the first word of a rule. Beside a set, `from` has the version of IP.
+std::string ProtocolOf(const PacketRule& rule) {
+  if (rule.protocol) return ToString(*rule.protocol);
+  if (rule.from_set.empty() || rule.from.empty()) return "any";
+  return rule.from.front().is_ipv4() ? "ip" : "ip6";
 }
 
 std::string LettersOf(uint8_t flags) {
@@ -269,7 +265,7 @@ absl::StatusOr<PacketRule> ParsePacketRule(std::string_view text) {
   if (word != "any" && !has_version) {
     rule.protocol = ParseProtocol(word);
     if (!rule.protocol) {
-      return Wrong(word, "a rule begins with its protocol: ", kProtocols);
+      return WrongWord(word, "a rule begins with its protocol: ", kProtocols);
     }
   }
   absl::Status status = Clauses(text, rule).Read();
@@ -280,9 +276,10 @@ absl::StatusOr<PacketRule> ParsePacketRule(std::string_view text) {
 }
 
 std::string ToString(const PacketRule& rule) {
-  std::string text = rule.protocol ? ToString(*rule.protocol) : "any";
-  AppendEnd("from", rule.from, rule.from_ports, text);
-  AppendEnd("to", rule.to, rule.to_ports, text);
+  std::string text = ProtocolOf(rule);
+  AppendEnd("from", rule.from, rule.from_set, rule.from_ports,
+            rule.from_port_set, text);
+  AppendEnd("to", rule.to, rule.to_set, rule.to_ports, rule.to_port_set, text);
   if (rule.vlan) absl::StrAppend(&text, " vlan ", *rule.vlan);
   if (rule.flags) {
     absl::StrAppend(&text, " flags ", LettersOf(rule.flags->set), "/",
@@ -291,35 +288,57 @@ std::string ToString(const PacketRule& rule) {
   return text;
 }
 
+std::string RuleList::PlaceOf(size_t rule) const {
+  if (lines.empty() || lines[rule] == 0) return absl::StrCat("rule ", rule + 1);
+  return absl::StrCat(name, ":", lines[rule]);
+}
+
+void RuleList::Append(RuleList more) {
+  name = std::move(more.name);
+  std::ranges::move(more.rules, std::back_inserter(rules));
+  actions.insert(actions.end(), more.actions.begin(), more.actions.end());
+  is_logged.insert(is_logged.end(), more.is_logged.begin(),
+                   more.is_logged.end());
+  lines.insert(lines.end(), more.lines.begin(), more.lines.end());
+}
+
+absl::Status AddRule(std::string_view text,
+                     std::span<const std::string_view> actions,
+                     RuleList& list) {
+  const std::string_view action = NextWord(text);
+  const auto known = std::ranges::find(actions, action);
+  if (known == actions.end()) {
+    return WrongWord(action, "a line begins with what to do: ", Join(actions));
+  }
+  if (list.rules.size() == kMaxRules) {
+    return WrongWord(action, "more than ", kMaxRules, " rules");
+  }
+  std::string_view rest = text;
+  const bool is_logged = NextWord(rest) == "log";
+  absl::StatusOr<PacketRule> rule = ParsePacketRule(is_logged ? rest : text);
+  if (!rule.ok()) return rule.status();
+  list.rules.push_back(*std::move(rule));
+  list.actions.push_back(static_cast<uint16_t>(known - actions.begin()));
+  list.is_logged.push_back(is_logged);
+  list.lines.push_back(0);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<RuleList> ParseRules(std::string_view text,
                                     const std::string& name,
                                     std::span<const std::string_view> actions) {
   RuleList list;
   list.name = name;
   for (uint32_t line = 1; !text.empty(); ++line) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    std::string_view rest = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    rest = rest.substr(0, rest.find('#'));
-    const std::string_view action = NextWord(rest);
-    if (action.empty()) continue;
-    const auto fail = [&](const absl::Status& why) {
+    const std::string_view rule = NextLine(text);
+    std::string_view rest = rule;
+    if (NextWord(rest).empty()) continue;
+    const absl::Status status = AddRule(rule, actions, list);
+    if (!status.ok()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(name, ":", line, ": ", std::string(why.message())));
-    };
-    const auto known = std::ranges::find(actions, action);
-    if (known == actions.end()) {
-      return fail(
-          Wrong(action, "a line begins with what to do: ", Join(actions)));
+          absl::StrCat(name, ":", line, ": ", std::string(status.message())));
     }
-    if (list.rules.size() == kMaxRules) {
-      return fail(Wrong(action, "more than ", kMaxRules, " rules"));
-    }
-    absl::StatusOr<PacketRule> rule = ParsePacketRule(rest);
-    if (!rule.ok()) return fail(rule.status());
-    list.rules.push_back(*std::move(rule));
-    list.actions.push_back(static_cast<uint16_t>(known - actions.begin()));
-    list.lines.push_back(line);
+    list.lines.back() = line;
   }
   return list;
 }

@@ -15,14 +15,9 @@
 #include "base/packet/ip_prefix.h"
 #include "base/packet/packet_parser.h"
 #include "base/packet/protocol_numbers.h"
+#include "base/rules/rule_sets.h"
 
 namespace snf {
-
-struct PortRange {
-  uint16_t first = 0;
-  uint16_t last = 0;
-  friend bool operator==(const PortRange&, const PortRange&) = default;
-};
 
 // Theory of operation. A rule says which packets are meant, in the manner of
 // pf.conf(5):
@@ -33,8 +28,9 @@ struct PortRange {
 //   protocol  = any | ip | ip6 | tcp | udp | icmp | icmp6 | …
 //             | a number from 0 to 255
 //   from, to  = ("from" | "to") addresses [ "port" ports ]
-//   addresses = any | prefix { "," prefix }            10.0.0.0/8,2001:db8::/32
-//   ports     = range { "," range }                    80  or  8000-8999
+//   addresses = any | set | prefix { "," prefix }      10.0.0.0/8,2001:db8::/32
+//   ports     = set | range { "," range }              80  or  8000-8999
+//   set       = "$" name                               $bad (rule_sets.h)
 //   vlan      = "vlan" id                              0: no tag
 //   flags     = "flags" [set] "/" mask                 of FSRPAUEW
 //
@@ -63,15 +59,25 @@ struct PacketRule {
     friend bool operator==(const TcpFlags&, const TcpFlags&) = default;
   };
 
-  // A part without a value, or empty, matches any packet.
+  // A part without a value, or empty, matches any packet. Sets are given by
+  // name. Beside a set, the list of the same part is empty or, of `from`, has
+  // all addresses of one version of IP.
   std::optional<IpProtocol> protocol;
   std::vector<IpPrefix> from;
   std::vector<PortRange> from_ports;
   std::vector<IpPrefix> to;
   std::vector<PortRange> to_ports;
+  std::string from_set;
+  std::string from_port_set;
+  std::string to_set;
+  std::string to_port_set;
   std::optional<uint16_t> vlan;
   std::optional<TcpFlags> flags;
 
+  bool has_ports() const {
+    return !from_ports.empty() || !to_ports.empty() || !from_port_set.empty() ||
+           !to_port_set.empty();
+  }
   friend bool operator==(const PacketRule&, const PacketRule&) = default;
 };
 
@@ -85,17 +91,28 @@ std::string ToString(const PacketRule& rule);
 struct RuleList {
   std::string name;  // of the file
   std::vector<PacketRule> rules;
-  // For each rule an index into the names of actions, and its line in the file.
+  // For each rule an index into the names of actions, whether it is logged, and
+  // its line in the file, 0 for a rule that is in no file.
   std::vector<uint16_t> actions;
+  std::vector<bool> is_logged;
   std::vector<uint32_t> lines;
+  std::vector<RuleSet> sets;  // that rules name
+
+  // Returns "fw.rules:12", or "rule 3" for a rule that is in no file.
+  std::string PlaceOf(size_t rule) const;
+  // Adds the rules of a file behind rules that are in no file.
+  void Append(RuleList more);
 };
 
 inline constexpr size_t kMaxRules = 100'000;
 inline constexpr size_t kMaxRuleFileBytes = 32 * 1024 * 1024;
 
-// Reads rules, one a line: an action and a rule, as "deny tcp from any to any
-// port 23". "#" begins a comment, and empty lines are skipped. Errors name the
-// file, as `name`, and the line: `fw.rules:12: "prot": …`.
+// Adds one rule: an action, "log" if its packets are logged, and the rule, as
+// "deny log tcp from any to any port 23". Errors quote the wrong word.
+absl::Status AddRule(std::string_view text,
+                     std::span<const std::string_view> actions, RuleList& list);
+// Reads rules, one a line. "#" begins a comment, and empty lines are skipped.
+// Errors name the file, as `name`, and the line: `fw.rules:12: "prot": …`.
 absl::StatusOr<RuleList> ParseRules(std::string_view text,
                                     const std::string& name,
                                     std::span<const std::string_view> actions);

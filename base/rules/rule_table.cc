@@ -13,6 +13,7 @@
 #include "base/byte_order.h"
 #include "base/keyed_hash.h"
 #include "base/rules/interval_rows.h"
+#include "base/rules/rule_text.h"
 #include "base/slot_index.h"
 
 namespace snf {
@@ -68,6 +69,12 @@ std::vector<Ports> PortsOf(const std::vector<PortRange>& ranges) {
   }
   return ports;
 }
+
+// The sets that a rule names: of source and destination addresses, then of
+// source and destination ports.
+constexpr uint16_t kNoSet = 0xffff;
+using SetNumbers = std::array<uint16_t, 4>;
+constexpr SetNumbers kNoSets = {kNoSet, kNoSet, kNoSet, kNoSet};
 
 bool Has(const PortRange& range, uint16_t port) {
   return port >= range.first && port <= range.last;
@@ -126,8 +133,24 @@ Ipv6Number NumberOf(const IpAddress& address, Ipv6Number) {
 template <typename Number>
 class RuleSpace {
  public:
+  // Takes the sets that rules name by their numbers. Called once, at first.
+  void AddSets(std::span<const RuleSet> sets) {
+    for (uint32_t i = 0; i < sets.size(); ++i) {
+      if (!sets[i].prefixes.empty()) {
+        for (const Prefix<Number>& one : PrefixesOf(sets[i].prefixes)) {
+          address_sets_.Add(one.value, one.last(), i);
+        }
+      }
+      for (const PortRange& range : sets[i].ports) {
+        port_sets_.Add(range.first, range.last, i);
+      }
+    }
+    const size_t row_words = std::max<size_t>(1, (sets.size() + 63) / 64);
+    address_sets_.Finish(row_words);
+    port_sets_.Finish(row_words);
+  }
   // Adds the patterns of a rule; rules come in order.
-  void Add(const PacketRule& rule, uint32_t number) {
+  void Add(const PacketRule& rule, const SetNumbers& sets, uint32_t number) {
     const std::vector<Prefix<Number>> from = PrefixesOf(rule.from);
     const std::vector<Prefix<Number>> to = PrefixesOf(rule.to);
     const std::vector<Ports> from_ports = PortsOf(rule.from_ports);
@@ -137,7 +160,7 @@ class RuleSpace {
         for (const Ports& source_ports : from_ports) {
           for (const Ports& destination_ports : to_ports) {
             Add(source, destination, source_ports, destination_ports, rule,
-                number);
+                sets, number);
           }
         }
       }
@@ -163,7 +186,7 @@ class RuleSpace {
     added_ = {};
   }
 
-  uint32_t Find(const PacketFields& fields) const {
+  uint32_t Find(const PacketFields& fields, uint32_t first) const {
     if (tuples_.empty()) return RuleTable::kNoRule;
     const Number source = NumberOf(fields.source, Number{});
     const Number destination = NumberOf(fields.destination, Number{});
@@ -179,6 +202,7 @@ class RuleSpace {
         source_ports_.Find(fields.source_port),
         destination_ports_.Find(fields.destination_port),
         protocols_.Find(static_cast<uint8_t>(fields.protocol))};
+    SetRows set_rows{};
     uint32_t found = RuleTable::kNoRule;
     for (size_t tuple = 0;
          tuple < tuples_.size() && tuples_[tuple].best < found; tuple += 64) {
@@ -191,7 +215,7 @@ class RuleSpace {
         if (candidate >= tuples_.size() || tuples_[candidate].best >= found) {
           return found;
         }
-        found = FindIn(candidate, fields, words, found);
+        found = FindIn(candidate, fields, words, first, found, set_rows);
       }
     }
     return found;
@@ -207,6 +231,10 @@ class RuleSpace {
   static constexpr size_t kMaxRowWords = 8;
   using Words = std::array<uint64_t, kWords>;
 
+  // The rows of a packet's addresses and ports, as SetNumbers, or null as long
+  // as nothing has asked for them.
+  using SetRows = std::array<const uint64_t*, std::tuple_size_v<SetNumbers>>;
+
   struct Tuple {
     Words mask;
     uint32_t best;  // rule
@@ -217,7 +245,9 @@ class RuleSpace {
     Words value;
     PortRange source_ports;
     PortRange destination_ports;
+    SetNumbers sets;
     uint32_t rule;
+    bool has_sets;
 
     // The greatest words that the pattern matches.
     Words last() const {
@@ -250,7 +280,7 @@ class RuleSpace {
 
   void Add(const Prefix<Number>& source, const Prefix<Number>& destination,
            const Ports& source_ports, const Ports& destination_ports,
-           const PacketRule& rule, uint32_t number) {
+           const PacketRule& rule, const SetNumbers& sets, uint32_t number) {
     const uint64_t vlan_mask = rule.vlan ? kVlanMask : 0;
     const uint8_t protocol_mask = rule.protocol ? 0xff : 0;
     const uint16_t vlan = rule.vlan.value_or(0);
@@ -258,12 +288,13 @@ class RuleSpace {
         static_cast<uint8_t>(rule.protocol.value_or(IpProtocol{}));
     const auto flags = rule.flags.value_or(PacketRule::TcpFlags());
     const uint64_t has =
-        (rule.from_ports.empty() && rule.to_ports.empty() ? 0 : kHasPorts) |
-        (rule.flags ? kHasFlags : 0);
+        (rule.has_ports() ? kHasPorts : 0) | (rule.flags ? kHasFlags : 0);
     Pattern pattern;
     pattern.source_ports = source_ports.range;
     pattern.destination_ports = destination_ports.range;
     pattern.rule = number;
+    pattern.sets = sets;
+    pattern.has_sets = sets != kNoSets;
     Pack(source.mask(), destination.mask(),
          has | Rest(0, 0, vlan_mask, protocol_mask, flags.mask), pattern.mask);
     Pack(source.value, destination.value,
@@ -356,10 +387,10 @@ class RuleSpace {
     });
   }
 
-  // Returns the first rule of this tuple that matches, if it is before `found`,
-  // else `found`.
+  // Returns the first rule of this tuple that matches, if it is before `found`
+  // and not before `first`, else `found`.
   uint32_t FindIn(size_t tuple, const PacketFields& fields, const Words& words,
-                  uint32_t found) const {
+                  uint32_t first, uint32_t found, SetRows& set_rows) const {
     Words key;
     for (size_t i = 0; i < kWords; ++i) {
       key[i] = words[i] & tuples_[tuple].mask[i];
@@ -370,7 +401,10 @@ class RuleSpace {
     for (uint32_t i = bucket.first; i < bucket.first + bucket.count; ++i) {
       const Pattern& pattern = patterns_[i];
       if (pattern.rule >= found) break;
-      if (Matches(pattern, fields, words)) return pattern.rule;
+      if (pattern.rule < first || !Matches(pattern, fields, words)) continue;
+      if (!pattern.has_sets || IsInSets(pattern, fields, set_rows)) {
+        return pattern.rule;
+      }
     }
     return found;
   }
@@ -383,6 +417,29 @@ class RuleSpace {
     return difference == 0 && Has(pattern.source_ports, fields.source_port) &&
            Has(pattern.destination_ports, fields.destination_port);
   }
+
+  bool IsInSets(const Pattern& pattern, const PacketFields& fields,
+                SetRows& rows) const {
+    for (size_t part = 0; part < rows.size(); ++part) {
+      const uint16_t set = pattern.sets[part];
+      if (set == kNoSet) continue;
+      if (rows[part] == nullptr) rows[part] = RowOf(part, fields);
+      if ((rows[part][set / 64] >> set % 64 & 1) == 0) return false;
+    }
+    return true;
+  }
+  const uint64_t* RowOf(size_t part, const PacketFields& fields) const {
+    if (part >= 2) {
+      return port_sets_.Find(part == 2 ? fields.source_port
+                                       : fields.destination_port);
+    }
+    return address_sets_.Find(
+        NumberOf(part == 0 ? fields.source : fields.destination, Number{}));
+  }
+
+  // For each value, the sets that have it.
+  IntervalRows<Number> address_sets_;
+  IntervalRows<uint16_t> port_sets_;
 
   // Tuples in the order of the first rule that each has.
   std::vector<Tuple> tuples_;
@@ -405,6 +462,41 @@ class RuleSpace {
   std::vector<Added> added_;
   std::map<Words, uint32_t> tuple_of_mask_;
 };
+
+}  // namespace
+
+namespace {
+
+// Returns the number of the set of this name, or kNoSet for none. The set is to
+// have addresses, or ports.
+absl::StatusOr<uint16_t> NumberOf(const std::string& name, bool of_ports,
+                                  std::span<const RuleSet> sets) {
+  if (name.empty()) return kNoSet;
+  const auto set = std::ranges::find(sets, name, &RuleSet::name);
+  if (set == sets.end()) {
+    return WrongWord("$" + name, "there is no set of this name");
+  }
+  if (of_ports && !set->prefixes.empty()) {
+    return WrongWord("$" + name, "a set of addresses; want one of ports");
+  }
+  if (!of_ports && !set->ports.empty()) {
+    return WrongWord("$" + name, "a set of ports; want one of addresses");
+  }
+  return static_cast<uint16_t>(set - sets.begin());
+}
+
+absl::StatusOr<SetNumbers> SetsOf(const PacketRule& rule,
+                                  std::span<const RuleSet> sets) {
+  SetNumbers numbers = kNoSets;
+  const std::array<const std::string*, numbers.size()> names = {
+      &rule.from_set, &rule.to_set, &rule.from_port_set, &rule.to_port_set};
+  for (size_t part = 0; part < names.size(); ++part) {
+    const auto number = NumberOf(*names[part], part >= 2, sets);
+    if (!number.ok()) return number.status();
+    numbers[part] = *number;
+  }
+  return numbers;
+}
 
 }  // namespace
 
@@ -433,6 +525,8 @@ absl::StatusOr<RuleTable> RuleTable::Build(const RuleList& list,
   }
   RuleTable table;
   Spaces& spaces = *table.spaces_;
+  spaces.ipv4.AddSets(list.sets);
+  spaces.ipv6.AddSets(list.sets);
   uint64_t left = options.max_patterns;
   for (uint32_t number = 0; number < list.rules.size(); ++number) {
     const PacketRule& rule = list.rules[number];
@@ -441,27 +535,30 @@ absl::StatusOr<RuleTable> RuleTable::Build(const RuleList& list,
         RuleSpace<Ipv6Number>::CountOf(rule, options.max_patterns);
     if (needed > left) {
       return absl::InvalidArgumentError(absl::StrCat(
-          list.lines.empty() ? absl::StrCat("rule ", number + 1)
-                             : absl::StrCat(list.name, ":", list.lines[number]),
-          ": \"", ToString(rule).substr(0, 200), "\" needs ", needed,
-          " patterns, and ", left, " of ", options.max_patterns,
-          " are left; want shorter lists"));
+          list.PlaceOf(number), ": \"", ToString(rule).substr(0, 200),
+          "\" needs ", needed, " patterns, and ", left, " of ",
+          options.max_patterns, " are left; want shorter lists"));
     }
     left -= needed;
-    spaces.ipv4.Add(rule, number);
-    spaces.ipv6.Add(rule, number);
+    const auto sets = SetsOf(rule, list.sets);
+    if (!sets.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          list.PlaceOf(number), ": ", std::string(sets.status().message())));
+    }
+    spaces.ipv4.Add(rule, *sets, number);
+    spaces.ipv6.Add(rule, *sets, number);
   }
   spaces.ipv4.Finish();
   spaces.ipv6.Finish();
   return table;
 }
 
-uint32_t RuleTable::Find(const PacketFields& fields) const {
+uint32_t RuleTable::Find(const PacketFields& fields, uint32_t first) const {
   switch (fields.l3) {
     case L3::kIpv4:
-      return spaces_->ipv4.Find(fields);
+      return spaces_->ipv4.Find(fields, first);
     case L3::kIpv6:
-      return spaces_->ipv6.Find(fields);
+      return spaces_->ipv6.Find(fields, first);
     default:
       return kNoRule;
   }

@@ -175,8 +175,8 @@ const Workload& WorkloadOf(const benchmark::State& state) {
               .second;
 }
 
-template <typename One>
-void EachPacket(benchmark::State& state, const Workload& workload, One one) {
+template <typename Packets, typename One>
+void EachPacket(benchmark::State& state, const Packets& workload, One one) {
   size_t next = 0;
   for ([[maybe_unused]] auto _ : state) {
     uint32_t found = one(workload.packets()[next++ % kPackets]);
@@ -201,6 +201,55 @@ void BM_LinearScan(benchmark::State& state) {
   });
 }
 BENCHMARK(BM_LinearScan)->ArgName("rules")->Arg(20)->Arg(1'000)->Arg(10'000);
+
+// A rule with a set of addresses, behind 1,000 rules without sets. Every second
+// packet is from an address of the set.
+class SetWorkload {
+ public:
+  explicit SetWorkload(uint32_t entries) : rng_(entries) {
+    RuleList list;
+    for (uint32_t i = 0; i < 1'000; ++i) {
+      list.rules.push_back({.protocol = IpProtocol::kTcp,
+                            .to = {Ipv4Prefix(0xac10'0000 + 256 * i, 24)}});
+    }
+    list.rules.push_back({.from_set = "bad"});
+    RuleSet& set = list.sets.emplace_back();
+    set.name = "bad";
+    for (uint32_t i = 0; i < entries; ++i) {
+      set.prefixes.push_back(Ipv4Prefix(Odd(), 32));
+    }
+    table_ = *RuleTable::Build(list);
+    for (size_t i = 0; i < kPackets; ++i) {
+      IpAddress from = set.prefixes[rng_.Below(entries)].address;
+      if (i % 2 == 0) from = IpAddress::FromIpv4(be32(Odd() - 1));
+      packets_.push_back({.source = from,
+                          .destination = IpAddress::FromIpv4(be32(0x0101'0101)),
+                          .protocol = IpProtocol::kTcp,
+                          .l3 = L3::kIpv4,
+                          .has_ports = true});
+      SNF_CHECK(table_.Find(packets_.back()) ==
+                (i % 2 == 0 ? RuleTable::kNoRule : 1'000));
+    }
+  }
+
+  const RuleTable& table() const { return table_; }
+  const std::vector<PacketFields>& packets() const { return packets_; }
+
+ private:
+  uint32_t Odd() { return static_cast<uint32_t>(rng_.Next()) | 1; }
+
+  Rng rng_;
+  RuleTable table_;
+  std::vector<PacketFields> packets_;
+};
+
+void BM_Set(benchmark::State& state) {
+  const SetWorkload workload(static_cast<uint32_t>(state.range(0)));
+  EachPacket(state, workload, [&workload](const PacketFields& packet) {
+    return workload.table().Find(packet);
+  });
+}
+BENCHMARK(BM_Set)->ArgName("entries")->Arg(10)->Arg(1'000)->Arg(100'000);
 
 }  // namespace
 }  // namespace snf

@@ -5,9 +5,11 @@
 // SNF_LONG_TESTS=1 runs more.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
 #include "base/rules/rule_table.h"
+#include "base/rules/shadowed_rules.h"
 #include "base/test_seeds.h"
 
 namespace snf {
@@ -95,22 +98,21 @@ bool AnyHas(const std::vector<TestRange>& ranges, const TestPacket& packet,
   return ranges.empty();
 }
 
+bool Matches(const TestRule& rule, const TestPacket& packet) {
+  return (rule.protocol == kAny || rule.protocol == packet.protocol) &&
+         (rule.vlan == kAny || rule.vlan == packet.vlan) &&
+         (rule.flags == kAny ||
+          (packet.has_flags() && (packet.flags & rule.mask) == rule.flags)) &&
+         AnyHas(rule.from, packet.is_ipv6, packet.from) &&
+         AnyHas(rule.to, packet.is_ipv6, packet.to) &&
+         AnyHas(rule.from_ports, packet, packet.from_port) &&
+         AnyHas(rule.to_ports, packet, packet.to_port);
+}
+
 uint32_t FindOneByOne(const std::vector<TestRule>& rules,
                       const TestPacket& packet) {
   for (uint32_t i = 0; i < rules.size(); ++i) {
-    const TestRule& rule = rules[i];
-    if (rule.protocol != kAny && rule.protocol != packet.protocol) continue;
-    if (rule.vlan != kAny && rule.vlan != packet.vlan) continue;
-    if (rule.flags != kAny &&
-        !(packet.has_flags() && (packet.flags & rule.mask) == rule.flags)) {
-      continue;
-    }
-    if (AnyHas(rule.from, packet.is_ipv6, packet.from) &&
-        AnyHas(rule.to, packet.is_ipv6, packet.to) &&
-        AnyHas(rule.from_ports, packet, packet.from_port) &&
-        AnyHas(rule.to_ports, packet, packet.to_port)) {
-      return i;
-    }
+    if (Matches(rules[i], packet)) return i;
   }
   return kNoRule;
 }
@@ -124,25 +126,50 @@ IpAddress AddressOf(bool is_ipv6, const Bytes& b) {
   return address;
 }
 
-std::string TextOf(const std::vector<TestPrefix>& prefixes) {
+std::string EntriesOf(const std::vector<TestPrefix>& prefixes) {
   std::string text;
   for (const TestPrefix& prefix : prefixes) {
     const IpAddress address = AddressOf(prefix.is_ipv6, prefix.bytes);
-    text += text.empty() ? " " : ",";
+    text += text.empty() ? "" : ",";
     text += prefix.is_ipv6 ? Ipv6Text(address) : Ipv4Text(address);
     text += "/" + std::to_string(prefix.length);
   }
-  return text.empty() ? " any" : text;
+  return text;
 }
-
-std::string TextOf(const std::vector<TestRange>& ranges) {
+std::string EntriesOf(const std::vector<TestRange>& ranges) {
   std::string text;
   for (const TestRange& range : ranges) {
-    text += text.empty() ? " port " : ",";
+    text += text.empty() ? "" : ",";
     text += std::to_string(range.first) + "-" + std::to_string(range.last);
   }
   return text;
 }
+
+// Writes lists in place, or, some of them, as sets with a name.
+class ListWriter {
+ public:
+  // One in `one_in` lists becomes a set; with 0, none does.
+  ListWriter(Rng& rng, uint64_t one_in) : rng_(rng), one_in_(one_in) {}
+
+  std::string TextOf(const std::string& entries) {
+    if (one_in_ == 0 || names_.size() == kMaxSets || rng_.Below(one_in_) != 0) {
+      return entries;
+    }
+    const auto [set, is_new] =
+        names_.emplace(entries, "s" + std::to_string(names_.size()));
+    // Entries may stand twice.
+    if (is_new) sets_ += set->second + ":" + entries + "," + entries + ";";
+    return "$" + set->second;
+  }
+  const std::string& sets() const { return sets_; }
+  size_t count() const { return names_.size(); }
+
+ private:
+  Rng& rng_;
+  uint64_t one_in_;
+  std::map<std::string, std::string> names_;  // by entries
+  std::string sets_;
+};
 
 std::string LettersOf(int flags) {
   std::string letters;
@@ -152,11 +179,17 @@ std::string LettersOf(int flags) {
   return letters;
 }
 
-std::string TextOf(const TestRule& rule) {
+std::string TextOf(const TestRule& rule, ListWriter& lists) {
+  const auto addresses = [&](const std::vector<TestPrefix>& prefixes) {
+    return prefixes.empty() ? " any" : " " + lists.TextOf(EntriesOf(prefixes));
+  };
+  const auto ports = [&](const std::vector<TestRange>& ranges) {
+    return ranges.empty() ? "" : " port " + lists.TextOf(EntriesOf(ranges));
+  };
   std::string text =
       rule.protocol == kAny ? "any" : std::to_string(rule.protocol);
-  text += " from" + TextOf(rule.from) + TextOf(rule.from_ports);
-  text += " to" + TextOf(rule.to) + TextOf(rule.to_ports);
+  text += " from" + addresses(rule.from) + ports(rule.from_ports);
+  text += " to" + addresses(rule.to) + ports(rule.to_ports);
   if (rule.vlan != kAny) text += " vlan " + std::to_string(rule.vlan);
   if (rule.flags == kAny) return text;
   return text + " flags " + LettersOf(rule.flags) + "/" + LettersOf(rule.mask);
@@ -374,7 +407,7 @@ class Maker {
 
 struct Tally {
   uint64_t first = 0, middle = 0, last = 0, none = 0, ipv6 = 0;
-  uint64_t without_ports = 0, tuples = 0;
+  uint64_t without_ports = 0, tuples = 0, sets = 0, shadowed = 0;
 
   void Count(uint32_t found, size_t rules, const TestPacket& packet) {
     if (found == kNoRule) {
@@ -392,50 +425,79 @@ struct Tally {
   }
 };
 
-TEST(RuleTable, FindsInRandomRulesWhatALookAtEachFinds) {
+// Runs random rules; one in `one_in` lists of them is a set.
+Tally RunRandom(uint64_t one_in) {
   const uint64_t seed = TestSeeds::One(42);
-  const int sets = std::getenv("SNF_LONG_TESTS") != nullptr ? 3'000 : 300;
+  const int tables = std::getenv("SNF_LONG_TESTS") != nullptr ? 3'000 : 300;
   constexpr int kPackets = 400;
   Tally tally;
-  for (int set = 0; set < sets; ++set) {
-    Maker maker(seed + static_cast<uint64_t>(set));
+  for (int table_number = 0; table_number < tables; ++table_number) {
+    const uint64_t of_table = seed + static_cast<uint64_t>(table_number);
+    Maker maker(of_table);
     const std::vector<TestRule> rules = maker.Rules();
-    std::vector<PacketRule> read;
+    ListWriter lists(maker.rng(), one_in);
+    RuleList list;
     for (const TestRule& rule : rules) {
-      auto one = ParsePacketRule(TextOf(rule));
-      ASSERT_TRUE(one.ok()) << one.status();
-      read.push_back(*std::move(one));
+      auto one = ParsePacketRule(TextOf(rule, lists));
+      EXPECT_TRUE(one.ok()) << one.status();
+      if (!one.ok()) return tally;
+      list.rules.push_back(*std::move(one));
     }
-    const auto table = RuleTable::Build(read);
-    ASSERT_TRUE(table.ok()) << table.status();
+    list.sets = *ParseRuleSets(lists.sets());
+    const auto table = RuleTable::Build(list);
+    EXPECT_TRUE(table.ok()) << table.status();
+    if (!table.ok()) return tally;
+    const auto shadowed = FindShadowedRules(list, *table);
     tally.tuples += table->tuples();
+    tally.sets += lists.count();
+    tally.shadowed += shadowed.size();
     for (int i = 0; i < kPackets; ++i) {
       const TestPacket packet = maker.Packet(rules);
       const Frame frame = FrameOf(packet, maker.rng());
       const ParsedPacket parsed = Parse(LinkType::kEthernet, frame);
       const uint32_t found = table->Find(frame, parsed);
-      ASSERT_EQ(found, FindOneByOne(rules, packet))
-          << "seed " << seed + static_cast<uint64_t>(set) << ", packet " << i;
+      const auto is_wrong = [&](const ShadowedRule& one) {
+        return Matches(rules[one.rule], packet) &&
+               (one.by >= one.rule || !Matches(rules[one.by], packet));
+      };
+      EXPECT_EQ(found, FindOneByOne(rules, packet))
+          << "seed " << of_table << ", packet " << i;
+      EXPECT_TRUE(std::ranges::none_of(shadowed, is_wrong))
+          << "seed " << of_table << ", packet " << i;
+      if (testing::Test::HasFailure()) return tally;
       tally.Count(found, rules.size(), packet);
     }
   }
   std::printf(
       "found: first rule %llu, between %llu, last %llu, none %llu; IPv6 %llu, "
-      "without ports %llu; %llu tuples\n",
+      "without ports %llu; %llu tuples, %llu sets, %llu shadowed rules\n",
       static_cast<unsigned long long>(tally.first),
       static_cast<unsigned long long>(tally.middle),
       static_cast<unsigned long long>(tally.last),
       static_cast<unsigned long long>(tally.none),
       static_cast<unsigned long long>(tally.ipv6),
       static_cast<unsigned long long>(tally.without_ports),
-      static_cast<unsigned long long>(tally.tuples));
+      static_cast<unsigned long long>(tally.tuples),
+      static_cast<unsigned long long>(tally.sets),
+      static_cast<unsigned long long>(tally.shadowed));
   EXPECT_GT(tally.first, 5'000u);
   EXPECT_GT(tally.middle, 20'000u);
   EXPECT_GT(tally.last, 2'000u);
   EXPECT_GT(tally.none, 5'000u);
   EXPECT_GT(tally.ipv6, 10'000u);
   EXPECT_GT(tally.without_ports, 1'000u);
+  EXPECT_GT(tally.shadowed, 500u);
+  return tally;
+}
+
+TEST(RuleTable, FindsInRandomRulesWhatALookAtEachFinds) {
+  const Tally tally = RunRandom(0);
   EXPECT_GT(tally.tuples, 10'000u);
+}
+
+TEST(RuleTable, FindsWithRandomSetsWhatALookAtEachFinds) {
+  const Tally tally = RunRandom(2);
+  EXPECT_GT(tally.sets, 2'000u);
 }
 
 }  // namespace

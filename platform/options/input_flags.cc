@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <system_error>
 #include <vector>
 
@@ -17,6 +20,20 @@
 #include "traces/merged_reader.h"
 
 namespace snf {
+namespace {
+
+// Tells what the NFs of a chain have to say of their options.
+void TellWarnings(const NfSpec& spec) {
+  const std::unique_ptr<NetworkFunction> chain = spec.create();
+  for (const NetworkFunction::Part& part : chain->parts()) {
+    for (const std::string& warning : part.nf->warnings()) {
+      fmt::print(stderr, "snf: warning: {}: {}\n", part.nf->name(),
+                 Printable(warning));
+    }
+  }
+}
+
+}  // namespace
 
 InputFlags::InputFlags(RunFlagSet& set) : set_(set) {
   FlagSet& flags = set_.flags;
@@ -243,6 +260,7 @@ absl::Status InputFlags::ReadChains() {
     auto loaded = LoadConfig(request.config_file, replaced_);
     if (!loaded.ok()) return loaded.status();
     request.config = *std::move(loaded);
+    for (const auto& chain : request.config.chains) TellWarnings(chain.nf);
     return SettleLiveChain();
   }
   for (const auto& [name, text] : replaced_) {
@@ -264,6 +282,7 @@ absl::Status InputFlags::ReadChains() {
   if (!changes_.empty()) {
     if (absl::Status s = ChangeOptions(*nf); !s.ok()) return s;
   }
+  TellWarnings(*nf);
   request.config.chains.push_back({.name = request.nf, .nf = *std::move(nf)});
   request.config.default_chain = 0;
   return absl::OkStatus();

@@ -156,6 +156,10 @@ class NetworkFunction {
   // The unit's copies of the declared tables. A chain has no tables of its own.
   std::span<const std::unique_ptr<TableCopy>> tables() const { return tables_; }
 
+  // Returns what a user should know of the options before the run, although
+  // they are valid: a sentence each, told at the start.
+  virtual std::vector<std::string> warnings() const { return {}; }
+
   // Returns the NF's report at the end of a run. Called once, on an object that
   // has processed no packet and whose tables hold all updates of the run.
   virtual NfReport report() const { return {}; }

@@ -116,9 +116,16 @@ class NfOptions {
       absl::StatusOr<T> (*load)(const std::string& file)) {
     const std::string file = Text(key, "", "FILE", help);
     if (file.empty()) return nullptr;
-    std::shared_ptr<const void>& kept = (*loaded_)[key];
+    return Share<T>(key, [&] { return load(file); });
+  }
+  // Returns the result of `make`, an absl::StatusOr<T>, likewise: for state of
+  // several options, made once. `name` is unique among the NF's shared states
+  // and files.
+  template <typename T, typename Make>
+  std::shared_ptr<const T> Share(const std::string& name, Make make) {
+    std::shared_ptr<const void>& kept = (*loaded_)[name];
     if (kept == nullptr) {
-      absl::StatusOr<T> value = load(file);
+      absl::StatusOr<T> value = make();
       if (!value.ok()) {
         FailWith(value.status());
         return nullptr;

@@ -76,8 +76,9 @@ class NfSpec {
   absl::Status SetOption(std::string_view nf, const std::string& key,
                          const std::string& value);
   // Returns OK if the text names no file: no module, and no option whose values
-  // are "FILE" (NfOptions::Load). Opens none. Names that are not known here
-  // pass. Errors: PermissionDenied names the file; InvalidArgument as of Parse.
+  // are "FILE" (NfOptions::Load), or "@FILE" if its value has an @. Opens none.
+  // Names that are not known here pass. Errors: PermissionDenied names the
+  // file; InvalidArgument as of Parse.
   static absl::Status CheckNamesNoFile(std::string_view text);
 
   // The text that Parse reads.

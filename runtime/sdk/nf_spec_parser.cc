@@ -318,9 +318,13 @@ absl::Status NfSpec::CheckNoFiles(const Nodes& nodes) {
     if (node.nf == nullptr) continue;
     const auto given = node.options.values();
     for (const NfOptions::Description& option : node.nf->options()) {
-      if (!option.values.starts_with("FILE")) continue;
       const auto value = given.find(option.key);
       if (value == given.end()) continue;
+      const bool names_file =
+          option.values.starts_with("FILE") ||
+          (option.values.find("@FILE") != std::string::npos &&
+           value->second.find('@') != std::string::npos);
+      if (!names_file) continue;
       return absl::PermissionDeniedError(
           absl::StrCat(std::string(node.nf->name), ": ", option.key, "=",
                        value->second, " names a file of the host"));

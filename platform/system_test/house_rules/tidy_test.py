@@ -32,7 +32,8 @@ from tidy_words import check_riddles
 # to the roof: a folder may include only what stands in a row above its own, so
 # no circle can be written down. The same holds for whole top-level folders
 # (TOP) and for the wings of platform/ (WINGS).
-BASE = {"base", "base/packet", "base/rules", "base/messages", "base/tunnels"}
+BASE = {"base", "base/packet", "base/answers", "base/rules", "base/messages",
+        "base/tunnels"}
 TEXT = BASE | {"base/text"}
 TRACES = TEXT | {"traces", "traces/synthesis"}
 RUNTIME_CORES = {"runtime/core", "runtime/leases", "runtime/logger",
@@ -61,6 +62,7 @@ COMMANDS = {f"platform/commands/{name}": COMMAND for name in (
 MAY_INCLUDE = {
     "base": set(),
     "base/packet": {"base"},
+    "base/answers": {"base", "base/packet"},
     "base/rules": {"base", "base/packet"},
     "base/messages": {"base", "base/packet"},
     "base/tunnels": {"base", "base/packet"},

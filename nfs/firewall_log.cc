@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "nfs/firewall_log.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "base/rules/eve_text.h"
+
+namespace snf {
+namespace {
+
+constexpr uint64_t kSecond = 1'000'000'000;
+
+}  // namespace
+
+NfReport::Table RuleHitsTable(const FirewallRules& rules,
+                              std::string_view default_action, size_t top,
+                              const std::vector<FirewallHits>& hits) {
+  std::vector<uint32_t> shown(rules.size());
+  std::iota(shown.begin(), shown.end(), 0);
+  if (top < shown.size()) {
+    std::ranges::stable_sort(shown, [&hits](uint32_t a, uint32_t b) {
+      return hits[a].packets > hits[b].packets;
+    });
+    shown.resize(top);
+    std::ranges::sort(shown);
+  }
+  NfReport::Table table = {
+      .title = "Rules",
+      .columns = {"place", "rule", "times", "packets", "bytes"},
+      .rows = {}};
+  for (const uint32_t rule : shown) {
+    table.rows.push_back({rules.PlaceOf(rule), rules.TextOf(rule),
+                          hits[rule].times, hits[rule].packets,
+                          hits[rule].bytes});
+  }
+  const FirewallHits& others = hits[rules.size()];
+  table.rows.push_back({"default", std::string(default_action), others.times,
+                        others.packets, others.bytes});
+  return table;
+}
+
+uint64_t LimitLog(uint64_t rate, FirewallLog& log) {
+  std::ranges::sort(log, {}, [](const auto& one) {
+    return std::tuple(one.first.time_ns, one.first.ends, one.first.rule);
+  });
+  struct Period {
+    uint64_t second = 0;
+    uint64_t count = 0;
+  };
+  std::map<uint64_t, Period> periods;  // by rule
+  const size_t removed = std::erase_if(log, [&](const auto& one) {
+    Period& period = periods[one.first.rule];
+    const uint64_t second = one.first.time_ns / kSecond;
+    if (period.second != second) period = {.second = second, .count = 0};
+    return ++period.count > rate;
+  });
+  return removed;
+}
+
+std::string LogLine(const FirewallRules& rules, const FirewallLogKey& key,
+                    const FirewallLogged& logged) {
+  const auto rule = static_cast<uint32_t>(key.rule);
+  const FirewallAction action = rules.action(rule);
+  const bool passes =
+      action == FirewallAction::kAllow || action == FirewallAction::kMark;
+  return absl::StrCat(
+      EveBegin({.type = "firewall",
+                .time_ns = key.time_ns,
+                .begin_ns = key.time_ns,
+                .ends = key.ends}),
+      ",\"firewall\":{\"action\":\"",
+      std::string(kFirewallActions[static_cast<size_t>(action)]),
+      "\",\"place\":", EveQuoted(rules.PlaceOf(rule)),
+      ",\"rule\":", EveQuoted(rules.TextOf(rule)), ",\"times\":", logged.times,
+      ",\"bytes\":", logged.bytes, "},\"verdict\":{\"action\":\"",
+      passes ? "pass" : "drop", "\"}}\n");
+}
+
+}  // namespace snf

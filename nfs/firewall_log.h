@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_NFS_FIREWALL_LOG_H_
+#define SNF_NFS_FIREWALL_LOG_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/packet/flow_key.h"
+#include "nfs/firewall_rules.h"
+#include "runtime/sdk/nf_report.h"
+
+namespace snf {
+
+// The sums of one rule, as units collect them in a table: over packets that the
+// rule was asked about, and further packets of a connection that it allowed or
+// of a direction that it denied.
+struct FirewallHits {
+  uint64_t times = 0;  // that it was the first to match
+  uint64_t packets = 0;
+  uint64_t bytes = 0;  // on the wire
+};
+
+// One decision of a rule that is logged.
+struct FirewallLogKey {
+  FlowKey ends;  // of the packet, as FiveTuple gives them
+  uint64_t time_ns = 0;
+  uint64_t rule = 0;
+};
+static_assert(sizeof(FirewallLogKey) == 56);
+struct FirewallLogged {
+  uint64_t times = 0;
+  uint64_t bytes = 0;
+};
+using FirewallLog = std::vector<std::pair<FirewallLogKey, FirewallLogged>>;
+
+// Returns the table of a report: the `top` rules with most packets, in order;
+// `hits` has one entry a rule, and behind them that of the default action.
+NfReport::Table RuleHitsTable(const FirewallRules& rules,
+                              std::string_view default_action, size_t top,
+                              const std::vector<FirewallHits>& hits);
+
+// Puts the log into the order of time, and leaves at most `rate` decisions of
+// each rule in a second. Returns how many were taken out.
+uint64_t LimitLog(uint64_t rate, FirewallLog& log);
+
+// Returns a decision as a line of EVE JSON, with its end.
+std::string LogLine(const FirewallRules& rules, const FirewallLogKey& key,
+                    const FirewallLogged& logged);
+
+}  // namespace snf
+
+#endif  // SNF_NFS_FIREWALL_LOG_H_
