@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/quantity.h"
 #include "base/text/wording.h"
@@ -11,10 +12,21 @@
 
 namespace snf {
 
+namespace {
+
+// The end of the names of drop reasons for a limit that an NF has reached.
+constexpr std::string_view kExhausted = "_exhausted";
+
+bool IsLoss(const DropCount& drop) {
+  return !drop.by_nf || drop.name.ends_with(kExhausted);
+}
+
+}  // namespace
+
 void LossLog::Look(const LiveFigures& figures) {
   const Instant now = {figures.elapsed.ns};
   for (const DropCount& drop : figures.drops) {
-    if (drop.by_nf) continue;
+    if (!IsLoss(drop)) continue;
     Look(drop.name, drop.packets, now);
   }
   for (const PortFigures& port : figures.live.ports) {

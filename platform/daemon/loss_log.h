@@ -16,8 +16,9 @@ namespace snf {
 
 // Logs the losses of a live run: packets that the platform dropped, and frames
 // that ports could not receive or send. Drops by an NF are verdicts, not
-// losses. Each reason gets a line at its first lost packet. While losses
-// continue, the time until its next line doubles from kFirstPause to
+// losses, unless the name of the reason ends in "_exhausted": the NF has
+// reached a limit. Each reason gets a line at its first lost packet. While
+// losses continue, the time until its next line doubles from kFirstPause to
 // kLastPause.
 //
 // Owner-thread only.

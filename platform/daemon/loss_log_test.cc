@@ -23,7 +23,7 @@ class LossLogTest : public testing::Test {
     LiveFigures figures;
     figures.elapsed = now;
     figures.drops = {{.name = "unit_queue_full", .packets = queue_full},
-                     {.by_nf = true, .name = "nf:denied", .packets = by_nf}};
+                     {.by_nf = true, .name = nf_reason_, .packets = by_nf}};
     port.name = "outside";
     port.interface = "wan0";
     figures.live.ports = {port};
@@ -31,6 +31,7 @@ class LossLogTest : public testing::Test {
     return lines_;
   }
 
+  std::string nf_reason_ = "nf:denied";
   std::vector<std::string> lines_;
   LossLog log_{[this](std::string_view line) { lines_.emplace_back(line); }};
 };
@@ -71,6 +72,17 @@ TEST_F(LossLogTest, TellsTheFirstLossAfterARestAtOnce) {
 
 TEST_F(LossLogTest, LeavesVerdictsOfTheNfOut) {
   EXPECT_THAT(LinesAt(Seconds(1), 0, 1'000), IsEmpty());
+}
+
+TEST_F(LossLogTest, TellsOfAnExhaustedLimitOfTheNfAsOfOtherLosses) {
+  nf_reason_ = "nf:nat.ports_exhausted";
+  EXPECT_THAT(
+      LinesAt(Seconds(1), 0, 40),
+      ElementsAre("40 packets lost: nf:nat.ports_exhausted; 40 in all"));
+  EXPECT_THAT(LinesAt(Seconds(2), 0, 90), IsEmpty());
+  EXPECT_THAT(
+      LinesAt(Seconds(11), 0, 90),
+      ElementsAre("50 packets lost: nf:nat.ports_exhausted; 90 in all"));
 }
 
 TEST_F(LossLogTest, TellsWhatPortsLose) {
