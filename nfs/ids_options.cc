@@ -131,7 +131,7 @@ IdsOptions::IdsOptions(NfOptions& options) {
          "most attempts to match one rule to one packet");
   number("max_pcre_steps", limits.regex_steps, 100, 10'000'000,
          "most steps of one search of one pcre");
-  eve = options.Text("eve", "", "FILE",
+  eve = options.Text("eve", "", "FILE, written",
                      "file to write alerts to, as EVE JSON lines");
   if (!eve.empty() && max_alerts == 0) {
     options.Fail("max_alerts", "above 0 with eve");

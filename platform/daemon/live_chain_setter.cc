@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/difference.h"
 #include "base/text/wording.h"
 #include "platform/daemon/try_chain.h"
 #include "platform/service/daemon_log.h"
@@ -160,8 +161,8 @@ std::vector<KeptChain> LiveChainSetter::WhatWaits(
       waiting.push_back(chain);
     } else {
       LogLine(LogLevel::kWarning,
-              fmt::format("begins anew: chain {} was kept for other flags",
-                          chain.number));
+              fmt::format("begins anew: chain {} was kept for {}", chain.number,
+                          Printable(DifferenceOf(chain.began, began_, "--"))));
       Launcher::EndWaiting(socket);
     }
   }

@@ -407,6 +407,26 @@ class DaemonFaults(control_test.Control):
         self.set_chain("monitor")
         self.down()
 
+    def test_a_file_of_the_nf_that_changed_is_read_anew(self):
+        rules = self.folder / "rules.txt"
+        rules.write_text("allow any\n")
+        flags = [*PROCESSES, f"--nf=firewall(rules={rules},default=deny)",
+                 "--keep=60s"]
+        self.up(*flags)
+        self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+        self.kill_daemon()
+        self.up(*flags)
+        self.assertIn("goes on with", told("status"))
+        self.kill_daemon()
+        rules.write_text("deny  any\n")
+        self.up(*flags)
+        self.assertRegex(
+            self.log(), r"begins anew: launcher: the kept processes have file "
+            rf'{rules} \(firewall: rules\) "10 bytes, hash \w+", not "10 bytes')
+        self.assertNotIn("--max_units", self.log())
+        self.assertNotIn("goes on with", told("status"))
+        self.down()
+
     def test_sums_of_shared_tables_outlive_a_daemon(self):
         flags = [*PROCESSES, CHAIN, "--keep=60s"]
         ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",

@@ -11,11 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/difference.h"
 #include "resource_manager/launch/launch_wire.h"
 
 namespace snf {
@@ -40,6 +46,9 @@ int Spawn(const Launcher::Options& options, int socket, pid_t& pid) {
   pointers.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
+  if (options.errors >= 0) {
+    posix_spawn_file_actions_adddup2(&actions, options.errors, STDERR_FILENO);
+  }
   posix_spawn_file_actions_adddup2(&actions, socket, kSocketOfChild);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
@@ -113,6 +122,16 @@ bool HearAnswer(int socket, KeptHead& head, std::vector<std::byte>& rest,
   std::memcpy(&head, rest.data(), sizeof(head));
   rest.erase(rest.begin(), rest.begin() + sizeof(head));
   return true;
+}
+
+NamedValues LinesOf(const std::string& identity) {
+  NamedValues lines;
+  for (const auto part : absl::StrSplit(identity, '\n', absl::SkipEmpty())) {
+    const std::string line(part);
+    const size_t tab = std::min(line.find('\t'), line.size() - 1);
+    lines.emplace(line.substr(0, tab), line.substr(tab + 1));
+  }
+  return lines;
 }
 
 }  // namespace
@@ -203,10 +222,11 @@ absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
     return absl::AbortedError("launcher: the kept processes have ended");
   }
   if (head.kind == KeptHead::Kind::kOther) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "launcher: the kept processes are of \"",
-        std::string(reinterpret_cast<const char*>(rest.data()), rest.size()),
-        "\", not \"", identity, "\""));
+    const std::string theirs(reinterpret_cast<const char*>(rest.data()),
+                             rest.size());
+    return absl::FailedPreconditionError(
+        absl::StrCat("launcher: the kept processes have ",
+                     DifferenceOf(LinesOf(theirs), LinesOf(identity))));
   }
   kept.processes.resize(rest.size() / sizeof(KeptProcess));
   std::memcpy(kept.processes.data(), rest.data(),

@@ -43,8 +43,8 @@ struct LaunchKeep {
   // Milliseconds to wait for another process after the user's end; then all
   // end.
   int patience_ms = 0;
-  // Describes the processes. A process with another identity gets nothing, and
-  // all end.
+  // Describes the processes: lines, as "--max_flows<tab>65536". A process with
+  // another identity gets nothing, and all end.
   std::string identity;
   // Descriptors for the process that takes over, such as the user's ends of the
   // processes' sockets.
@@ -87,6 +87,8 @@ class Launcher {
     std::span<const std::byte> setup;
     std::span<const int> descriptors;  // which the caller keeps, too
     const LaunchKeep* keep = nullptr;  // as its descriptors; may be null
+    // The descriptor that is stderr there; -1: the caller's stderr.
+    int errors = -1;
   };
   // Errors: InvalidArgument for more than the limits above; Unavailable, with
   // the system's reason.
@@ -94,8 +96,9 @@ class Launcher {
 
   // Takes over a launcher that LaunchKeep has kept at `socket`, once its user
   // is dead; absent if there is none. Errors: FailedPrecondition if the
-  // launcher has another identity; Aborted if one of its processes had failed,
-  // and all have ended now; Unavailable, with the system's reason.
+  // launcher has another identity, whose lines that differ are named; Aborted
+  // if one of its processes had failed, and all have ended now; Unavailable,
+  // with the system's reason.
   struct Kept;
   static absl::StatusOr<std::optional<Kept>> TakeOver(
       const std::string& socket, const std::string& identity);

@@ -30,12 +30,11 @@
 namespace snf {
 namespace {
 
-using testing::HasSubstr;
-
 constexpr char kArgument[] = "as-launcher";
 constexpr int kProcesses = 2;
 constexpr int kLong = 30'000;  // ms, which no test waits for
-const std::string kIdentity = "two that answer";
+const std::string kIdentity =
+    "processes\ttwo\nfile a.txt\t3 bytes\nflows\t10\n";
 
 // Answers each byte with the next one, and ends with the other end.
 int Echo(int socket) {
@@ -231,10 +230,13 @@ TEST_F(LauncherKeep, EndsAllIfNobodyComes) {
 TEST_F(LauncherKeep, RefusesWhoWantsAnotherThing) {
   StartOwner(kLong);
   KillOwner();
-  const auto kept = Launcher::TakeOver(socket_, "three that sing");
+  const auto kept = Launcher::TakeOver(
+      socket_, "processes\ttwo\nfile a.txt\t4 bytes\nfile b.txt\t1 byte\n");
   EXPECT_EQ(kept.status().code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(kept.status().message()),
-              HasSubstr("\"two that answer\", not \"three that sing\""));
+  EXPECT_EQ(kept.status().message(),
+            "launcher: the kept processes have file a.txt \"3 bytes\", not "
+            "\"4 bytes\"; file b.txt nothing, not \"1 byte\"; flows \"10\", "
+            "not nothing");
   EXPECT_TRUE(AllEndWithin(0));
   EXPECT_FALSE(has_socket());
 }

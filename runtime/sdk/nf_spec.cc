@@ -17,6 +17,10 @@ absl::Status With(std::string_view name, const absl::Status& status) {
       absl::StrCat(std::string(name), ": ", std::string(status.message())));
 }
 
+bool IsRead(const NfOptions::Description& option) {
+  return option.values == "FILE" || option.values == "FILE[+…]";
+}
+
 // Returns the value as it stands in a text: in quotes if it needs them.
 std::string Quoted(const std::string& value) {
   const bool is_bare = !value.empty() && value.front() != ' ' &&
@@ -76,6 +80,27 @@ size_t NfSpec::DepthOf(const Nodes& nodes) {
     }
   }
   return depth;
+}
+
+void NfSpec::AddFilesOf(const Nodes& nodes, std::vector<InputFile>& files) {
+  for (const Node& node : nodes) {
+    const auto described = node.nf->options();
+    for (const auto& [key, value] : node.options.values()) {
+      const std::string plain = key.substr(0, key.find('@'));
+      const auto option =
+          std::ranges::find(described, plain, &NfOptions::Description::key);
+      if (option == described.end() || !IsRead(*option)) continue;
+      files.push_back(
+          {absl::StrCat(std::string(node.nf->name), ": ", key), value});
+    }
+    for (const Arm& arm : node.arms) AddFilesOf(arm.nodes, files);
+  }
+}
+
+std::vector<NfSpec::InputFile> NfSpec::input_files() const {
+  std::vector<InputFile> files;
+  AddFilesOf(nodes_, files);
+  return files;
 }
 
 std::string NfSpec::TextOf(const Nodes& nodes) {

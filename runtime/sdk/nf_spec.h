@@ -81,6 +81,16 @@ class NfSpec {
   // file; InvalidArgument as of Parse.
   static absl::Status CheckNamesNoFile(std::string_view text);
 
+  // Returns the files that options name for NFs to read, and the option of
+  // each: "firewall: rules". A list of files comes as one name, with +. The
+  // values of these options are "FILE" (NfOptions::Load, List); a file that is
+  // written has others, as "FILE, written".
+  struct InputFile {
+    std::string option;
+    std::string file;
+  };
+  std::vector<InputFile> input_files() const;
+
   // The text that Parse reads.
   std::string text() const;
   // Returns OK if all NFs take their options, have the labels that the braces
@@ -110,6 +120,7 @@ class NfSpec {
   static size_t DepthOf(const Nodes& nodes);
   static std::string TextOf(const Nodes& nodes);
   static absl::Status CheckNoFiles(const Nodes& nodes);
+  static void AddFilesOf(const Nodes& nodes, std::vector<InputFile>& files);
   // Adds the NFs of `nodes` to the plan; a packet that leaves them continues at
   // `exit`.
   static absl::Status AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,

@@ -342,5 +342,16 @@ TEST(NfSpec, SetsAnOptionOfEachNfOfAName) {
   EXPECT_EQ(spec.text(), "big | {*: text(small=7)} | text(small=7)");
 }
 
+TEST(NfSpec, NamesTheFilesThatItsNfsRead) {
+  const auto spec = NfSpec::Parse(
+      "text(file=a.txt) | {good: text(text=b.txt,file=c.txt), bad: sided}");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  std::string files;
+  for (const auto& [option, file] : spec->input_files()) {
+    files += option + "=" + file + "\n";
+  }
+  EXPECT_EQ(files, "text: file=a.txt\ntext: file=c.txt\n");
+}
+
 }  // namespace
 }  // namespace snf

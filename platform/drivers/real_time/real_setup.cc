@@ -9,16 +9,22 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_split.h"
+#include "base/text/wording.h"
+#include "base/text_file.h"
 #include "platform/drivers/real_time/loop_host.h"
-#include "platform/drivers/real_time/unit_process.h"
 #include "platform/run/run_setup.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_module.h"
 #include "runtime/tables/table_homes.h"
 #include "runtime/tables/unit_tables.h"
 
@@ -150,31 +156,41 @@ LoopRegion::Options LayoutOf(const RunOptions& options, const RealOptions& real,
 
 // --- Memory, and processes that were kept. ---
 
-// Tells one program from another one, or a newer one of the same name.
-std::string IdentityOf(const std::string& program) {
-  struct stat file = {};
-  if (stat(program.c_str(), &file) != 0) return program;
-  return fmt::format("program {}:{}, of {} bytes and {}.{:09}", file.st_dev,
-                     file.st_ino, file.st_size, file.st_mtim.tv_sec,
-                     file.st_mtim.tv_nsec);
+constexpr size_t kMostFileBytes = size_t{1} << 30;
+
+template <typename Value>
+void Add(std::string_view name, const Value& value, std::string& identity) {
+  fmt::format_to(std::back_inserter(identity), "{}\t{}\n", name, value);
 }
 
-// Names all that processes of units are told, so far as it can differ.
-std::string IdentityOf(const RunOptions& options, const RealOptions& real,
-                       const LoopRegion::Options& of, const NfSpec& nf) {
-  const ControllerOptions& c = options.controller;
-  return fmt::format(
-      "{}; controller {} of {}, isolation {}, {} loops, {} units, {} flows, "
-      "buffers {} {} {}, "
-      "queues {} {} {}, replicas {}, state {}, capacity {} {}, unpaced {}, "
-      "patience {}, guard {}; {}",
-      TextWithModules(nf), c.controller_id, real.controllers,
-      static_cast<int>(real.isolation), of.loops, c.max_units, c.max_flows,
-      of.controller.small, of.controller.medium, of.controller.large,
-      c.unit_queue_packets, c.start_buffer_packets, options.hold_packets,
-      c.replicas, static_cast<int>(options.state), c.unit_capacity_bps,
-      c.unit_packets_ps, real.unpaced, options.nf_patience.ns, real.guard_every,
-      IdentityOf(real.program));
+// Processes of one program have the same hash.
+void AddFile(const std::string& file, std::string_view purpose,
+             std::string& identity) {
+  const absl::StatusOr<std::string> text = ReadTextFile(file, kMostFileBytes);
+  Add(fmt::format("file {} ({})", file, purpose),
+      text.ok() ? fmt::format("{} bytes, hash {:016x}", text->size(),
+                              std::hash<std::string>{}(*text))
+                : "not readable",
+      identity);
+}
+
+// The name of a file may have a + as well.
+void AddFiles(const NfSpec::InputFile& input, std::string& identity) {
+  struct stat status = {};
+  if (stat(input.file.c_str(), &status) == 0) {
+    return AddFile(input.file, input.option, identity);
+  }
+  for (const auto file : absl::StrSplit(input.file, '+')) {
+    AddFile(std::string(file), input.option, identity);
+  }
+}
+
+// Tells one program from another one, or a newer one of the same name.
+std::string VersionOf(const std::string& program) {
+  struct stat file = {};
+  if (stat(program.c_str(), &file) != 0) return program;
+  return fmt::format("{}:{}, {} bytes of {}.{:09}", file.st_dev, file.st_ino,
+                     file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
 }
 
 struct Memory {
@@ -184,7 +200,7 @@ struct Memory {
 };
 
 void TellAnew(const RealOptions& real, const std::string& why) {
-  if (real.notice != nullptr) real.notice("begins anew: " + why);
+  if (real.notice != nullptr) real.notice("begins anew: " + Printable(why));
 }
 
 // Returns true if the loggers that were kept live, and have all that units
@@ -248,6 +264,43 @@ absl::StatusOr<Memory> MakeMemory(const LoopRegion::Options& layout,
 
 }  // namespace
 
+std::string KeptIdentity(const RunOptions& options, const RealOptions& real,
+                         const LoopRegion::Options& of, const NfSpec& nf) {
+  const ControllerOptions& c = options.controller;
+  std::string identity;
+  Add("--nf", nf.text(), identity);
+  for (const NfSpec::InputFile& input : nf.input_files()) {
+    AddFiles(input, identity);
+  }
+  for (const std::string& module : LoadedNfModules()) {
+    AddFile(module, "a module", identity);
+  }
+  Add("--controller", fmt::format("{}/{}", c.controller_id, real.controllers),
+      identity);
+  Add("--isolation",
+      real.isolation == Isolation::kContainer ? "lxc" : "process", identity);
+  Add("loops of units (--threads)", of.loops, identity);
+  Add("--max_units", c.max_units, identity);
+  Add("--max_flows", c.max_flows, identity);
+  Add("packet buffers",
+      fmt::format("{} {} {}", of.controller.small, of.controller.medium,
+                  of.controller.large),
+      identity);
+  Add("--unit_queue", c.unit_queue_packets, identity);
+  Add("--start_buffer", c.start_buffer_packets, identity);
+  Add("--hold_queue", options.hold_packets, identity);
+  Add("--replicas", c.replicas, identity);
+  Add("--state", static_cast<int>(options.state), identity);
+  Add("--unit_capacity",
+      real.unpaced ? "none" : fmt::format("{} bit/s", c.unit_capacity_bps),
+      identity);
+  Add("--unit_packets", c.unit_packets_ps, identity);
+  Add("--nf_patience", fmt::format("{} ns", options.nf_patience.ns), identity);
+  Add("calls between two guards", real.guard_every, identity);
+  Add("program", VersionOf(real.program), identity);
+  return identity;
+}
+
 absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
                                           const RealOptions& real,
                                           const NfSpec& nf) {
@@ -266,7 +319,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   std::string identity;
   size_t table_bytes = 0;
   if (real.keep.has_value()) {
-    identity = IdentityOf(run, resolved, layout, nf);
+    identity = KeptIdentity(run, resolved, layout, nf);
     table_bytes = TableHomes::BytesToKeep(*example, run.controller.max_units);
   }
   auto adopted = AdoptMemory(resolved, identity, layout, table_bytes);

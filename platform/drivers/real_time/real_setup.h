@@ -43,6 +43,17 @@ struct RealSetup {
   std::optional<Launcher::Kept> kept;
 };
 
+// Returns the values that processes of units depend on (LaunchKeep::identity):
+// a line "NAME<tab>VALUE" for each flag, and for each file that the NFs read,
+// the modules and the program, whose values change with the content. A run
+// takes over kept processes only if all lines are equal.
+//
+// Example: "--max_flows\t65536\nfile fw.txt (firewall: rules)\t34 bytes, …".
+// Files that a file includes are not looked at. Reads all files; for set-up
+// only.
+std::string KeptIdentity(const RunOptions& options, const RealOptions& real,
+                         const LoopRegion::Options& of, const NfSpec& nf);
+
 }  // namespace snf
 
 #endif  // SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_SETUP_H_

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/drivers/real_time/real_setup.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+
+namespace snf {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Reads some files, and names a written file.
+class Reader final : public NetworkFunction {
+ public:
+  explicit Reader(NfOptions& options) {
+    options.Load<std::string>("rules", "a file", Load);
+    options.List("more", "FILE", "more files");
+    options.Text("log", "", "FILE, written", "a file");
+  }
+  static absl::StatusOr<std::string> Load(const std::string& /*file*/) {
+    return "";
+  }
+  Verdict process_packet(Packet& /*packet*/, FlowState& /*flow*/) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Reader, "identity_reader", "reads files");
+
+class KeptIdentityTest : public testing::Test {
+ protected:
+  KeptIdentityTest() { std::filesystem::create_directory(folder_); }
+  ~KeptIdentityTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& name, const std::string& text) const {
+    const std::string file = folder_ + "/" + name;
+    std::ofstream(file) << text;
+    return file;
+  }
+  std::string Identity(const std::string& nf) const {
+    const auto spec = NfSpec::Parse(nf);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return KeptIdentity(run_, real_, {}, *spec);
+  }
+
+  const std::string folder_ = testing::TempDir() + "/kept_identity";
+  RunOptions run_;
+  RealOptions real_;
+};
+
+TEST_F(KeptIdentityTest, ChangesWithWhatTheFilesOfTheNfHave) {
+  const std::string rules = Write("rules", "allow any");
+  const std::string one = Write("one", "1");
+  const std::string two = Write("two", "2");
+  const std::string nf =
+      "identity_reader(rules=" + rules + ",more=" + one + "+" + two + ")";
+  const std::string before = Identity(nf);
+  EXPECT_THAT(before, HasSubstr("\nfile " + rules +
+                                " (identity_reader: rules)\t9 bytes, hash "));
+  EXPECT_THAT(before,
+              HasSubstr("\nfile " + two + " (identity_reader: more)\t1 bytes"));
+  EXPECT_EQ(Identity(nf), before);
+  Write("rules", "deny  any");  // of the same length
+  EXPECT_NE(Identity(nf), before);
+  Write("rules", "allow any");
+  EXPECT_EQ(Identity(nf), before);
+  Write("two", "3");
+  EXPECT_NE(Identity(nf), before);
+}
+
+TEST_F(KeptIdentityTest, NamesAFileThatIsGone) {
+  const std::string gone = folder_ + "/gone";
+  EXPECT_THAT(Identity("identity_reader(rules=" + gone + ")"),
+              HasSubstr("\nfile " + gone +
+                        " (identity_reader: rules)\tnot readable\n"));
+}
+
+TEST_F(KeptIdentityTest, ReadsAFileWhoseNameHasAPlus) {
+  const std::string file = Write("a+b", "12");
+  EXPECT_THAT(Identity("identity_reader(rules=" + file + ")"),
+              HasSubstr("file " + file + " (identity_reader: rules)\t2 bytes"));
+}
+
+TEST_F(KeptIdentityTest, LeavesFilesThatAreWrittenAlone) {
+  const std::string log = Write("log", "");
+  const std::string nf = "identity_reader(log=" + log + ")";
+  const std::string before = Identity(nf);
+  Write("log", "something");
+  EXPECT_EQ(Identity(nf), before);
+  EXPECT_THAT(before, Not(HasSubstr("file " + log)));
+}
+
+TEST_F(KeptIdentityTest, ChangesWithFlagsAndTheProgram) {
+  const std::string before = Identity("identity_reader");
+  EXPECT_THAT(before, HasSubstr("--nf\tidentity_reader\n"));
+  run_.controller.max_flows += 1;
+  EXPECT_NE(Identity("identity_reader"), before);
+  run_.controller.max_flows -= 1;
+  EXPECT_EQ(Identity("identity_reader"), before);
+  real_.program = Write("program", "");
+  EXPECT_NE(Identity("identity_reader"), before);
+}
+
+}  // namespace
+}  // namespace snf
