@@ -372,6 +372,26 @@ class ChainSet(unittest.TestCase):
             sets.communicate(timeout=PATIENCE_S)
             self.assertNotEqual(sets.returncode, OK)
 
+    def test_a_module_that_prints_cannot_fill_the_log(self):
+        """2.2 MB on stderr, of lines in the daemon's name."""
+        for isolation in ("process", "lxc"):
+            with self.subTest(isolation=isolation):
+                self.up(f"--isolation={isolation}", "--threads=2",
+                        f"--nf={MODULE}(how=print)")
+                connection = self.connection()
+                self.assertEqual(connection.says(), "right")
+                log = FOLDER / f"{NAME}.log"
+                lines = wait_for("lines", lambda: [
+                    line for line in log.read_text().splitlines()
+                    if "trusted" in line])
+                for line in lines:
+                    self.assertRegex(line, r"Z warning: unit loop 0 \(process "
+                                     r"\d+\) printed: info: set trusted=yes")
+                time.sleep(0.5)
+                self.assertLess(log.stat().st_size, 10_000)
+                self.assertEqual(connection.says(), "right")
+                self.down()
+
     def test_deploys_a_module_and_then_a_newer_one(self):
         file = self.folder / "misuse.so"
         shutil.copy(MODULE, file)

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
@@ -64,7 +65,8 @@ class Misuse final : public NetworkFunction {
       "throw_end", "exit",  "quick_exit", "exit_report", "abort",
       "segv",      "heap",  "stack",      "behind",      "before",
       "drop",      "wait",  "timer",      "alias",       "emit",
-      "pool",      "rearm", "spin",       "segv_made",   "deaf_made"};
+      "pool",      "rearm", "spin",       "segv_made",   "deaf_made",
+      "print"};
 
   // Ignores all signals that can be ignored, and does not return.
   static void Stick() {
@@ -80,6 +82,11 @@ class Misuse final : public NetworkFunction {
     if (how_ == "abort") std::abort();
     if (how_ == "segv") WriteNowhere();
     if (how_ == "stack") depth_ = Recurse(1);
+    if (how_ == "print") {
+      for (int i = 0; i < 100'000; ++i) {
+        std::fputs("info: set trusted=yes\n", stderr);
+      }
+    }
     if (how_ == "heap") {
       void* volatile room = std::malloc(100);
       std::free(room);

@@ -73,9 +73,9 @@ struct RealOptions {
   // driver starts a server of its own.
   std::string redis = "";
   LiveBoard* live = nullptr;  // gets figures, unless it is null
-  // Gets a line for each kill and each recovery of a controller or of a process
-  // of units or loggers; may be null. Called on the caller's thread: with
-  // several controllers, on each one's thread, with the controller's name.
+  // Gets a line for each kill and recovery of a controller, or a process of
+  // units or loggers; may be null. Called on the caller's thread, or each
+  // controller's; in a live run on any thread, with lines of processes as well.
   std::function<void(std::string_view)> notice = nullptr;
   // The capture of packets on which the NF failed, in processes with loggers;
   // "": none.

@@ -283,7 +283,10 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
             controller_bell_->Ring();
           },
       .may_be_killed = recovers_,
-      .ready = [bell = controller_bell_] { bell->Ring(); }};
+      .ready = [bell = controller_bell_] { bell->Ring(); },
+      .printed = nullptr};
+  // Replays show what an NF prints as it is.
+  if (real_.amend != nullptr) options.printed = real_.notice;
   for (const SharedRegion& memory : apart_) {
     options.regions.push_back(memory.fd());
   }

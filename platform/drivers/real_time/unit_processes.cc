@@ -19,6 +19,8 @@
 #include <span>
 #include <utility>
 
+#include "runtime/ring/real_clock.h"
+
 namespace snf {
 namespace {
 
@@ -82,12 +84,16 @@ UnitProcesses::UnitProcesses(Options options)
   for (size_t i = 0; i < processes_.size(); ++i) {
     processes_[i].has_ended = !options_.setup.is_at_once(i);
   }
+  if (options_.printed != nullptr) {
+    printed_.emplace(processes_.size() + 1, options_.printed);
+  }
 }
 
 absl::Status UnitProcesses::TakeOver() {
   Launcher::Kept& kept = *options_.kept;
+  const size_t sockets = processes_.size() + (printed_.has_value() ? 1 : 0);
   if (kept.processes.size() != processes_.size() ||
-      kept.descriptors.size() != options_.kept_memories + processes_.size()) {
+      kept.descriptors.size() != options_.kept_memories + sockets) {
     return absl::InternalError(
         "the previous process kept another number of processes");
   }
@@ -105,6 +111,7 @@ absl::Status UnitProcesses::TakeOver() {
       ++ends_;
     }
   }
+  if (printed_.has_value()) printed_socket_ = kept.descriptors.back();
   launcher_.emplace(std::move(kept.launcher));
   return BeginToWatch();
 }
@@ -132,13 +139,28 @@ absl::Status UnitProcesses::Launch() {
       options_.keep->descriptors.push_back(process.socket);
     }
   }
+  int errors = -1;
+  if (printed_.has_value()) {
+    const auto sockets = PrintSockets::Open();
+    if (!sockets.ok()) {
+      close_theirs();
+      return sockets.status();
+    }
+    printed_socket_ = sockets->reader;
+    errors = sockets->writer;
+    if (options_.keep.has_value()) {
+      options_.keep->descriptors.push_back(printed_socket_);
+    }
+  }
   auto launcher = Launcher::Start(
       {.program = options_.program,
        .arguments = {std::string(kUnitProcessCommand)},
        .setup = options_.setup.WithNf(options_.nf),
        .descriptors = theirs,
-       .keep = options_.keep.has_value() ? &*options_.keep : nullptr});
+       .keep = options_.keep.has_value() ? &*options_.keep : nullptr,
+       .errors = errors});
   close_theirs();
+  if (errors >= 0) close(errors);
   if (!launcher.ok()) return launcher.status();
   launcher_.emplace(*std::move(launcher));
   return BeginToWatch();
@@ -164,6 +186,8 @@ UnitProcesses::~UnitProcesses() {
   for (const Process& process : processes_) {
     if (process.socket >= 0) close(process.socket);
   }
+  HearAllPrinted();
+  if (printed_socket_ >= 0) close(printed_socket_);
 }
 
 // Returns true if done() came to be in that time, or a failure before that.
@@ -176,7 +200,7 @@ bool UnitProcesses::WaitUntil(Nanos patience, const Done& done) {
 
 void UnitProcesses::Watch() {
   const size_t count = processes_.size();
-  std::vector<pollfd> waits(count + 2);
+  std::vector<pollfd> waits(count + 3);
   bool has_launcher = true;
   while (true) {
     for (size_t i = 0; i < count; ++i) {
@@ -185,8 +209,11 @@ void UnitProcesses::Watch() {
     const int notes = has_launcher ? launcher_->fd() : -1;
     waits[count] = {.fd = notes, .events = POLLIN, .revents = 0};
     waits[count + 1] = {.fd = end_, .events = POLLIN, .revents = 0};
+    const int printed = has_launcher ? printed_socket_ : -1;
+    waits[count + 2] = {.fd = printed, .events = POLLIN, .revents = 0};
     if (poll(waits.data(), waits.size(), -1) < 0) continue;
     if (waits[count + 1].revents != 0) return;
+    if (waits[count + 2].revents != 0) HearPrinted();
     for (size_t i = 0; i < count; ++i) {
       if (waits[i].revents != 0) Hear(i);
     }
@@ -226,6 +253,10 @@ bool UnitProcesses::TakeNote() {
       break;
   }
   while (Hear(loop)) {  // what it said before its end
+  }
+  if (printed_.has_value()) {
+    HearAllPrinted();
+    printed_->End(RealClock::Monotonic(), loop, NameOf(loop));
   }
   if (TakeEndOf(loop, note)) return true;
   const bool has_results = loop >= units() || process.results.has_value();
@@ -334,6 +365,34 @@ void UnitProcesses::StartAgain(size_t loop) {
 bool UnitProcesses::is_ready(size_t loop) const {
   const std::scoped_lock lock(mutex_);
   return processes_[loop].is_ready && processes_[loop].pid > 0;
+}
+
+// Takes some lines that one process has printed; returns false without any.
+bool UnitProcesses::HearPrinted() {
+  if (printed_socket_ < 0) return false;
+  PrintBuffer buffer;
+  const Printed printed = ReadPrinted(printed_socket_, buffer);
+  if (printed.bytes.empty()) return false;
+  size_t index = processes_.size();
+  if (printed.process > 0) {
+    const std::scoped_lock lock(mutex_);
+    const auto of =
+        std::ranges::find(processes_, printed.process, &Process::pid);
+    index = static_cast<size_t>(of - processes_.begin());
+  }
+  printed_->Take(RealClock::Monotonic(), index,
+                 index < processes_.size()
+                     ? NameOf(index)
+                     : fmt::format("process {}", printed.process),
+                 printed.bytes);
+  return true;
+}
+
+// Takes all lines so far; does not wait for a process that prints on.
+void UnitProcesses::HearAllPrinted() {
+  constexpr int kMostReads = 64;  // of 16 KiB
+  for (int i = 0; i < kMostReads && HearPrinted(); ++i) {
+  }
 }
 
 // Takes some of what a process has said: one that talks without end keeps

@@ -24,6 +24,7 @@
 #include "platform/drivers/real_time/loop_results.h"
 #include "platform/drivers/real_time/unit_process.h"
 #include "platform/drivers/real_time/unit_word.h"
+#include "platform/process/printed_lines.h"
 #include "resource_manager/launch/launcher.h"
 
 namespace snf {
@@ -67,6 +68,10 @@ class UnitProcesses {
     size_t kept_memories = 0;
     // Called when a process is ready, also while Start waits.
     std::function<void()> ready = [] {};
+    // Gets lines that processes print on stderr, by PrintedLines. Null: they
+    // have this process's stderr. A process that takes over has one if and only
+    // if the killed process had.
+    PrintedLines::Notice printed = nullptr;
   };
   // Returns when all processes that are started at once are ready, or killed.
   // Errors: those of Launcher::Start and ContainerMethod::Make; Internal, the
@@ -169,6 +174,8 @@ class UnitProcesses {
   bool may_fail() const {
     return options_.may_be_killed && has_begun_ && !may_end_;
   }
+  bool HearPrinted();
+  void HearAllPrinted();
   bool Hear(size_t loop);
   static void HearNoMore(Process& process);
   static void Gather(Process& process);
@@ -179,6 +186,8 @@ class UnitProcesses {
   std::string NameOf(size_t process) const;
 
   Options options_;
+  std::optional<PrintedLines> printed_;  // by process, then any other
+  int printed_socket_ = -1;
   std::optional<Launcher> launcher_;
   int end_ = -1;  // an eventfd: the thread ends
   std::atomic<bool> has_begun_ = false;
