@@ -111,7 +111,7 @@ class Firewall final : public NetworkFunction {
             o.Integer("counts", 0, 0, kMaxRules,
                       "most rules in the report, those with most packets; 0: "
                       "the packets of rules are not counted"))),
-        log_(o.Text("log", "", "FILE",
+        log_(o.Text("log", "", "FILE, written",
                     "file to write decisions of rules with log to, as EVE JSON "
                     "lines, when the run ends")),
         log_rate_(static_cast<uint64_t>(
