@@ -37,7 +37,7 @@ BY_BYTES = Figure(Column("by bytes", "share"), lambda ran: ratio(
 GRID = Grid(
     axes=(Axis("T", {t: (f"--flowlet_timeout={t}",) for t in TIMEOUTS}),),
     figures=(CHANCES, BY_GAP, BY_BYTES, MOVED, SEAMLESS, UNITS, P99, DROPPED),
-    # A unit may not be parked within a flowlet.
+    # The hold is the same for all T.
     base=("--nf=nat", "--warm_units=64", "--unit_capacity=1Gbps",
           "--unit_idle_timeout=100ms", "--no_check"),
     rates=(COMPOSED, SYNTHETIC), takes_rates=False, capture=traffic)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "controller/core/placement.h"
+#include "controller/core/test_driver.h"
 #include "gtest/gtest.h"
 
 namespace snf {
@@ -24,6 +25,7 @@ class ClosingTest : public testing::Test {
     ControllerOptions options;
     options.max_units = static_cast<uint32_t>(queued.size()) + warm;
     options.warm_units = options.max_units;
+    options.unit_idle_timeout = Milliseconds(1);
     policy_ = FindPlacementPolicy(policy);
     pool_.emplace(options);
     for (const uint32_t bytes : queued) {
@@ -91,19 +93,29 @@ TEST_F(ClosingTest, AFlowStaysAtItsOwnerWhereverElseThereIsRoom) {
 }
 
 TEST_F(ClosingTest, AFlowWithoutRoomAtItsOwnerGoesToAReplica) {
-  Start({30'000, 50'000, 20'000});
+  Start({30'000, 55'000, 20'000});
   EXPECT_EQ(Place(kU1), kU0);
   PlacementRequest request = Request(kU1);
   request.replicas.units[request.replicas.count++] = kU2;
   EXPECT_EQ(Place(request).unit, kU2);
 }
 
-TEST_F(ClosingTest, AnOwnerIsFilledAnEighthBeyondTheLimit) {
-  Start({kFullBytes * 9 / 8, 0});
+TEST_F(ClosingTest, AnOwnerIsFilledAQuarterBeyondTheLimit) {
+  Start({kFullBytes * 10 / 8, 0});
   EXPECT_EQ(Place(kNoUnit), kU1);
   EXPECT_EQ(Place(kU0), kU0);
   Queue(kU0, 100);
   EXPECT_EQ(Place(kU0), kU1);
+}
+
+TEST_F(ClosingTest, AnOwnerIsFilledAnEighthBeyondTheLimitWhereAReplicaIs) {
+  Start({kFullBytes * 9 / 8, 0});
+  PlacementRequest request = Request(kU0);
+  request.replicas.units[request.replicas.count++] = kU1;
+  EXPECT_EQ(Place(request).unit, kU0);
+  Queue(kU0, 100);
+  EXPECT_EQ(Place(request).unit, kU1);
+  EXPECT_EQ(Place(kU0), kU0);
 }
 
 TEST_F(ClosingTest, ADemandNeedsRoomForWhatItBringsInAMillisecond) {
@@ -139,6 +151,23 @@ TEST_F(ClosingTest, AFlowletLeavesAUnitFarBehindUnlessItIsAloneThere) {
   EXPECT_EQ(Place(request).unit, kU0);
   pool_->OpenFlowlet(kU0, kMbps);
   EXPECT_EQ(Place(request).unit, kU1);
+}
+
+TEST_F(ClosingTest, OfTheFlowletsOfAUnitFarBehindTheLargestStays) {
+  Start({kFullBytes * 3, 0});
+  PlacementRequest elephant = Request(kU0, 1'000 * kMbps);
+  elephant.gap = Microseconds(10);
+  elephant.demand_bps = 1'000 * kMbps;
+  for (int i = 0; i < 9; ++i) pool_->OpenFlowlet(kU0, 111 * kMbps);
+  EXPECT_EQ(Place(elephant).unit, kU0);
+  // The others leave.
+  pool_->OpenFlowlet(kU0, 1'000 * kMbps);
+  PlacementRequest other = Request(kU0, 111 * kMbps);
+  other.gap = Microseconds(10);
+  other.demand_bps = 111 * kMbps;
+  EXPECT_EQ(Place(other).unit, kU1);
+  // One of two flows of the same size leaves as well.
+  EXPECT_EQ(Place(elephant).unit, kU1);
 }
 
 TEST_F(ClosingTest, ClosesTheHighestUnitOnceTheOthersHaveRoomForLong) {
@@ -182,18 +211,50 @@ TEST_F(ClosingTest, TheOnlyUnitIsNotClosed) {
   EXPECT_EQ(closings_, 0u);
 }
 
-TEST_F(ClosingTest, AUnitIsParkedOnceItIsEmptyNotBefore) {
+TEST_F(ClosingTest, AUnitIsParkedOnceNothingWaitsThereNotBefore) {
   Start({0, 100});
   pool_->OpenFlowlet(kU1, kMbps);
   Run(Milliseconds(4), {kU0});
   EXPECT_FALSE(pool_->placeable(kU1));
   EXPECT_EQ(pool_->state(kU1), UnitPool::State::kActive);
+  EXPECT_NE(pool_->TakeSlot(now_, kU1, 200), 0u);
   Drain(kU1, 100);
-  Run(Milliseconds(1), {kU0});
-  EXPECT_EQ(pool_->state(kU1), UnitPool::State::kActive);
-  pool_->CloseFlowlet(kU1, kMbps);
+  Drain(kU1, 200);
   Run(Microseconds(100), {kU0});
   EXPECT_EQ(pool_->state(kU1), UnitPool::State::kWarm);
+  // The unit takes no packet of its open flowlet until the unit is used.
+  EXPECT_TRUE(pool_->is_shut(kU1));
+  EXPECT_EQ(pool_->TakeSlot(now_, kU1, 100), 0u);
+  Queue(kU0, kFullBytes * 2);
+  EXPECT_EQ(Place(kNoUnit), kU1);
+  EXPECT_NE(pool_->TakeSlot(now_, kU1, 100), 0u);
+}
+
+TEST(ClosedUnit, IsLeftByAFlowletThatGoesOn) {
+  ControllerOptions options;
+  options.max_flows = 100;
+  options.max_units = options.warm_units = 2;
+  options.replicas = 0;
+  TestDriver driver(options);
+  Instant now{1'000'000'000};
+  for (int i = 0; i < 40; ++i) driver.Packet(now, 1, 1'500);
+  ControllerCommand last = driver.Packet(now, 2).back();
+  ASSERT_EQ(last.unit, kU1);  // unit 0 is full
+  driver.ReadyAll(now);
+  driver.DrainAll(now);
+  for (uint32_t i = 0; i < 40 && last.unit != kU0; ++i) {
+    now = now + Microseconds(50);
+    driver.RunTimers(now);
+    driver.Packet(now, 10 + i);  // looks for a unit to close
+    last = driver.Packet(now, 2).back();
+    driver.DrainAll(now);
+  }
+  EXPECT_EQ(last.unit, kU0);
+  EXPECT_EQ(last.meta.flowlet, 1u);
+  EXPECT_EQ(last.meta.source, kU1);
+  EXPECT_NE(last.meta.flags & PacketMeta::kMoved, 0);
+  EXPECT_EQ(driver.state(kU1), UnitPool::State::kWarm);
+  EXPECT_EQ(driver.counters().flowlets_moved, 1u);
 }
 
 TEST_F(ClosingTest, AClosingUnitIsUsedAgainBeforeAWarmOne) {

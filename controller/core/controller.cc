@@ -228,6 +228,7 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
       .owner_alpha = units_.by_wait() ? alpha_ : 0,
       .gap = units_.by_wait() && cause != FlowletCause::kNewFlow ? gap
                                                                  : Nanos::max(),
+      .demand_bps = cold.demand_bps,
       .key_hash = Hash(flow.key),
       .new_period = cause == FlowletCause::kNewFlow ||
                     BeginsPeriod(arrival.time, flow.last_packet)};

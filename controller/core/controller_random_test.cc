@@ -43,7 +43,7 @@ ControllerOptions RandomOptions(Rng& rng) {
   options.unit_capacity_bps = 20'000'000 << rng.Below(6);
   options.unit_queue_packets = static_cast<uint32_t>(rng.Uniform(8, 64));
   options.start_buffer_packets = static_cast<uint32_t>(rng.Uniform(1, 8));
-  options.unit_idle_timeout = Milliseconds(rng.Uniform(1, 8));
+  options.unit_idle_timeout = Microseconds(rng.Uniform(50, 8'000));
   options.keep_warm = Milliseconds(rng.Uniform(0, 12));
   options.load_buckets = static_cast<uint32_t>(rng.Uniform(1, 40));
   options.replicas =

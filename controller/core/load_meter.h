@@ -79,6 +79,10 @@ class LoadMeter {
   // the unit.
   void AddOpenDemand(UnitId unit, int64_t demand_bps);
   void RemoveOpenDemand(UnitId unit, int64_t demand_bps);
+  // Returns the sum of the demands of the flowlets that are open on the unit.
+  int64_t open_demand_bps(UnitId unit) const {
+    return meters_[value(unit)].open_demand_bps;
+  }
   uint32_t open_flowlets(UnitId unit) const {
     return meters_[value(unit)].open_flowlets;
   }

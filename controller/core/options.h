@@ -99,8 +99,8 @@ struct ControllerOptions {
   // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()
   // = none ever has.
   Nanos start_timeout = Nanos::max();
-  Nanos unit_idle_timeout = Milliseconds(1);  // active -> warm
-  Nanos keep_warm = Seconds(30);              // warm -> stopped
+  Nanos unit_idle_timeout = Microseconds(500);  // active -> warm
+  Nanos keep_warm = Seconds(30);                // warm -> stopped
 
   // K, the number of units that a flow's state is pushed to ahead of its next
   // flowlet, and the rule that chooses them (SNF §5.2.2).

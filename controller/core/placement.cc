@@ -40,8 +40,9 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
 // (proto/decisions.md 33). The last
 // packet probably still waits at the owner if it came less than the owner's
 // present wait ago. An owner that is far behind is left all the same, so that
-// the flow shares the next unit with fewer others, unless it has this one to
-// itself: a flow that asks for more than a unit is fastest where it is.
+// the flow shares the next unit with fewer others, unless it asks for more than
+// all flowlets that are open there: then the others leave. A flow that asks for
+// more than a unit is fastest where it is.
 bool StaysInLine(const PlacementRequest& request, const UnitPool& units) {
   const UnitId owner = request.owner;
   if (request.gap == Nanos::max() || owner == kNoUnit ||
@@ -50,7 +51,8 @@ bool StaysInLine(const PlacementRequest& request, const UnitPool& units) {
   }
   const uint32_t load = units.load(owner);
   return units.WaitOf(load) > request.gap &&
-         (load <= 2 * kFullLoad || units.open_flowlets(owner) == 0);
+         (load <= 2 * kFullLoad || units.open_flowlets(owner) == 0 ||
+          units.open_demand_bps(owner) < request.demand_bps);
 }
 
 // Records that the unit is needed, if no other has room for the demand.
@@ -232,7 +234,8 @@ int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
   const uint32_t load = units.load(unit);
   const uint32_t demand = units.QuantaAt(unit, request.demand);
   if (unit == request.owner) {
-    if (load + demand > units.limit_of_owner()) return -1;
+    const bool has_replicas = request.replicas.count > 0;
+    if (load + demand > units.limit_of_owner(has_replicas)) return -1;
     return int64_t{load} + request.alpha + request.owner_alpha;
   }
   if (load + demand > units.limit()) return -1;

@@ -30,6 +30,7 @@ struct PlacementRequest {
   // Since the flow's last packet, if a flowlet may not overtake it;
   // Nanos::max() if it may.
   Nanos gap = Nanos::max();
+  int64_t demand_bps = 0;  // the same demand, also beyond what a unit has
   uint64_t key_hash = 0;   // of the flow's key; the same in every run
   bool new_period = true;  // no packet of the flow yet in this reassign_period
 };

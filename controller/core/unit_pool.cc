@@ -567,7 +567,9 @@ bool UnitPool::RemoveOwned(Instant now, UnitId unit) {
 }
 
 void UnitPool::Park(Instant now, UnitId unit, ControllerOut& out) {
-  units_[value(unit)].state = State::kWarm;
+  Unit& u = units_[value(unit)];
+  u.state = State::kWarm;
+  u.slots_used |= kShut;  // a flowlet may be open on it
   ++units_warm_;
   if (!closing_.Erase(unit)) {
     index_.Erase(unit);
@@ -592,15 +594,16 @@ bool UnitPool::on_timer(Instant now, ControllerOut& out) {
     return true;
   }
   if (u.state == State::kActive) {
-    const bool closing = closing_.Has(unit) || u.revoked;
-    const bool empty = u.slots_used == 0 && meter_.open_flowlets(unit) == 0;
+    const bool closing = closing_.Has(unit);
+    const bool is_drained = u.slots_used == 0;
+    const bool empty = is_drained && meter_.open_flowlets(unit) == 0;
     const Instant idle_at = u.last_packet + idle_timeout_;
     if (empty && u.revoked) {
       SetWaits(u, u.owned_flows > 0 && placeable_units() == 0);
       if (!u.waits) Leave(unit, out);
-    } else if (empty && (closing || now >= idle_at)) {
+    } else if ((closing && is_drained) || (empty && now >= idle_at)) {
       Park(now, unit, out);
-    } else if (closing) {
+    } else if (closing || u.revoked) {
       timers_.Arm(i, now + Nanos{std::max<int64_t>(idle_timeout_.ns / 16, 1)});
     } else {
       timers_.Arm(i, now < idle_at ? idle_at : now + idle_timeout_);

@@ -52,7 +52,8 @@ namespace snf {
 // highest id is closed when for `unit_idle_timeout` every flowlet that was
 // placed on it had found room elsewhere as well: it is not placeable any more,
 // so its flows move to other units with their next flowlets, and it is parked
-// once it is empty. One unit is closed in each such time. A closing unit is
+// once nothing waits there. If a flowlet that is open there continues, it is
+// placed again. One unit is closed in each such time. A closing unit is
 // placeable again before a warm one is taken. So the lowest ids are in use, and
 // as few as would be if no flow preferred the unit that has its state
 // (proto/decisions.md 12).
@@ -120,7 +121,8 @@ class UnitPool {
   }
   // The share of a leased unit in 1/1024 of its capacity; 0 without a lease.
   uint32_t share(UnitId unit) const { return units_[value(unit)].share; }
-  // True if a leased unit takes nothing more, whatever is open on it.
+  // True if the unit takes nothing more, whatever is open on it: a leased unit
+  // after on_revoke at once, or a parked unit.
   bool is_shut(UnitId unit) const {
     return (units_[value(unit)].slots_used & kShut) != 0;
   }
@@ -154,13 +156,19 @@ class UnitPool {
   bool by_wait() const { return !meter_.fades(); }
   // The load up to which units are filled, at most kFullLoad.
   uint32_t limit() const { return fill_.value(); }
-  // How much beyond the limit a flow may stay at its owner: moves cost state.
-  uint32_t limit_of_owner() const {
-    return limit() + (by_wait() ? kFullLoad / 8 : 0);
+  // The load up to which a flow may stay at its owner. It is beyond the limit,
+  // because moves cost state, and further beyond if no other unit has the
+  // flow's state: then a move costs a hold as well (proto/decisions.md 13).
+  uint32_t limit_of_owner(bool has_replicas) const {
+    if (!by_wait()) return limit();
+    return limit() + (has_replicas ? kFullLoad / 8 : kFullLoad / 4);
   }
   // The wait that a load stands for, if loads are waits.
   Nanos WaitOf(uint32_t load) const {
     return {latency_target_.ns * int64_t{load} / kFullLoad};
+  }
+  int64_t open_demand_bps(UnitId unit) const {
+    return meter_.open_demand_bps(unit);
   }
   uint32_t open_flowlets(UnitId unit) const {
     return meter_.open_flowlets(unit);
@@ -398,6 +406,7 @@ class UnitPool {
   void PushStart(UnitId unit, bool warm, ControllerOut& out) {
     const uint32_t incarnation = next_incarnation_++;
     units_[value(unit)].incarnation = incarnation;
+    units_[value(unit)].slots_used &= ~kShut;
     out.push(ControllerCommand::Start(unit, warm, incarnation));
   }
   void MakePlaceable(Instant now, UnitId unit);

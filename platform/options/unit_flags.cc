@@ -87,10 +87,6 @@ void UnitFlags::AddStarts() {
 absl::Status UnitFlags::Check() const {
   const RunOptions& run = set_.request.run;
   const ControllerOptions& c = run.controller;
-  if (c.unit_idle_timeout <= c.flowlet_timeout) {
-    return set_.AtOdds("unit_idle_timeout", "flowlet_timeout",
-                       "a unit would be parked within a flowlet");
-  }
   const bool is_paced = !set_.request.real.unpaced;
   return set_.Check(
       {{.flags = {"warm_units"},
@@ -125,10 +121,6 @@ void UnitFlags::Settle() {
   if (!set_.given("start_timeout")) {
     const Nanos longest = std::max(run.unit_start_delay, run.warm_start_delay);
     c.start_timeout = std::max(c.start_timeout, Nanos{2 * longest.ns});
-  }
-  if (!set_.given("unit_idle_timeout")) {
-    c.unit_idle_timeout =
-        std::max(c.unit_idle_timeout, Nanos{2 * c.flowlet_timeout.ns});
   }
   c.warm_units = std::min(c.warm_units, c.max_units);
   c.start_buffer_packets =

@@ -237,6 +237,13 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                fmt::format("pushes to units that might be next: {}",
                            FormatBitRate(figures.replication_bps)));
   }
+  if (state.pushes > 0 && result.store.writes == 0) {
+    // A seamless flowlet has used a push.
+    const auto pushes = static_cast<double>(state.pushes);
+    page.Row("", "", Percent(static_cast<double>(state.seamless) / pushes),
+             fmt::format("of the pushes were used; {:.0f} B of state each",
+                         static_cast<double>(state.pushed_bytes) / pushes));
+  }
   if (state.pulls > 0) {
     page.Count("", state.pulls, "pulls from the unit before");
   }

@@ -47,6 +47,7 @@ State             300  flowlets moved to another unit than the one before
                        flow's packets and hand over
               40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all
                 1,200  pushes to units that might be next: 4.48 Mbit/s
+                 23 %  of the pushes were used; 100 B of state each
                    20  pulls from the unit before
                122 KB  of state sent, without the headers
                     7  packets at most held for state at one time in a unit

@@ -213,8 +213,6 @@ void KeepToFlags(Schedule& schedule) {
   options.flow.fragments = defaults.flow.fragments;
   c.evacuate_slots = defaults.controller.evacuate_slots;
   c.hash_seed = c.seed;
-  c.unit_idle_timeout =
-      std::max(c.unit_idle_timeout, Nanos{c.flowlet_timeout.ns + 1});
   c.start_buffer_packets =
       std::clamp(c.start_buffer_packets, 1u, c.unit_queue_packets);
   options.hold_packets =
