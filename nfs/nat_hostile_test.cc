@@ -31,7 +31,8 @@ TEST(NatOptions, AreGoodAsTheyAreAndAsDocumented) {
   EXPECT_EQ(ErrorOf("ip=192.0.2.1-192.0.2.4+198.51.100.7,ports=1-65535,"
                     "filtering=address_and_port_dependent,host_ports=100,"
                     "udp_timeout=2m,tcp_timeout=3h,tcp_transitory_timeout=5m,"
-                    "icmp_timeout=90s,refresh=both,pooling=arbitrary,peers=4"),
+                    "icmp_timeout=90s,refresh=both,pooling=arbitrary,peers=4,"
+                    "other=pass"),
             "");
   EXPECT_EQ(ErrorOf("ip=10.0.0.0-10.0.0.255,ports=80"), "");
 }
@@ -63,6 +64,7 @@ TEST(NatOptions, ThatAreWrongSayWhichAndWhatIsRight) {
       {"udp_timeout=fast", "udp_timeout=fast: must be a time"},
       {"refresh=inbound", "refresh=inbound: must be one of outbound, both"},
       {"pooling=some", "pooling=some: must be one of paired, arbitrary"},
+      {"other=ipv6", "other=ipv6: must be one of drop, pass"},
       {"colour=red", "there is no option \"colour\""},
   };
   for (const Case& c : cases) {

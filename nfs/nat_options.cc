@@ -147,6 +147,11 @@ NatOptions::NatOptions(NfOptions& options)
   is_paired = options.Choice("pooling", 0, kPooling,
                              "whether all mappings of an inside host share one "
                              "external address") == 0;
+  static constexpr std::array<std::string_view, 2> kOther = {"drop", "pass"};
+  passes_other =
+      options.Choice("other", 0, kOther,
+                     "the fate of IPv6 packets; with pass they are "
+                     "untouched, from the outside only answers") == 1;
 }
 
 }  // namespace snf

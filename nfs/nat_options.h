@@ -53,6 +53,9 @@ struct NatOptions {
   // pooling=paired|arbitrary: paired gives an inside address one external
   // address, arbitrary chooses one for each endpoint.
   bool is_paired = true;
+  // other=drop|pass: with pass, IPv6 packets pass untouched, those from the
+  // outside if they answer the inside.
+  bool passes_other = false;
 };
 
 }  // namespace snf
