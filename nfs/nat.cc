@@ -169,15 +169,18 @@ class Nat final : public NetworkFunction {
     return std::ranges::binary_search(options_.addresses, address);
   }
 
+  // Returns the index of the external address for the packet's source.
   size_t AddressOf(const NatView& view) const {
     if (options_.addresses.size() == 1) return 0;
+    const std::vector<uint16_t>& indexes =
+        options_.PoolOf(view.source.address).indexes;
     NatEnd end = view.source;
     IpProtocol protocol = view.protocol;
     if (options_.is_paired) {
       end.port = be16(0);
       protocol = {};
     }
-    return Hash(KeyOf(end, protocol)) % options_.addresses.size();
+    return indexes[Hash(KeyOf(end, protocol)) % indexes.size()];
   }
 
   // Takes the port nearest to the inside one: that port itself, then one of its

@@ -35,6 +35,9 @@ TEST(NatOptions, AreGoodAsTheyAreAndAsDocumented) {
                     "other=pass"),
             "");
   EXPECT_EQ(ErrorOf("ip=10.0.0.0-10.0.0.255,ports=80"), "");
+  EXPECT_EQ(ErrorOf("ip=192.0.2.1-192.0.2.4,pool=10.1.0.0/16:192.0.2.4-"
+                    "192.0.2.9+10.1.2.3:192.0.2.7"),
+            "");
 }
 
 TEST(NatOptions, ThatAreWrongSayWhichAndWhatIsRight) {
@@ -65,6 +68,21 @@ TEST(NatOptions, ThatAreWrongSayWhichAndWhatIsRight) {
       {"refresh=inbound", "refresh=inbound: must be one of outbound, both"},
       {"pooling=some", "pooling=some: must be one of paired, arbitrary"},
       {"other=ipv6", "other=ipv6: must be one of drop, pass"},
+      {"pool=10.1.0.0/16",
+       "such as 10.1.0.0/16:192.0.2.1-192.0.2.4; not "
+       "\"10.1.0.0/16\" at character 1"},
+      {"pool=10.1.0.0/16:192.0.2.1+10.1.0.1/16:192.0.2.2",
+       "not \"10.1.0.1/16:192.0.2.2\" at character 23"},
+      {"pool=10.1.0.0/16:192.0.2.4-192.0.2.1", "networks of the inside"},
+      {"pool=10.1.0.0/16:127.0.0.1", "networks of the inside"},
+      {"pool=10.1.0.0/16:10.0.0.0-10.0.1.0", "at most 256 external addresses"},
+      {"pool=fd00::/64:192.0.2.1", "networks of the inside"},
+      {"pool=:192.0.2.1", "networks of the inside"},
+      {"pool=10.1.0.0/16:192.0.2.1+10.1.0.0/16:192.0.2.2",
+       "must be each network once; not \"10.1.0.0/16:192.0.2.2\" at character "
+       "23"},
+      {"ip=10.0.0.0-10.0.0.255,pool=10.1.0.0/16:192.0.2.1",
+       "at most 256 external addresses, ip included"},
       {"colour=red", "there is no option \"colour\""},
   };
   for (const Case& c : cases) {
