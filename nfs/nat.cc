@@ -11,6 +11,7 @@
 #include "base/packet/endpoint.h"
 #include "base/packet/rewrite.h"
 #include "nfs/nat_options.h"
+#include "nfs/nat_other.h"
 #include "nfs/nat_packet.h"
 #include "nfs/nat_peers.h"
 #include "runtime/sdk/nf.h"
@@ -56,7 +57,8 @@ FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
 // flow's state: the mapping that the endpoint's first packet makes. Its
 // external port is a piece of the pool of its external address and protocol;
 // its external endpoint is the flow's alias, by which the answers find it. The
-// mapping ends with the flow, or when an inbound packet finds it expired.
+// mapping ends with the flow, or when an inbound packet finds it expired. With
+// other=pass, a flow of IPv6 has no mapping, and its own end is its alias.
 //
 // Example: 10.0.0.1:5000 sends UDP to 192.0.2.9:53. The NF takes port 5000 of
 // 198.51.100.1, or the next even port that its unit has, say 5002, sets the
@@ -70,6 +72,11 @@ class Nat final : public NetworkFunction {
     if (options_.host_ports > 0) {
       refused_ = declare_blob("refused", kRefusedBytes);
     }
+    // Records and reports do not grow without the option.
+    if (options_.passes_other) {
+      other_seen_ = declare<uint8_t>("other_seen");
+      passed_ = declare_counter("passed", "packets of IPv6, as they came");
+    }
   }
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
@@ -81,6 +88,9 @@ class Nat final : public NetworkFunction {
   }
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
+    if (options_.passes_other && packet.headers().l3 != L3::kIpv4) {
+      return Drop(PassOther(packet, flow));
+    }
     NatView view;
     if (const NatDrop drop = ReadPacket(packet, view); drop != NatDrop::kNone) {
       return Drop(drop);
@@ -96,7 +106,8 @@ class Nat final : public NetworkFunction {
   }
 
   bool may_wait(const FlowState& flow) const override {
-    return !flow.get(mapping_);
+    const bool is_other = other_seen_.has_value() && flow.has(*other_seen_);
+    return !is_other && !flow.get(mapping_);
   }
 
   void on_end(FlowState& flow) override { GiveBack(flow); }
@@ -157,15 +168,18 @@ class Nat final : public NetworkFunction {
     return std::ranges::binary_search(options_.addresses, address);
   }
 
+  // Returns the index of the external address for the packet's source.
   size_t AddressOf(const NatView& view) const {
     if (options_.addresses.size() == 1) return 0;
+    const std::vector<uint16_t>& indexes =
+        options_.PoolOf(view.source.address).indexes;
     NatEnd end = view.source;
     IpProtocol protocol = view.protocol;
     if (options_.is_paired) {
       end.port = be16(0);
       protocol = {};
     }
-    return Hash(KeyOf(end, protocol)) % options_.addresses.size();
+    return indexes[Hash(KeyOf(end, protocol)) % indexes.size()];
   }
 
   // Takes the port nearest to the inside one: that port itself, then one of its
@@ -322,6 +336,50 @@ class Nat final : public NetworkFunction {
     return NatDrop::kNone;
   }
 
+  // --- Other than IPv4 -----------------------------------------------------
+
+  // Lets an IPv6 packet pass as it came, or returns why not. The sender's own
+  // end is the alias of a flow from the inside, so that answers find the flow.
+  NatDrop PassOther(const Packet& packet, FlowState& flow) {
+    NatOtherView view;
+    const NatDrop drop = ReadOther(packet, view);
+    if (drop != NatDrop::kNone) return drop;
+    const bool is_inside = packet.side() == Side::kInside;
+    if (!is_inside && packet.side() != Side::kOutside) {
+      return NatDrop::kSideUnknown;
+    }
+    count(*passed_);
+    const bool is_known = flow.has(*other_seen_);
+    if (!view.has_end() || (!is_known && !is_inside)) return NatDrop::kNone;
+    if (!is_known) flow.set_alias(view.from);
+    const IpProtocol protocol = packet.headers().l4_protocol;
+    const uint8_t before = flow.get(*other_seen_);
+    const uint8_t seen = protocol == IpProtocol::kTcp
+                             ? NatTcp::After(before, view.tcp_flags, is_inside)
+                             : NatTcp::kInside;
+    if (is_known && seen == before) return NatDrop::kNone;
+    flow.put(*other_seen_, seen);
+    const bool was_established = NatTcp::IsEstablished(before);
+    if (!is_known || NatTcp::IsEstablished(seen) != was_established) {
+      SetOtherTimeout(protocol, seen, flow);
+    }
+    return NatDrop::kNone;
+  }
+
+  // Protocols without a timeout of their own have that of all flows.
+  void SetOtherTimeout(IpProtocol protocol, uint8_t seen,
+                       FlowState& flow) const {
+    if (protocol == IpProtocol::kTcp) {
+      flow.set_idle_timeout(NatTcp::IsEstablished(seen)
+                                ? options_.tcp_timeout
+                                : options_.tcp_transitory_timeout);
+    } else if (protocol == IpProtocol::kUdp) {
+      flow.set_idle_timeout(options_.udp_timeout);
+    } else if (protocol == IpProtocol::kIcmpv6) {
+      flow.set_idle_timeout(options_.icmp_timeout);
+    }
+  }
+
   // --- State ---------------------------------------------------------------
 
   // Returns true if an end of `view` is that of the mapping, as far as the
@@ -410,6 +468,7 @@ class Nat final : public NetworkFunction {
     flow.erase(mapping_);
     flow.erase(refreshed_);
     flow.erase(peers_);
+    if (other_seen_.has_value()) flow.erase(*other_seen_);
   }
 
   // --- Refusals (RFC 5508 REQ-8) -------------------------------------------
@@ -464,6 +523,9 @@ class Nat final : public NetworkFunction {
   Slot<int64_t> answered_ = declare<int64_t>("answered");
   Blob peers_ = declare_blob("peers", options_.peers * sizeof(NatPeer));
   std::optional<Blob> refused_;
+  // NatTcp of a flow of IPv6 whose alias is set; kInside of other protocols.
+  std::optional<Slot<uint8_t>> other_seen_;
+  std::optional<Counter> passed_;
   Counter over_host_ports_ = declare_counter(
       "over_host_ports",
       "packets that got no mapping, as their host has host_ports of them");

@@ -31,9 +31,13 @@ TEST(NatOptions, AreGoodAsTheyAreAndAsDocumented) {
   EXPECT_EQ(ErrorOf("ip=192.0.2.1-192.0.2.4+198.51.100.7,ports=1-65535,"
                     "filtering=address_and_port_dependent,host_ports=100,"
                     "udp_timeout=2m,tcp_timeout=3h,tcp_transitory_timeout=5m,"
-                    "icmp_timeout=90s,refresh=both,pooling=arbitrary,peers=4"),
+                    "icmp_timeout=90s,refresh=both,pooling=arbitrary,peers=4,"
+                    "other=pass"),
             "");
   EXPECT_EQ(ErrorOf("ip=10.0.0.0-10.0.0.255,ports=80"), "");
+  EXPECT_EQ(ErrorOf("ip=192.0.2.1-192.0.2.4,pool=10.1.0.0/16:192.0.2.4-"
+                    "192.0.2.9+10.1.2.3:192.0.2.7"),
+            "");
 }
 
 TEST(NatOptions, ThatAreWrongSayWhichAndWhatIsRight) {
@@ -63,6 +67,22 @@ TEST(NatOptions, ThatAreWrongSayWhichAndWhatIsRight) {
       {"udp_timeout=fast", "udp_timeout=fast: must be a time"},
       {"refresh=inbound", "refresh=inbound: must be one of outbound, both"},
       {"pooling=some", "pooling=some: must be one of paired, arbitrary"},
+      {"other=ipv6", "other=ipv6: must be one of drop, pass"},
+      {"pool=10.1.0.0/16",
+       "such as 10.1.0.0/16:192.0.2.1-192.0.2.4; not "
+       "\"10.1.0.0/16\" at character 1"},
+      {"pool=10.1.0.0/16:192.0.2.1+10.1.0.1/16:192.0.2.2",
+       "not \"10.1.0.1/16:192.0.2.2\" at character 23"},
+      {"pool=10.1.0.0/16:192.0.2.4-192.0.2.1", "networks of the inside"},
+      {"pool=10.1.0.0/16:127.0.0.1", "networks of the inside"},
+      {"pool=10.1.0.0/16:10.0.0.0-10.0.1.0", "at most 256 external addresses"},
+      {"pool=fd00::/64:192.0.2.1", "networks of the inside"},
+      {"pool=:192.0.2.1", "networks of the inside"},
+      {"pool=10.1.0.0/16:192.0.2.1+10.1.0.0/16:192.0.2.2",
+       "must be each network once; not \"10.1.0.0/16:192.0.2.2\" at character "
+       "23"},
+      {"ip=10.0.0.0-10.0.0.255,pool=10.1.0.0/16:192.0.2.1",
+       "at most 256 external addresses, ip included"},
       {"colour=red", "there is no option \"colour\""},
   };
   for (const Case& c : cases) {

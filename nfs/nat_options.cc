@@ -7,7 +7,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/ip_prefix.h"
 #include "nfs/nat_packet.h"
 
 namespace snf {
@@ -61,6 +67,18 @@ std::optional<Range> ParseRange(std::string_view text, ParseOne parse_one) {
   return Range{*first, *last};
 }
 
+// Adds the addresses of a range; returns false if they are too many.
+bool AddRange(const Range& range, std::vector<be32>& addresses) {
+  if (range.last - range.first >=
+      NatOptions::kMaxAddresses - addresses.size()) {
+    return false;
+  }
+  for (uint32_t a = range.first; a <= range.last; ++a) {
+    addresses.emplace_back(a);
+  }
+  return true;
+}
+
 std::vector<be32> ParseAddresses(NfOptions& options) {
   const std::string text = options.Text(
       "ip", "192.0.2.1", "ADDRESS[-ADDRESS][+…]", "the external addresses");
@@ -78,13 +96,9 @@ std::vector<be32> ParseAddresses(NfOptions& options) {
                    "joined by +, such as 192.0.2.1-192.0.2.4+192.0.2.9");
       return {be32(0xc000'0201)};
     }
-    if (range->last - range->first >=
-        NatOptions::kMaxAddresses - addresses.size()) {
+    if (!AddRange(*range, addresses)) {
       options.Fail("ip", "at most 256 addresses");
       return {be32(0xc000'0201)};
-    }
-    for (uint32_t a = range->first; a <= range->last; ++a) {
-      addresses.emplace_back(a);
     }
   }
   std::ranges::sort(addresses);
@@ -94,10 +108,91 @@ std::vector<be32> ParseAddresses(NfOptions& options) {
   return addresses;
 }
 
+// Reads "10.1.0.0/16:192.0.2.1-192.0.2.4".
+std::optional<NatOptions::Pool> ParsePool(std::string_view text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto inside = ParsePrefixes(text.substr(0, colon));
+  const std::optional<Range> range =
+      ParseRange(text.substr(colon + 1), ParseAddress);
+  if (!inside.ok() || inside->size() != 1 || !inside->front().is_ipv4() ||
+      !range.has_value()) {
+    return std::nullopt;
+  }
+  NatOptions::Pool pool = {.inside = inside->front()};
+  if (!AddRange(*range, pool.addresses)) return std::nullopt;
+  return pool;
+}
+
+// Adds the pools that the option names. An error names the part that is wrong
+// and its place.
+void ParsePools(NfOptions& options, std::vector<NatOptions::Pool>& pools) {
+  const std::vector<std::string> parts =
+      options.List("pool", "PREFIX:ADDRESS[-ADDRESS]",
+                   "external addresses of inside networks; ip has the others'");
+  size_t at = 1;
+  for (const std::string& part : parts) {
+    const auto fail = [&](std::string_view want) {
+      options.Fail("pool", absl::StrCat(std::string(want), "; not \"", part,
+                                        "\" at character ", at));
+    };
+    const std::optional<NatOptions::Pool> pool = ParsePool(part);
+    if (!pool.has_value()) {
+      return fail(
+          "networks of the inside, each with at most 256 external addresses, "
+          "joined by +, such as 10.1.0.0/16:192.0.2.1-192.0.2.4");
+    }
+    if (std::ranges::find(pools, pool->inside, &NatOptions::Pool::inside) !=
+        pools.end()) {
+      return fail("each network once");
+    }
+    if (pools.size() == NatOptions::kMaxPools) {
+      return fail("at most 256 networks");
+    }
+    pools.push_back(*pool);
+    at += part.size() + 1;
+  }
+}
+
 }  // namespace
 
-NatOptions::NatOptions(NfOptions& options)
-    : addresses(ParseAddresses(options)) {
+const NatOptions::Pool& NatOptions::PoolOf(be32 inside) const {
+  const IpAddress address = IpAddress::FromIpv4(inside);
+  for (const Pool& pool : pools) {
+    if (pool.inside.Contains(address)) return pool;
+  }
+  return pools.back();
+}
+
+void NatOptions::AskPools(NfOptions& options) {
+  Pool others = {.inside = {}, .addresses = ParseAddresses(options)};
+  ParsePools(options, pools);
+  std::ranges::sort(pools, [](const Pool& a, const Pool& b) {
+    return a.inside.length > b.inside.length;
+  });
+  pools.push_back(std::move(others));
+  for (const Pool& pool : pools) {
+    addresses.insert(addresses.end(), pool.addresses.begin(),
+                     pool.addresses.end());
+  }
+  std::ranges::sort(addresses);
+  const auto same = std::ranges::unique(addresses);
+  addresses.erase(same.begin(), same.end());
+  if (addresses.size() > kMaxAddresses) {
+    options.Fail("pool", "at most 256 external addresses, ip included");
+    pools.erase(pools.begin(), pools.end() - 1);
+    addresses = pools.back().addresses;
+  }
+  for (Pool& pool : pools) {
+    for (const be32 address : pool.addresses) {
+      pool.indexes.push_back(static_cast<uint16_t>(
+          std::ranges::lower_bound(addresses, address) - addresses.begin()));
+    }
+  }
+}
+
+NatOptions::NatOptions(NfOptions& options) {
+  AskPools(options);
   const std::optional<Range> ports = ParseRange(
       options.Text("ports", "1024-65535", "PORT[-PORT]",
                    "external ports and ICMP identifiers of each address"),
@@ -147,6 +242,11 @@ NatOptions::NatOptions(NfOptions& options)
   is_paired = options.Choice("pooling", 0, kPooling,
                              "whether all mappings of an inside host share one "
                              "external address") == 0;
+  static constexpr std::array<std::string_view, 2> kOther = {"drop", "pass"};
+  passes_other =
+      options.Choice("other", 0, kOther,
+                     "the fate of IPv6 packets; with pass they are "
+                     "untouched, from the outside only answers") == 1;
 }
 
 }  // namespace snf

@@ -2,10 +2,12 @@
 #ifndef SNF_NFS_NAT_OPTIONS_H_
 #define SNF_NFS_NAT_OPTIONS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "base/byte_order.h"
+#include "base/packet/ip_prefix.h"
 #include "base/time.h"
 #include "runtime/sdk/nf_options.h"
 
@@ -24,10 +26,22 @@ struct NatOptions {
   explicit NatOptions(NfOptions& options);
 
   static constexpr uint32_t kMaxAddresses = 256;
+  static constexpr size_t kMaxPools = 256;
   static constexpr int64_t kMaxPeers = 256;
 
-  // ip=192.0.2.1-192.0.2.4+192.0.2.9: the external addresses, ascending.
+  // The external addresses of all pools, ascending.
   std::vector<be32> addresses;
+  // ip=192.0.2.1-192.0.2.4+192.0.2.9,
+  // pool=10.1.0.0/16:192.0.2.5+10.2.0.0/16:192.0.2.6-192.0.2.7: the external
+  // addresses of inside networks, the longest prefix first. The last pool is
+  // that of "ip", for all others.
+  struct Pool {
+    IpPrefix inside;
+    std::vector<be32> addresses = {};
+    std::vector<uint16_t> indexes = {};  // of the same in NatOptions::addresses
+  };
+  std::vector<Pool> pools;
+  const Pool& PoolOf(be32 inside) const;
   // ports=1024-65535: external ports and ICMP identifiers, of each address and
   // protocol.
   uint16_t first_port = 1024;
@@ -53,6 +67,12 @@ struct NatOptions {
   // pooling=paired|arbitrary: paired gives an inside address one external
   // address, arbitrary chooses one for each endpoint.
   bool is_paired = true;
+  // other=drop|pass: with pass, IPv6 packets pass untouched, those from the
+  // outside if they answer the inside.
+  bool passes_other = false;
+
+ private:
+  void AskPools(NfOptions& options);
 };
 
 }  // namespace snf

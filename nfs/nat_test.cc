@@ -70,6 +70,44 @@ TEST(Nat, MapsAnEndpointToTheSameExternalOneWhoeverThePeer) {
   }
 }
 
+TEST(Nat, TakesExternalAddressesFromThePoolOfTheSource) {
+  const auto used = [](TestNat& nat, uint8_t b, uint8_t c) {
+    std::set<IpAddress> addresses;
+    for (uint8_t host = 1; host <= 20; ++host) {
+      for (const uint8_t protocol : kProtocols) {
+        TestNat::Flow flow = nat.NewFlow();
+        const auto sent = nat.FromInside(
+            flow, Between(protocol, {V4(10, b, c, host), 5000}, kPeer));
+        EXPECT_EQ(sent.drop, "");
+        addresses.insert(SourceOf(sent.frame).address);
+      }
+    }
+    return addresses;
+  };
+  using Addresses = std::set<IpAddress>;
+  TestNat nat(
+      "ip=192.0.2.1,pool=10.1.0.0/16:192.0.2.5-192.0.2.6+"
+      "10.1.2.0/24:192.0.2.3+10.3.0.0/16:192.0.2.5");
+  EXPECT_EQ(used(nat, 0, 0), Addresses({V4(192, 0, 2, 1)}));
+  EXPECT_EQ(used(nat, 1, 0), Addresses({V4(192, 0, 2, 5), V4(192, 0, 2, 6)}));
+  EXPECT_EQ(used(nat, 1, 2), Addresses({V4(192, 0, 2, 3)}));
+  EXPECT_EQ(used(nat, 3, 0), Addresses({V4(192, 0, 2, 5)}));
+}
+
+TEST(Nat, TakesNoPortOfAnotherSourcesPool) {
+  TestNat nat("ip=192.0.2.1,ports=2000-2000,pool=10.1.0.0/16:192.0.2.5");
+  nat.exhausted = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  TestNat::Flow one = nat.NewFlow(), two = nat.NewFlow(), three = nat.NewFlow();
+  EXPECT_EQ(nat.FromInside(one, Udp({V4(10, 1, 0, 1), 5000}, kPeer)).drop, "");
+  EXPECT_EQ(nat.FromInside(two, Udp({V4(10, 1, 0, 2), 5000}, kPeer)).drop,
+            "ports_exhausted");
+  EXPECT_EQ(nat.FromInside(three, Udp(kInside, kPeer)).drop, "");
+  // A packet from the inside must not claim any of the addresses.
+  TestNat::Flow four = nat.NewFlow();
+  EXPECT_EQ(nat.FromInside(four, Udp({V4(192, 0, 2, 5), 5000}, kPeer)).drop,
+            "source_is_external");
+}
+
 TEST(Nat, PairsAnInsideAddressWithOneExternalAddress) {
   TestNat nat("ip=192.0.2.1-192.0.2.4");
   std::set<IpAddress> used;
