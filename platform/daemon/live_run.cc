@@ -70,6 +70,9 @@ void Finish(LiveChains& chains, LiveTraffic& traffic, ReplayedRun& replayed) {
                         ? ""
                         : "; it failed and restarted: " + chain.renewed_for));
   }
+  for (std::string& line : traffic.reasons()) {
+    replayed.warnings.push_back(std::move(line));
+  }
   if (wrong.empty() || !run.result.failure.empty()) return;
   ++run.result.violations;
   run.result.violation_messages.push_back(std::move(wrong));

@@ -125,10 +125,12 @@ bool LiveTraffic::Receive(LiveChains& chains) {
 void LiveTraffic::Offer(LiveChains& chains, size_t port,
                         std::span<const std::byte> frame, Nanos age,
                         Instant came) {
-  addresses_.Learn(frame, port);
-  if (StaysAtItsSide(port, frame)) {
-    ++figures_.filtered;
-    return;
+  if (!has_one_port()) {
+    addresses_.Learn(frame, port);
+    if (StaysAtItsSide(port, frame)) {
+      ++figures_.filtered;
+      return;
+    }
   }
   // Frames that came by another port meanwhile were read first.
   last_came_ = std::max(last_came_, came);
@@ -199,7 +201,9 @@ void LiveTraffic::AwaitPredecessor(LiveChains& chains) {
 
 void LiveTraffic::on_release(const ReleasedPacket& packet) {
   if (packet.comes_back) return;
-  if (packet.side == Side::kUnknown) {
+  if (has_one_port()) {
+    places_.front().port->Send(packet.bytes);
+  } else if (packet.side == Side::kUnknown) {
     SendToReceiver(packet.bytes);
   } else if (packet.side == Side::kOutside && IsFromInside(packet.bytes)) {
     SendBack(packet.bytes);
@@ -322,6 +326,18 @@ std::string LiveTraffic::WhatDoesNotAddUp(
   if (left == released) return "";
   return fmt::format("{} packets were released, and ports account for {}",
                      released, left);
+}
+
+std::vector<std::string> LiveTraffic::reasons() const {
+  std::vector<std::string> lines;
+  for (const Place& place : places_) {
+    for (const PortReason& reason : place.port->reasons()) {
+      if (reason.count == 0) continue;
+      lines.push_back(fmt::format("port {}: {} {}", place.port->figures().name,
+                                  reason.count, reason.name));
+    }
+  }
+  return lines;
 }
 
 std::vector<std::string> LiveTraffic::notes() const {

@@ -53,6 +53,9 @@ namespace snf {
 //   comes in by lan1 from A, and leaves by wan0. What comes in by wan0 for A
 //   now leaves by lan1 alone; a broadcast by lan0 and lan1.
 //
+// A port of both sides (GwlbPort) is the only one: everything leaves by it, and
+// the port knows where to.
+//
 // A packet that an NF made came by no port: it leaves where a frame came from
 // whose sender had its destination's address. If there was none, it is dropped
 // and counted (PortsFigures::unrouted).
@@ -125,6 +128,9 @@ class LiveTraffic final : public RunObserver {
   // add up; "" if they do.
   std::string WhatDoesNotAddUp(const RunResult& result,
                                const std::vector<EarlierChain>& earlier) const;
+  // Returns a line for each reason for which a port refused packets or did not
+  // send them: "port both: 3 no_cookie".
+  std::vector<std::string> reasons() const;
   // Returns what there is to say about the ports at the beginning, a line each.
   std::vector<std::string> notes() const;
 
@@ -136,6 +142,7 @@ class LiveTraffic final : public RunObserver {
   };
 
   LiveTraffic() = default;
+  bool has_one_port() const { return places_.size() == 1; }
   bool Receive(LiveChains& chains);
   void Flush();
   void Offer(LiveChains& chains, size_t port, std::span<const std::byte> frame,

@@ -33,6 +33,11 @@ void TellWarnings(const NfSpec& spec) {
   }
 }
 
+bool HasBothSides(const std::vector<PortSpec>& ports) {
+  return std::ranges::any_of(
+      ports, [](const PortSpec& port) { return port.side == Side::kUnknown; });
+}
+
 }  // namespace
 
 InputFlags::InputFlags(RunFlagSet& set) : set_(set) {
@@ -68,7 +73,10 @@ void InputFlags::AddPorts() {
       "a packet leaves by the one where its receiver was seen. With xdp:, by "
       "AF_XDP, for network cards. With tap:, a TAP interface, which is made if "
       "it does not exist. With file:, a capture, whose frames come in as they "
-      "were captured; packets that leave there are discarded",
+      "were captured; packets that leave there are discarded. Alone, "
+      "both=gwlb:INTERFACE[,health=PORT]: packets in GENEVE from AWS's Gateway "
+      "Load Balancer, which go back to it; at the TCP port its health checks "
+      "are answered",
       [&ports](const std::string& text) {
         const absl::StatusOr<PortSpec> port = ParsePort(text);
         if (port.ok()) ports.push_back(*port);
@@ -334,6 +342,12 @@ absl::Status InputFlags::CheckChains() const {
   if (has_sides_ && request.run.flow.kind != FlowKeyKind::kConnection) {
     return set_.AtOdds("flow_key", flag,
                        "flows are inside ends of connections");
+  }
+  if (has_sides_ && !set_.has_captures && HasBothSides(request.ports)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--port {} with {}: its packets have neither inside nor outside, and "
+        "go back with the addresses that they came with",
+        request.ports.front().text(), set_.flags.Printed(flag)));
   }
   if (has_own_keys_ && request.run.flow.kind != FlowKeyKind::kConnection) {
     return set_.AtOdds("flow_key", flag, "the NF says what a flow is");

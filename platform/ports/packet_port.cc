@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "platform/ports/capture_port.h"
+#include "platform/ports/gwlb_port.h"
 #include "platform/ports/network_interface.h"
 #include "platform/ports/packet_socket.h"
 #include "platform/ports/tap_port.h"
@@ -33,6 +34,8 @@ absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::Open(
       return CapturePort::Open(spec);
     case PortSpec::Kind::kXdp:
       return XdpPort::Open(spec);
+    case PortSpec::Kind::kGwlb:
+      return GwlbPort::Open(spec);
     case PortSpec::Kind::kPacket:
       break;
   }

@@ -27,6 +27,12 @@ struct PacketReceiver {
   uint64_t slot_bytes = 0;
 };
 
+// Counts what a port refused, did not send or forgot, for one reason.
+struct PortReason {
+  std::string name;
+  uint64_t count = 0;
+};
+
 // An Ethernet interface of this machine: packets come in and leave as whole
 // frames, with VLAN tags, right checksums and no checksum of the frame itself.
 // Frames that the machine sends by the interface do not come in.
@@ -72,6 +78,9 @@ class PacketPort {
   // Returns false while it waits for its interface to come back.
   virtual bool is_there() const { return true; }
   const PortFigures& figures() const { return figures_; }
+  // Returns counts by names, of the refused packets and of some drops; none if
+  // the kind of port has no names.
+  virtual std::vector<PortReason> reasons() const { return {}; }
   // The following let another process replace the port (live_traffic.h). HandOn
   // returns the receiver for that process, while this port still reads. LetGo
   // ends the reading and returns the place in the ring where it ended; nothing

@@ -12,10 +12,10 @@
 #include <span>
 #include <string>
 
-#include "platform/ports/frame_offload.h"
+#include "platform/ports/frames/frame_offload.h"
+#include "platform/ports/frames/packet_ring.h"
 #include "platform/ports/network_interface.h"
 #include "platform/ports/packet_port.h"
-#include "platform/ports/packet_ring.h"
 #include "platform/ports/steering.h"
 
 namespace snf {

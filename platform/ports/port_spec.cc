@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
+
+#include "absl/strings/numbers.h"
 
 namespace snf {
 namespace {
@@ -24,7 +27,54 @@ bool IsInterfaceName(const std::string& name) {
 }
 
 const char* NameOf(Side side) {
-  return side == Side::kInside ? "inside" : "outside";
+  return side == Side::kInside    ? "inside"
+         : side == Side::kOutside ? "outside"
+                                  : "both";
+}
+
+const char* PrefixOf(PortSpec::Kind kind) {
+  switch (kind) {
+    case PortSpec::Kind::kTap:
+      return "tap:";
+    case PortSpec::Kind::kXdp:
+      return "xdp:";
+    case PortSpec::Kind::kCapture:
+      return "file:";
+    case PortSpec::Kind::kGwlb:
+      return "gwlb:";
+    case PortSpec::Kind::kPacket:
+      break;
+  }
+  return "";
+}
+
+// Takes ",health=PORT" off the text behind "gwlb:".
+absl::Status TakeHealthPort(std::string& interface, PortSpec& spec) {
+  constexpr std::string_view kKey = ",health=";
+  const size_t at = interface.find(',');
+  if (at == interface.npos) return absl::OkStatus();
+  const std::string option = interface.substr(at);
+  interface.erase(at);
+  uint32_t port = 0;
+  if (option.starts_with(kKey) &&
+      absl::SimpleAtoi(option.substr(kKey.size()), &port) && port > 0 &&
+      port <= 65'535) {
+    spec.health_port = static_cast<uint16_t>(port);
+    return absl::OkStatus();
+  }
+  return Bad(fmt::format(
+      "\"{}\": want ,health=PORT, a TCP port from 1 to 65535", option));
+}
+
+// Only a gateway load balancer's packets are of both sides.
+absl::Status CheckSide(const PortSpec& spec) {
+  const bool is_gwlb = spec.kind == PortSpec::Kind::kGwlb;
+  if (is_gwlb == (spec.side == Side::kUnknown)) return absl::OkStatus();
+  return Bad(is_gwlb
+                 ? fmt::format("gwlb:{} has both sides: want both=gwlb:{}",
+                               spec.interface, spec.interface)
+                 : fmt::format("only gwlb has both sides, as in both=gwlb:{}",
+                               spec.interface));
 }
 
 // A file may have the name of an interface.
@@ -42,11 +92,9 @@ std::string PortSpec::name() const {
 }
 
 std::string PortSpec::text() const {
-  const char* const before = kind == Kind::kTap       ? "tap:"
-                             : kind == Kind::kXdp     ? "xdp:"
-                             : kind == Kind::kCapture ? "file:"
-                                                      : "";
-  return fmt::format("{}={}{}", NameOf(side), before, interface);
+  return fmt::format(
+      "{}={}{}{}", NameOf(side), PrefixOf(kind), interface,
+      health_port == 0 ? "" : fmt::format(",health={}", health_port));
 }
 
 absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
@@ -61,7 +109,7 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
     spec.side = Side::kInside;
   } else if (side == "outside") {
     spec.side = Side::kOutside;
-  } else {
+  } else if (side != "both") {
     return Bad(fmt::format("\"{}\" is neither inside nor outside", side));
   }
   std::string interface = text.substr(equals + 1);
@@ -75,13 +123,21 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
     } else if (kind == "file") {
       spec.kind = PortSpec::Kind::kCapture;
       spec.interface = interface.substr(colon + 1);
+      if (absl::Status s = CheckSide(spec); !s.ok()) return s;
       if (!spec.interface.empty() && spec.interface != "-") return spec;
       return Bad("file: needs the name of a file; stdin is not supported");
+    } else if (kind == "gwlb") {
+      spec.kind = PortSpec::Kind::kGwlb;
     } else if (kind != "packet") {
-      return Bad(fmt::format(
-          "\"{}\" is not a kind of port: want packet, xdp, tap or file", kind));
+      return Bad(
+          fmt::format("\"{}\" is not a kind of port: want packet, xdp, "
+                      "tap, file or gwlb",
+                      kind));
     }
     interface.erase(0, colon + 1);
+    if (spec.kind == PortSpec::Kind::kGwlb) {
+      if (absl::Status s = TakeHealthPort(interface, spec); !s.ok()) return s;
+    }
   }
   if (!IsInterfaceName(interface)) {
     return Bad(
@@ -90,6 +146,7 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
                     interface, IFNAMSIZ - 1));
   }
   spec.interface = interface;
+  if (absl::Status s = CheckSide(spec); !s.ok()) return s;
   return spec;
 }
 
@@ -105,6 +162,10 @@ void NumberPorts(std::vector<PortSpec>& ports) {
 }
 
 absl::Status CheckPorts(const std::vector<PortSpec>& ports) {
+  if (std::ranges::count(ports, Side::kUnknown, &PortSpec::side) > 0) {
+    if (ports.size() == 1) return absl::OkStatus();
+    return Bad("--port: a gwlb port has both sides, and must be the only port");
+  }
   for (const Side side : {Side::kInside, Side::kOutside}) {
     if (std::ranges::count(ports, side, &PortSpec::side) > 0) continue;
     return Bad(

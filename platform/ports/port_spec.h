@@ -17,18 +17,21 @@ namespace snf {
 class Steering;
 
 // Describes a port, as the text of --port: SIDE=[KIND:]INTERFACE, as in
-// inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap.
+// inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap; or
+// both=gwlb:eth0, with its health checks both=gwlb:eth0,health=8080.
 struct PortSpec {
   enum class Kind : uint8_t {
     kPacket,   // an existing interface, by a packet socket
     kXdp,      // an existing interface, by AF_XDP sockets
     kTap,      // a TAP interface, which is made if it does not exist
     kCapture,  // frames of a capture file
+    kGwlb,     // packets that a gateway load balancer sends in GENEVE
   };
-  Side side = Side::kUnknown;  // inside or outside
+  Side side = Side::kUnknown;  // kUnknown: both, of kGwlb
   Kind kind = Kind::kPacket;
-  std::string interface;  // of a capture, its file
-  uint32_t number = 0;    // 0 for the only port of its side, else from 1 on
+  std::string interface;     // of a capture, its file
+  uint32_t number = 0;       // 0 for the only port of its side, else from 1 on
+  uint16_t health_port = 0;  // of kGwlb, a TCP port; 0: none
   // Selects this controller's frames; null: all frames.
   std::shared_ptr<const Steering> steering = nullptr;
 
@@ -48,7 +51,8 @@ void NumberPorts(std::vector<PortSpec>& ports);
 inline constexpr size_t kMostPorts = 16;
 
 // Returns an InvalidArgument error unless there are an inside and an outside,
-// each interface is named once, and there are at most kMostPorts.
+// each interface is named once, and there are at most kMostPorts; or there is
+// a single port, of both sides.
 absl::Status CheckPorts(const std::vector<PortSpec>& ports);
 
 }  // namespace snf

@@ -36,9 +36,35 @@ TEST(PortSpec, HasSideKindAndInterface) {
   EXPECT_EQ(outside->interface, "wan-1.2@x");
 }
 
+TEST(PortSpec, OfAGatewayLoadBalancerHasBothSides) {
+  const absl::StatusOr<PortSpec> port = ParsePort("both=gwlb:eth0,health=8080");
+  ASSERT_TRUE(port.ok());
+  EXPECT_EQ(port->side, Side::kUnknown);
+  EXPECT_EQ(port->kind, PortSpec::Kind::kGwlb);
+  EXPECT_EQ(port->interface, "eth0");
+  EXPECT_EQ(port->health_port, 8'080);
+  EXPECT_EQ(port->name(), "both");
+  EXPECT_EQ(ParsePort("both=gwlb:eth0")->health_port, 0);
+  EXPECT_THAT(ErrorOf("inside=gwlb:eth0"), HasSubstr("want both=gwlb:eth0"));
+  EXPECT_THAT(ErrorOf("both=eth0"), HasSubstr("only gwlb has both sides"));
+  EXPECT_THAT(ErrorOf("both=file:cap.pcap"), HasSubstr("only gwlb"));
+  for (const char* wrong : {",health=0", ",health=65536", ",health=", ",x=1",
+                            ",", ",health=80,health=81", ",health=8x"}) {
+    EXPECT_THAT(ErrorOf(std::string("both=gwlb:eth0") + wrong),
+                HasSubstr("want ,health=PORT"))
+        << wrong;
+  }
+  EXPECT_EQ(ErrorOfAll({"both=gwlb:eth0"}), "");
+  EXPECT_THAT(ErrorOfAll({"both=gwlb:eth0", "inside=lan0", "outside=wan0"}),
+              HasSubstr("must be the only port"));
+  EXPECT_THAT(ErrorOfAll({"both=gwlb:eth0", "both=gwlb:eth1"}),
+              HasSubstr("must be the only port"));
+}
+
 TEST(PortSpec, PrintsWhatItWasParsedFrom) {
   for (const char* text : {"inside=lan0", "outside=tap:wan0", "inside=xdp:lan0",
-                           "inside=file:a/b c:d.pcap"}) {
+                           "inside=file:a/b c:d.pcap", "both=gwlb:eth0",
+                           "both=gwlb:eth0,health=80"}) {
     EXPECT_EQ(ParsePort(text)->text(), text);
   }
   EXPECT_EQ(ParsePort("inside=packet:lan0")->text(), "inside=lan0");

@@ -83,8 +83,20 @@ void ReturningPort::UpdateFigures() {
   }
 }
 
+std::vector<PortReason> ReturningPort::reasons() const {
+  if (port_ == nullptr) return reasons_before_;
+  std::vector<PortReason> reasons = port_->reasons();
+  if (reasons_before_.empty()) return reasons;
+  // Ports of one kind have the same names.
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    reasons[i].count += reasons_before_[i].count;
+  }
+  return reasons;
+}
+
 void ReturningPort::Lose() {
   port_->Flush();  // what waits there is its drop
+  reasons_before_ = reasons();
   const std::string why(port_->status().message());
   AddCounts(before_, port_->figures());
   port_.reset();

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -42,6 +43,8 @@ class ReturningPort final : public PacketPort {
   // Also looks at the interface: call it again and again.
   void UpdateFigures() override;
   bool is_there() const override { return port_ != nullptr; }
+  // Includes the counts of ports before this one.
+  std::vector<PortReason> reasons() const override;
   int descriptor() const override {
     return port_ == nullptr ? -1 : port_->descriptor();
   }
@@ -63,6 +66,7 @@ class ReturningPort final : public PacketPort {
   std::unique_ptr<PacketPort> port_;  // null while the interface is lost
   Notice notice_;
   PortFigures before_;  // of ports before this one, and of the time without
+  std::vector<PortReason> reasons_before_;         // of ports before this one
   std::chrono::steady_clock::time_point lost_at_;  // if the port is null
   bool stops_ = false;
   bool is_handed_on_ = false;  // and not lost since

@@ -112,7 +112,10 @@ MAY_INCLUDE = {
     "platform/drivers/real_cluster": RUN | {
         "platform/drivers/cluster", "platform/drivers/real_time",
         "platform/process"},
-    "platform/ports": RUN,
+    "platform/ports/frames": RUN,
+    "platform/ports/gwlb": RUN,
+    "platform/ports": RUN | {"platform/ports/frames",
+                             "platform/ports/gwlb"},
     "platform/report/explain": RUN,
     "platform/report": RUN | {"platform/report/explain"},  # stories as JSON
     "platform/report/watch": RUN | {"platform/process"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/packet_ring.h"
+#include "platform/ports/frames/packet_ring.h"
 
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/frame_offload.h"
+#include "platform/ports/frames/frame_offload.h"
 
 #include <algorithm>
 #include <vector>

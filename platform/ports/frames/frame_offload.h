@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_FRAME_OFFLOAD_H_
-#define SNF_PLATFORM_PORTS_FRAME_OFFLOAD_H_
+#ifndef SNF_PLATFORM_PORTS_FRAMES_FRAME_OFFLOAD_H_
+#define SNF_PLATFORM_PORTS_FRAMES_FRAME_OFFLOAD_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -42,4 +42,4 @@ size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_FRAME_OFFLOAD_H_
+#endif  // SNF_PLATFORM_PORTS_FRAMES_FRAME_OFFLOAD_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_PACKET_RING_H_
-#define SNF_PLATFORM_PORTS_PACKET_RING_H_
+#ifndef SNF_PLATFORM_PORTS_FRAMES_PACKET_RING_H_
+#define SNF_PLATFORM_PORTS_FRAMES_PACKET_RING_H_
 
 #include <linux/if_packet.h>
 
@@ -53,4 +53,4 @@ class PacketRing {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_PACKET_RING_H_
+#endif  // SNF_PLATFORM_PORTS_FRAMES_PACKET_RING_H_
