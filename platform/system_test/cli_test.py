@@ -120,7 +120,7 @@ class Refusals(Command):
 
     def test_refuses_flags_that_contradict_each_other(self):
         for flags in (["--flow_timeout=500us"],
-                      ["--flowlet_timeout=200ms"],
+                      ["--flowlet_timeout=1s", "--flow_timeout=1s"],
                       ["--max_units=2", "--warm_units=3"],
                       ["--unit_queue=10", "--start_buffer=11"],
                       ["--max_units=3", "--replicas=3"],
