@@ -92,6 +92,7 @@ def udp(source, sport, to, dport, data):
 
 
 SYN, ACK = 2, 16
+SO_RCVBUFFORCE = 33  # socket(7); not in the module socket
 
 
 def tcp(source, sport, to, dport, flags, seq=1, ack=0, data=b""):
@@ -145,6 +146,8 @@ class Balancer:
     def hear():
         card = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
                              socket.htons(0x0800))
+        # A test that sends many packets at once reads them only later.
+        card.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 23)
         card.bind(("eth0", 0x0800))
         return card
 

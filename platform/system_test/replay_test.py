@@ -317,7 +317,7 @@ class Replay(Command):
         small = SOURCE / "traces" / "small.pcap.zst"
         by_bits, by_both = (
             self.report(small, "--unit_capacity=300Mbps", *flags)
-            for flags in ([], ["--unit_packets=10kpps"]))
+            for flags in ([], ["--unit_packets=20kpps"]))
         self.assertGreater(by_both["units_used_mean"],
                            by_bits["units_used_mean"])
         # A packet takes 100 us, and two hops; the unit is not parked before.
