@@ -222,7 +222,8 @@ std::vector<const PlacementPolicy*>& AllPolicies() {
   static const PerPacketPolicy kPerPacket;
   static const HashPolicy kHash;
   static const RotatePolicy kRotate;
-  static std::vector<const PlacementPolicy*> known = {
+  // Never destroyed, as policies of modules are not.
+  static auto& known = *new std::vector<const PlacementPolicy*>{
       &kSnf, &kVanillaFlow, &kSmartFlow, &kPerPacket, &kHash, &kRotate};
   return known;
 }
