@@ -260,7 +260,8 @@ class Ports(net.Run):
                 self.make_vlans(mtu)
                 ip("-n", MIDDLE, "tuntap", "add", "tap0", "mode", "tap")
                 ip("-n", MIDDLE, "link", "set", "tap0", "mtu", str(mtu + 8))
-                ip("-n", MIDDLE, "link", "add", "br0", "type", "bridge")
+                ip("-n", MIDDLE, "link", "add", "br0", "type", "bridge",
+                   "mcast_snooping", "0")
                 for port in ("lan0", "tap0"):
                     ip("-n", MIDDLE, "link", "set", port, "master", "br0")
                 ip("-n", MIDDLE, "link", "set", "br0", "up")

@@ -139,7 +139,8 @@ class Upgrade(chains.ChainSet):
         ip = net.ip
         ip("-n", net.MIDDLE, "tuntap", "add", "tap0", "mode", "tap")
         ip("-n", net.MIDDLE, "link", "set", "tap0", "txqueuelen", "16384")
-        ip("-n", net.MIDDLE, "link", "add", "br0", "type", "bridge")
+        ip("-n", net.MIDDLE, "link", "add", "br0", "type", "bridge",
+           "mcast_snooping", "0")
         for port in ("lan0", "tap0"):
             ip("-n", net.MIDDLE, "link", "set", port, "master", "br0")
         ip("-n", net.MIDDLE, "link", "set", "br0", "up")
