@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -38,7 +39,10 @@ struct Mapping {
   IpProtocol protocol{};
   Lifetime lifetime{};
 
+  static constexpr uint16_t kFixed = 0xffff;  // the pool of forwards
+
   explicit operator bool() const { return external_port != be16(0); }
+  bool is_fixed() const { return pool == kFixed; }
   NatEnd inside() const { return {inside_address, inside_port}; }
   NatEnd external() const { return {external_address, external_port}; }
 };
@@ -60,6 +64,10 @@ FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
 // mapping ends with the flow, or when an inbound packet finds it expired. With
 // other=pass, a flow of IPv6 has no mapping, and its own end is its alias.
 //
+// Options may give external ends to inside ends, and exempt networks from
+// translation (nat_static.h). flow_key then tells the flow of a packet from the
+// outside, without an alias.
+//
 // Example: 10.0.0.1:5000 sends UDP to 192.0.2.9:53. The NF takes port 5000 of
 // 198.51.100.1, or the next even port that its unit has, say 5002, sets the
 // alias 198.51.100.1:5002, and rewrites the source. A packet that comes to that
@@ -73,13 +81,35 @@ class Nat final : public NetworkFunction {
       refused_ = declare_blob("refused", kRefusedBytes);
     }
     // Records and reports do not grow without the option.
-    if (options_.passes_other) {
-      other_seen_ = declare<uint8_t>("other_seen");
-      passed_ = declare_counter("passed", "packets of IPv6, as they came");
+    if (options_.passes_other || options_.fixed.has_exempt()) {
+      untranslated_ = declare<uint8_t>("untranslated");
+      passed_ = declare_counter("passed", "packets that are left untranslated");
     }
   }
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
+
+  // Options tell the inside end of a packet to a forward, and between exempt
+  // networks.
+  OwnFlow flow_key(const KeyedPacket& packet) const override {
+    const FlowKey& connection = packet.connection;
+    const bool has_any =
+        options_.fixed.has_forwards() || options_.fixed.has_exempt();
+    if (!has_any || connection.form != FlowKeyForm::kIpv4) {
+      return {.key = connection};
+    }
+    const Endpoints ends = EndpointsOf(connection, packet.direction);
+    const NatEnd to = {ends.to.source.ipv4(), ends.to.source_port};
+    if (options_.fixed.IsExempt(to.address, ends.from.source.ipv4())) {
+      return {.key = ends.to, .side = Side::kOutside};
+    }
+    const auto inside = options_.fixed.InsideOf(to, connection.protocol);
+    if (!inside.has_value()) return {.key = connection};
+    OwnFlow flow = {.key = ends.to, .side = Side::kOutside};
+    flow.key.source = IpAddress::FromIpv4(inside->address);
+    flow.key.source_port = inside->port;
+    return flow;
+  }
 
   bool is_barrier() const override { return true; }
 
@@ -92,9 +122,12 @@ class Nat final : public NetworkFunction {
       return Drop(PassOther(packet, flow));
     }
     NatView view;
-    if (const NatDrop drop = ReadPacket(packet, view); drop != NatDrop::kNone) {
-      return Drop(drop);
+    const NatDrop drop = ReadPacket(packet, view);
+    if (IsExempt(packet, view, drop)) {
+      FollowUntranslated(packet, view.tcp_flags, flow);
+      return Verdict::forward();
     }
+    if (drop != NatDrop::kNone) return Drop(drop);
     switch (packet.side()) {
       case Side::kInside:
         return Outbound(packet, view, flow);
@@ -106,8 +139,10 @@ class Nat final : public NetworkFunction {
   }
 
   bool may_wait(const FlowState& flow) const override {
-    const bool is_other = other_seen_.has_value() && flow.has(*other_seen_);
-    return !is_other && !flow.get(mapping_);
+    const bool is_untranslated = !options_.fixed.has_exempt() &&
+                                 untranslated_.has_value() &&
+                                 flow.has(*untranslated_);
+    return !is_untranslated && !flow.get(mapping_);
   }
 
   void on_end(FlowState& flow) override { GiveBack(flow); }
@@ -136,16 +171,21 @@ class Nat final : public NetworkFunction {
   // Declares a pool for each address, protocol, and half of the ports (RFC 4787
   // REQ-3a).
   void DeclarePools() {
-    static constexpr std::array<const char*, kProtocols> kNames = {"tcp", "udp",
-                                                                   "icmp"};
+    static constexpr std::array<std::pair<const char*, IpProtocol>, kProtocols>
+        kNames = {{{"tcp", IpProtocol::kTcp},
+                   {"udp", IpProtocol::kUdp},
+                   {"icmp", IpProtocol::kIcmp}}};
     const uint32_t first = options_.first_port, last = options_.last_port;
     for (const be32 address : options_.addresses) {
       const uint32_t a = address.host();
-      for (const char* const protocol : kNames) {
+      for (const auto& [name, protocol] : kNames) {
+        const std::vector<uint16_t> kept =
+            options_.fixed.PortsOf(address, protocol);
         const auto declare_half = [&](uint32_t from, uint32_t to) {
           if (from > to) return pools_.emplace_back();
+          kept_.push_back(kept);
           return pools_.emplace_back(declare_pool(
-              absl::StrCat(protocol, " ", a >> 24, ".", a >> 16 & 255, ".",
+              absl::StrCat(name, " ", a >> 24, ".", a >> 16 & 255, ".",
                            a >> 8 & 255, ".", a & 255, " ", from, "-", to),
               from, to, address));
         };
@@ -165,7 +205,8 @@ class Nat final : public NetworkFunction {
   }
 
   bool IsExternal(be32 address) const {
-    return std::ranges::binary_search(options_.addresses, address);
+    return std::ranges::binary_search(options_.addresses, address) ||
+           options_.fixed.IsExternal(address);
   }
 
   // Returns the index of the external address for the packet's source.
@@ -183,22 +224,47 @@ class Nat final : public NetworkFunction {
   }
 
   // Takes the port nearest to the inside one: that port itself, then one of its
-  // parity, then any (RFC 4787 REQ-4).
-  static std::optional<uint32_t> TakePort(PoolId pool, bool high,
-                                          const NatView& view,
-                                          FlowState& flow) {
+  // parity, then any (RFC 4787 REQ-4). No mapping takes a port of a forward.
+  std::optional<uint32_t> TakePort(PoolId pool, bool high, const NatView& view,
+                                   FlowState& flow) const {
     const uint32_t port = view.source.port.host();
-    PiecePreference wish = {.first = high ? kWellKnownPorts : 0,
-                            .last = high ? 0xffff : kWellKnownPorts - 1,
-                            .preferred = port};
+    PiecePreference wish = {.preferred = port};
     if (view.protocol != IpProtocol::kIcmp) {
       wish.parity = port % 2 == 0 ? PiecePreference::Parity::kEven
                                   : PiecePreference::Parity::kOdd;
-      const std::optional<uint32_t> taken = flow.take(pool, wish);
+      const std::optional<uint32_t> taken = TakePort(pool, high, wish, flow);
       if (taken.has_value()) return taken;
       wish.parity = PiecePreference::Parity::kAny;
     }
-    return flow.take(pool, wish);
+    return TakePort(pool, high, wish, flow);
+  }
+
+  // Searches the ports that no forward has: first from the preferred one
+  // on, then from the half's first one.
+  std::optional<uint32_t> TakePort(PoolId pool, bool high, PiecePreference wish,
+                                   FlowState& flow) const {
+    const uint32_t first = high ? kWellKnownPorts : 0;
+    const uint32_t last = high ? 0xffff : kWellKnownPorts - 1;
+    const std::vector<uint16_t>& kept = kept_[static_cast<size_t>(pool)];
+    if (kept.empty()) {
+      wish.first = first;
+      wish.last = last;
+      return flow.take(pool, wish);
+    }
+    const bool is_here = wish.preferred >= first && wish.preferred <= last;
+    for (const uint32_t begin : {is_here ? wish.preferred : first, first}) {
+      wish.first = begin;
+      auto next = std::ranges::lower_bound(kept, begin);
+      while (wish.first <= last) {
+        const bool is_last = next == kept.end() || *next > last;
+        wish.last = is_last ? last : *next - 1u;
+        const std::optional<uint32_t> taken = flow.take(pool, wish);
+        if (taken.has_value()) return taken;
+        if (is_last) break;
+        wish.first = *next++ + 1u;
+      }
+    }
+    return std::nullopt;
   }
 
   // --- From the inside -----------------------------------------------------
@@ -238,6 +304,9 @@ class Nat final : public NetworkFunction {
   // Makes the mapping, or returns the verdict on a packet that gets none.
   std::optional<Verdict> Map(const Packet& packet, const NatView& view,
                              FlowState& flow, Mapping& mapping) {
+    if (MapFixed(view.source, view.protocol, flow, mapping)) {
+      return std::nullopt;
+    }
     const size_t address = AddressOf(view);
     std::optional<PoolId> pool;
     std::optional<uint32_t> port;
@@ -253,22 +322,44 @@ class Nat final : public NetworkFunction {
       Refuse(packet, options_.addresses[address], flow);
       return Drop(NatDrop::kPortsExhausted);
     }
-    mapping = {
-        .inside_address = view.source.address,
-        .external_address = options_.addresses[address],
-        .inside_port = view.source.port,
-        .external_port = be16(static_cast<uint16_t>(*port)),
-        .pool = static_cast<uint16_t>(*pool),
-        .protocol = view.protocol,
-        .lifetime = view.protocol == IpProtocol::kTcp ? Lifetime::kTcpTransitory
-                    : view.protocol == IpProtocol::kUdp ? Lifetime::kUdp
-                                                        : Lifetime::kIcmp};
+    mapping = {.inside_address = view.source.address,
+               .external_address = options_.addresses[address],
+               .inside_port = view.source.port,
+               .external_port = be16(static_cast<uint16_t>(*port)),
+               .pool = static_cast<uint16_t>(*pool),
+               .protocol = view.protocol,
+               .lifetime = FirstLifetime(view.protocol)};
     flow.put(mapping_, mapping);
     flow.set_alias(KeyOf(mapping.external(), mapping.protocol),
                    view.source.address.host(), options_.host_ports);
     flow.set_idle_timeout(TimeoutOf(mapping.lifetime));
     KeepForRefusal(packet, flow);
     return std::nullopt;
+  }
+
+  static Lifetime FirstLifetime(IpProtocol protocol) {
+    return protocol == IpProtocol::kTcp   ? Lifetime::kTcpTransitory
+           : protocol == IpProtocol::kUdp ? Lifetime::kUdp
+                                          : Lifetime::kIcmp;
+  }
+
+  // Makes the mapping that a forward gives the inside end; returns false if no
+  // forward has the end. The options keep the mapping, the flow a copy.
+  bool MapFixed(NatEnd inside, IpProtocol protocol, FlowState& flow,
+                Mapping& mapping) const {
+    const auto external = options_.fixed.ExternalOf(inside, protocol);
+    if (!external.has_value()) return false;
+    mapping = {.inside_address = inside.address,
+               .external_address = external->address,
+               .inside_port = inside.port,
+               .external_port = external->port,
+               .pool = Mapping::kFixed,
+               .protocol = protocol,
+               .lifetime = FirstLifetime(protocol)};
+    flow.put(mapping_, mapping);
+    flow.set_alias(KeyOf(mapping.external(), protocol));
+    flow.set_idle_timeout(TimeoutOf(mapping.lifetime));
+    return true;
   }
 
   // Translates an ICMP error from the inside. Its outer source becomes the
@@ -293,7 +384,9 @@ class Nat final : public NetworkFunction {
 
   NatDrop Inbound(Packet& packet, const NatView& view, FlowState& flow) {
     Mapping mapping = flow.get(mapping_);
-    if (!mapping) return NatDrop::kNoMapping;
+    if (!mapping && !MapInbound(view, flow, mapping)) {
+      return NatDrop::kNoMapping;
+    }
     if (view.is_icmp_error) return InboundError(packet, view, mapping, flow);
     if (!IsEnd(view.destination, mapping.external(), view, mapping)) {
       return NatDrop::kNoMapping;
@@ -304,7 +397,7 @@ class Nat final : public NetworkFunction {
       return NatDrop::kMappingExpired;
     }
     NatPeers peers(flow, peers_, packet.arrival());
-    if (!Admits(peers, view.source, view)) return NatDrop::kFiltered;
+    if (!Admits(mapping, peers, view.source, view)) return NatDrop::kFiltered;
     if (options_.inbound_refreshes) {
       flow.put(refreshed_, packet.arrival().ns);
     }
@@ -315,6 +408,16 @@ class Nat final : public NetworkFunction {
     RewriteDestination(packet.bytes(), packet.headers(), mapping.inside_address,
                        mapping.inside_port);
     return NatDrop::kNone;
+  }
+
+  // Makes the mapping of a forward that the packet comes to, if it does.
+  bool MapInbound(const NatView& view, FlowState& flow,
+                  Mapping& mapping) const {
+    if (view.is_icmp_error || view.is_later_fragment) return false;
+    const auto inside =
+        options_.fixed.InsideOf(view.destination, view.protocol);
+    return inside.has_value() &&
+           MapFixed(*inside, view.protocol, flow, mapping);
   }
 
   // Translates an ICMP error from the outside (RFC 5508 REQ-4). It ends no
@@ -330,7 +433,8 @@ class Nat final : public NetworkFunction {
     }
     if (IsExpired(packet, mapping, flow)) return NatDrop::kMappingExpired;
     const NatPeers peers(flow, peers_, packet.arrival());
-    if (!Admits(peers, quoted.destination, quoted)) return NatDrop::kFiltered;
+    if (!Admits(mapping, peers, quoted.destination, quoted))
+      return NatDrop::kFiltered;
     RewriteDestination(packet.bytes(), packet.headers(), mapping.inside_address,
                        mapping.inside_port);
     return NatDrop::kNone;
@@ -348,22 +452,56 @@ class Nat final : public NetworkFunction {
     if (!is_inside && packet.side() != Side::kOutside) {
       return NatDrop::kSideUnknown;
     }
-    count(*passed_);
-    const bool is_known = flow.has(*other_seen_);
-    if (!view.has_end() || (!is_known && !is_inside)) return NatDrop::kNone;
+    const bool is_known = flow.has(*untranslated_);
+    if (!view.has_end() || (!is_known && !is_inside)) {
+      count(*passed_);
+      return NatDrop::kNone;
+    }
     if (!is_known) flow.set_alias(view.from);
+    FollowUntranslated(packet, view.tcp_flags, flow);
+    return NatDrop::kNone;
+  }
+
+  // Returns true if the packet, or its quoted packet, goes between exempt
+  // networks. `drop` is why it cannot be translated.
+  bool IsExempt(const Packet& packet, const NatView& view, NatDrop drop) const {
+    if (!options_.fixed.has_exempt()) return false;
+    if (drop != NatDrop::kNone && drop != NatDrop::kProtocol) return false;
+    const bool is_inside = packet.side() == Side::kInside;
+    if (!is_inside && packet.side() != Side::kOutside) return false;
+    if (!view.is_icmp_error) {
+      return IsExempt(is_inside ? view.source : view.destination,
+                      is_inside ? view.destination : view.source);
+    }
+    NatView quoted;
+    if (ReadQuoted(packet, quoted) != NatDrop::kNone) return false;
+    return IsExempt(is_inside ? quoted.destination : quoted.source,
+                    is_inside ? quoted.source : quoted.destination);
+  }
+  bool IsExempt(NatEnd inside, NatEnd outside) const {
+    return options_.fixed.IsExempt(inside.address, outside.address);
+  }
+
+  // Counts a packet that leaves as it came. A mapping of the same end tells
+  // how long the flow lives.
+  void FollowUntranslated(const Packet& packet, uint8_t tcp_flags,
+                          FlowState& flow) {
+    count(*passed_);
+    const bool is_known = flow.has(*untranslated_);
+    const bool is_inside = packet.side() == Side::kInside;
     const IpProtocol protocol = packet.headers().l4_protocol;
-    const uint8_t before = flow.get(*other_seen_);
+    const uint8_t before = flow.get(*untranslated_);
     const uint8_t seen = protocol == IpProtocol::kTcp
-                             ? NatTcp::After(before, view.tcp_flags, is_inside)
+                             ? NatTcp::After(before, tcp_flags, is_inside)
                              : NatTcp::kInside;
-    if (is_known && seen == before) return NatDrop::kNone;
-    flow.put(*other_seen_, seen);
+    if (is_known && seen == before) return;
+    flow.put(*untranslated_, seen);
     const bool was_established = NatTcp::IsEstablished(before);
-    if (!is_known || NatTcp::IsEstablished(seen) != was_established) {
+    const bool is_established = NatTcp::IsEstablished(seen);
+    if ((!is_known || is_established != was_established) &&
+        !flow.get(mapping_)) {
       SetOtherTimeout(protocol, seen, flow);
     }
-    return NatDrop::kNone;
   }
 
   // Protocols without a timeout of their own have that of all flows.
@@ -375,7 +513,7 @@ class Nat final : public NetworkFunction {
                                 : options_.tcp_transitory_timeout);
     } else if (protocol == IpProtocol::kUdp) {
       flow.set_idle_timeout(options_.udp_timeout);
-    } else if (protocol == IpProtocol::kIcmpv6) {
+    } else if (IsIcmp(protocol)) {
       flow.set_idle_timeout(options_.icmp_timeout);
     }
   }
@@ -406,6 +544,7 @@ class Nat final : public NetworkFunction {
 
   bool IsExpired(const Packet& packet, const Mapping& mapping,
                  const FlowState& flow) const {
+    if (mapping.is_fixed()) return false;
     return packet.arrival() - Instant{flow.get(refreshed_)} >
            TimeoutOf(mapping.lifetime);
   }
@@ -427,8 +566,12 @@ class Nat final : public NetworkFunction {
 
   // Returns true if the filter lets packets from `from` in. A later fragment
   // shows no port, but its first fragment did.
-  bool Admits(const NatPeers& peers, NatEnd from, const NatView& view) const {
-    if (options_.filtering == NatFiltering::kEndpointIndependent) return true;
+  bool Admits(const Mapping& mapping, const NatPeers& peers, NatEnd from,
+              const NatView& view) const {
+    if (mapping.is_fixed() ||
+        options_.filtering == NatFiltering::kEndpointIndependent) {
+      return true;
+    }
     const NatPeers::Timeouts timeouts = PeerTimeouts(view.protocol);
     if (options_.filtering == NatFiltering::kAddressDependent ||
         view.is_later_fragment) {
@@ -459,7 +602,7 @@ class Nat final : public NetworkFunction {
 
   void GiveBack(FlowState& flow) const {
     const Mapping mapping = flow.get(mapping_);
-    if (!mapping) return;
+    if (!mapping || mapping.is_fixed()) return;
     flow.give_back(PoolId{mapping.pool}, mapping.external_port.host());
   }
 
@@ -468,7 +611,7 @@ class Nat final : public NetworkFunction {
     flow.erase(mapping_);
     flow.erase(refreshed_);
     flow.erase(peers_);
-    if (other_seen_.has_value()) flow.erase(*other_seen_);
+    if (untranslated_.has_value()) flow.erase(*untranslated_);
   }
 
   // --- Refusals (RFC 5508 REQ-8) -------------------------------------------
@@ -516,6 +659,7 @@ class Nat final : public NetworkFunction {
 
   NatOptions options_;
   std::vector<std::optional<PoolId>> pools_;  // see PoolOf
+  std::vector<std::vector<uint16_t>> kept_;   // ports of forwards, by pool
 
   Slot<Mapping> mapping_ = declare<Mapping>("mapping");
   // The arrival of the last packet that kept the mapping alive, as Instant::ns.
@@ -523,8 +667,9 @@ class Nat final : public NetworkFunction {
   Slot<int64_t> answered_ = declare<int64_t>("answered");
   Blob peers_ = declare_blob("peers", options_.peers * sizeof(NatPeer));
   std::optional<Blob> refused_;
-  // NatTcp of a flow of IPv6 whose alias is set; kInside of other protocols.
-  std::optional<Slot<uint8_t>> other_seen_;
+  // NatTcp of what a flow has left untranslated; kInside of other protocols. A
+  // flow of IPv6 that has it has an alias.
+  std::optional<Slot<uint8_t>> untranslated_;
   std::optional<Counter> passed_;
   Counter over_host_ports_ = declare_counter(
       "over_host_ports",

@@ -83,6 +83,24 @@ TEST(NatOptions, ThatAreWrongSayWhichAndWhatIsRight) {
        "23"},
       {"ip=10.0.0.0-10.0.0.255,pool=10.1.0.0/16:192.0.2.1",
        "at most 256 external addresses, ip included"},
+      {"forward=tcp:203.0.113.1:80", "such as tcp:203.0.113.1:80->10.0.0.5"},
+      {"forward=tcp:203.0.113.1:80->10.0.0.5:80+sctp:203.0.113.1:81->10.0.0.5:"
+       "1",
+       "not \"sctp:203.0.113.1:81->10.0.0.5:1\" at character 33"},
+      {"forward=tcp:203.0.113.1:0->10.0.0.5:80", "external ends with inside"},
+      {"forward=tcp:224.0.0.1:1->10.0.0.5:80", "external ends with inside"},
+      {"forward=ip:203.0.113.1:80->10.0.0.5:80", "external ends with inside"},
+      {"forward=tcp:203.0.113.1:80->10.0.0.5:80+tcp:203.0.113.1:80->10.0.0.6:"
+       "80",
+       "must be each end once; not \"tcp:203.0.113.1:80->10.0.0.6:80\""},
+      {"forward=tcp:203.0.113.1:80->10.0.0.5:80+tcp:203.0.113.1:81->10.0.0.5:"
+       "80",
+       "each end once"},
+      {"forward=tcp:203.0.113.1:80->10.0.0.5:80+ip:203.0.113.1->10.0.0.6",
+       "each end once"},
+      {"forward=ip:192.0.2.1->10.0.0.5", "not 192.0.2.1"},
+      {"exempt=10.0.0.0/8", "such as 10.0.0.0/8->192.168.0.0/16; not "},
+      {"exempt=10.0.0.0/8->fd00::/8", "networks inside and outside"},
       {"colour=red", "there is no option \"colour\""},
   };
   for (const Case& c : cases) {

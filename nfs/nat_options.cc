@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/packet/ip_address.h"
+#include "base/packet/ip_address_text.h"
 #include "base/packet/ip_prefix.h"
 #include "nfs/nat_packet.h"
 
@@ -191,8 +192,17 @@ void NatOptions::AskPools(NfOptions& options) {
   }
 }
 
-NatOptions::NatOptions(NfOptions& options) {
+NatOptions::NatOptions(NfOptions& options) : fixed(options) {
   AskPools(options);
+  for (const be32 address : addresses) {
+    if (!fixed.HasWhole(address)) continue;
+    options.Fail(
+        "forward",
+        absl::StrCat("for ip: an address that neither ip nor pool has; "
+                     "not ",
+                     Ipv4Text(IpAddress::FromIpv4(address))));
+    break;
+  }
   const std::optional<Range> ports = ParseRange(
       options.Text("ports", "1024-65535", "PORT[-PORT]",
                    "external ports and ICMP identifiers of each address"),

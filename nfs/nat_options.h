@@ -9,6 +9,7 @@
 #include "base/byte_order.h"
 #include "base/packet/ip_prefix.h"
 #include "base/time.h"
+#include "nfs/nat_static.h"
 #include "runtime/sdk/nf_options.h"
 
 namespace snf {
@@ -70,6 +71,9 @@ struct NatOptions {
   // other=drop|pass: with pass, IPv6 packets pass untouched, those from the
   // outside if they answer the inside.
   bool passes_other = false;
+  // forward=tcp:203.0.113.1:80->10.0.0.5:8080,
+  // exempt=10.0.0.0/8->192.168.0.0/16
+  NatStatic fixed;
 
  private:
   void AskPools(NfOptions& options);

@@ -55,7 +55,14 @@ Ingress::Ingress(const RunOptions& options, const NetworkFunction& nf,
       classifier_(options.flow),
       peer_emulator_(options.inside),
       released_({.fragments = options.flow.fragments}),
-      numbers_(buffers.places()) {}
+      numbers_(buffers.places()) {
+  for (const NetworkFunction::Pool& pool : nf.pools()) {
+    if (pool.address.has_value()) pool_addresses_.push_back(*pool.address);
+  }
+  std::ranges::sort(pool_addresses_);
+  const auto same = std::ranges::unique(pool_addresses_);
+  pool_addresses_.erase(same.begin(), same.end());
+}
 
 const Ingress::Taken& Ingress::Take(Instant arrival,
                                     const CapturedPacket& captured) {
@@ -111,9 +118,11 @@ void Ingress::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
     }
     placed_ = PlaceBySide(captured.side, ends);
   }
+  if (placed_.side == Side::kOutside) AskForEnd(captured);
   taken_.key = &placed_.key;
   taken_.flow = &placed_.inside;
-  taken_.by_alias = placed_.side == Side::kOutside;
+  taken_.by_alias = placed_.by_alias();
+  taken_.side = placed_.side;
   if (placed_.untranslated) {
     taken_.reason = DropReason::kNotTranslated;
     return;
@@ -134,6 +143,14 @@ NatPeerEmulator::Placed Ingress::PlaceBySide(Side side,
     return {.side = side, .key = ends.from, .inside = ends.from};
   }
   return {.side = side, .key = ends.to, .inside = FlowOf(ends.to)};
+}
+
+void Ingress::AskForEnd(const CapturedPacket& captured) {
+  const std::optional<FlowKey> inside =
+      own_keys_.InsideOf(captured.bytes, headers_, direction_, key_);
+  if (!inside.has_value()) return;
+  placed_ = {
+      .side = Side::kOutside, .key = *inside, .inside = *inside, .told = true};
 }
 
 bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
@@ -192,6 +209,7 @@ bool Ingress::MayComeBack(PacketHandle released) {
   if (!ip) return false;
   const IpAddress to = IpAddress::FromIpv4(ip.destination());
   return peer_emulator_.HasExternal(to) ||
+         std::ranges::binary_search(pool_addresses_, ip.destination()) ||
          (listener_ != nullptr && listener_->IsExternal(to));
 }
 
@@ -210,6 +228,12 @@ std::optional<FlowKey> Ingress::ComesBack(Instant now, PacketHandle released) {
   }
   const Endpoints ends = EndpointsOf(connection, direction);
   if (peer_emulator_.InsideOf(ends.to) == nullptr) {
+    const std::optional<FlowKey> inside = own_keys_.InsideOf(
+        buffers_.bytes(released), headers, direction, connection);
+    if (inside.has_value()) {
+      SetSide(info, Side::kOutside, ends);
+      return inside;
+    }
     if (listener_ != nullptr && listener_->IsExternal(ends.to.source)) {
       listener_->on_departure(ends.to, info, buffers_.bytes(released));
     }

@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/byte_order.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/messages/drop_reason.h"
@@ -73,7 +75,8 @@ class Ingress {
     };
     Fate fate = Fate::kPassesThrough;
     DropReason reason{};
-    bool by_alias = false;  // `key` is one
+    bool by_alias = false;       // `key` is one
+    Side side = Side::kUnknown;  // of a packet of an NF with two sides
     PacketHandle packet = kNoPacket;
     const FlowKey* key = nullptr;  // for the controller
     // The flow's key, also if the packet comes by alias.
@@ -105,9 +108,14 @@ class Ingress {
     return numbers_[buffers_.place(packet)];
   }
 
-  // A packet was released, not one of the NF's own making: the alias to which
-  // it comes back, if it does, and then its info is that of one from outside.
+  // A packet was released, not one of the NF's own making: the alias, or the
+  // inside end, to which it comes back, if it does. Then its info is that of
+  // one from outside.
   std::optional<FlowKey> ComesBack(Instant now, PacketHandle released);
+  // Returns false for an inside end, as which ComesBack gave it.
+  bool IsAlias(const FlowKey& key) const {
+    return peer_emulator_.InsideOf(key) != nullptr;
+  }
   // The flow that has an alias, or the alias itself if none has.
   const FlowKey& FlowOf(const FlowKey& alias) const {
     const FlowKey* const inside = peer_emulator_.InsideOf(alias);
@@ -128,6 +136,8 @@ class Ingress {
   // Set taken_ to the packet's fate.
   void TakeOfSides(Instant arrival, const CapturedPacket& captured);
   NatPeerEmulator::Placed PlaceBySide(Side side, const Endpoints& ends) const;
+  // Asks the NF for the inside end of a packet from the outside.
+  void AskForEnd(const CapturedPacket& captured);
   // Copies the packet into a buffer.
   bool Fill(Instant arrival, const CapturedPacket& captured);
   bool MayComeBack(PacketHandle released);
@@ -146,6 +156,7 @@ class Ingress {
   NatPeerEmulator::Placed placed_;
   Taken taken_;
 
+  std::vector<be32> pool_addresses_;  // of which the NF has ports; sorted
   uint64_t taken_packets_ = 0;
   uint64_t number_ = 0;  // of the last packet, in the capture
 

@@ -59,6 +59,11 @@ class NatPeerEmulator {
     // The packet is from the outside, and its destination is to become `key`.
     // If not, it goes there already.
     bool rewrite = false;
+    // The packet is from the outside, and the NF tells its inside end, which is
+    // its key too.
+    bool told = false;
+
+    bool by_alias() const { return side == Side::kOutside && !told; }
   };
   // Returns from where a packet between these ends comes, and its key for the
   // controller.

@@ -29,4 +29,16 @@ void OwnKeys::Apply(std::span<const std::byte> frame,
   key = flow.key;
 }
 
+std::optional<FlowKey> OwnKeys::InsideOf(std::span<const std::byte> frame,
+                                         const ParsedPacket& headers,
+                                         Direction direction,
+                                         const FlowKey& connection) const {
+  FlowKey key = connection;
+  Apply(frame, headers, direction, key);
+  const bool is_end = key.form == FlowKeyForm::kIpv4Endpoint ||
+                      key.form == FlowKeyForm::kIpv6Endpoint;
+  if (!is_end) return std::nullopt;
+  return key;
+}
+
 }  // namespace snf

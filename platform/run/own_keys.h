@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/packet/classifier.h"
@@ -33,6 +34,13 @@ class OwnKeys {
   // Replaces `key`, the packet's connection, by the key of its flow.
   void Apply(std::span<const std::byte> frame, const ParsedPacket& headers,
              Direction direction, FlowKey& key) const;
+
+  // Returns the inside end of a packet from the outside, if the NF, whose
+  // flow_scope() is kInsideEndpoint, tells it; else only an alias can.
+  std::optional<FlowKey> InsideOf(std::span<const std::byte> frame,
+                                  const ParsedPacket& headers,
+                                  Direction direction,
+                                  const FlowKey& connection) const;
 
  private:
   const NetworkFunction* nf_;

@@ -203,6 +203,21 @@ class Ports(net.Run):
         finally:
             snf("down")
 
+    # --- From the outside
+
+    def test_forwards_and_exemptions_let_the_outside_begin(self):
+        inside, outside = address(2), address(3)
+        self.serving(CLIENT)
+        for option, to in (
+                (f"forward=tcp:{EXTERNAL4}:80->{inside}:80", EXTERNAL4),
+                (f"exempt={inside}/32->{outside}/32", inside)):
+            nf = f"--nf=firewall | nat(ip={EXTERNAL4},{option})"
+            with self.subTest(nf=nf), self.running(nf):
+                self.know_the_nat(SERVER, CLIENT)
+                self.assertEqual(peer(SERVER, "get", to, "file.bin"),
+                                 [self.hash])
+            self.check_nothing_was_lost()
+
     # --- VLANs
 
     def add_card(self, namespace, name, tags, mtu, network, leaves):

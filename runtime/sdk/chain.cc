@@ -196,7 +196,7 @@ Verdict Chain::Try(const Way& way, Packet& packet, FlowState& flow) {
 }
 
 OwnFlow Chain::flow_key(const KeyedPacket& packet) const {
-  const NetworkFunction& nf = *steps_[*keyed_].nf;
+  const NetworkFunction& nf = *steps_[*turn()].nf;
   nf_call.nf = &nf;
   return nf.flow_key(packet);
 }

@@ -93,9 +93,12 @@ class NetworkFunction {
   // class.
   virtual FlowScope flow_scope() const { return FlowScope::kConnection; }
 
-  // Returns the flow of a packet, for an NF whose flow_scope() is kOwnKey. It
-  // depends on nothing but the packet and the options, for every controller and
-  // every dispatcher asks an object of its own. Budget: ≤ 20 ns, no allocation.
+  // Returns the flow of a packet, for an NF whose flow_scope() is kOwnKey. An
+  // NF of scope kInsideEndpoint is asked about packets from the outside: an
+  // EndpointKey is the inside end of the packet; any other key leaves the
+  // packet to the alias that it comes to. The answer depends on nothing but the
+  // packet and the options, for every controller and every dispatcher asks an
+  // object of its own. Budget: ≤ 20 ns, no allocation.
   //
   // Example: answers of the server 10.0.0.1:8080 belong to the connections of
   // the virtual address 192.0.2.10:80. Then the key of 10.0.0.1:8080 →

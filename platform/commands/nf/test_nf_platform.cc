@@ -190,7 +190,17 @@ std::optional<DropReason> NfTest::Platform::Admit(TestPacket& packet,
   if (has_sides_) {
     if (!HasEnds(connection)) return DropReason::kFragmentEarly;
     const Endpoints ends = EndpointsOf(connection, direction);
-    const NatPeerEmulator::Placed placed = peer_emulator_.Place(ends);
+    NatPeerEmulator::Placed placed = peer_emulator_.Place(ends);
+    if (placed.side == Side::kOutside) {
+      const std::optional<FlowKey> inside =
+          own_keys_.InsideOf(packet.bytes, info.headers, direction, connection);
+      if (inside.has_value()) {
+        placed = {.side = placed.side,
+                  .key = *inside,
+                  .inside = *inside,
+                  .told = true};
+      }
+    }
     if (placed.untranslated) return DropReason::kNotTranslated;
     info.side = placed.side;
     const FlowKey& far_end =
@@ -202,7 +212,7 @@ std::optional<DropReason> NfTest::Platform::Admit(TestPacket& packet,
       RewriteDestination(packet.bytes, info.headers, key.source.ipv4(),
                          key.source_port);
     }
-    if (placed.side == Side::kOutside) {
+    if (placed.by_alias()) {
       const auto named = aliases_.find(key);
       if (named == aliases_.end()) return DropReason::kNoAlias;
       id = named->second;

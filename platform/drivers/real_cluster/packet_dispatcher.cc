@@ -55,7 +55,7 @@ void PacketDispatcher::PlaceTaken(const CapturedPacket& captured,
     return;
   }
   placed_.to = flows_.Steer(*taken.key, taken.by_alias);
-  placed_.packet.side = taken.by_alias ? Side::kOutside : Side::kInside;
+  placed_.packet.side = taken.side;
   placed_.packet.bytes = buffers_.bytes(taken.packet);
   rewritten_ = taken.packet;
 }

@@ -107,7 +107,7 @@ void Egress::BringBack(Instant now, PacketHandle packet, const FlowKey& to) {
   info.arrival = now;
   provisioning_.on_offered(now, info.original_length);
   // From here on a unit may work on it.
-  loop_.Arrive(to, now, info.original_length, packet, true);
+  loop_.Arrive(to, now, info.original_length, packet, ingress_.IsAlias(to));
 }
 
 void Egress::AddToDigests(Instant now, const UnitCommand& command) {

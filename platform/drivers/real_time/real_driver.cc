@@ -266,6 +266,11 @@ bool RealDriver::Knows(const CapturedPacket& captured) {
     if (!HasEnds(key)) return false;
     const Endpoints ends = EndpointsOf(key, direction);
     if (captured.side == Side::kOutside) {
+      const std::optional<FlowKey> inside =
+          OwnKeys(*example_).InsideOf(captured.bytes, headers, direction, key);
+      if (inside.has_value()) {
+        return flows.Find(*inside, flows.HashOf(*inside)) != FlowTable::kNone;
+      }
       return controller().aliases().Find(ends.to, flows.HashOf(ends.to)) !=
              AliasTable::kNone;
     }

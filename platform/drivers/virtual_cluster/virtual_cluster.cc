@@ -475,8 +475,10 @@ void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
 void VirtualCluster::on_hairpin(const FlowKey& alias, PacketHandle packet) {
   const FlowKey& flow = ingress_.FlowOf(alias);
   const bool waits = moves_.holds(flow);
-  (waits ? OwnerOf(flow) : Steer(alias, true)).TakeBack(alias, packet, waits);
-  if (waits) moves_.Wait(flow, true, alias, packet);
+  const bool by_alias = ingress_.IsAlias(alias);
+  (waits ? OwnerOf(flow) : Steer(alias, by_alias))
+      .TakeBack(alias, packet, waits);
+  if (waits) moves_.Wait(flow, by_alias, alias, packet);
 }
 
 }  // namespace snf

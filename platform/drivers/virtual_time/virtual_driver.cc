@@ -513,7 +513,7 @@ void VirtualDriver::TakeBack(Instant time, const FlowKey& alias,
   PacketInfo& info = buffers_.info(packet);
   info.arrival = now();
   observers_.on_arrival(now(), ingress_.FlowOf(alias), info.original_length);
-  if (!waits) Arrive(alias, true, packet);
+  if (!waits) Arrive(alias, ingress_.IsAlias(alias), packet);
 }
 
 bool VirtualDriver::Lease(Instant time, UnitId unit, uint32_t share) {
