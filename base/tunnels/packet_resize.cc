@@ -104,6 +104,25 @@ void Settle(PacketInfo& info, Bytes room, uint32_t end, uint32_t sent_end) {
   Parse(info.link, room.first(end), info.headers);
 }
 
+// Puts headers in the place of the first `removed` bytes of the IP packet,
+// which then has `bytes` bytes. Settle has to follow.
+PacketResize Splice(PacketInfo& info, std::span<Byte> room, uint32_t removed,
+                    Bytes headers, uint32_t bytes, uint32_t mtu) {
+  const bool is_ipv6 = !Ipv4Header<const Byte>::At(headers, 0);
+  SNF_CHECK(!is_ipv6 || Ipv6Header<const Byte>::At(headers, 0));
+  const auto added = static_cast<uint32_t>(headers.size());
+  const uint32_t l3 = info.headers.l3_offset;
+  const uint32_t end = info.headers.end_offset;
+  if (!CanName(info, room, is_ipv6)) return PacketResize::kLink;
+  if (IsTooLong(bytes, is_ipv6, mtu)) return PacketResize::kTooLong;
+  if (end - removed + added > room.size()) return PacketResize::kNoRoom;
+  NameVersion(info, room, is_ipv6);
+  const uint32_t from = l3 + removed;
+  std::memmove(room.data() + l3 + added, room.data() + from, end - from);
+  std::memcpy(&room[l3], headers.data(), added);
+  return PacketResize::kDone;
+}
+
 // The sum of bytes of which the first lies at an odd or even place of the
 // checksummed text, as one word of it.
 be16 SumOf(Bytes bytes, bool is_odd) {
@@ -153,8 +172,9 @@ bool IsWhole(const PacketInfo& info, Bytes frame) {
 }  // namespace
 
 std::string_view Name(PacketResize outcome) {
-  static constexpr std::array<std::string_view, 6> kNames = {
-      "done", "no_room", "too_long", "not_whole", "too_short", "link"};
+  static constexpr std::array<std::string_view, 7> kNames = {
+      "done",      "no_room", "too_long",      "not_whole",
+      "too_short", "link",    "no_counterpart"};
   return kNames.at(static_cast<size_t>(outcome));
 }
 
@@ -175,20 +195,12 @@ uint32_t IpBytes(const PacketInfo& info, Bytes frame) {
 PacketResize PrependHeaders(PacketInfo& info, std::span<Byte> room,
                             Bytes headers, uint32_t mtu) {
   SNF_CHECK(info.headers.has_ip());
-  const auto v4 = Ipv4Header<const Byte>::At(headers, 0);
-  const auto v6 = Ipv6Header<const Byte>::At(headers, 0);
-  SNF_CHECK(v4 || v6);
-  const bool is_ipv6 = !v4;
   const auto added = static_cast<uint32_t>(headers.size());
   const uint32_t l3 = info.headers.l3_offset;
   const uint32_t end = info.headers.end_offset;
   const uint32_t bytes = IpBytes(info, room) + added;
-  if (!CanName(info, room, is_ipv6)) return PacketResize::kLink;
-  if (IsTooLong(bytes, is_ipv6, mtu)) return PacketResize::kTooLong;
-  if (end + added > room.size()) return PacketResize::kNoRoom;
-  NameVersion(info, room, is_ipv6);
-  std::memmove(&room[l3 + added], &room[l3], end - l3);
-  std::memcpy(&room[l3], headers.data(), added);
+  const PacketResize done = Splice(info, room, 0, headers, bytes, mtu);
+  if (done != PacketResize::kDone) return done;
   const std::span<Byte> outer = room.subspan(l3, added);
   size_t l4 = kIpv6Bytes;
   bool is_udp = false;
@@ -224,6 +236,20 @@ PacketResize RemoveHeaders(PacketInfo& info, std::span<Byte> room,
   NameVersion(info, room, is_ipv6);
   std::memmove(&room[l3], inner.data(), inner.size());
   Settle(info, room, end - bytes, l3 + sent);
+  return PacketResize::kDone;
+}
+
+PacketResize ReplaceHeaders(PacketInfo& info, std::span<Byte> room,
+                            uint32_t removed, Bytes headers, uint32_t mtu) {
+  SNF_CHECK(info.headers.has_ip());
+  const uint32_t l3 = info.headers.l3_offset;
+  const uint32_t end = info.headers.end_offset;
+  SNF_CHECK(removed <= end - l3);
+  const auto added = static_cast<uint32_t>(headers.size());
+  const uint32_t bytes = IpBytes(info, room) - removed + added;
+  const PacketResize done = Splice(info, room, removed, headers, bytes, mtu);
+  if (done != PacketResize::kDone) return done;
+  Settle(info, room, end - removed + added, l3 + bytes);
   return PacketResize::kDone;
 }
 

@@ -25,6 +25,7 @@ enum class PacketResize : uint8_t {
   kTooShort,
   // The link header has a length, or cannot name the version of IP.
   kLink,
+  kNoCounterpart,  // the other version of IP has none (ip_translation.h)
 };
 // Returns "done", "no_room" …
 std::string_view Name(PacketResize outcome);
@@ -59,6 +60,12 @@ PacketResize PrependHeaders(PacketInfo& info, std::span<std::byte> room,
 // begins the frame.
 PacketResize RemoveHeaders(PacketInfo& info, std::span<std::byte> room,
                            uint32_t bytes);
+
+// Puts headers, which begin with an IPv4 or IPv6 header and are right as they
+// are, in the place of the first bytes of the IP packet.
+PacketResize ReplaceHeaders(PacketInfo& info, std::span<std::byte> room,
+                            uint32_t removed,
+                            std::span<const std::byte> headers, uint32_t mtu);
 
 // Appends data to the payload of the packet, or trims bytes off its end. The
 // lengths of IP and UDP and the checksums of IPv4, TCP, UDP and ICMP follow

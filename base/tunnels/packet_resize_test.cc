@@ -11,6 +11,7 @@
 #include "base/packet/test_packets.h"
 #include "base/rng.h"
 #include "base/test_seeds.h"
+#include "base/tunnels/test_buffer.h"
 #include "gtest/gtest.h"
 
 namespace snf {
@@ -21,38 +22,6 @@ const std::string kUdp = "udp 10.0.0.1:5000 > 192.0.2.9:53 \"query\"";
 const std::string kTcp6 =
     "tcp [2001:db8::1]:5000 > [2001:db8::9]:80 SYN seq=1 options=x'01020304'";
 
-// A packet at the beginning of its room.
-struct Buffer {
-  explicit Buffer(const TestPacket& packet, size_t size = 2'048) : room(size) {
-    std::ranges::copy(packet.bytes, room.begin());
-    info.length = static_cast<uint32_t>(packet.bytes.size());
-    info.original_length = std::max(info.length, packet.original_length);
-    info.link = packet.link;
-    info.headers = Parse(info.link, bytes());
-  }
-  explicit Buffer(const std::string& text, size_t size = 2'048)
-      : Buffer(*ParsePacket(text), size) {}
-
-  std::span<const std::byte> bytes() const {
-    return std::span(room).first(info.length);
-  }
-  TestPacket packet() const {
-    return {.bytes = {bytes().begin(), bytes().end()},
-            .original_length = info.original_length,
-            .link = info.link};
-  }
-  // Expects that `info` says what the bytes say.
-  std::string Text() const {
-    EXPECT_EQ(info.headers, Parse(info.link, bytes()));
-    EXPECT_GE(info.original_length, info.length);
-    return ToText(packet());
-  }
-
-  PacketInfo info;
-  std::vector<std::byte> room;
-};
-std::string Same(const std::string& text) { return ToText(*ParsePacket(text)); }
-
 // The header that each version begins with.
 Frame Outer4(uint8_t protocol = 4, const Frame& behind = {}) {
   return Ipv4({.protocol = protocol}, behind);
@@ -62,7 +31,7 @@ Frame Outer6(uint8_t next = 41) { return Ipv6({.next_header = next}, {}); }
 TEST(PacketResize, PrependsHeadersOfEitherVersion) {
   for (const std::string& inner : {kUdp, kTcp6}) {
     for (const bool is_ipv6 : {false, true}) {
-      Buffer buffer(inner);
+      TestBuffer buffer(inner);
       const Frame before(buffer.bytes().begin() + 14, buffer.bytes().end());
       const Frame outer = is_ipv6 ? Outer6() : Outer4();
       ASSERT_EQ(PrependHeaders(buffer.info, buffer.room, outer, kMtu),
@@ -91,7 +60,7 @@ TEST(PacketResize, PrependsHeadersOfEitherVersion) {
 }
 
 TEST(PacketResize, FillsInTheLengthOfAnOuterUdpHeader) {
-  Buffer buffer(kUdp);
+  TestBuffer buffer(kUdp);
   Frame outer = Outer4(17, Udp(1000, 6080, 0));
   EXPECT_EQ(PrependHeaders(buffer.info, buffer.room, outer, kMtu),
             PacketResize::kDone);
@@ -103,7 +72,7 @@ TEST(PacketResize, FillsInTheLengthOfAnOuterUdpHeader) {
 TEST(PacketResize, DropsPaddingAndKeepsTheLengthOfWhatWasCut) {
   TestPacket padded = *ParsePacket("udp 10.0.0.1:5000 > 192.0.2.9:53 \"a\"");
   padded.bytes.resize(60, std::byte{'p'});
-  Buffer buffer(padded);
+  TestBuffer buffer(padded);
   EXPECT_EQ(PrependHeaders(buffer.info, buffer.room, Outer4(), kMtu),
             PacketResize::kDone);
   EXPECT_EQ(buffer.info.length, 14u + 20 + 29);
@@ -112,7 +81,7 @@ TEST(PacketResize, DropsPaddingAndKeepsTheLengthOfWhatWasCut) {
   TestPacket cut = *ParsePacket("udp 10.0.0.1:5000 > 192.0.2.9:53 len=1000");
   cut.original_length = static_cast<uint32_t>(cut.bytes.size());
   cut.bytes.resize(142);
-  Buffer short_buffer(cut);
+  TestBuffer short_buffer(cut);
   EXPECT_EQ(
       PrependHeaders(short_buffer.info, short_buffer.room, Outer4(), kMtu),
       PacketResize::kDone);
@@ -126,8 +95,8 @@ TEST(PacketResize, DropsPaddingAndKeepsTheLengthOfWhatWasCut) {
 TEST(PacketResize, RefusesByNameAndLeavesThePacket) {
   const auto expect = [](const std::string& text, size_t room,
                          PacketResize want, const auto& change) {
-    Buffer buffer(text, room);
-    const Buffer before = buffer;
+    TestBuffer buffer(text, room);
+    const TestBuffer before = buffer;
     EXPECT_EQ(Name(change(buffer.info, buffer.room)), Name(want)) << text;
     EXPECT_EQ(buffer.Text(), before.Text());
     EXPECT_EQ(buffer.room, before.room);
@@ -171,10 +140,10 @@ TEST(PacketResize, RefusesByNameAndLeavesThePacket) {
 }
 
 TEST(PacketResize, AllowsAsMuchAsTheMtuAndTheRoom) {
-  Buffer buffer(kUdp, 67);
+  TestBuffer buffer(kUdp, 67);
   EXPECT_EQ(PrependHeaders(buffer.info, buffer.room, Outer4(), 53),
             PacketResize::kDone);
-  Buffer longest("udp 10.0.0.1:5000 > 192.0.2.9:53 len=65000", 70'000);
+  TestBuffer longest("udp 10.0.0.1:5000 > 192.0.2.9:53 len=65000", 70'000);
   EXPECT_EQ(AppendPayload(longest.info, longest.room, Frame(507), 100'000),
             PacketResize::kDone);
   EXPECT_EQ(AppendPayload(longest.info, longest.room, Frame(1), 100'000),
@@ -206,7 +175,7 @@ TEST(PacketResize, NamesTheVersionInTheLinkHeaderOrRefuses) {
   for (const Case& c : cases) {
     for (const bool is_ipv6 : {false, true}) {
       SCOPED_TRACE(std::string(c.name) + (is_ipv6 ? ", IPv6" : ", IPv4"));
-      Buffer buffer(TestPacket{.bytes = c.frame, .link = c.link});
+      TestBuffer buffer(TestPacket{.bytes = c.frame, .link = c.link});
       ASSERT_EQ(buffer.info.headers.l3, L3::kIpv4);
       const std::string before = buffer.Text();
       const Frame outer = is_ipv6 ? Outer6(4) : Outer4();
@@ -250,7 +219,7 @@ TEST(PacketResize, AppendsAndTrimsWithLengthsAndChecksumsRight) {
       for (auto n = rng.Below(20); n > 0; --n) {
         more += static_cast<char>('A' + rng.Below(26));
       }
-      Buffer buffer(text(data));
+      TestBuffer buffer(text(data));
       const std::string before = buffer.Text();
       ASSERT_EQ(AppendPayload(buffer.info, buffer.room,
                               std::as_bytes(std::span(more)), kMtu),
@@ -271,7 +240,7 @@ TEST(PacketResize, AppendsAndTrimsWithLengthsAndChecksumsRight) {
 TEST(PacketResize, TrimsAwayPaddingToo) {
   TestPacket padded = *ParsePacket("udp 10.0.0.1:5000 > 192.0.2.9:53 \"abc\"");
   padded.bytes.resize(60, std::byte{'p'});
-  Buffer buffer(padded);
+  TestBuffer buffer(padded);
   EXPECT_EQ(TrimPayload(buffer.info, buffer.room, 2), PacketResize::kDone);
   EXPECT_EQ(buffer.Text(), Same("udp 10.0.0.1:5000 > 192.0.2.9:53 \"a\""));
 }
@@ -289,8 +258,8 @@ TEST(PacketResize, StaysSoundWhateverTheFrameIs) {
       frame[rng.Below(frame.size())] = std::byte(rng.Below(256));
     }
     if (rng.Below(4) == 0) frame.resize(rng.Below(frame.size() + 1));
-    Buffer buffer(TestPacket{.bytes = frame, .link = sample.link},
-                  frame.size() + rng.Below(100));
+    TestBuffer buffer(TestPacket{.bytes = frame, .link = sample.link},
+                      frame.size() + rng.Below(100));
     if (!buffer.info.headers.has_ip()) continue;
     for (int change = 0; change < 3; ++change) {
       const auto bytes = static_cast<uint32_t>(rng.Below(60));

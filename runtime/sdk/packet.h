@@ -9,6 +9,7 @@
 
 #include "base/packet/packet_info.h"
 #include "base/time.h"
+#include "base/tunnels/ip_translation.h"
 #include "base/tunnels/packet_resize.h"
 
 namespace snf {
@@ -76,6 +77,11 @@ class Packet {
   }
   PacketResize trim(uint32_t bytes) {
     return Resize([&] { return TrimPayload(*resizable_, room(), bytes); });
+  }
+  // Translates it to the other version of IP (base/tunnels/ip_translation.h).
+  PacketResize translate(const IpTranslation& translation, uint32_t mtu) {
+    return Resize(
+        [&] { return TranslateIp(*resizable_, room(), translation, mtu); });
   }
   bool is_resized() const { return is_resized_; }
 
