@@ -9,12 +9,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/answers/answers.h"
 #include "base/packet/endpoint.h"
+#include "base/packet/ip_headers.h"
 #include "base/packet/rewrite.h"
+#include "nfs/nat_ipv6.h"
 #include "nfs/nat_options.h"
 #include "nfs/nat_other.h"
 #include "nfs/nat_packet.h"
 #include "nfs/nat_peers.h"
+#include "nfs/nat_ports.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
@@ -62,7 +66,8 @@ FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
 // external port is a piece of the pool of its external address and protocol;
 // its external endpoint is the flow's alias, by which the answers find it. The
 // mapping ends with the flow, or when an inbound packet finds it expired. With
-// other=pass, a flow of IPv6 has no mapping, and its own end is its alias.
+// other=pass, a flow of IPv6 has no mapping, and its own end is its alias. With
+// nat64, one has (nat_ipv6.h).
 //
 // Options may give external ends to inside ends, and exempt networks from
 // translation (nat_static.h). flow_key then tells the flow of a packet from the
@@ -75,7 +80,6 @@ FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
 class Nat final : public NetworkFunction {
  public:
   explicit Nat(NfOptions& options) : options_(options) {
-    DeclarePools();
     // The kept packet is only needed to answer for a refused alias.
     if (options_.host_ports > 0) {
       refused_ = declare_blob("refused", kRefusedBytes);
@@ -84,6 +88,11 @@ class Nat final : public NetworkFunction {
     if (options_.passes_other || options_.fixed.has_exempt()) {
       untranslated_ = declare<uint8_t>("untranslated");
       passed_ = declare_counter("passed", "packets that are left untranslated");
+    }
+    if (options_.nat64.has_value()) {
+      inside6_ = declare<IpAddress>("inside6");
+      too_big_ = declare_counter(
+          "too_big", "senders told that NAT64 makes their packets too long");
     }
   }
 
@@ -118,6 +127,10 @@ class Nat final : public NetworkFunction {
   }
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
+    if (options_.nat64.has_value() && packet.side() == Side::kInside &&
+        GoesTo(*options_.nat64, packet)) {
+      return OutboundIpv6(packet, flow);
+    }
     if (options_.passes_other && packet.headers().l3 != L3::kIpv4) {
       return Drop(PassOther(packet, flow));
     }
@@ -157,52 +170,15 @@ class Nat final : public NetworkFunction {
   }
 
  private:
-  static constexpr size_t kProtocols = 3;
-  static constexpr uint32_t kWellKnownPorts = 1024;
   static constexpr uint32_t kRefusedBytes = 128;
+  static constexpr uint32_t kMaxIpv4Bytes = 65'535;
 
   static Verdict Drop(NatDrop drop) {
     if (drop == NatDrop::kNone) return Verdict::forward();
     return Verdict::drop(static_cast<uint8_t>(drop) - 1);
   }
 
-  // --- Pools ---------------------------------------------------------------
-
-  // Declares a pool for each address, protocol, and half of the ports (RFC 4787
-  // REQ-3a).
-  void DeclarePools() {
-    static constexpr std::array<std::pair<const char*, IpProtocol>, kProtocols>
-        kNames = {{{"tcp", IpProtocol::kTcp},
-                   {"udp", IpProtocol::kUdp},
-                   {"icmp", IpProtocol::kIcmp}}};
-    const uint32_t first = options_.first_port, last = options_.last_port;
-    for (const be32 address : options_.addresses) {
-      const uint32_t a = address.host();
-      for (const auto& [name, protocol] : kNames) {
-        const std::vector<uint16_t> kept =
-            options_.fixed.PortsOf(address, protocol);
-        const auto declare_half = [&](uint32_t from, uint32_t to) {
-          if (from > to) return pools_.emplace_back();
-          kept_.push_back(kept);
-          return pools_.emplace_back(declare_pool(
-              absl::StrCat(name, " ", a >> 24, ".", a >> 16 & 255, ".",
-                           a >> 8 & 255, ".", a & 255, " ", from, "-", to),
-              from, to, address));
-        };
-        declare_half(first, std::min(last, kWellKnownPorts - 1));
-        declare_half(std::max(first, kWellKnownPorts), last);
-      }
-    }
-  }
-
-  // Returns the pool, or nothing if that half has no ports.
-  std::optional<PoolId> PoolOf(size_t address, IpProtocol protocol,
-                               bool high) const {
-    const size_t kind = protocol == IpProtocol::kTcp   ? 0
-                        : protocol == IpProtocol::kUdp ? 1
-                                                       : 2;
-    return pools_[(address * kProtocols + kind) * 2 + (high ? 1 : 0)];
-  }
+  // --- External addresses --------------------------------------------------
 
   bool IsExternal(be32 address) const {
     return std::ranges::binary_search(options_.addresses, address) ||
@@ -221,50 +197,6 @@ class Nat final : public NetworkFunction {
       protocol = {};
     }
     return indexes[Hash(KeyOf(end, protocol)) % indexes.size()];
-  }
-
-  // Takes the port nearest to the inside one: that port itself, then one of its
-  // parity, then any (RFC 4787 REQ-4). No mapping takes a port of a forward.
-  std::optional<uint32_t> TakePort(PoolId pool, bool high, const NatView& view,
-                                   FlowState& flow) const {
-    const uint32_t port = view.source.port.host();
-    PiecePreference wish = {.preferred = port};
-    if (view.protocol != IpProtocol::kIcmp) {
-      wish.parity = port % 2 == 0 ? PiecePreference::Parity::kEven
-                                  : PiecePreference::Parity::kOdd;
-      const std::optional<uint32_t> taken = TakePort(pool, high, wish, flow);
-      if (taken.has_value()) return taken;
-      wish.parity = PiecePreference::Parity::kAny;
-    }
-    return TakePort(pool, high, wish, flow);
-  }
-
-  // Searches the ports that no forward has: first from the preferred one
-  // on, then from the half's first one.
-  std::optional<uint32_t> TakePort(PoolId pool, bool high, PiecePreference wish,
-                                   FlowState& flow) const {
-    const uint32_t first = high ? kWellKnownPorts : 0;
-    const uint32_t last = high ? 0xffff : kWellKnownPorts - 1;
-    const std::vector<uint16_t>& kept = kept_[static_cast<size_t>(pool)];
-    if (kept.empty()) {
-      wish.first = first;
-      wish.last = last;
-      return flow.take(pool, wish);
-    }
-    const bool is_here = wish.preferred >= first && wish.preferred <= last;
-    for (const uint32_t begin : {is_here ? wish.preferred : first, first}) {
-      wish.first = begin;
-      auto next = std::ranges::lower_bound(kept, begin);
-      while (wish.first <= last) {
-        const bool is_last = next == kept.end() || *next > last;
-        wish.last = is_last ? last : *next - 1u;
-        const std::optional<uint32_t> taken = flow.take(pool, wish);
-        if (taken.has_value()) return taken;
-        if (is_last) break;
-        wish.first = *next++ + 1u;
-      }
-    }
-    return std::nullopt;
   }
 
   // --- From the inside -----------------------------------------------------
@@ -287,6 +219,10 @@ class Nat final : public NetworkFunction {
       NatPeers peers(flow, peers_, packet.arrival());
       Follow(peers.Sent(view), peers, mapping, flow);
     }
+    if (packet.headers().l3 == L3::kIpv6) {
+      const NatDrop drop = Translate(packet, mapping, flow, kMaxIpv4Bytes);
+      if (drop != NatDrop::kNone) return Drop(drop);
+    }
     RewriteSource(packet.bytes(), packet.headers(), mapping.external_address,
                   mapping.external_port);
     return Verdict::forward();
@@ -308,28 +244,23 @@ class Nat final : public NetworkFunction {
       return std::nullopt;
     }
     const size_t address = AddressOf(view);
-    std::optional<PoolId> pool;
-    std::optional<uint32_t> port;
-    const bool is_high = view.source.port.host() >= kWellKnownPorts;
-    for (const bool high : {is_high, !is_high}) {
-      pool = PoolOf(address, view.protocol, high);
-      if (!pool.has_value()) continue;
-      port = TakePort(*pool, high, view, flow);
-      if (port.has_value()) break;
-      if (!flow.is_exhausted(*pool)) return Verdict::wait(*pool);
-    }
-    if (!port.has_value()) {
+    const NatPorts::Taken taken = ports_.Take(address, view, flow);
+    if (!taken.port.has_value()) {
+      if (taken.pool.has_value()) return Verdict::wait(*taken.pool);
       Refuse(packet, options_.addresses[address], flow);
       return Drop(NatDrop::kPortsExhausted);
     }
     mapping = {.inside_address = view.source.address,
                .external_address = options_.addresses[address],
                .inside_port = view.source.port,
-               .external_port = be16(static_cast<uint16_t>(*port)),
-               .pool = static_cast<uint16_t>(*pool),
+               .external_port = *taken.port,
+               .pool = static_cast<uint16_t>(*taken.pool),
                .protocol = view.protocol,
                .lifetime = FirstLifetime(view.protocol)};
     flow.put(mapping_, mapping);
+    if (IsStandIn(mapping.inside_address)) {
+      flow.put(*inside6_, Ipv6SourceOf(packet));
+    }
     flow.set_alias(KeyOf(mapping.external(), mapping.protocol),
                    view.source.address.host(), options_.host_ports);
     flow.set_idle_timeout(TimeoutOf(mapping.lifetime));
@@ -405,9 +336,7 @@ class Nat final : public NetworkFunction {
       Follow(peers.Received(view, options_.inbound_refreshes), peers, mapping,
              flow);
     }
-    RewriteDestination(packet.bytes(), packet.headers(), mapping.inside_address,
-                       mapping.inside_port);
-    return NatDrop::kNone;
+    return Deliver(packet, mapping, flow);
   }
 
   // Makes the mapping of a forward that the packet comes to, if it does.
@@ -423,7 +352,7 @@ class Nat final : public NetworkFunction {
   // Translates an ICMP error from the outside (RFC 5508 REQ-4). It ends no
   // mapping, not even an old one (RFC 4787 REQ-12).
   NatDrop InboundError(Packet& packet, const NatView& view,
-                       const Mapping& mapping, FlowState& flow) const {
+                       const Mapping& mapping, FlowState& flow) {
     NatView quoted;
     const NatDrop drop = ReadQuoted(packet, quoted);
     if (drop != NatDrop::kNone) return drop;
@@ -435,9 +364,57 @@ class Nat final : public NetworkFunction {
     const NatPeers peers(flow, peers_, packet.arrival());
     if (!Admits(mapping, peers, quoted.destination, quoted))
       return NatDrop::kFiltered;
+    return Deliver(packet, mapping, flow);
+  }
+
+  // Rewrites a packet for the inside end of the mapping.
+  NatDrop Deliver(Packet& packet, const Mapping& mapping, FlowState& flow) {
     RewriteDestination(packet.bytes(), packet.headers(), mapping.inside_address,
                        mapping.inside_port);
-    return NatDrop::kNone;
+    if (!IsStandIn(mapping.inside_address)) return NatDrop::kNone;
+    const NatDrop drop = Translate(packet, mapping, flow, options_.mtu);
+    if (drop == NatDrop::kTooLong) TellTooBig(packet, mapping, flow);
+    return drop;
+  }
+
+  // --- NAT64 ---------------------------------------------------------------
+
+  Verdict OutboundIpv6(Packet& packet, FlowState& flow) {
+    NatView view;
+    NatDrop drop = ReadIpv6(*options_.nat64, packet, view);
+    if (drop != NatDrop::kNone) return Drop(drop);
+    if (!view.is_icmp_error) return Outbound(packet, view, flow);
+    const Mapping mapping = flow.get(mapping_);
+    if (!mapping) return Drop(NatDrop::kNoMapping);
+    drop = Translate(packet, mapping, flow, kMaxIpv4Bytes);
+    if (drop != NatDrop::kNone) return Drop(drop);
+    return Drop(OutboundError(packet, view, mapping));
+  }
+
+  // Translates a packet of a mapping of IPv6 to the other version.
+  NatDrop Translate(Packet& packet, const Mapping& mapping,
+                    const FlowState& flow, uint32_t mtu) const {
+    return DropOf(packet.translate({.prefix = *options_.nat64,
+                                    .stand_in = mapping.inside_address,
+                                    .inside = flow.get(*inside6_)},
+                                   mtu));
+  }
+
+  // Tells the sender on the outside the most bytes, if it has asked for that
+  // by DF (RFC 7915 §1.4).
+  void TellTooBig(Packet& packet, const Mapping& mapping, FlowState& flow) {
+    constexpr uint32_t kGrowth = 20;
+    const auto ip = Ipv4Header<const std::byte>::At(packet.bytes(),
+                                                    packet.headers().l3_offset);
+    if (!ip.dont_fragment() || !MayRefuse(packet.arrival(), flow)) return;
+    RewriteDestination(packet.bytes(), packet.headers(),
+                       mapping.external_address, mapping.external_port);
+    const IcmpError answer =
+        IcmpError::TooBig(packet.link(), packet.bytes(), packet.headers(),
+                          options_.mtu - kGrowth);
+    if (!flow.emit(answer.frame())) return;
+    count(*too_big_);
+    flow.put(answered_, packet.arrival().ns);
   }
 
   // --- Other than IPv4 -----------------------------------------------------
@@ -612,6 +589,7 @@ class Nat final : public NetworkFunction {
     flow.erase(refreshed_);
     flow.erase(peers_);
     if (untranslated_.has_value()) flow.erase(*untranslated_);
+    if (inside6_.has_value()) flow.erase(*inside6_);
   }
 
   // --- Refusals (RFC 5508 REQ-8) -------------------------------------------
@@ -623,11 +601,20 @@ class Nat final : public NetworkFunction {
            now - Instant{flow.get(answered_)} >= kAnswerPeriod;
   }
 
+  // A packet of IPv6 is refused by its destination, as the NAT has no address
+  // of IPv6.
+  static IcmpError RefusalOf(LinkType link, std::span<const std::byte> frame,
+                             const ParsedPacket& headers, be32 source) {
+    return headers.l3 == L3::kIpv6
+               ? IcmpError::Prohibited(link, frame, headers)
+               : IcmpError::Prohibited(link, frame, headers,
+                                       IpAddress::FromIpv4(source));
+  }
+
   void Refuse(const Packet& packet, be32 source, FlowState& flow) const {
     if (!MayRefuse(packet.arrival(), flow)) return;
     const IcmpError refusal =
-        IcmpError::Prohibited(packet.link(), packet.bytes(), packet.headers(),
-                              IpAddress::FromIpv4(source));
+        RefusalOf(packet.link(), packet.bytes(), packet.headers(), source);
     if (flow.emit(refusal.frame())) flow.put(answered_, packet.arrival().ns);
   }
 
@@ -649,17 +636,18 @@ class Nat final : public NetworkFunction {
     if (kept.empty()) return;
     const auto link = static_cast<LinkType>(kept[0]);
     const std::span<const std::byte> frame = kept.subspan(1);
-    const IcmpError refusal = IcmpError::Prohibited(
-        link, frame, Parse(link, frame),
-        IpAddress::FromIpv4(flow.get(mapping_).external_address));
+    const IcmpError refusal = RefusalOf(link, frame, Parse(link, frame),
+                                        flow.get(mapping_).external_address);
     if (flow.emit(refusal.frame())) {
       flow.put(answered_, flow.get(refreshed_));
     }
   }
 
   NatOptions options_;
-  std::vector<std::optional<PoolId>> pools_;  // see PoolOf
-  std::vector<std::vector<uint16_t>> kept_;   // ports of forwards, by pool
+  NatPorts ports_{options_, [this](std::string name, uint32_t first,
+                                   uint32_t last, be32 address) {
+                    return declare_pool(std::move(name), first, last, address);
+                  }};
 
   Slot<Mapping> mapping_ = declare<Mapping>("mapping");
   // The arrival of the last packet that kept the mapping alive, as Instant::ns.
@@ -671,12 +659,15 @@ class Nat final : public NetworkFunction {
   // flow of IPv6 that has it has an alias.
   std::optional<Slot<uint8_t>> untranslated_;
   std::optional<Counter> passed_;
+  // The address of the inside host of a mapping of IPv6.
+  std::optional<Slot<IpAddress>> inside6_;
+  std::optional<Counter> too_big_;
   Counter over_host_ports_ = declare_counter(
       "over_host_ports",
       "packets that got no mapping, as their host has host_ports of them");
 };
 SNF_REGISTER_NF(Nat, "nat",
-                "IPv4 address and port translation: TCP, UDP, ICMP");
+                "IPv4 address and port translation: TCP, UDP, ICMP; NAT64");
 
 }  // namespace
 }  // namespace snf

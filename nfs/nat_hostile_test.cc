@@ -101,6 +101,9 @@ TEST(NatOptions, ThatAreWrongSayWhichAndWhatIsRight) {
       {"forward=ip:192.0.2.1->10.0.0.5", "not 192.0.2.1"},
       {"exempt=10.0.0.0/8", "such as 10.0.0.0/8->192.168.0.0/16; not "},
       {"exempt=10.0.0.0/8->fd00::/8", "networks inside and outside"},
+      {"nat64=64:ff9b::/95", "an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits"},
+      {"nat64=10.0.0.0/8", "an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits"},
+      {"mtu=1279", "1280"},
       {"colour=red", "there is no option \"colour\""},
   };
   for (const Case& c : cases) {

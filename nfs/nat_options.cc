@@ -192,8 +192,28 @@ void NatOptions::AskPools(NfOptions& options) {
   }
 }
 
+void NatOptions::AskNat64(NfOptions& options) {
+  const std::string text =
+      options.Text("nat64", "", "PREFIX",
+                   "IPv6 prefix of hosts of IPv4, such as 64:ff9b::/96; "
+                   "none: no NAT64");
+  mtu = static_cast<uint32_t>(
+      options.Integer("mtu", 1'500, 1'280, 65'535,
+                      "most bytes of an IPv6 packet that NAT64 makes"));
+  if (text.empty()) return;
+  const auto prefixes = ParsePrefixes(text);
+  if (prefixes.ok() && prefixes->size() == 1) {
+    nat64 = Ipv4InIpv6::Of(prefixes->front());
+  }
+  if (nat64.has_value()) return;
+  options.Fail("nat64",
+               "an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits whose bits 64 "
+               "to 71 are zero, such as 64:ff9b::/96");
+}
+
 NatOptions::NatOptions(NfOptions& options) : fixed(options) {
   AskPools(options);
+  AskNat64(options);
   for (const be32 address : addresses) {
     if (!fixed.HasWhole(address)) continue;
     options.Fail(

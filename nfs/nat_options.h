@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/byte_order.h"
 #include "base/packet/ip_prefix.h"
 #include "base/time.h"
+#include "base/tunnels/ip_translation.h"
 #include "nfs/nat_static.h"
 #include "runtime/sdk/nf_options.h"
 
@@ -71,11 +73,17 @@ struct NatOptions {
   // other=drop|pass: with pass, IPv6 packets pass untouched, those from the
   // outside if they answer the inside.
   bool passes_other = false;
+  // nat64=64:ff9b::/96: packets of IPv6 from the inside to this prefix become
+  // packets of IPv4, and their answers packets of IPv6.
+  std::optional<Ipv4InIpv6> nat64;
+  // mtu=1500: the most bytes of a packet of IPv6 that NAT64 makes.
+  uint32_t mtu = 1'500;
   // forward=tcp:203.0.113.1:80->10.0.0.5:8080,
   // exempt=10.0.0.0/8->192.168.0.0/16
   NatStatic fixed;
 
  private:
+  void AskNat64(NfOptions& options);
   void AskPools(NfOptions& options);
 };
 

@@ -51,16 +51,19 @@ NatDrop CheckEnds(const Packet& packet, const NatView& view) {
   return is_own ? NatDrop::kMartian : NatDrop::kNone;
 }
 
-// Reads the ports of TCP and UDP, or the identifier of an ICMP query. Returns
-// false if they are not there.
+// Reads the ports of TCP and UDP, or the identifier of a query of ICMP or
+// ICMPv6. Returns false if they are not there.
 bool ReadPorts(Bytes l4, IpProtocol protocol, NatView& view) {
-  if (protocol == IpProtocol::kIcmp) {
+  if (IsIcmp(protocol)) {
     const auto icmp = IcmpHeader<Byte>::At(l4, 0, protocol);
     if (!icmp || !icmp.is_query()) return false;
     view.source.port = view.destination.port = icmp.identifier();
-    // Echo, timestamp, address mask, extended echo.
+    // Echo, timestamp, address mask, extended echo; echo, extended echo.
     const uint8_t type = icmp.type();
-    view.is_icmp_request = type == 8 || type == 13 || type == 17 || type == 42;
+    view.is_icmp_request =
+        protocol == IpProtocol::kIcmp
+            ? type == 8 || type == 13 || type == 17 || type == 42
+            : type == 128 || type == 160;
     return true;
   }
   const auto ports = PortsView<Byte>::At(l4, 0);
@@ -101,7 +104,13 @@ NatDrop ReadPacket(const Packet& packet, NatView& view) {
   if (const NatDrop drop = CheckEnds(packet, view); drop != NatDrop::kNone) {
     return drop;
   }
-  if (!IsTranslated(headers.l4_protocol)) return NatDrop::kProtocol;
+  return ReadLayer4(packet, view);
+}
+
+NatDrop ReadLayer4(const Packet& packet, NatView& view) {
+  const ParsedPacket& headers = packet.headers();
+  const Bytes frame = packet.bytes();
+  if (!IsTranslated(view.protocol)) return NatDrop::kProtocol;
   if (headers.fragment == Fragment::kLater) {
     view.is_later_fragment = true;
     return NatDrop::kNone;
@@ -112,16 +121,18 @@ NatDrop ReadPacket(const Packet& packet, NatView& view) {
     return NatDrop::kTruncated;
   }
   const Bytes l4 = L4(frame, headers);
-  if (headers.l4_protocol == IpProtocol::kIcmp) {
-    const auto icmp = IcmpHeader<Byte>::At(l4, 0, headers.l4_protocol);
+  const IpProtocol protocol = headers.l4_protocol;
+  if (IsIcmp(protocol)) {
+    const auto icmp = IcmpHeader<Byte>::At(l4, 0, protocol);
     if (!icmp) return NatDrop::kTruncated;
-    if (IsOutdated(icmp.type())) return NatDrop::kIcmpType;
+    if (protocol == IpProtocol::kIcmp && IsOutdated(icmp.type())) {
+      return NatDrop::kIcmpType;
+    }
     view.is_icmp_error = icmp.is_error();
     if (view.is_icmp_error) return NatDrop::kNone;
-    return ReadPorts(l4, view.protocol, view) ? NatDrop::kNone
-                                              : NatDrop::kIcmpType;
+    return ReadPorts(l4, protocol, view) ? NatDrop::kNone : NatDrop::kIcmpType;
   }
-  if (headers.l4_protocol == IpProtocol::kTcp) {
+  if (protocol == IpProtocol::kTcp) {
     constexpr size_t kFlagsOffset = 13;
     if (l4.size() <= kFlagsOffset) return NatDrop::kTruncated;
     view.tcp_flags = std::to_integer<uint8_t>(l4[kFlagsOffset]);

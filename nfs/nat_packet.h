@@ -35,6 +35,8 @@ enum class NatDrop : uint8_t {
   kMappingExpired,  // from the outside, to a mapping that is over
   kFiltered,        // from an outside endpoint that the mapping does not admit
   kPortsExhausted,
+  kNoCounterpart,  // NAT64: there is no such packet in the other version
+  kTooLong,        // NAT64: it would be longer than the MTU
   kCount,
 };
 inline constexpr std::array<std::string_view,
@@ -54,7 +56,9 @@ inline constexpr std::array<std::string_view,
                      "no_mapping",
                      "mapping_expired",
                      "filtered",
-                     "ports_exhausted"};
+                     "ports_exhausted",
+                     "no_counterpart",
+                     "too_long"};
 
 // One end of a packet. In ICMP queries the port is the identifier at both ends,
 // in later fragments it is 0.
@@ -85,6 +89,10 @@ struct NatView {
 // flags and the eight bytes of ICMP are there; a packet cut off by its sender
 // is refused. Budget: ≤ 10 ns.
 NatDrop ReadPacket(const Packet& packet, NatView& view);
+
+// The part of ReadPacket behind the addresses, for IPv4 and IPv6: `view` has
+// addresses and protocol, and kIcmp as the protocol of ICMPv6.
+NatDrop ReadLayer4(const Packet& packet, NatView& view);
 
 // Fills in the view of the packet that an ICMP error quotes, or returns why the
 // error is not translated. The quoted packet must be of TCP, UDP or an ICMP

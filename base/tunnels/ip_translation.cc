@@ -30,7 +30,7 @@ struct Ends {
   IpAddress destination;
 };
 
-// What the headers of both versions say. IPv4 addresses are mapped.
+// The fields that both versions have. IPv4 addresses are mapped.
 struct IpFields {
   uint8_t traffic_class = 0;
   uint8_t hops = 0;
@@ -123,9 +123,9 @@ uint32_t WriteHeader(const IpFields& fields, bool to_ipv6,
     if (!is_fragment) return kIpv6HeaderBytes;
     const std::span<Byte> header = out.subspan(kIpv6HeaderBytes);
     header[0] = static_cast<Byte>(fields.protocol);
-    Store(&header[2], be16(static_cast<uint16_t>(
-                          fields.fragment_offset_bytes |
-                          static_cast<int>(fields.more_fragments))));
+    Store(&header[2],
+          be16(static_cast<uint16_t>(fields.fragment_offset_bytes |
+                                     static_cast<int>(fields.more_fragments))));
     Store(&header[4], be32(fields.id));
     return kIpv6HeaderBytes + kFragmentBytes;
   }
@@ -281,7 +281,7 @@ IpProtocol Counterpart(IpProtocol protocol) {
   return protocol;
 }
 
-// Returns kDone if layer 4 can be translated, but for an ICMP error. `l4` may
+// Returns kDone if layer 4 can be translated and is no ICMP error. `l4` may
 // end early in a quoted packet.
 PacketResize CheckL4(Bytes l4, const IpFields& fields, bool to_ipv6) {
   const IpProtocol protocol = fields.protocol;
@@ -377,15 +377,16 @@ std::optional<uint32_t> TranslateQuoted(Bytes frame, const ParsedPacket& outer,
   const ParsedPacket inner = ParseInner(frame, outer);
   if (inner.l3 != outer.l3) return std::nullopt;
   const uint32_t ip_bytes =
-      to_ipv6
-          ? Ipv4Header<const Byte>::At(frame, inner.l3_offset).total_bytes()
-          : kIpv6HeaderBytes + Ipv6Header<const Byte>::At(frame, inner.l3_offset)
-                             .payload_bytes();
+      to_ipv6 ? Ipv4Header<const Byte>::At(frame, inner.l3_offset).total_bytes()
+              : kIpv6HeaderBytes +
+                    Ipv6Header<const Byte>::At(frame, inner.l3_offset)
+                        .payload_bytes();
   const IpFields fields = FieldsOf(frame, inner, ip_bytes);
   const Bytes l4 =
       frame.subspan(inner.l4_offset, outer.end_offset - inner.l4_offset);
   const std::optional<Ends> ends = TranslateEnds(fields.ends, t, to_ipv6);
-  if (!ends.has_value() || CheckL4(l4, fields, to_ipv6) != PacketResize::kDone) {
+  if (!ends.has_value() ||
+      CheckL4(l4, fields, to_ipv6) != PacketResize::kDone) {
     return std::nullopt;
   }
   const uint32_t header = WriteHeader(Translated(fields, *ends), to_ipv6, out);
@@ -424,8 +425,8 @@ PacketResize TranslateError(PacketInfo& info, std::span<Byte> room,
   const std::span<Byte> out =
       std::span(whole).first(to_ipv6 ? kMaxIpv6Error : kMaxIpv4Error);
   const uint32_t outer = to_ipv6 ? kIpv6HeaderBytes : kIpv4HeaderBytes;
-  const std::optional<uint32_t> quoted = TranslateQuoted(
-      frame, h, t, to_ipv6, out.subspan(outer + kIcmpBytes));
+  const std::optional<uint32_t> quoted =
+      TranslateQuoted(frame, h, t, to_ipv6, out.subspan(outer + kIcmpBytes));
   if (!quoted.has_value()) return PacketResize::kNoCounterpart;
   after.l4_bytes = kIcmpBytes + *quoted;
   WriteHeader(after, to_ipv6, out);
@@ -483,8 +484,8 @@ PacketResize TranslateIp(PacketInfo& info, std::span<Byte> room,
   IpFields fields = FieldsOf(frame, h, IpBytes(info, room));
   if (HasSourceRoute(frame, h)) return PacketResize::kNoCounterpart;
   const Bytes l4 = frame.subspan(h.l4_offset);
-  const bool is_icmp = fields.protocol ==
-                       (to_ipv6 ? IpProtocol::kIcmp : IpProtocol::kIcmpv6);
+  const bool is_icmp =
+      fields.protocol == (to_ipv6 ? IpProtocol::kIcmp : IpProtocol::kIcmpv6);
   if (is_icmp && h.fragment != Fragment::kLater && l4.size() >= kIcmpBytes &&
       IcmpHeader<const Byte>::At(l4, 0, fields.protocol).is_error()) {
     return TranslateError(info, room, t, mtu, fields, to_ipv6);

@@ -38,7 +38,7 @@ class Ipv4InIpv6 {
 };
 
 // The addresses of one translated packet: `stand_in` is the IPv4 address of the
-// IPv6 host `inside`; all others are those of `prefix`.
+// IPv6 host `inside`; all other addresses are in `prefix`.
 struct IpTranslation {
   Ipv4InIpv6 prefix;
   be32 stand_in;
@@ -51,17 +51,17 @@ struct IpTranslation {
 // hop limit stay, for this is no hop. IPv4 options, IPv6 extension headers but
 // that of fragments, and the flow label are dropped. Fragments stay fragments.
 // An IPv4 packet of at most 1,260 bytes may be fragmented, a longer one not
-// (§5.1). From an ICMPv6 error, a source that has no IPv4 address becomes the
-// stand-in, as it is a router's on the inside.
+// (RFC 7915 §5.1). From an ICMPv6 error, a source that has no IPv4 address
+// becomes the stand-in, as it is a router's on the inside.
 //
 // Returns kNoCounterpart if the packet has none in the other version: an
-// address beside those of the translation, a protocol other than TCP, UDP, ICMP
-// and ICMPv6, a fragmented ICMP message, a type of ICMP that §4.2 or §5.2
-// drops, a source route, or UDP over IPv4 without checksum in a fragment.
-// kNotWhole means that the capture has cut an ICMP error, or a UDP packet that
-// needs a checksum. `mtu` and other results are as in PrependHeaders. Anything
-// but kDone leaves the packet as it was. Budget: ≤ 100 ns for 1,500 bytes; no
-// allocation.
+// address that the translation lacks, a protocol other than TCP, UDP, ICMP
+// and ICMPv6, a fragmented ICMP message, a type of ICMP that
+// RFC 7915 §4.2 or §5.2 drops, a source route, or UDP over IPv4 without
+// checksum in a fragment. kNotWhole means that the capture has cut an ICMP
+// error, or a UDP packet that needs a checksum. `mtu` and other results are as
+// in PrependHeaders. Anything but kDone leaves the packet as it was. Budget: ≤
+// 100 ns for 1,500 bytes; no allocation.
 PacketResize TranslateIp(PacketInfo& info, std::span<std::byte> room,
                          const IpTranslation& translation, uint32_t mtu);
 

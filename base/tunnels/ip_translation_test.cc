@@ -186,8 +186,8 @@ TEST(IpTranslation, ComputesAChecksumThatIpv6Needs) {
   EXPECT_EQ(Translate("udp 192.0.2.9:53 > 10.0.0.1:5000 \"12345678\" more "
                       "ip_id=3 no_checksum"),
             "no_counterpart");
-  TestPacket cut = *ParsePacket(
-      "udp 192.0.2.9:53 > 10.0.0.1:5000 len=100 no_checksum");
+  TestPacket cut =
+      *ParsePacket("udp 192.0.2.9:53 > 10.0.0.1:5000 len=100 no_checksum");
   cut.bytes.resize(80);
   EXPECT_EQ(Translate(cut), "not_whole");
 }
@@ -200,8 +200,7 @@ TEST(IpTranslation, RefusesByName) {
       {"icmp 10.0.0.1 > 192.0.2.9 type=13 id=7", "no_counterpart"},
       {"icmp 10.0.0.1 > 192.0.2.9 echo id=7 more ip_id=3 len=16",
        "no_counterpart"},
-      {"icmp6 [2001:db8::1] > [64:ff9b::192.0.2.9] type=135",
-       "no_counterpart"},
+      {"icmp6 [2001:db8::1] > [64:ff9b::192.0.2.9] type=135", "no_counterpart"},
       {"icmp 192.0.2.1 > 10.0.0.1 unreachable code=14 about "
        "{udp 10.0.0.1:5000 > 192.0.2.9:53}",
        "no_counterpart"},
@@ -224,9 +223,8 @@ TEST(IpTranslation, RefusesByName) {
   routed.bytes[20] = std::byte{131};
   EXPECT_EQ(Translate(routed), "no_counterpart");
   const Frame behind = Ipv6Extension(17, 1, Udp(5000, 53));
-  routed.bytes = Ipv6({.destination = Ipv6Of("64:ff9b::192.0.2.9"),
-                       .next_header = 43},
-                      behind);
+  routed.bytes = Ipv6(
+      {.destination = Ipv6Of("64:ff9b::192.0.2.9"), .next_header = 43}, behind);
   routed.original_length = static_cast<uint32_t>(routed.bytes.size());
   routed.bytes[43] = std::byte{0};
   EXPECT_NE(Translate(routed), "no_counterpart");

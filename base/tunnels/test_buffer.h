@@ -18,7 +18,8 @@ namespace snf {
 
 // A packet at the beginning of its room.
 struct TestBuffer {
-  explicit TestBuffer(const TestPacket& packet, size_t size = 2'048) : room(size) {
+  explicit TestBuffer(const TestPacket& packet, size_t size = 2'048)
+      : room(size) {
     std::ranges::copy(packet.bytes, room.begin());
     info.length = static_cast<uint32_t>(packet.bytes.size());
     info.original_length = std::max(info.length, packet.original_length);

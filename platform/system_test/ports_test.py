@@ -218,6 +218,20 @@ class Ports(net.Run):
                                  [self.hash])
             self.check_nothing_was_lost()
 
+    def test_hosts_of_ipv6_reach_those_of_ipv4(self):
+        prefix, server = "64:ff9b::/96", f"64:ff9b::{address(3)}"
+        for words in (("addr", "add", "fd00::2/64", "nodad"),
+                      ("-6", "route", "replace", prefix),
+                      ("neigh", "replace", server, "lladdr",
+                       net.address_of_card(SERVER), "nud", "permanent")):
+            ip("-n", CLIENT, *words, "dev", "eth0")
+        self.serving(SERVER)
+        with self.running(f"--nf=firewall | nat(ip={EXTERNAL4},"
+                          f"nat64={prefix})"):
+            self.know_the_nat(SERVER, CLIENT)
+            self.check_talk(CLIENT, server)
+        self.check_nothing_was_lost()
+
     # --- VLANs
 
     def add_card(self, namespace, name, tags, mtu, network, leaves):

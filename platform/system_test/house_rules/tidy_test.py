@@ -65,7 +65,7 @@ MAY_INCLUDE = {
     "base/answers": {"base", "base/packet"},
     "base/rules": {"base", "base/packet"},
     "base/messages": {"base", "base/packet"},
-    "base/tunnels": {"base", "base/packet"},
+    "base/tunnels": {"base", "base/packet", "base/answers"},
     "base/text": {"base"},
     "traces": {"base", "base/packet"},
     "traces/synthesis": {"base", "base/packet", "traces"},
