@@ -382,7 +382,7 @@ struct PortFigures {
   Nanos down{};
   // Counts of a port that routes (RouterCount), which
   // platform/ports/router/README.md explains; else none.
-  std::vector<NamedCount> router;
+  std::vector<NamedCount> router = {};
 };
 // Tells of all ports. Then
 //   the sum of received = packets_in + filtered, and

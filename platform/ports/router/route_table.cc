@@ -30,8 +30,10 @@ RouteTable::RouteTable(const RouterConfig& config) {
   for (const RouterConfig::Route& route : config.routes) {
     entries_.push_back({.to = route.to, .gateway = route.gateway});
   }
-  std::ranges::stable_sort(entries_, [](const Entry& a, const Entry& b) {
-    return a.to.length > b.to.length;
+  // Hosts of the link itself come before a gateway to the same network.
+  std::ranges::sort(entries_, [](const Entry& a, const Entry& b) {
+    if (a.to.length != b.to.length) return a.to.length > b.to.length;
+    return a.gateway.has_value() < b.gateway.has_value();
   });
 }
 

@@ -363,7 +363,7 @@ void Router::Send(Instant now, Bytes frame) {
   if (IsOwn(to) || IsProxied(to)) {
     Count(RouterCount::kOutForRouter);
     // A ping from the other side: the answer goes back through the chain.
-    const Bytes reply = IsOwn(to) ? EchoReply(whole, *ip) : Bytes();
+    const Bytes reply = IsProxied(to) ? Bytes() : EchoReply(whole, *ip);
     if (!reply.empty() && echoes_.Allows(now)) Return(reply);
     return;
   }
