@@ -112,8 +112,6 @@ std::string TextOfSeveral(const proto::StatusReply& reply) {
   say("flows", FlowsOf(figures));
   for (const PortFigures& port : figures.live.ports) {
     say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
-    const std::string router = RouterLine(port);
-    if (!router.empty()) say("", router);
   }
   return text;
 }
@@ -173,6 +171,8 @@ std::string TextOf(const proto::StatusReply& reply) {
                       FormatDuration(figures.latency.max));
   for (const PortFigures& port : figures.live.ports) {
     say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
+    const std::string router = RouterLine(port);
+    if (!router.empty()) say("", router);
   }
   return text;
 }

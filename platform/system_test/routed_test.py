@@ -304,6 +304,13 @@ class Routed(net.Run):
             self.assertEqual(done.returncode, USAGE, done.stderr)
             for word in words:
                 self.assertIn(word, done.stderr)
+        # The kernel would answer as well.
+        ip("-n", MIDDLE, "addr", "add", f"{LAN4}/24", "dev", "lan0")
+        done = subprocess.run(
+            net.in_network(MIDDLE, net.PROGRAM, "run", *PORTS),
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, net.UNAVAILABLE, done.stderr)
+        self.assertIn(f"the kernel has the address {LAN4} at lan0", done.stderr)
 
 
 def ipv4(source, to):
