@@ -29,7 +29,7 @@ std::map<std::string, std::string> Parse(const std::string& text) {
   static const std::regex kHelp("# HELP ([a-z_]+) \\S.*\\.");
   static const std::regex kType("# TYPE ([a-z_]+) (counter|gauge|summary)");
   static const std::regex kSample(
-      R"re(([a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"\})? ([0-9.]+))re");
+      R"re(([a-z_]+)(\{(?:,?[a-z]+="(?:[^"\\\n]|\\["\\n])*")+\})? ([\d.]+))re");
   std::map<std::string, std::string> samples;
   std::set<std::string> families;
   std::string family;
