@@ -139,12 +139,38 @@ IcmpError IcmpError::Prohibited(LinkType link, Bytes frame,
 
 IcmpError IcmpError::TooBig(LinkType link, Bytes frame,
                             const ParsedPacket& headers, uint32_t mtu) {
+  return TooBig(link, frame, headers, mtu,
+                FiveTuple(frame, headers, false).destination);
+}
+
+IcmpError IcmpError::TooBig(LinkType link, Bytes frame,
+                            const ParsedPacket& headers, uint32_t mtu,
+                            const IpAddress& from) {
   const Message message =
       headers.l3 == L3::kIpv6
           ? Message{.type = 2, .code = 0, .rest = mtu}
           : Message{.type = 3, .code = 4, .rest = mtu & 0xffff};
-  return {link, frame, headers, FiveTuple(frame, headers, false).destination,
-          message};
+  return {link, frame, headers, from, message};
+}
+
+IcmpError IcmpError::TimeExceeded(LinkType link, Bytes frame,
+                                  const ParsedPacket& headers,
+                                  const IpAddress& from) {
+  const Message message = headers.l3 == L3::kIpv6
+                              ? Message{.type = 3, .code = 0}
+                              : Message{.type = 11, .code = 0};
+  return {link, frame, headers, from, message};
+}
+
+IcmpError IcmpError::Unreachable(LinkType link, Bytes frame,
+                                 const ParsedPacket& headers,
+                                 const IpAddress& from, Unreached what) {
+  constexpr std::array<uint8_t, 3> kCodes4 = {0, 1, 3}, kCodes6 = {0, 3, 4};
+  const auto at = static_cast<size_t>(what);
+  const Message message = headers.l3 == L3::kIpv6
+                              ? Message{.type = 1, .code = kCodes6[at]}
+                              : Message{.type = 3, .code = kCodes4[at]};
+  return {link, frame, headers, from, message};
 }
 
 IcmpError::IcmpError(LinkType link, Bytes frame, const ParsedPacket& headers,

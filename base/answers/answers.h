@@ -65,10 +65,23 @@ class IcmpError {
   static IcmpError Prohibited(LinkType link, std::span<const std::byte> frame,
                               const ParsedPacket& headers,
                               const IpAddress& from);
-  // Returns "fragmentation needed" (RFC 1191) or "packet too big" (RFC 4443
-  // §3.2), from the packet's destination.
+  // Return "fragmentation needed" (RFC 1191) or "packet too big" (RFC 4443
+  // §3.2), from the packet's destination or from another address.
   static IcmpError TooBig(LinkType link, std::span<const std::byte> frame,
                           const ParsedPacket& headers, uint32_t mtu);
+
+  static IcmpError TooBig(LinkType link, std::span<const std::byte> frame,
+                          const ParsedPacket& headers, uint32_t mtu,
+                          const IpAddress& from);
+  // Return a router's errors, from an address of its own (RFC 792, RFC 4443
+  // §3.1, §3.3).
+  static IcmpError TimeExceeded(LinkType link, std::span<const std::byte> frame,
+                                const ParsedPacket& headers,
+                                const IpAddress& from);
+  enum class Unreached : uint8_t { kNetwork, kHost, kPort };
+  static IcmpError Unreachable(LinkType link, std::span<const std::byte> frame,
+                               const ParsedPacket& headers,
+                               const IpAddress& from, Unreached what);
 
   std::span<const std::byte> frame() const {
     return std::span(bytes_).first(size_);

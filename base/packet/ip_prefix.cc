@@ -24,15 +24,6 @@ std::string TextOf(const IpPrefix& prefix) {
   return text;
 }
 
-IpAddress Masked(const IpAddress& address, int length) {
-  IpAddress masked;
-  for (int bit = 0; bit < length; ++bit) {
-    const auto mask = std::byte{0x80} >> bit % 8;
-    masked.bytes[bit / 8] |= address.bytes[bit / 8] & mask;
-  }
-  return masked;
-}
-
 template <typename... Parts>
 absl::Status Wrong(std::string_view text, const Parts&... parts) {
   return absl::InvalidArgumentError(
@@ -58,8 +49,7 @@ absl::StatusOr<IpPrefix> PrefixIn(std::string_view text) {
     }
   }
   const int of_128 = is_ipv4 ? length + kIpv4Offset : length;
-  const IpPrefix prefix = {.address = Masked(*address, of_128),
-                           .length = static_cast<uint8_t>(of_128)};
+  const IpPrefix prefix = IpPrefix::Of(*address, static_cast<uint8_t>(of_128));
   if (prefix.address != *address) {
     return Wrong(text, "has bits behind its length; the prefix is ",
                  TextOf(prefix));
@@ -68,6 +58,15 @@ absl::StatusOr<IpPrefix> PrefixIn(std::string_view text) {
 }
 
 }  // namespace
+
+IpPrefix IpPrefix::Of(const IpAddress& address, uint8_t length) {
+  IpPrefix prefix = {.address = {}, .length = length};
+  for (int bit = 0; bit < length; ++bit) {
+    const auto mask = std::byte{0x80} >> bit % 8;
+    prefix.address.bytes[bit / 8] |= address.bytes[bit / 8] & mask;
+  }
+  return prefix;
+}
 
 bool IpPrefix::Contains(const IpAddress& other) const {
   const auto difference = [&](size_t at) {

@@ -19,6 +19,8 @@ struct IpPrefix {
   IpAddress address;
   uint8_t length = 0;
 
+  // Returns the prefix of this length, of 128 bits, that contains the address.
+  static IpPrefix Of(const IpAddress& address, uint8_t length);
   bool Contains(const IpAddress& other) const;
   // True if the prefix contains only mapped addresses, so that it is one of
   // IPv4.

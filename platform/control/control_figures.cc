@@ -48,6 +48,11 @@ void SetPort(const PortFigures& from, proto::Port& to) {
   for (const PortCount& count : PortCounts()) {
     to.GetReflection()->SetUInt64(&to, &FieldOf(count), from.*count.count);
   }
+  for (const NamedCount& count : from.router) {
+    proto::NamedCount& added = *to.add_router();
+    added.set_name(count.name);
+    added.set_count(count.count);
+  }
 }
 
 PortFigures PortOf(const proto::Port& from) {
@@ -57,6 +62,9 @@ PortFigures PortOf(const proto::Port& from) {
   to.down.ns = static_cast<int64_t>(from.down_ns());
   for (const PortCount& count : PortCounts()) {
     to.*count.count = from.GetReflection()->GetUInt64(from, &FieldOf(count));
+  }
+  for (const proto::NamedCount& count : from.router()) {
+    to.router.push_back({count.name(), count.count()});
   }
   return to;
 }

@@ -109,6 +109,21 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
             "by the kernel, 5 not taken, of these 4 longer than the MTU\n");
 }
 
+TEST(ControlText, NamesTheCountsOfAPortThatRoutes) {
+  LiveFigures figures = Figures();
+  figures.live.ports[0].router = {
+      {"other_mac", 1'200}, {"group", 0}, {"no_route", 3}};
+  proto::StatusReply reply;
+  AddFigures(figures, reply);
+  EXPECT_NE(TextOf(reply).find("1,200 other_mac, 3 no_route\n"),
+            std::string::npos)
+      << TextOf(reply);
+  const LiveFigures read = FiguresOf(reply);
+  ASSERT_EQ(read.live.ports[0].router.size(), 3u);
+  EXPECT_EQ(read.live.ports[0].router[2].name, "no_route");
+  EXPECT_EQ(read.live.ports[0].router[2].count, 3u);
+}
+
 TEST(ControlText, SaysOfAResourceManagerWhereToLook) {
   proto::StatusReply reply;
   reply.set_name("rm");

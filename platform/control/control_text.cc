@@ -64,6 +64,17 @@ std::string PortLine(const PortFigures& port) {
                                        FormatCount(port.too_long)));
 }
 
+// "12 arp_answered, 3 no_route"; "" of a port that does not route.
+std::string RouterLine(const PortFigures& port) {
+  std::string line;
+  for (const NamedCount& count : port.router) {
+    if (count.count == 0) continue;
+    line += fmt::format("{}{} {}", line.empty() ? "" : ", ",
+                        FormatCount(count.count), count.name);
+  }
+  return line;
+}
+
 std::string MemberLine(const proto::StatusReply& member) {
   if (member.pid() == 0) {
     return "does not run: nobody takes the packets of its hosts; the same snf "
@@ -160,6 +171,8 @@ std::string TextOf(const proto::StatusReply& reply) {
                       FormatDuration(figures.latency.max));
   for (const PortFigures& port : figures.live.ports) {
     say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
+    const std::string router = RouterLine(port);
+    if (!router.empty()) say("", router);
   }
   return text;
 }

@@ -35,7 +35,8 @@ void LossLog::Look(const LiveFigures& figures) {
            count, now);
     };
     look("dropped by the kernel", port.kernel_drops);
-    look("not taken by the kernel",
+    look(port.router.empty() ? "not taken by the kernel"
+                             : "not sent (snf status names the reasons)",
          port.send_drops - std::min(port.send_drops, port.too_long));
     look("longer than the MTU", port.too_long);
   }

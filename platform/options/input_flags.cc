@@ -67,13 +67,18 @@ InputFlags::InputFlags(RunFlagSet& set) : set_(set) {
 void InputFlags::AddPorts() {
   std::vector<PortSpec>& ports = set_.request.ports;
   set_.flags.Repeated(
-      "port", "SIDE=[KIND:]INTERFACE",
+      "port", "SIDE=[KIND:]INTERFACE[,KEY=VALUE…]",
       "where packets come in and leave: an inside and an outside, as in "
       "--port inside=lan0 --port outside=wan0, or several of each. Of several, "
       "a packet leaves by the one where its receiver was seen. With xdp:, by "
       "AF_XDP, for network cards. With tap:, a TAP interface, which is made if "
       "it does not exist. With file:, a capture, whose frames come in as they "
-      "were captured; packets that leave there are discarded. Alone, "
+      "were captured; packets that leave there are discarded. With "
+      ",address=IP/LENGTH (several, of IPv4 and IPv6) at an inside and an "
+      "outside without a KIND, SNF is the router of its hosts: it answers "
+      "for its addresses, decrements TTLs and finds next hops; with "
+      ",gateway=IP (all other networks), ,route=PREFIX@IP, ,proxy=PREFIX "
+      "(addresses of a NAT, for which it answers) and ,mac=MAC. Alone, "
       "both=gwlb:INTERFACE[,health=PORT]: packets in GENEVE from AWS's Gateway "
       "Load Balancer, which go back to it; at the TCP port its health checks "
       "are answered",
@@ -373,6 +378,11 @@ absl::Status InputFlags::SettleController() {
   }
   const std::string flag = set_.flags.Printed("controller");
   for (const PortSpec& port : request.ports) {
+    if (port.router.is_routed()) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} with --port {}: ports with addresses cannot be shared", flag,
+          port.text()));
+    }
     if (port.kind == PortSpec::Kind::kPacket ||
         port.kind == PortSpec::Kind::kCapture) {
       continue;

@@ -150,6 +150,15 @@ int NetworkInterface::index() const {
   return static_cast<int>(if_nametoindex(name_.c_str()));
 }
 
+std::array<std::byte, 6> NetworkInterface::mac() const {
+  std::array<std::byte, 6> mac{};
+  ifreq request = RequestFor(name_);
+  if (ioctl(socket_.number(), SIOCGIFHWADDR, &request) == 0) {
+    std::memcpy(mac.data(), request.ifr_hwaddr.sa_data, mac.size());
+  }
+  return mac;
+}
+
 uint32_t NetworkInterface::mtu() const {
   ifreq request = RequestFor(name_);
   if (ioctl(socket_.number(), SIOCGIFMTU, &request) != 0) return 0;

@@ -4,6 +4,8 @@
 
 #include <sys/socket.h>
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -60,7 +62,9 @@ class NetworkInterface {
   // Returns FailedPrecondition, with the reason, if the interface does not
   // exist, is not Ethernet, or is down.
   absl::Status Check() const;
-  int index() const;     // 0 if it is not there
+  int index() const;  // 0 if it is not there
+  // Returns the link address; zeros if it is not there.
+  std::array<std::byte, 6> mac() const;
   uint32_t mtu() const;  // 0 if it is not there
   bool SetUp();          // returns false, with errno, if it cannot be
   // Claims the frames of this interface, so that no other process forwards them

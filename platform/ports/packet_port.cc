@@ -10,6 +10,7 @@
 #include "platform/ports/gwlb_port.h"
 #include "platform/ports/network_interface.h"
 #include "platform/ports/packet_socket.h"
+#include "platform/ports/routed_port.h"
 #include "platform/ports/tap_port.h"
 #include "platform/ports/xdp_port.h"
 
@@ -18,8 +19,8 @@ namespace {
 
 absl::Status CannotBeHandedOn(const PortSpec& spec) {
   return absl::FailedPreconditionError(
-      fmt::format("{}: only packet sockets and TAP interfaces can be passed to "
-                  "another process",
+      fmt::format("{}: only packet sockets and TAP interfaces, without an "
+                  "address, can be passed to another process",
                   spec.text()));
 }
 
@@ -39,6 +40,7 @@ absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::Open(
     case PortSpec::Kind::kPacket:
       break;
   }
+  if (spec.router.is_routed()) return RoutedPort::Open(spec);
   return PacketSocket::Open(spec);
 }
 
@@ -55,6 +57,7 @@ PacketPort::PacketPort(const PortSpec& spec) : spec_(spec) {
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::OpenToSend(
     const PortSpec& spec) {
+  if (spec.router.is_routed()) return CannotBeHandedOn(spec);
   if (spec.kind == PortSpec::Kind::kPacket) {
     return PacketSocket::OpenToSend(spec);
   }

@@ -66,6 +66,22 @@ absl::Status TakeHealthPort(std::string& interface, PortSpec& spec) {
       "\"{}\": want ,health=PORT, a TCP port from 1 to 65535", option));
 }
 
+// Takes the options of a port that routes off the interface's name.
+absl::Status TakeRouter(std::string& interface, PortSpec& spec) {
+  const size_t at = interface.find(',');
+  if (at == interface.npos) return absl::OkStatus();
+  if (spec.kind != PortSpec::Kind::kPacket) {
+    return Bad(fmt::format(
+        "\"{}\": only an interface without xdp: and tap: can have addresses",
+        interface.substr(at)));
+  }
+  auto router = RouterConfig::Parse(std::string_view(interface).substr(at));
+  if (!router.ok()) return router.status();
+  spec.router = *std::move(router);
+  interface.erase(at);
+  return absl::OkStatus();
+}
+
 // Only a gateway load balancer's packets are of both sides.
 absl::Status CheckSide(const PortSpec& spec) {
   const bool is_gwlb = spec.kind == PortSpec::Kind::kGwlb;
@@ -93,8 +109,9 @@ std::string PortSpec::name() const {
 
 std::string PortSpec::text() const {
   return fmt::format(
-      "{}={}{}{}", NameOf(side), PrefixOf(kind), interface,
-      health_port == 0 ? "" : fmt::format(",health={}", health_port));
+      "{}={}{}{}{}", NameOf(side), PrefixOf(kind), interface,
+      health_port == 0 ? "" : fmt::format(",health={}", health_port),
+      router.text());
 }
 
 absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
@@ -114,7 +131,8 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
   }
   std::string interface = text.substr(equals + 1);
   const size_t colon = interface.find(':');
-  if (colon != interface.npos) {
+  // Options have colons, too.
+  if (colon < interface.find(',')) {
     const std::string kind = interface.substr(0, colon);
     if (kind == "tap") {
       spec.kind = PortSpec::Kind::kTap;
@@ -139,6 +157,7 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
       if (absl::Status s = TakeHealthPort(interface, spec); !s.ok()) return s;
     }
   }
+  if (absl::Status s = TakeRouter(interface, spec); !s.ok()) return s;
   if (!IsInterfaceName(interface)) {
     return Bad(
         fmt::format("\"{}\" is not the name of an interface: want 1 to {} "
@@ -160,6 +179,33 @@ void NumberPorts(std::vector<PortSpec>& ports) {
     }
   }
 }
+
+namespace {
+
+// A packet's way out is that of the other side: so there is one.
+absl::Status CheckRouters(const std::vector<PortSpec>& ports) {
+  const auto routes = [](const PortSpec& port) {
+    return port.router.is_routed();
+  };
+  if (std::ranges::none_of(ports, routes)) return absl::OkStatus();
+  if (const auto other = std::ranges::find_if_not(ports, routes);
+      other != ports.end()) {
+    return Bad(fmt::format(
+        "--port: {} has no address, but another port has: want addresses for "
+        "both, or for none",
+        other->text()));
+  }
+  if (ports.size() > 2) {
+    return Bad(
+        fmt::format("--port: {} ports have addresses: a router has one inside "
+                    "and one outside",
+                    ports.size()));
+  }
+  const absl::Status apart = CheckApart(ports[0].router, ports[1].router);
+  return apart.ok() ? apart : Bad("--port: " + std::string(apart.message()));
+}
+
+}  // namespace
 
 absl::Status CheckPorts(const std::vector<PortSpec>& ports) {
   if (std::ranges::count(ports, Side::kUnknown, &PortSpec::side) > 0) {
@@ -187,7 +233,7 @@ absl::Status CheckPorts(const std::vector<PortSpec>& ports) {
                             ports[i].interface));
     }
   }
-  return absl::OkStatus();
+  return CheckRouters(ports);
 }
 
 }  // namespace snf

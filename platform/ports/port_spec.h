@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/packet/packet_info.h"
+#include "platform/ports/router/router_config.h"
 
 namespace snf {
 
@@ -18,7 +19,8 @@ class Steering;
 
 // Describes a port, as the text of --port: SIDE=[KIND:]INTERFACE, as in
 // inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap; or
-// both=gwlb:eth0, with its health checks both=gwlb:eth0,health=8080.
+// both=gwlb:eth0, with its health checks both=gwlb:eth0,health=8080. Of an
+// interface, options make the port a router of its hosts (RouterConfig).
 struct PortSpec {
   enum class Kind : uint8_t {
     kPacket,   // an existing interface, by a packet socket
@@ -32,6 +34,7 @@ struct PortSpec {
   std::string interface;     // of a capture, its file
   uint32_t number = 0;       // 0 for the only port of its side, else from 1 on
   uint16_t health_port = 0;  // of kGwlb, a TCP port; 0: none
+  RouterConfig router = {};  // of kPacket
   // Selects this controller's frames; null: all frames.
   std::shared_ptr<const Steering> steering = nullptr;
 
@@ -52,7 +55,8 @@ inline constexpr size_t kMostPorts = 16;
 
 // Returns an InvalidArgument error unless there are an inside and an outside,
 // each interface is named once, and there are at most kMostPorts; or there is
-// a single port, of both sides.
+// a single port, of both sides. If a port routes, there are two, both do, and
+// they have no network in common.
 absl::Status CheckPorts(const std::vector<PortSpec>& ports);
 
 }  // namespace snf

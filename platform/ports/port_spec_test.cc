@@ -105,6 +105,29 @@ TEST(PortSpec, HasANumberIfItsSideHasSeveral) {
   EXPECT_EQ(ports[2].text(), "inside=c");
 }
 
+TEST(PortSpec, RoutesWithAddressesAtBothPorts) {
+  const std::string inside = "inside=a,address=10.1.0.1/24,address=fd01::1/64";
+  const std::string outside =
+      "outside=b,address=192.0.2.1/24,gateway=192.0.2.254";
+  EXPECT_EQ(ParsePort(inside)->text(), inside);
+  EXPECT_EQ(ParsePort(inside)->interface, "a");
+  EXPECT_EQ(ParsePort("inside=packet:a,address=fd01::1/64")->text(),
+            "inside=a,address=fd01::1/64");
+  EXPECT_EQ(ErrorOfAll({inside, outside}), "");
+  EXPECT_THAT(ErrorOfAll({inside, "outside=b"}),
+              HasSubstr("outside=b has no address"));
+  EXPECT_THAT(ErrorOfAll({inside, outside, "inside=c,address=10.2.0.1/24"}),
+              HasSubstr("3 ports have addresses"));
+  EXPECT_THAT(ErrorOfAll({inside, "outside=b,address=10.1.0.2/16"}),
+              HasSubstr("in the networks of two ports"));
+  EXPECT_THAT(ErrorOf("inside=a,addres=10.1.0.1/24"), HasSubstr("\"addres\""));
+  for (const char* kind : {"tap:", "xdp:"}) {
+    EXPECT_THAT(
+        ErrorOf("inside=" + std::string(kind) + "a,address=10.1.0.1/24"),
+        HasSubstr("only an interface without xdp: and tap:"));
+  }
+}
+
 TEST(PortSpec, ThereAreSixteenAtTheMost) {
   std::vector<std::string> texts = {"outside=w"};
   for (int i = 1; i < 16; ++i) texts.push_back("inside=i" + std::to_string(i));

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "platform/ports/frames/xdp_ring.h"
 #include "platform/ports/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/xdp_program.h"
-#include "platform/ports/xdp_ring.h"
 
 namespace snf {
 

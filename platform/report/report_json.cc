@@ -79,6 +79,9 @@ Json Ports(const PortsFigures& live) {
     for (const PortCount& count : PortCounts()) {
       of_port[std::string(count.key)] = port.*count.count;
     }
+    for (const NamedCount& count : port.router) {
+      of_port["router"][count.name] = count.count;
+    }
   }
   json["filtered"] = live.filtered;
   json["unrouted"] = live.unrouted;

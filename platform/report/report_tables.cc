@@ -166,9 +166,12 @@ void AddPorts(const RunResult& result, Page& page) {
     count(port.kernel_drops, "frames dropped by the kernel: too fast");
     page.Count("", port.sent, "sent");
     count(port.send_drops - port.too_long,
-          "not taken by the kernel: too fast, or it is down");
+          port.router.empty()
+              ? "not taken by the kernel: too fast, or it is down"
+              : "not sent for other reasons, which the next lines name");
     count(port.too_long, "not sent: longer than the MTU");
     count(port.foreign, "fragments let go, which were other controllers'");
+    for (const NamedCount& named : port.router) count(named.count, named.name);
   }
   if (result.live.copies > 0) {
     page.Count("", result.live.copies,

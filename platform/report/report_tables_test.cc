@@ -113,6 +113,22 @@ Port               60  received by outside (wan0)
                     3  made by the NF, for a receiver not seen before: not sent
 
 )");
+  result.live = {.ports = {{.name = "inside",
+                            .interface = "lan0",
+                            .received = 5,
+                            .sent = 4,
+                            .send_drops = 3,
+                            .router = {{"arp_answered", 2}, {"group", 0}}}}};
+  Page routed(Terminal{.columns = 100});
+  routed.set_number_columns(7);
+  AddPorts(result, routed);
+  EXPECT_EQ(routed.Take(),
+            R"(Port                5  received by inside (lan0)
+                    4  sent
+                    3  not sent for other reasons, which the next lines name
+                    2  arp_answered
+
+)");
   Page none(Terminal{.columns = 100});
   AddPorts({}, none);
   EXPECT_EQ(none.Take(), "");

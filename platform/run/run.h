@@ -357,6 +357,12 @@ struct RealFigures {
   UnitStartFigures starts;
 };
 
+// Counts something that a name tells.
+struct NamedCount {
+  std::string name;
+  uint64_t count = 0;
+};
+
 // Tells of a port of live traffic.
 struct PortFigures {
   std::string name;       // "inside"; "inside2" if there are several
@@ -374,6 +380,9 @@ struct PortFigures {
   // How long the interface has been down or missing, at least 1 ns; 0: it is
   // up.
   Nanos down{};
+  // Counts of a port that routes (RouterCount), which
+  // platform/ports/router/README.md explains; else none.
+  std::vector<NamedCount> router = {};
 };
 // Tells of all ports. Then
 //   the sum of received = packets_in + filtered, and

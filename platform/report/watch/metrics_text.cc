@@ -70,6 +70,10 @@ class Metrics {
          .labels = {{std::string(label), std::string(of)}},
          .value = value});
   }
+  void Sample(std::vector<std::pair<std::string, std::string>> labels,
+              uint64_t value) {
+    Add({.suffix = "", .labels = std::move(labels), .value = value});
+  }
   void Seconds(std::string_view name, Nanos time, std::string_view help) {
     Begin(name, Type::kGauge, help);
     Add({.suffix = "",
@@ -142,6 +146,15 @@ void AddPorts(const PortsFigures& live, Metrics& to) {
     to.Counter(count.metric, count.help);
     for (const PortFigures& port : live.ports) {
       to.Sample("port", port.name, port.*count.count);
+    }
+  }
+  if (!live.ports.front().router.empty()) {
+    to.Counter("snf_port_router_total",
+               "What a port with addresses did with frames and packets.");
+    for (const PortFigures& port : live.ports) {
+      for (const NamedCount& count : port.router) {
+        to.Sample({{"port", port.name}, {"what", count.name}}, count.count);
+      }
     }
   }
   to.Begin("snf_port_up", Metrics::Type::kGauge,

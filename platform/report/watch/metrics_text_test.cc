@@ -29,7 +29,7 @@ std::map<std::string, std::string> Parse(const std::string& text) {
   static const std::regex kHelp("# HELP ([a-z_]+) \\S.*\\.");
   static const std::regex kType("# TYPE ([a-z_]+) (counter|gauge|summary)");
   static const std::regex kSample(
-      R"re(([a-z_]+)(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"\})? ([0-9.]+))re");
+      R"re(([a-z_]+)(\{(?:,?[a-z]+="(?:[^"\\\n]|\\["\\n])*")+\})? ([\d.]+))re");
   std::map<std::string, std::string> samples;
   std::set<std::string> families;
   std::string family;
@@ -173,6 +173,8 @@ TEST(MetricsText, HasTheFiguresOfEachPort) {
   outside.send_drops = 6;
   outside.too_long = 2;
   outside.down = Seconds(3);
+  inside.router = {{"other_mac", 8}, {"no_route", 0}};
+  outside.router = {{"other_mac", 0}, {"no_route", 9}};
   figures.live.ports = {inside, outside};
   figures.live.copies = 7;
   const auto samples = Parse(MetricsText(MetricsOf(figures)));
@@ -186,6 +188,11 @@ TEST(MetricsText, HasTheFiguresOfEachPort) {
   EXPECT_EQ(of("send_dropped_packets", "outside"), "6");
   EXPECT_EQ(of("send_dropped_packets", "inside"), "0");
   EXPECT_EQ(of("too_long_packets", "outside"), "2");
+  const auto router = [&](const std::string& labels) {
+    return samples.at("snf_port_router_total{" + labels + "}");
+  };
+  EXPECT_EQ(router("port=\"inside\",what=\"other_mac\""), "8");
+  EXPECT_EQ(router("port=\"outside\",what=\"no_route\""), "9");
   EXPECT_EQ(samples.at("snf_port_up{port=\"inside\"}"), "1");
   EXPECT_EQ(samples.at("snf_port_up{port=\"outside\"}"), "0");
   EXPECT_EQ(samples.at("snf_packet_copies_total"), "7");

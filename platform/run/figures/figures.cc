@@ -137,6 +137,14 @@ void AddCounts(PortFigures& sum, const PortFigures& one) {
   for (const PortCount& count : PortCounts()) {
     sum.*count.count += one.*count.count;
   }
+  if (sum.router.empty()) {
+    sum.router = one.router;
+    return;
+  }
+  // Ports of one kind have the same names.
+  for (size_t i = 0; i < one.router.size(); ++i) {
+    sum.router[i].count += one.router[i].count;
+  }
 }
 
 void AddUpFigures(RunResult& sum, const RunResult& one) {

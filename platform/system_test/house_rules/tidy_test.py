@@ -114,8 +114,10 @@ MAY_INCLUDE = {
         "platform/process"},
     "platform/ports/frames": RUN,
     "platform/ports/gwlb": RUN,
+    "platform/ports/router": RUN,
     "platform/ports": RUN | {"platform/ports/frames",
-                             "platform/ports/gwlb"},
+                             "platform/ports/gwlb",
+                             "platform/ports/router"},
     "platform/report/explain": RUN,
     "platform/report": RUN | {"platform/report/explain"},  # stories as JSON
     "platform/report/watch": RUN | {"platform/process"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_XDP_RING_H_
-#define SNF_PLATFORM_PORTS_XDP_RING_H_
+#ifndef SNF_PLATFORM_PORTS_FRAMES_XDP_RING_H_
+#define SNF_PLATFORM_PORTS_FRAMES_XDP_RING_H_
 
 #include <linux/if_xdp.h>
 #include <sys/mman.h>
@@ -89,4 +89,4 @@ class XdpRing {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_XDP_RING_H_
+#endif  // SNF_PLATFORM_PORTS_FRAMES_XDP_RING_H_

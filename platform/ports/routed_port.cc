@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/routed_port.h"
+
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/byte_order.h"
+#include "platform/ports/packet_socket.h"
+
+namespace snf {
+namespace {
+
+std::optional<IpAddress> AddressOf(const sockaddr* address) {
+  if (address == nullptr) return std::nullopt;
+  const auto* const bytes = reinterpret_cast<const std::byte*>(address);
+  if (address->sa_family == AF_INET) {
+    return IpAddress::FromIpv4(
+        LoadBe32(bytes + offsetof(sockaddr_in, sin_addr)));
+  }
+  if (address->sa_family != AF_INET6) return std::nullopt;
+  return LoadAs<IpAddress>(bytes + offsetof(sockaddr_in6, sin6_addr));
+}
+
+// The kernel would answer for its own addresses as well. A link-local address
+// may be that of another link.
+absl::Status CheckKernel(const PortSpec& spec) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return absl::OkStatus();
+  absl::Status status;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    const std::optional<IpAddress> address = AddressOf(one->ifa_addr);
+    if (!address.has_value() ||
+        (IsLinkLocal(*address) && spec.interface != one->ifa_name) ||
+        std::ranges::count(spec.router.addresses, *address,
+                           &RouterConfig::Address::address) == 0) {
+      continue;
+    }
+    status = absl::FailedPreconditionError(fmt::format(
+        "port {}: the kernel has the address {} at {} (ip addr del … dev {})",
+        spec.name(), TextOf(*address), one->ifa_name, one->ifa_name));
+  }
+  freeifaddrs(all);
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PacketPort>> RoutedPort::Open(
+    const PortSpec& spec) {
+  if (absl::Status s = CheckKernel(spec); !s.ok()) return s;
+  auto port = PacketSocket::Open(spec);
+  if (!port.ok()) return port.status();
+  return std::unique_ptr<PacketPort>(new RoutedPort(spec, *std::move(port)));
+}
+
+RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
+    : PacketPort(spec),
+      interface_(spec.interface),
+      port_(std::move(port)),
+      router_(spec.router, interface_.mac(), *this),
+      returned_(kReturnedBytes) {
+  changes_ = port_->changes();
+  router_.set_mtu(interface_.mtu());
+  router_.Announce();
+  port_->Flush();
+}
+
+Instant RoutedPort::Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return {now.tv_sec * 1'000'000'000 + now.tv_nsec};
+}
+
+bool RoutedPort::Receive(Take take) {
+  const bool had_returned = GiveReturned(take);
+  const Instant now = Now();
+  const bool had_frames =
+      port_->Receive([&](std::span<const std::byte> frame, Nanos age) {
+        const auto passed = router_.Take(now, frame);
+        if (passed.empty()) return;
+        ++figures_.received;
+        take(passed, age);
+      });
+  return had_returned || had_frames;
+}
+
+bool RoutedPort::GiveReturned(Take take) {
+  const uint32_t frames = std::exchange(returned_frames_, 0);
+  size_t at = 0;
+  for (uint32_t i = 0; i < frames; ++i) {
+    ++figures_.received;
+    take({&returned_[at], returned_bytes_[i]}, Nanos{});
+    at += returned_bytes_[i];
+  }
+  returned_end_ = 0;
+  return frames > 0;
+}
+
+void RoutedPort::StopReceiving() {
+  has_stopped_ = true;
+  port_->StopReceiving();
+}
+
+void RoutedPort::Send(std::span<const std::byte> frame) {
+  router_.Send(Now(), frame);
+}
+
+void RoutedPort::SendRouted(std::span<const std::byte> frame) {
+  port_->Send(frame);
+}
+
+void RoutedPort::SendOwn(std::span<const std::byte> frame) {
+  port_->Send(frame);
+}
+
+bool RoutedPort::ReturnToChain(std::span<const std::byte> frame) {
+  if (has_stopped_ || returned_frames_ == kMostReturned ||
+      frame.size() > kReturnedBytes - returned_end_) {
+    return false;
+  }
+  std::ranges::copy(frame, &returned_[returned_end_]);
+  returned_end_ += frame.size();
+  returned_bytes_[returned_frames_++] = static_cast<uint32_t>(frame.size());
+  return true;
+}
+
+void RoutedPort::UpdateFigures() {
+  port_->UpdateFigures();
+  status_ = port_->status();
+  router_.set_mtu(interface_.mtu());
+  // No later call sends the packets that wait.
+  if (has_stopped_ || !status_.ok()) {
+    router_.GiveUp();
+  } else {
+    router_.Tick(Now());
+  }
+  const PortFigures& below = port_->figures();
+  const RouterCounters& counts = router_.counts();
+  figures_.split = below.split;
+  figures_.refused = below.refused;
+  figures_.kernel_drops = below.kernel_drops;
+  figures_.foreign = below.foreign;
+  // Frames of the router's own that the kernel did not take count as packets.
+  const uint64_t routed = counts[RouterCount::kRouted];
+  const uint64_t not_taken = std::min(below.send_drops, routed);
+  figures_.sent = routed - not_taken;
+  figures_.send_drops = not_taken + counts.not_routed();
+  figures_.too_long =
+      counts[RouterCount::kTooBig] + std::min(below.too_long, not_taken);
+  figures_.router.resize(kRouterCounts);
+  for (size_t i = 0; i < kRouterCounts; ++i) {
+    const auto count = static_cast<RouterCount>(i);
+    figures_.router[i] = {std::string(Name(count)), counts[count]};
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_PORTS_ROUTED_PORT_H_
+#define SNF_PLATFORM_PORTS_ROUTED_PORT_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "absl/status/statusor.h"
+#include "base/lazy_array.h"
+#include "base/time.h"
+#include "platform/ports/network_interface.h"
+#include "platform/ports/packet_port.h"
+#include "platform/ports/router/router.h"
+
+namespace snf {
+
+// A port with addresses of its own, which is a router of its hosts (router.h),
+// around another port, which has the frames. Figures count packets of the
+// chain: the chain gets the received, and gave the sent and send_drops;
+// PortFigures::router has the rest by name. A packet that waits for a
+// neighbour is neither sent nor dropped.
+//
+// The MTU is the interface's, also after it has changed.
+//
+// Owner-thread only.
+class RoutedPort final : public PacketPort, private RouterWire {
+ public:
+  // Errors as PacketPort::Open.
+  static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
+
+  bool Receive(Take take) override;
+  void StopReceiving() override;
+  void Send(std::span<const std::byte> frame) override;
+  void Flush() override { port_->Flush(); }
+  // Also asks for neighbours: call it again and again.
+  void UpdateFigures() override;
+  int descriptor() const override { return port_->descriptor(); }
+
+ private:
+  static constexpr uint32_t kMostReturned = 1'024;
+  static constexpr size_t kReturnedBytes = 1 << 20;
+
+  RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
+  void SendRouted(std::span<const std::byte> frame) override;
+  void SendOwn(std::span<const std::byte> frame) override;
+  bool ReturnToChain(std::span<const std::byte> frame) override;
+  bool GiveReturned(Take take);
+  static Instant Now();
+
+  NetworkInterface interface_;
+  std::unique_ptr<PacketPort> port_;
+  Router router_;
+  bool has_stopped_ = false;
+  // Frames that go into the chain at the next call of Receive.
+  LazyArray<std::byte> returned_;
+  std::array<uint32_t, kMostReturned> returned_bytes_;
+  uint32_t returned_frames_ = 0;
+  size_t returned_end_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_PORTS_ROUTED_PORT_H_

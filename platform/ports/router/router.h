@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_PORTS_ROUTER_ROUTER_H_
+#define SNF_PLATFORM_PORTS_ROUTER_ROUTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "base/answers/answers.h"
+#include "base/packet/ip_address.h"
+#include "base/packet/link_headers.h"
+#include "base/time.h"
+#include "platform/ports/router/neighbour_messages.h"
+#include "platform/ports/router/neighbour_table.h"
+#include "platform/ports/router/rate_limit.h"
+#include "platform/ports/router/route_table.h"
+#include "platform/ports/router/router_config.h"
+#include "platform/ports/router/router_counts.h"
+
+namespace snf {
+
+// Receives the frames that a router sends. Each is valid during the call.
+class RouterWire {
+ public:
+  virtual ~RouterWire() = default;
+  // A packet of the chain, or a fragment, to its next hop.
+  virtual void SendRouted(std::span<const std::byte> frame) = 0;
+  // A frame of the router's own making.
+  virtual void SendOwn(std::span<const std::byte> frame) = 0;
+  // An answer to a packet that the chain sent: it goes into the chain, as if it
+  // had come in by the port, so that a NAT translates it back. Returns false if
+  // too many wait already.
+  virtual bool ReturnToChain(std::span<const std::byte> frame) = 0;
+};
+
+// Theory of operation. One port's part of a router (RFC 1812, RFC 4861 §7): a
+// frame that comes in is for the chain, or is answered or dropped here; a
+// packet that leaves the chain gets its next hop. No socket and no clock.
+//
+//   wire ─► Take ─┬─ ARP, discovery, echo: answered ─► SendOwn
+//                 ├─ TTL over, no packet for a router: ─► SendOwn: ICMP error
+//                 └─ TTL less one ─► chain ─► Send of the other port
+//
+//   Send ─┬─ next hop known ─► SendRouted
+//         ├─ not known: waits, asked for ─► SendOwn
+//         └─ no route, too long, no answer ─► ReturnToChain: ICMP error
+//
+// The TTL is checked and decremented before the chain: so a packet that ends
+// here makes no state there, and the error goes straight to its sender, from
+// the port where it came in. What is wrong with the way out is known behind
+// the chain only. The packet then may have other addresses; so its error goes
+// into the chain at the way out, as one from a host there would.
+//
+//   Worked example: 10.1.0.9 sends 1,500 bytes with DF to 198.51.100.7 through
+//   a NAT of 192.0.2.5 to a port with an MTU of 1,400. The port says
+//   "fragmentation needed, 1400" from its own 192.0.2.2 to 192.0.2.5; the NAT
+//   makes it one to 10.1.0.9; the inside port sends it there.
+//
+// Answers are limited: kErrorsPerSecond ICMP errors, kEchoesPerSecond echo
+// replies, and kQuestionsPerSecond requests for neighbours. Each frame and each
+// packet is counted once (RouterCount).
+//
+// Owner-thread only. No allocation after construction.
+class Router {
+ public:
+  static constexpr int64_t kErrorsPerSecond = 1'000, kErrorBurst = 100;
+  static constexpr int64_t kEchoesPerSecond = 1'000, kEchoBurst = 1'000;
+  static constexpr int64_t kQuestionsPerSecond = 1'000, kQuestionBurst = 256;
+
+  // The wire must outlive the router. `mac` is the interface's, which the
+  // config may overrule.
+  Router(const RouterConfig& config, const MacAddress& mac, RouterWire& wire);
+
+  void set_mtu(uint32_t mtu) { mtu_ = mtu; }  // of IP; 0: no limit
+
+  // Says to all neighbours which addresses the port has.
+  void Announce();
+  // Takes a frame that came in. Returns the frame for the chain, valid until
+  // the next call, or nothing. Budget: ≤ 100 ns for a packet of 100 bytes.
+  std::span<const std::byte> Take(Instant now,
+                                  std::span<const std::byte> frame);
+  // Sends a packet of the chain. Budget: ≤ 100 ns for a packet of 100 bytes.
+  void Send(Instant now, std::span<const std::byte> frame);
+  // Asks again for neighbours; call it some times a second.
+  void Tick(Instant now);
+  // Gives up the packets that wait for neighbours, without an error.
+  void GiveUp();
+
+  const RouterCounters& counts() const { return counts_; }
+  // Returns the packets that were given to Send.
+  uint64_t given() const { return given_; }
+
+ private:
+  using Bytes = std::span<const std::byte>;
+  struct IpFacts {
+    bool is_ipv4;
+    bool is_fragment;
+    bool dont_fragment;
+    uint8_t ttl;
+    IpProtocol protocol;
+    size_t header_bytes;
+    size_t bytes;
+    IpAddress source;
+    IpAddress destination;
+  };
+  static constexpr size_t kLinkBytes = EthernetHeader<std::byte>::kBytes;
+  static constexpr size_t kMostBytes = kLinkBytes + 40 + 65'535;
+
+  static std::optional<IpFacts> Read(Bytes frame);
+  Bytes TakeIp(Instant now, Bytes frame, bool is_to_group);
+  std::optional<RouterCount> Refuse(const IpFacts& ip) const;
+  Bytes Pass(Bytes frame, const IpFacts& ip);
+  void TakeForRouter(Instant now, Bytes frame, const IpFacts& ip);
+  void TakeArp(Instant now, Bytes frame);
+  void TakeDiscovery(Instant now, Bytes frame);
+  void AnswerQuestion(const NeighbourMessage& message, Bytes frame);
+  bool Learn(Instant now, const IpAddress& address, const MacAddress& mac,
+             bool is_answer);
+  // Writes the answer to an echo request; nothing if the frame is none.
+  Bytes EchoReply(Bytes frame, const IpFacts& ip);
+  void Resolve(Instant now, const IpAddress& hop, Bytes frame);
+  void Ask(const IpAddress& hop, const std::optional<MacAddress>& at);
+  void Transmit(Bytes frame, const MacAddress& to);
+  // Gives the chain an answer, with a link header as of a frame that came in.
+  void Return(Bytes frame);
+  void SendError(Instant now, Bytes frame, bool is_behind, RouterCount why);
+  IcmpError ErrorAbout(Bytes frame, const IpAddress& from,
+                       RouterCount why) const;
+  void Count(RouterCount count) { ++counts_[count]; }
+  bool IsOwn(const IpAddress& address) const;
+  bool IsProxied(const IpAddress& address) const;
+  // Returns the own address that a host at `to` is to see; nothing if the port
+  // has none of that version of IP.
+  std::optional<IpAddress> OwnAddressFor(const IpAddress& to) const;
+
+  const RouterConfig config_;
+  const MacAddress mac_;
+  RouterWire& wire_;
+  const RouteTable routes_;
+  NeighbourTable neighbours_;
+  uint32_t mtu_ = 0;
+  RateLimit errors_{kErrorsPerSecond, kErrorBurst};
+  RateLimit echoes_{kEchoesPerSecond, kEchoBurst};
+  RateLimit questions_{kQuestionsPerSecond, kQuestionBurst};
+  RouterCounters counts_;
+  uint64_t given_ = 0;
+  std::unique_ptr<std::byte[]> room_;  // of a frame that is changed
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_PORTS_ROUTER_ROUTER_H_

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/router/router_config.h"
+
+#include <string>
+#include <utility>
+
+#include "base/rng.h"
+#include "base/test_seeds.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "platform/ports/router/route_table.h"
+
+namespace snf {
+namespace {
+
+using testing::HasSubstr;
+
+std::string ErrorOf(const std::string& options) {
+  return std::string(RouterConfig::Parse(options).status().message());
+}
+
+TEST(RouterConfig, ReadsWhatItWrites) {
+  for (const char* const text :
+       {",address=10.1.0.1/24", ",address=fd00::1/64",
+        ",address=10.1.0.1/24,address=10.2.0.1/31,address=fd00:1::1/64"
+        ",gateway=10.1.0.254,gateway=fe80::1,route=10.8.0.0/16@10.1.0.253"
+        ",proxy=192.0.2.5,proxy=192.0.2.8/30,mac=02:00:00:00:00:01"}) {
+    const auto config = RouterConfig::Parse(text);
+    ASSERT_TRUE(config.ok()) << config.status().message();
+    EXPECT_EQ(config->text(), text);
+    EXPECT_TRUE(config->is_routed());
+    EXPECT_EQ(*RouterConfig::Parse(config->text()), *config);
+  }
+  EXPECT_EQ(RouterConfig().text(), "");
+}
+
+TEST(RouterConfig, RefusesWhatIsWrongByName) {
+  const std::string good = ",address=10.1.0.1/24";
+  for (const auto& [options, words] :
+       {std::pair{std::string(",x=1"), "want address=IP/LENGTH"},
+        {",", "\"\": want"},
+        {",proxy=10.1.0.5", "want an address for a port that routes"},
+        {",address=10.1.0.1", "address=10.1.0.1: want an address and the"},
+        {",address=10.1.0.1/33", "10.1.0.1/33"},
+        {",address=10.1.0.1/0", "10.1.0.1/0"},
+        {",address=10.1.0.1/x", "10.1.0.1/x"},
+        {",address=10.1.0.0/24", "no host can have that"},
+        {",address=10.1.0.255/24", "no host can have that"},
+        {",address=127.0.0.1/8", "no host can have that"},
+        {",address=ff02::1/64", "no host can have that"},
+        {good + good, "given twice"},
+        {good + ",gateway=10.2.0.1", "in no network of this port"},
+        {good + ",gateway=fe80::1", "in no network of this port"},
+        {good + ",gateway=10.1.0.1", "own address"},
+        {good + ",gateway=", "not the address of a gateway"},
+        {good + ",gateway=10.1.0.2,gateway=10.1.0.3", "two gateways to"},
+        {good + ",route=10.8.0.0/16", "not the address of a gateway"},
+        {good + ",route=fd00::/16@10.1.0.2", "one is IPv4"},
+        {good + ",route=10.8.0.1/16@10.1.0.2", "has bits behind its length"},
+        {good + ",proxy=x", "proxy=x"},
+        {good + ",mac=01:00:00:00:00:01", "address of one host"},
+        {good + ",mac=02:00:00:00:00", "address of one host"},
+        {good + ",mac=02:00:00:00:00:0g", "address of one host"},
+        {good + ",mac=02:00:00:00:00:01,mac=02:00:00:00:00:02", "twice"}}) {
+    EXPECT_THAT(ErrorOf(options), HasSubstr(words)) << options;
+  }
+}
+
+TEST(RouterConfig, PortsHaveNoNetworkInCommon) {
+  const auto parse = [](const char* text) {
+    return *RouterConfig::Parse(text);
+  };
+  const RouterConfig lan = parse(",address=10.1.0.1/24,address=fe80::1/64");
+  EXPECT_TRUE(CheckApart(lan, parse(",address=10.2.0.1/24")).ok());
+  EXPECT_TRUE(CheckApart(lan, parse(",address=fe80::1/64")).ok());
+  EXPECT_FALSE(CheckApart(lan, parse(",address=10.1.0.2/24")).ok());
+  EXPECT_FALSE(CheckApart(lan, parse(",address=10.9.0.1/8")).ok());
+  EXPECT_FALSE(CheckApart(parse(",address=10.9.0.1/8"), lan).ok());
+}
+
+TEST(RouterConfig, StandsAnyText) {
+  const std::string good =
+      ",address=10.1.0.1/24,gateway=10.1.0.254,route=10.8.0.0/16@10.1.0.253"
+      ",proxy=192.0.2.8/30,mac=02:00:00:00:00:01";
+  for (const uint64_t seed : TestSeeds(20).all()) {
+    Rng rng(seed);
+    for (int i = 0; i < 500; ++i) {
+      std::string text = good.substr(0, 1 + rng.Below(good.size()));
+      for (uint64_t n = rng.Below(4); n > 0; --n) {
+        text[rng.Below(text.size())] = static_cast<char>(rng.Next());
+      }
+      const auto config = RouterConfig::Parse(text);
+      if (config.ok()) {
+        EXPECT_EQ(*RouterConfig::Parse(config->text()), *config) << text;
+      }
+    }
+  }
+}
+
+TEST(RouteTable, TheLongestPrefixDecidesWithinAVersionOfIp) {
+  const RouteTable table(*RouterConfig::Parse(
+      ",address=10.1.0.1/24,address=fd01::1/64,gateway=10.1.0.254"
+      ",route=10.8.0.0/16@10.1.0.2,route=10.8.1.0/24@10.1.0.3"
+      ",route=fd08::/16@fe80::2"));
+  const auto hop = [&](const IpAddress& to) { return table.NextHop(to); };
+  const auto v4 = [](uint32_t number) {
+    return IpAddress::FromIpv4(be32(number));
+  };
+  EXPECT_EQ(hop(v4(0x0a010009)), v4(0x0a010009));
+  EXPECT_EQ(hop(v4(0x0a080009)), v4(0x0a010002));
+  EXPECT_EQ(hop(v4(0x0a080109)), v4(0x0a010003));
+  EXPECT_EQ(hop(v4(0xc0000209)), v4(0x0a0100fe));
+  EXPECT_FALSE(table.IsNear(v4(0xc0000209)));
+  EXPECT_TRUE(table.IsNear(v4(0x0a080109)));
+  EXPECT_TRUE(table.IsBroadcast(v4(0x0a0100ff)));
+  IpAddress far;
+  far.bytes[0] = std::byte{0xfd};
+  far.bytes[1] = std::byte{0x08};
+  EXPECT_TRUE(IsLinkLocal(*hop(far)));
+  far.bytes[1] = std::byte{0x09};
+  EXPECT_FALSE(hop(far).has_value());
+}
+
+}  // namespace
+}  // namespace snf
