@@ -13,12 +13,26 @@
 #include "platform/drivers/virtual_time/event_queue.h"
 #include "platform/drivers/virtual_time/state_network.h"
 #include "platform/run/run.h"
+#include "runtime/logger/update_log.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/tables/table_homes.h"
 #include "runtime/tables/table_message.h"
 #include "runtime/tables/unit_tables.h"
+#include "runtime/tables/update_sender.h"
 
 namespace snf {
+
+// Where the loggers of units have updates of shared tables (table_network.h).
+class LoggedTables {
+ public:
+  // Returns the updates in the unit's logger; null while that is not there.
+  virtual UpdateLog* UpdatesOf(UnitId unit) = 0;
+  // The homes have merged some of them.
+  virtual void on_updates_merged(UnitId unit) = 0;
+
+ protected:
+  ~LoggedTables() = default;
+};
 
 // Theory of operation. The shared tables of a run in virtual time: their homes,
 // a replica for each table and unit, and the messages between them, which take
@@ -30,14 +44,19 @@ namespace snf {
 // it until all units know it that had joined when it reached the home; and
 // until those of them do that read the table.
 //
+// Where units or loggers fail, units have no replicas. Their updates come from
+// their loggers (update_sender.h), and nobody is told totals.
+//
 // At the end the home's totals are the tables of the run, and every copy must
 // be equal to them.
 //
 // Owner-thread only. The same input, options and seed give the same run.
 class TableNetwork {
  public:
-  // The tables are those of the NFs that `example` is made of.
-  TableNetwork(const RunOptions& options, const NetworkFunction& example);
+  // The tables are those of the NFs that `example` is made of. `logs` must
+  // outlive the object.
+  TableNetwork(const RunOptions& options, const NetworkFunction& example,
+               LoggedTables& logs);
 
   bool any() const { return homes_.size() > 0; }
 
@@ -47,6 +66,10 @@ class TableNetwork {
   // Its NF was called.
   void on_called(Instant now, UnitId unit) {
     if (homes_.size() > 0) NoteUpdates(now, unit);
+  }
+  // Its logger may have got updates, or been replaced.
+  void on_logged(Instant now, UnitId unit) {
+    if (is_logged_ && homes_.size() > 0) NoteLogged(now, unit);
   }
   // It is to go, once its updates have reached the homes: true if they have,
   // else `gone` will name it.
@@ -88,7 +111,17 @@ class TableNetwork {
     Instant timer = Instant::max();
   };
 
+  // The logger of a unit, if updates are logged.
+  struct Sender {
+    UpdateSender sender;
+    Instant timer = Instant::max();
+    bool stops = false;  // its unit goes once the updates are merged
+  };
+
   void NoteUpdates(Instant now, UnitId unit);
+  void NoteLogged(Instant now, UnitId unit);
+  Sender& SenderOf(UnitId unit);
+  void AtLogger(Instant now, const Event& event);
   void AtHome(Instant now, const Event& event);
   void AtUnit(Instant now, const Event& event);
   void Send(Instant now, Event::Kind kind, const TableMessage& message);
@@ -102,7 +135,10 @@ class TableNetwork {
   StateNetwork network_;
   TableHomes homes_;
   std::vector<Ways> ways_;  // by table
+  LoggedTables& logs_;
+  const bool is_logged_;
   std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::unique_ptr<Sender>> senders_;  // by unit
   std::vector<UnitId> gone_;
   EventQueue<Event> events_;
   std::vector<TableMessage> messages_;

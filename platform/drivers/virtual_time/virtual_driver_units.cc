@@ -27,7 +27,10 @@ void VirtualDriver::Handle(const Event& event) {
   }
   VirtualUnit& shell = units_.of(event.unit);
   if (faults_ != nullptr && faults_->Lose(event, shell)) return;
-  if (!HandleAtUnit(event, shell)) return;
+  const bool may_go_on = HandleAtUnit(event, shell);
+  tables_.on_logged(now(), event.unit);
+  SendStoppedOfTables();
+  if (!may_go_on) return;
   tables_.on_called(now(), event.unit);
   Serve(shell);
   ScheduleTimer(shell);
@@ -103,6 +106,23 @@ void VirtualDriver::on_done_query(VirtualUnit& shell, DoneQuery query) {
 
 void VirtualDriver::SendToController(UnitId unit, const UnitCommand& command) {
   network_.AfterHop(Event::Of(Event::Kind::kToController, unit, command));
+}
+
+// Units could go but for updates of tables, which homes have merged by now. A
+// unit may have failed meanwhile.
+void VirtualDriver::SendStoppedOfTables() {
+  for (const UnitId unit : tables_.TakeGone()) {
+    if (units_.of(unit).process.lives()) SendStopped(unit);
+  }
+}
+
+UpdateLog* VirtualDriver::UpdatesOf(UnitId unit) {
+  LogChannel& log = *units_.of(unit).log;
+  return log.failure.has_value() ? nullptr : &log.logger().updates();
+}
+
+void VirtualDriver::on_updates_merged(UnitId unit) {
+  loggers_.on_updates_merged(units_.of(unit));
 }
 
 // Sends kStopped behind the pieces that the unit returned.
@@ -464,6 +484,7 @@ void VirtualDriver::NoteFailure(UnitId unit) {
 
 void VirtualDriver::SealLogger(const Seal& seal) {
   faults_->on_seal(seal, units_.of(seal.unit));
+  tables_.on_logged(now(), seal.unit);
 }
 
 void VirtualDriver::on_found(FlowId flow, Clock newest, bool is_ending) {
