@@ -139,7 +139,8 @@ TEST(Failover, OfUnitsAndLoggersKeepsPiecesAliasesTimersAndEnds) {
   EXPECT_GT(totals.loggers_replaced, 1'000u);
 }
 
-// --- With a shared table, of which each update counts once (§8). ---
+// --- With a shared table: each update counts once (proto/protocol.md T1-T5).
+// ---
 
 FailoverTotals RunTables(FailoverPlan plan, uint64_t first_seed) {
   plan.tables = true;
@@ -166,10 +167,12 @@ TEST(Failover, OfUnitsThatLiveOnCountsEachUpdateOfATableOnce) {
 }
 
 TEST(Failover, OfLoggersCountsEachUpdateOfATableOnce) {
-  const FailoverTotals totals =
-      RunTables({.packets = 60, .failures = 0, .logger_failures = 6,
-                 .may_ask = 31, .pieces = 3},
-                1'100'001);
+  const FailoverTotals totals = RunTables({.packets = 60,
+                                           .failures = 0,
+                                           .logger_failures = 6,
+                                           .may_ask = 31,
+                                           .pieces = 3},
+                                          1'100'001);
   if (!RunsAll()) return;
   EXPECT_GT(totals.loggers_replaced, 1'000u);
   EXPECT_GT(totals.updates_refused, 100u);

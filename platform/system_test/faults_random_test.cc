@@ -304,24 +304,41 @@ TEST(FaultsRandom, LeaveWhatEachNfKeepsOfItsFlows) {
   });
 }
 
-// What the monitor at the front of a chain must have counted: the packets whose
-// clock is in a logger, after they ran last. Each has another length.
+// "witness": forwards everything, and notes that it was called.
+class Witness final : public NetworkFunction {
+ public:
+  explicit Witness(NfOptions& /*options*/) {}
+  Verdict process_packet(Packet& /*packet*/, FlowState& /*flow*/) override {
+    was_called = true;
+    return Verdict::forward();
+  }
+  static inline bool was_called = false;
+};
+SNF_REGISTER_NF(Witness, "witness", "for tests");
+
+// Counts what a monitor beside a witness must count: the packets whose clock is
+// in a logger, as these ran last.
 class LoggedPackets final : public RunObserver {
  public:
   void on_enqueue(Instant /*now*/, UnitId /*unit*/,
                   const PacketMeta& meta) override {
     ran_.erase({meta.flow, meta.clock});
   }
+  void on_nf_begin(const PacketInfo& /*info*/,
+                   std::span<const std::byte> /*bytes*/) override {
+    Witness::was_called = false;
+  }
   void on_nf_end(Instant /*now*/, UnitId /*unit*/, const PacketMeta& meta,
                  const NfOutcome& outcome) override {
     if (!meta.has_payload()) return;
-    // A chain takes back what it did at a packet that finds no piece.
-    const bool is_undone = std::ranges::any_of(
-        outcome.commands, [](const UnitCommand& command) {
+    // A chain undoes a packet that finds no piece.
+    const bool is_undone =
+        std::ranges::any_of(outcome.commands, [](const UnitCommand& command) {
           return command.kind == UnitCommand::Kind::kDrop &&
                  command.reason == DropReason::kNoPieces;
         });
-    ran_[{meta.flow, meta.clock}] = is_undone ? 0 : meta.original_length;
+    const bool is_counted = Witness::was_called && !is_undone;
+    ran_[{meta.flow, meta.clock}] = is_counted ? meta.original_length : 0;
   }
   void on_logged(Instant /*now*/, UnitId /*unit*/,
                  const PacketMeta& meta) override {
@@ -335,7 +352,7 @@ class LoggedPackets final : public RunObserver {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  std::map<std::pair<FlowId, Clock>, uint64_t> ran_;
+  std::map<std::pair<FlowId, Clock>, uint64_t> ran_;  // bytes; 0: not counted
   uint64_t packets_ = 0;
   uint64_t bytes_ = 0;
 };
@@ -354,14 +371,14 @@ uint64_t SumOf(const RunResult& run, size_t column) {
 TEST(FaultsRandom, CountEachPacketInASharedTableOnce) {
   RunSeeds(500, [](Rng& rng, Totals& totals) {
     const NatSchedule schedule = AnyNatSchedule(rng);
-    // Where hosts have no room, they are in the table's rest.
-    const std::string monitor = fmt::format(
-        "monitor(top=1000,max_hosts={})", rng.Below(2) == 0 ? 2 : 65'536);
-    constexpr std::string_view kChains[] = {"{}", "{} | {}",
-                                            "firewall | {} | {}"};
+    // Hosts without room are in the table's rest.
+    const std::string monitor = fmt::format("monitor(top=1000,max_hosts={})",
+                                            rng.Below(2) == 0 ? 2 : 65'536);
+    constexpr std::string_view kChains[] = {"{} | witness", "{} | witness | {}",
+                                            "firewall | {} | witness | {}"};
     const size_t which = rng.Below(std::size(kChains));
-    const absl::StatusOr<NfSpec> nf = NfSpec::Parse(fmt::format(
-        fmt::runtime(kChains[which]), monitor, schedule.nf.text()));
+    const absl::StatusOr<NfSpec> nf = NfSpec::Parse(
+        fmt::format(fmt::runtime(kChains[which]), monitor, schedule.nf.text()));
     SNF_CHECK(nf.ok());
     RunOptions options = WithFaults(schedule.options, schedule.packets, rng);
     options.table_period = Nanos{static_cast<int64_t>(rng.Below(20'000'000))};
@@ -370,8 +387,8 @@ TEST(FaultsRandom, CountEachPacketInASharedTableOnce) {
         RunFrames(options, *nf, schedule.packets, *schedule.policy, &logged);
     ExpectSurvived(outcome);
     const RunResult& run = outcome.run;
-    EXPECT_EQ(SumOf(run, 1), logged.bytes());     // sent
-    EXPECT_EQ(SumOf(run, 2), logged.bytes());     // received
+    EXPECT_EQ(SumOf(run, 1), logged.bytes());  // sent
+    EXPECT_EQ(SumOf(run, 2), logged.bytes());  // received
     EXPECT_EQ(SumOf(run, 3), logged.packets());
     EXPECT_EQ(SumOf(run, 4), logged.packets());
     ++totals[kChains[which]];

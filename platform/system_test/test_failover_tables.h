@@ -23,17 +23,17 @@ namespace snf {
 // done has merged, and holds the home to that sum.
 class FailoverTables {
  public:
-  // Without `numbers`, the home merges what has been merged already.
+  // Without `numbers`, the home merges updates again.
   FailoverTables(const TableShape& shape, uint32_t units, bool numbers);
 
-  // What a clock did is in a logger, for good.
+  // The effects of a clock are in a logger, for good.
   void on_done(const FailoverNf::Did& did);
   // Does something about the unit, whose logger has this log; it is null while
   // the logger has failed. Returns false if nothing is to be done.
   bool Step(Instant now, UnitId unit, UpdateLog* log, Rng& rng);
   // Returns true if nothing is on its way for the unit's logger.
   bool IsQuiet(UnitId unit) const;
-  // Nothing goes on any more: returns what is wrong, or "".
+  // Returns the first wrong sum at the end of a world, or "".
   std::string End() const;
 
   uint64_t refused() const { return refused_; }

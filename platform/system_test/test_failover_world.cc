@@ -85,9 +85,9 @@ FailoverWorld::FailoverWorld(uint64_t seed, const FailoverPlan& plan)
   }
   for (Node& node : nodes_) {
     MakeUnit(node);
-    node.log = std::make_unique<LogChannel>(
-        64, node.nf.schema(), node.nf.pools(), /*may_fail=*/true, /*window=*/1,
-        tables);
+    node.log =
+        std::make_unique<LogChannel>(64, node.nf.schema(), node.nf.pools(),
+                                     /*may_fail=*/true, /*window=*/1, tables);
   }
 }
 

@@ -42,8 +42,7 @@ class EntryMaker {
   };
 
   // The schema is that of the unit's NF; it must outlive the maker. Updates of
-  // shared tables are numbered behind those of `updates`, which are the
-  // logger's.
+  // shared tables are numbered behind `updates`, the logger's log.
   EntryMaker(uint32_t incarnation, const StateSchema& schema,
              const UpdateLog& updates = UpdateLog());
 

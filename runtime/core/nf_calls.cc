@@ -80,7 +80,7 @@ void NfCalls::LogTables(std::span<TableCopy* const> tables) {
   for (TableCopy* const table : tables_) table->BeginLogging();
 }
 
-// Moves what the NF has merged into tables to the updates of the call.
+// Moves the NF's updates of tables to the updates of the call.
 void NfCalls::TakeUpdates() {
   std::array<uint64_t, kMaxUpdateWords> words{};
   for (uint16_t i = 0; i < tables_.size(); ++i) {

@@ -178,7 +178,7 @@ class NfCalls {
   const StateSchema* schema_;
   std::vector<std::byte> delta_;  // is empty without a logger
   uint32_t delta_bytes_ = 0;
-  std::vector<PieceUse> uses_;  // of the present call, with a logger
+  std::vector<PieceUse> uses_;      // of the present call, with a logger
   std::vector<TableCopy*> tables_;  // that are logged
   std::vector<std::byte> updates_;  // of the present call
   uint32_t guard_every_;

@@ -25,8 +25,9 @@ namespace snf {
 // applied, and one for each other change of what both keep (proto/protocol.md
 // L1, U12, U13). An entry is this header and, without gaps, `pieces` PieceUses,
 // `emitted` packet handles of 4 bytes, updates of shared tables
-// (table_update.h), an Alias if kHasAlias is set, and `delta_bytes` of state: a delta (delta.h), or the record without the zeros at
-// its end if the entry is whole. Integers are in the machine's byte order.
+// (table_update.h), an Alias if kHasAlias is set, and `delta_bytes` of state: a
+// delta (delta.h), or the record without the zeros at its end if the entry is
+// whole. Integers are in the machine's byte order.
 //
 // Worked example: clock 5 of flow 7 counts a packet and takes a port. Its entry
 // is 144 bytes of header (base 4, clock 5, state 5), 8 of a PieceUse, and 24 of
@@ -38,16 +39,16 @@ namespace snf {
 // clock, since the unit may have processed more packets (L4).
 struct LogEntry {
   enum class Kind : uint8_t {
-    kClock,   // `meta.clock` of `meta.flow` was applied
-    kForget,  // a Takeover of `meta.clock` of the flow came from `block.unit`
-    kEnded,   // the controller acknowledged the end of the flow at that clock
-    kGrant,   // the unit got the pieces of `block`; `argument` numbers the
-              // grants
-    kReturn,  // the pieces of `block` go back to the controller
-    kTold,    // the controller acknowledged the messages of entries up to
-              // `argument`
-    kUpdates,  // for Restore: updates of tables that are not at a home yet;
-               // those of table `block.pool` up to `block.mask` are
+    kClock,    // `meta.clock` of `meta.flow` was applied
+    kForget,   // a Takeover of `meta.clock` of the flow came from `block.unit`
+    kEnded,    // the controller acknowledged the end of the flow at that clock
+    kGrant,    // the unit got the pieces of `block`; `argument` numbers the
+               // grants
+    kReturn,   // the pieces of `block` go back to the controller
+    kTold,     // the controller acknowledged the messages of entries up to
+               // `argument`
+    kUpdates,  // for Restore: updates of tables that are not at a home yet; of
+               // table `block.pool`, the first `block.mask` are
     kCount,
   };
   // The outcome of the packet.
@@ -67,9 +68,9 @@ struct LogEntry {
   Instant timer = Instant::max();  // the NF's timer, as of `state`
   Nanos idle_timeout{-1};          // as in FlowNote
   uint64_t schema = 0;             // StateSchema::hash()
-  uint64_t argument = 0;  // see Kind; of kClock: bytes of table updates
-  PieceBlock block;                // see Kind
-  uint32_t incarnation = 0;        // of the unit
+  uint64_t argument = 0;     // see Kind; of kClock: bytes of table updates
+  PieceBlock block;          // see Kind
+  uint32_t incarnation = 0;  // of the unit
   PacketHandle packet = kNoPacket;
   uint32_t delta_bytes = 0;
   Kind kind = Kind::kClock;
@@ -117,8 +118,7 @@ static_assert(sizeof(PieceUse) == 8);
 inline constexpr size_t kMaxPieceUses = 2'048;
 inline constexpr size_t kMaxLogEmits = 2 * size_t{FlowState::kMaxEmits};
 
-// Returns the bytes that an entry takes at most; of updates of shared tables,
-// only those of `tables` may be in it.
+// Returns the bytes that an entry takes at most, with updates of `tables`.
 uint32_t MaxLogEntryBytes(const StateSchema& schema,
                           std::span<const TableShape> tables = {});
 

@@ -21,9 +21,9 @@ namespace snf {
 
 // Keeps a unit's data beside the records of its flows, so that a new logger can
 // replace a failed one (proto/protocol.md F8): the free pieces as of the
-// entries, the number of the last grant, the marks of ended flows, all that
-// entries told the controller without an acknowledgement, and updates of shared
-// tables that their homes may not have (§8).
+// entries, the number of the last grant, the marks of ended flows, messages of
+// entries to the controller without an acknowledgement, and updates of shared
+// tables that their homes may not have (proto/protocol.md §8).
 //
 // Worked example: entry 7 gives pieces 0-63 back and entry 9 ends a flow. A new
 // logger gets a kReturn with number 7, a mark of the flow, and the message of
@@ -35,8 +35,8 @@ class LogKeeper {
  public:
   using Visit = absl::FunctionRef<void(std::span<const std::byte>)>;
 
-  // The schema must outlive the keeper. The unit's updates of tables continue
-  // those of `updates`.
+  // The schema must outlive the keeper. The unit's updates of tables are
+  // numbered behind `updates`.
   LogKeeper(const StateSchema& schema,
             std::span<const NetworkFunction::Pool> pools,
             const UpdateLog& updates = UpdateLog());

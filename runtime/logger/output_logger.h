@@ -46,7 +46,7 @@ struct OutputLoggerOptions {
 // then on it answers Pulls in place of the unit (F2, F5).
 //
 // Updates of shared tables in entries go into updates(), from where the driver
-// sends them to the tables' homes, also after a Seal (§8).
+// sends them to the tables' homes, also after a Seal (proto/protocol.md §8).
 //
 // `out` must have room for kMaxCommandsPerCall with each call. Afterwards
 //     while (has_more()) Resume()   with `out` emptied before

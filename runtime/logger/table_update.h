@@ -13,7 +13,7 @@
 
 namespace snf {
 
-// What a clock merged into one key of a shared table, in an entry of a log
+// The update of one key of a shared table by a clock, in an entry of a log
 // (proto/protocol.md T1). `words` words follow: the key, zeros for the rest,
 // and the delta.
 struct TableUpdate {

@@ -16,7 +16,8 @@ UpdateLog::UpdateLog(std::span<const TableShape> tables) {
 bool UpdateLog::Follows(std::span<const std::byte> updates) const {
   if (updates.empty()) return true;
   std::vector<uint64_t> newest;
-  for (uint16_t i = 0; i < tables_.size(); ++i) newest.push_back(this->newest(i));
+  for (uint16_t i = 0; i < tables_.size(); ++i)
+    newest.push_back(this->newest(i));
   bool follows = true;
   ForEachUpdate(updates, [&](const TableUpdate& update, const std::byte*) {
     follows = follows && update.table < tables_.size() &&

@@ -16,8 +16,9 @@ namespace snf {
 // Theory of operation. Keeps a unit's updates of shared tables until the homes
 // of the tables have merged them (proto/protocol.md §8). A logger has one, from
 // which it sends the updates to the homes; its unit has another, from which a
-// new logger gets what a failed one had. The updates of a table are numbered 1,
-// 2, 3 …, through all incarnations of the unit, and a number counts once.
+// new logger gets the updates of a failed one. The updates of a table are
+// numbered 1, 2, 3 …, through all incarnations of the unit, and a number counts
+// once.
 //
 // Worked example: entry 5 has the updates 8 and 9 of a table, and entry 6 has
 // 10. The home says that it has merged all up to 9: the log keeps 10, and all
@@ -26,7 +27,7 @@ namespace snf {
 // A value; owner-thread only. Memory grows with the updates that are kept.
 class UpdateLog {
  public:
-  // A logger that keeps so many updates takes no further ones for now.
+  // A logger that keeps this many updates takes no further ones for now.
   static constexpr size_t kMaxUpdates = 65'536;
 
   struct Update {
@@ -52,9 +53,7 @@ class UpdateLog {
   void EndIncarnation();
 
   size_t tables() const { return tables_.size(); }
-  const TableShape& shape(uint16_t table) const {
-    return tables_[table].shape;
-  }
+  const TableShape& shape(uint16_t table) const { return tables_[table].shape; }
   // The updates of a table that are kept have the numbers behind merged(), up
   // to newest().
   uint64_t merged(uint16_t table) const { return tables_[table].merged; }

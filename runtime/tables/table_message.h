@@ -21,7 +21,7 @@ struct TableMessage {
     kMerged,   // answers it, with the totals that they went into
     kTold,     // comes from the home, with totals that have changed
     kToldAck,  // answers it
-    // Of logged updates (update_sender.h):
+    // Between a logger and a home (update_sender.h):
     kLogged,     // goes to the home, with updates of a unit from its logger
     kLoggedAck,  // answers it
   };

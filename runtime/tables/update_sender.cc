@@ -20,7 +20,8 @@ TableMessage UpdateSender::Make(uint16_t table, const UpdateLog& log) const {
                       .merged = log.merged(table)};
   for (const UpdateLog::Update& update : log.updates(table)) {
     const auto is_same = [&](uint32_t i) {
-      if (update.is_rest || i == out.rest) return update.is_rest && i == out.rest;
+      if (update.is_rest || i == out.rest)
+        return update.is_rest && i == out.rest;
       return std::equal(update.words.begin(), update.words.begin() + key_words,
                         out.entry(shape, i));
     };
@@ -50,7 +51,8 @@ bool UpdateSender::on_message(Instant now, const TableMessage& in,
   log.on_merged(in.table, in.merged);
   // A late answer says nothing new.
   if (log.merged(in.table) == before) return false;
-  if (log.updates(in.table).empty() || log.merged(in.table) >= table.round_end) {
+  if (log.updates(in.table).empty() ||
+      log.merged(in.table) >= table.round_end) {
     table.due = now + options_.period;
     table.sent = log.merged(in.table);
     return false;

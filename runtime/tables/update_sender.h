@@ -22,8 +22,8 @@ namespace snf {
 // A message holds the updates behind number `merged` up to `seq`, merged by
 // key. The home merges the message only if `merged` is the number up to which
 // it has the unit's updates already, and answers with that number as it is
-// then. So each update counts once, whoever sends it, in whichever messages,
-// and however often.
+// then. So each update counts once, in whichever messages it is sent, and
+// however often.
 //
 // Worked example: a logger sends (3, 8], which is merged, and dies. Its
 // successor, which the unit gave the updates behind 3, sends (3, 12]. The home

@@ -116,9 +116,8 @@ uint64_t LogChannel::Restore(const Unit& unit, uint64_t released) {
   OutputLoggerOptions options = logger_options_;
   options.max_tells =
       std::max(options.max_tells, static_cast<uint32_t>(keeper_->tells()) + 1);
-  OutputLogger& next = next_logger_.emplace(incarnation_, options, *schema_,
-                                            pools_, /*takes_over=*/true,
-                                            tables_);
+  OutputLogger& next = next_logger_.emplace(
+      incarnation_, options, *schema_, pools_, /*takes_over=*/true, tables_);
   const auto restore = [&next](std::span<const std::byte> bytes) {
     SNF_CHECK(next.Restore(bytes));
   };

@@ -22,7 +22,8 @@
 
 namespace snf {
 
-// Where the loggers of units have updates of shared tables (table_network.h).
+// Finds the updates of shared tables in the loggers of units, for a
+// TableNetwork.
 class LoggedTables {
  public:
   // Returns the updates in the unit's logger; null while that is not there.
@@ -44,8 +45,8 @@ class LoggedTables {
 // it until all units know it that had joined when it reached the home; and
 // until those of them do that read the table.
 //
-// Where units or loggers fail, units have no replicas. Their updates come from
-// their loggers (update_sender.h), and nobody is told totals.
+// If anything may fail, units have no replicas. Their updates come from their
+// loggers (update_sender.h), and no unit hears totals.
 //
 // At the end the home's totals are the tables of the run, and every copy must
 // be equal to them.

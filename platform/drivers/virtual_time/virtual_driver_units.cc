@@ -108,8 +108,8 @@ void VirtualDriver::SendToController(UnitId unit, const UnitCommand& command) {
   network_.AfterHop(Event::Of(Event::Kind::kToController, unit, command));
 }
 
-// Units could go but for updates of tables, which homes have merged by now. A
-// unit may have failed meanwhile.
+// The homes have now merged the updates of units that stop. A unit may have
+// failed meanwhile.
 void VirtualDriver::SendStoppedOfTables() {
   for (const UnitId unit : tables_.TakeGone()) {
     if (units_.of(unit).process.lives()) SendStopped(unit);

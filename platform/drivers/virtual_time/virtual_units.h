@@ -68,7 +68,8 @@ class VirtualUnits {
  public:
   // The units run `nf`, guarded at each packet (UnitOptions::guard_every).
   // `example` is such an NF that runs nothing; it must outlive the object. Ids
-  // are below `max_units`. Updates of shared tables are logged if `logs_tables`.
+  // are below `max_units`. If `logs_tables`, updates of shared tables are
+  // logged.
   VirtualUnits(const UnitOptions& options, const NfSpec& nf,
                const NetworkFunction& example, uint32_t max_units,
                bool loggers_fail, bool logs_tables);
