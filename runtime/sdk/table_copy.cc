@@ -154,7 +154,7 @@ void TableCopy::MarkDirty(uint32_t slot) {
 
 void TableCopy::BeginTentative() {
   tentative_ = true;
-  noted_ = 0;
+  if (!logging_) noted_ = 0;
   updates_before_ = updates_;
   refused_before_ = refused_;
 }
