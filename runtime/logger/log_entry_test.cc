@@ -189,11 +189,11 @@ TEST(LogEntry, BringsUpdatesBesideEverythingElse) {
   EXPECT_EQ(read->emitted(2), kEmitted[2]);
   EXPECT_TRUE(std::ranges::equal(read->delta(), std::span(kDelta).first(5)));
   std::vector<uint64_t> numbers;
-  ForEachUpdate(read->updates(), [&](const TableUpdate& update,
-                                     const std::byte*) {
-    EXPECT_EQ(update.words, 5u);
-    numbers.push_back(update.number);
-  });
+  ForEachUpdate(read->updates(),
+                [&](const TableUpdate& update, const std::byte*) {
+                  EXPECT_EQ(update.words, 5u);
+                  numbers.push_back(update.number);
+                });
   EXPECT_EQ(numbers, (std::vector<uint64_t>{3, 4, 5, 6}));
 }
 
@@ -204,8 +204,8 @@ TEST(LogEntry, RefusesUpdatesThatCannotBe) {
     return LogEntryView::Parse(limits, WithUpdates(updates)).has_value();
   };
   EXPECT_TRUE(is_read({}));
-  EXPECT_FALSE(LogEntryView::Parse(kLimits, WithUpdates(Updates(1, 1, 2)))
-                   .has_value());
+  EXPECT_FALSE(
+      LogEntryView::Parse(kLimits, WithUpdates(Updates(1, 1, 2))).has_value());
   EXPECT_FALSE(is_read(Updates(1, 10, 5)));  // too many
   EXPECT_FALSE(is_read(Updates(0, 1, 5)));   // without a number
   Bytes updates = Updates(1, 2, 5);

@@ -206,10 +206,9 @@ TEST(SharedTable, HandsTheUpdatesOfEachCallToALog) {
   }
   // A call with too many keys merges further ones into the rest.
   for (uint64_t key = 1; key <= 5; ++key) nf.hosts.update(key, {1, key});
-  EXPECT_EQ(TakeLogged(nf.copy(0)), (Logged{{{1}, {1, 1}},
-                                            {{2}, {1, 2}},
-                                            {{3}, {1, 3}},
-                                            {{}, {2, 9}}}));
+  EXPECT_EQ(
+      TakeLogged(nf.copy(0)),
+      (Logged{{{1}, {1, 1}}, {{2}, {1, 2}}, {{3}, {1, 3}}, {{}, {2, 9}}}));
   EXPECT_EQ(nf.hosts.rest(), Use{});
   EXPECT_EQ(TakeLogged(nf.copy(0)), Logged{});
 }

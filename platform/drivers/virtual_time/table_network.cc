@@ -237,7 +237,7 @@ void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
                           .repeated = senders_[i]->sender.repeated(table)});
     }
   }
-  AddTables(homes_, units, nf, result);
+  AddTables(homes_, units, nf, result, others_);
   for (size_t table = 0; table < ways_.size(); ++table) {
     result.tables[table].staleness_ns = ways_[table].staleness_ns;
     result.tables[table].spread_ns = ways_[table].spread_ns;

@@ -83,6 +83,11 @@ class TableNetwork {
   // Units that could go since the last call.
   std::vector<UnitId> TakeGone();
 
+  // The tables of another controller are added to these by Finish. `other`
+  // must live until then.
+  void AddTablesOf(const TableNetwork& other) {
+    others_.push_back(&other.homes_);
+  }
   // Call once nothing is due any more: adds the figures, and what is wrong. The
   // tables of `nf`, which ran nothing, become those of the run.
   void Finish(const NetworkFunction& nf, RunResult& result);
@@ -140,6 +145,7 @@ class TableNetwork {
   const bool is_logged_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<Sender>> senders_;  // by unit
+  std::vector<const TableHomes*> others_;         // of other controllers
   std::vector<UnitId> gone_;
   EventQueue<Event> events_;
   std::vector<TableMessage> messages_;

@@ -94,7 +94,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   if (sharing_ == nullptr) {
     AddPiecePools(*example_, controller_);
   } else {
-    SNF_CHECK(!tables_.any() && !options.faults.any_of_units() &&
+    SNF_CHECK(!options.faults.any_of_units() &&
               !options.faults.any_of_loggers());
     sharing_->AddPiecePools(*example_, controller_);
   }
@@ -241,8 +241,8 @@ bool VirtualDriver::IsStuck(Instant next) const {
 }
 
 Instant VirtualDriver::next_time() const {
-  const Instant next =
-      std::min(network_.next_time(), controller_.next_wakeup());
+  const Instant next = std::min(
+      {network_.next_time(), controller_.next_wakeup(), tables_.next_time()});
   return IsStuck(next) ? Instant::max() : next;
 }
 

@@ -135,6 +135,10 @@ class VirtualDriver final : private NfCallNames,
     last_drain_ = std::max(last_drain_, time);
   }
   void StopTimers() { units_.StopTimers(); }
+  // The result is to have the shared tables of `other` as well.
+  void AddTablesOf(const VirtualDriver& other) {
+    tables_.AddTablesOf(other.tables_);
+  }
   RunResult TakeResult();
 
   uint64_t packets_in() const { return result_.packets_in; }

@@ -76,8 +76,8 @@ bool VirtualDriver::BecomeReady(const ControllerCommand& start,
   } else {
     if (!controller_.on_unit_ready(now(), start.unit)) return false;
     if (!start.warm) BeginAgain(shell);
-    tables_.on_ready(now(), start.unit, start.incarnation, *shell.nf);
   }
+  tables_.on_ready(now(), start.unit, start.incarnation, *shell.nf);
   shell.ready = true;
   return true;
 }
