@@ -75,7 +75,7 @@ TEST_F(Sending, RepeatsUntilAnAnswerComes) {
   EXPECT_FALSE(sender_.on_timers(now_, log_, out_));
   now_ = sender_.next_wakeup(log_);
   Log(7, 2);
-  const TableMessage again = Due();  // with what came meanwhile
+  const TableMessage again = Due();  // with the second update
   EXPECT_EQ(again.merged, 0u);
   EXPECT_EQ(again.seq, 2u);
   EXPECT_EQ(sender_.repeated(0), 1u);

@@ -22,7 +22,7 @@ TableNetwork::TableNetwork(const RunOptions& options,
       homes_(example, options.controller.max_units, options_),
       ways_(homes_.size()),
       logs_(logs),
-      is_logged_(options.faults.any()),
+      is_logged_(options.faults.any() && homes_.size() > 0),
       units_(options.controller.max_units),
       senders_(options.controller.max_units) {}
 
@@ -93,7 +93,7 @@ void TableNetwork::AtLogger(Instant now, const Event& event) {
 }
 
 bool TableNetwork::on_stop(Instant now, UnitId id) {
-  if (is_logged_ && homes_.size() > 0) {
+  if (is_logged_) {
     const UpdateLog* const log = logs_.UpdatesOf(id);
     SenderOf(id).stops = log == nullptr || !log->empty();
     return !SenderOf(id).stops;

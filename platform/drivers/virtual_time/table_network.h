@@ -68,9 +68,11 @@ class TableNetwork {
   void on_called(Instant now, UnitId unit) {
     if (homes_.size() > 0) NoteUpdates(now, unit);
   }
+  // Returns true if units' updates come from their loggers.
+  bool is_logged() const { return is_logged_; }
   // Its logger may have got updates, or been replaced.
   void on_logged(Instant now, UnitId unit) {
-    if (is_logged_ && homes_.size() > 0) NoteLogged(now, unit);
+    if (is_logged_) NoteLogged(now, unit);
   }
   // It is to go, once its updates have reached the homes: true if they have,
   // else `gone` will name it.

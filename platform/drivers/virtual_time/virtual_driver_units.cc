@@ -28,8 +28,10 @@ void VirtualDriver::Handle(const Event& event) {
   VirtualUnit& shell = units_.of(event.unit);
   if (faults_ != nullptr && faults_->Lose(event, shell)) return;
   const bool may_go_on = HandleAtUnit(event, shell);
-  tables_.on_logged(now(), event.unit);
-  SendStoppedOfTables();
+  if (tables_.is_logged()) {
+    tables_.on_logged(now(), event.unit);
+    SendStoppedOfTables();
+  }
   if (!may_go_on) return;
   tables_.on_called(now(), event.unit);
   Serve(shell);
