@@ -167,7 +167,8 @@ struct RunOptions {
   // logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
   Nanos logger_delay = Microseconds(1);
-  // Units fail; only with loggers, and not with NFs that have shared tables.
+  // Units fail; only with loggers, and not with NFs whose packets read shared
+  // tables.
   FaultOptions faults;
   Nanos table_period = Milliseconds(10);  // TableOptions::period
   ChaosOptions chaos;

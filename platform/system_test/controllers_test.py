@@ -58,6 +58,30 @@ class Controllers(Command):
         self.assertEqual(report["packets_released"] + faults["packets_lost"],
                          600)
 
+    def test_counts_each_packet_in_a_shared_table_once(self):
+        def hosts(report):
+            return {row["host"]: row for row in report["nf_reports"]
+                    ["monitor.Top talkers"]}
+
+        chain = "--nf=firewall | monitor | chronicle"
+        one = hosts(self.report(self.many, chain))
+        for flags in (
+                ["--controllers=1", "--loggers=on", "--faults=kill any p=0"],
+                ["--controllers=3"],
+                ["--controllers=3", "--loggers=on", "--faults="
+                 "add controller at 20ms; remove controller 1 at 40ms"]):
+            with self.subTest(flags=flags):
+                report = self.report(self.many, chain, *flags)
+                self.assertEqual(hosts(report), one)
+                self.assertEqual(report["violations"], 0)
+        report = self.report(
+            self.many, chain, "--controllers=3", "--loggers=on",
+            "--faults=kill controller 1 at 30ms; kill controller p=0.001")
+        self.assertGreater(report["controller_faults"]["kills"], 0)
+        self.assertEqual(
+            sum(row["packets_sent"] for row in hosts(report).values()),
+            report["packets_released"])
+
     def test_goes_on_without_a_resource_manager(self):
         one = self.report(self.many, "--nf=chronicle")
         many = self.report(
@@ -246,8 +270,8 @@ class Controllers(Command):
                 (["--out", "--controllers"],
                  ["--controllers=2", "--clock=real", "--leases=independent",
                   "--out=x.pcap"]),
-                (["--controllers=2", "shared tables"],
-                 ["--controllers=2", "--nf=monitor", "--quiet"])):
+                (["--controllers=2", "shared tables", "packets read"],
+                 ["--controllers=2", "--nf=syn_guard", "--quiet"])):
             with self.subTest(flags=flags):
                 self.refused(USAGE, words, "replay", self.many, *flags)
 

@@ -42,7 +42,9 @@ FailoverTotals RunAll(const FailoverPlan& plan, uint64_t first_seed) {
             << totals.takes << " pieces taken, " << totals.aliases
             << " aliases granted, " << totals.fired << " timers, "
             << totals.ended << " ends, " << totals.tells_by_loggers
-            << " of what loggers told\n";
+            << " of what loggers told, " << totals.updates_refused
+            << " messages with updates of tables refused, "
+            << totals.updates_in_rest << " for which there was no room\n";
   EXPECT_EQ(totals.given_up, 0u);
   return totals;
 }
@@ -133,6 +135,54 @@ TEST(Failover, OfUnitsAndLoggersKeepsPiecesAliasesTimersAndEnds) {
   plan.logger_failures = 6;
   const FailoverTotals totals = RunAll(plan, 800'001);
   ExpectAll(totals);
+  if (!RunsAll()) return;
+  EXPECT_GT(totals.loggers_replaced, 1'000u);
+}
+
+// --- With a shared table: each update counts once (proto/protocol.md T1-T5).
+// ---
+
+FailoverTotals RunTables(FailoverPlan plan, uint64_t first_seed) {
+  plan.tables = true;
+  const FailoverTotals totals = RunAll(plan, first_seed);
+  if (RunsAll()) {
+    EXPECT_GT(totals.updates_in_rest, 10u);
+  }
+  return totals;
+}
+
+TEST(Failover, OfUnitsCountsEachUpdateOfATableOnce) {
+  FailoverPlan plan = kAll;
+  plan.failures = 3;
+  const FailoverTotals totals = RunTables(plan, 900'001);
+  if (!RunsAll()) return;
+  EXPECT_GT(totals.tombstones, 1'000u);
+  EXPECT_GT(totals.restarts, 100u);
+}
+
+TEST(Failover, OfUnitsThatLiveOnCountsEachUpdateOfATableOnce) {
+  FailoverPlan plan = kAll;
+  plan.only_suspected = true;
+  RunTables(plan, 1'000'001);
+}
+
+TEST(Failover, OfLoggersCountsEachUpdateOfATableOnce) {
+  const FailoverTotals totals = RunTables({.packets = 60,
+                                           .failures = 0,
+                                           .logger_failures = 6,
+                                           .may_ask = 31,
+                                           .pieces = 3},
+                                          1'100'001);
+  if (!RunsAll()) return;
+  EXPECT_GT(totals.loggers_replaced, 1'000u);
+  EXPECT_GT(totals.updates_refused, 100u);
+}
+
+TEST(Failover, OfUnitsAndLoggersCountsEachUpdateOfATableOnce) {
+  FailoverPlan plan = kAll;
+  plan.failures = 3;
+  plan.logger_failures = 6;
+  const FailoverTotals totals = RunTables(plan, 1'200'001);
   if (!RunsAll()) return;
   EXPECT_GT(totals.loggers_replaced, 1'000u);
 }

@@ -39,6 +39,12 @@ constexpr FailoverPlan kAll = {
     .packets = 60, .failures = 2, .may_ask = 31, .pieces = 3};
 constexpr FailoverPlan kSuspected = {
     .packets = 40, .failures = 2, .only_suspected = true};
+constexpr FailoverPlan kTables = {.packets = 60,
+                                  .failures = 3,
+                                  .logger_failures = 6,
+                                  .may_ask = 31,
+                                  .pieces = 3,
+                                  .tables = true};
 const std::array kRules = {
     LeftOut{"F2: nobody is waited for", FailoverRule::kWait},
     LeftOut{"F3: survivors are not asked", FailoverRule::kSurvivors},
@@ -89,6 +95,19 @@ const std::array kRules = {
             Rule::kNone, LoggerRule::kNone, Without(LeavesOut::kGrants, kAll)},
     LeftOut{"U11: ends that were lost do not come again", FailoverRule::kEnds,
             Rule::kNone, LoggerRule::kNone, kAll},
+    LeftOut{"T2: a logger does not keep updates of tables", FailoverRule::kNone,
+            Rule::kNone, LoggerRule::kUpdatesLogged, kTables},
+    LeftOut{"T3: updates end with the incarnation that made them",
+            FailoverRule::kNone, Rule::kNone, LoggerRule::kUpdatesThrough,
+            kTables},
+    LeftOut{"T4: an update is kept each time that it comes",
+            FailoverRule::kNone, Rule::kNone, LoggerRule::kUpdateOnce, kTables},
+    LeftOut{"T4: a home does not look at numbers", FailoverRule::kNone,
+            Rule::kNone, LoggerRule::kNone,
+            Without(LeavesOut::kNumbers, kTables)},
+    LeftOut{"T5: a new logger does not get its unit's updates",
+            FailoverRule::kNone, Rule::kNone, LoggerRule::kUpdatesHandedOver,
+            kTables},
 };
 
 // Not among them: U5, for who gets an older state than it needs holds its
@@ -162,6 +181,11 @@ const std::array<std::optional<Small>, std::size(kRules)> kSmall = {{
     Small{1, 1, 1, false, 0, {kAskPiece}, 2},
     Small{1, 1, 1, false, 0, {kAskPiece}, 2},
     Small{1, 1, 1, false, 0, {kAskEnd}},
+    std::nullopt,  // updates of tables take random steps
+    std::nullopt,
+    std::nullopt,
+    std::nullopt,
+    std::nullopt,
 }};
 
 TEST_F(FailoverRules, AreEachMissedByTheExplorer) {

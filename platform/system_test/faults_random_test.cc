@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -262,8 +263,7 @@ TEST(FaultsRandom, LeaveEachPortToOneFlow) {
   });
 }
 
-// The NFs that come with SNF, alone and in chains, on a NAT's traffic. Not the
-// monitor: a run with tables that units share cannot have loggers.
+// The NFs that come with SNF, alone and in chains, on a NAT's traffic.
 NfSpec AnyNf(Rng& rng, const NfSpec& nat, Totals& totals) {
   constexpr std::string_view kNfs[] = {
       "firewall(deny=tcp from any to any)",
@@ -301,6 +301,107 @@ TEST(FaultsRandom, LeaveWhatEachNfKeepsOfItsFlows) {
     EXPECT_EQ(pieces.pieces_faulty, 0u);
     EXPECT_EQ(pieces.messages_faulty, 0u);
     totals["aliases granted"] += outcome.run.controller.aliases_granted;
+  });
+}
+
+// "witness": forwards everything, and notes that it was called.
+class Witness final : public NetworkFunction {
+ public:
+  explicit Witness(NfOptions& /*options*/) {}
+  Verdict process_packet(Packet& /*packet*/, FlowState& /*flow*/) override {
+    was_called = true;
+    return Verdict::forward();
+  }
+  static inline bool was_called = false;
+};
+SNF_REGISTER_NF(Witness, "witness", "for tests");
+
+// Counts what a monitor beside a witness must count: the packets whose clock is
+// in a logger, as these ran last.
+class LoggedPackets final : public RunObserver {
+ public:
+  void on_enqueue(Instant /*now*/, UnitId /*unit*/,
+                  const PacketMeta& meta) override {
+    ran_.erase({meta.flow, meta.clock});
+  }
+  void on_nf_begin(const PacketInfo& /*info*/,
+                   std::span<const std::byte> /*bytes*/) override {
+    Witness::was_called = false;
+  }
+  void on_nf_end(Instant /*now*/, UnitId /*unit*/, const PacketMeta& meta,
+                 const NfOutcome& outcome) override {
+    if (!meta.has_payload()) return;
+    // A chain undoes a packet that finds no piece.
+    const bool is_undone =
+        std::ranges::any_of(outcome.commands, [](const UnitCommand& command) {
+          return command.kind == UnitCommand::Kind::kDrop &&
+                 command.reason == DropReason::kNoPieces;
+        });
+    const bool is_counted = Witness::was_called && !is_undone;
+    ran_[{meta.flow, meta.clock}] = is_counted ? meta.original_length : 0;
+  }
+  void on_logged(Instant /*now*/, UnitId /*unit*/,
+                 const PacketMeta& meta) override {
+    const auto ran = ran_.find({meta.flow, meta.clock});
+    if (ran == ran_.end()) return;
+    packets_ += ran->second > 0 ? 1 : 0;
+    bytes_ += ran->second;
+    ran_.erase(ran);
+  }
+  uint64_t packets() const { return packets_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  std::map<std::pair<FlowId, Clock>, uint64_t> ran_;  // bytes; 0: not counted
+  uint64_t packets_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+// Returns the sum over the rows of the monitor's report.
+uint64_t SumOf(const RunResult& run, size_t column) {
+  uint64_t sum = 0;
+  for (const auto& of : run.nf_reports) {
+    for (const auto& row : of.report.tables.front().rows) {
+      sum += std::get<uint64_t>(row[column]);
+    }
+  }
+  return sum;
+}
+
+TEST(FaultsRandom, CountEachPacketInASharedTableOnce) {
+  RunSeeds(500, [](Rng& rng, Totals& totals) {
+    const NatSchedule schedule = AnyNatSchedule(rng);
+    // Hosts without room are in the table's rest.
+    const std::string monitor = fmt::format("monitor(top=1000,max_hosts={})",
+                                            rng.Below(2) == 0 ? 2 : 65'536);
+    constexpr std::string_view kChains[] = {"{} | witness", "{} | witness | {}",
+                                            "firewall | {} | witness | {}"};
+    const size_t which = rng.Below(std::size(kChains));
+    const absl::StatusOr<NfSpec> nf = NfSpec::Parse(
+        fmt::format(fmt::runtime(kChains[which]), monitor, schedule.nf.text()));
+    SNF_CHECK(nf.ok());
+    RunOptions options = WithFaults(schedule.options, schedule.packets, rng);
+    options.table_period = Nanos{static_cast<int64_t>(rng.Below(20'000'000))};
+    LoggedPackets logged;
+    const Outcome outcome =
+        RunFrames(options, *nf, schedule.packets, *schedule.policy, &logged);
+    ExpectSurvived(outcome);
+    const RunResult& run = outcome.run;
+    EXPECT_EQ(SumOf(run, 1), logged.bytes());  // sent
+    EXPECT_EQ(SumOf(run, 2), logged.bytes());  // received
+    EXPECT_EQ(SumOf(run, 3), logged.packets());
+    EXPECT_EQ(SumOf(run, 4), logged.packets());
+    ++totals[kChains[which]];
+    totals["packets counted"] += logged.packets();
+    totals["kills"] += run.faults.kills;
+    totals["packets lost"] += run.faults.packets_lost;
+    totals["loggers killed"] += run.faults.logger_kills;
+    totals["packets lost with loggers"] += run.faults.logger_packets_lost;
+    for (const TableFigures& table : run.tables) {
+      totals["updates merged"] += table.updates;
+      totals["messages repeated"] += table.repeated;
+      totals["without room"] += table.refused;
+    }
   });
 }
 

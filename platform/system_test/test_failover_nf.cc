@@ -54,6 +54,7 @@ Verdict FailoverNf::process_packet(Packet& packet, FlowState& flow) {
     flow.erase(alias_);
     flow.end();
   }
+  Count(0, asked.number);
   Note(flow, asked.number);
   return Verdict::forward();
 }
@@ -67,11 +68,13 @@ bool FailoverNf::TakePiece(FlowState& flow) {
 
 void FailoverNf::on_timer(FlowState& flow) {
   flow.erase(armed_);
+  Count(1, 1);
   Note(flow, kFired);
 }
 
 void FailoverNf::on_end(FlowState& flow) {
   if (flow.has(piece_)) flow.give_back(pool_, flow.get(piece_));
+  Count(2, 1);
   Note(flow, 0);
   did.pieces = 0;
   did.alias = {};
@@ -82,7 +85,13 @@ void FailoverNf::on_end(FlowState& flow) {
 // Of what the packet did, the alias alone is taken back.
 void FailoverNf::on_alias_refused(FlowState& flow, AliasResult /*why*/) {
   flow.erase(alias_);
+  Count(3, 1);
   NoteWhatIsThere(flow);
+}
+
+void FailoverNf::Count(uint64_t key, uint64_t n) {
+  counts_.update(key, n);
+  did.counts[key] += n;
 }
 
 void FailoverNf::Note(FlowState& flow, uint64_t adds) {

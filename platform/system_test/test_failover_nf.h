@@ -2,6 +2,8 @@
 #ifndef SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_NF_H_
 #define SNF_PLATFORM_SYSTEM_TEST_TEST_FAILOVER_NF_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/packet/flow_key.h"
@@ -37,7 +39,9 @@ class FailoverNf final : public NetworkFunction {
     uint32_t pieces = 0;
     bool is_armed = false;
     bool has_ended = false;
+    std::array<uint64_t, 4> counts{};  // merged into the shared table, by key
   };
+  static constexpr size_t kCountKeys = 4;
   // What the last call did. A caller clears these before.
   Did did;
   bool was_called = false;
@@ -58,6 +62,7 @@ class FailoverNf final : public NetworkFunction {
   static constexpr uint32_t kCommon = 1'000;  // no piece has this number
 
   bool TakePiece(FlowState& flow);
+  void Count(uint64_t key, uint64_t n);
   void Note(FlowState& flow, uint64_t adds);
   void NoteWhatIsThere(const FlowState& flow);
 
@@ -67,6 +72,9 @@ class FailoverNf final : public NetworkFunction {
   Slot<uint32_t> piece_ = declare<uint32_t>("piece");
   Slot<uint32_t> alias_ = declare<uint32_t>("alias");
   Slot<uint8_t> armed_ = declare<uint8_t>("armed");
+  // Has too little room: some keys are in the rest.
+  SharedTable<uint64_t, uint64_t> counts_ = declare_shared<uint64_t, uint64_t>(
+      "counts", 3, SumOfWords{}, TableReader::kReport);
 };
 
 }  // namespace snf

@@ -74,18 +74,27 @@ FailoverWorld::FailoverWorld(uint64_t seed, const FailoverPlan& plan)
       buffers_({.small = 512, .medium = 0, .large = 0}),
       logger_failures_(plan.logger_failures) {
   if (plan.pieces > 0) controller_.AddPiecePool(0, plan.pieces - 1);
+  nodes_.reserve(plan.units);  // an NF with tables stays where it is
   for (uint32_t i = 0; i < plan.units; ++i) nodes_.emplace_back(plan.pieces);
+  std::vector<TableShape> tables;
+  if (plan.tables) {
+    tables.push_back(TablesOf(nodes_.front().nf).front()->shape());
+    tables_ = std::make_unique<FailoverTables>(
+        tables.front(), plan.units,
+        plan.leaves_out != FailoverPlan::LeavesOut::kNumbers);
+  }
   for (Node& node : nodes_) {
     MakeUnit(node);
     node.log =
         std::make_unique<LogChannel>(64, node.nf.schema(), node.nf.pools(),
-                                     /*may_fail=*/true, /*window=*/1);
+                                     /*may_fail=*/true, /*window=*/1, tables);
   }
 }
 
 void FailoverWorld::MakeUnit(Node& node) {
   node.unit = std::make_unique<Unit>(IdOf(node), UnitOptionsOf(),
                                      node.nf.schema(), node.nf.pools());
+  if (plan_.tables) node.unit->LogTables(TablesOf(node.nf));
 }
 
 std::string FailoverWorld::Run(FailoverTotals& totals) {
@@ -123,6 +132,10 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
     Settle("after one more packet of each flow");
   }
   if (wrong().empty()) CheckEnd();
+  if (tables_ != nullptr) {
+    totals.updates_refused += tables_->refused();
+    totals.updates_in_rest += tables_->in_rest();
+  }
   const FailureCounters& counters = controller_.counters().failures;
   totals.released += totals_.released;
   totals.tombstones += counters.clocks_lost;
@@ -154,6 +167,7 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
 
 // Returns false if nothing can go on at this time.
 bool FailoverWorld::Step() {
+  if (tables_ != nullptr && Below(20) && StepTables()) return true;
   if (controller_.next_wakeup() <= now_ && Below(50)) {
     controller_.on_timers(now_, controller_out_);
     ExecuteController();
@@ -169,10 +183,30 @@ bool FailoverWorld::Step() {
     }
     if (StepNode(nodes_[place / kQueues], place % kQueues)) return true;
   }
-  if (controller_.next_wakeup() > now_) return false;
+  if (controller_.next_wakeup() > now_) {
+    return tables_ != nullptr && StepTables();
+  }
   controller_.on_timers(now_, controller_out_);
   ExecuteController();
   return true;
+}
+
+// Carries updates of tables between a logger, which its unit hears of in vain
+// at times, and the home.
+bool FailoverWorld::StepTables() {
+  const uint64_t first = rng_.Below(nodes_.size());
+  for (uint64_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[(first + i) % nodes_.size()];
+    UpdateLog* const log =
+        node.is_logger_gone() ? nullptr : &node.log->logger().updates();
+    if (!tables_->Step(now_, IdOf(node), log, rng_)) continue;
+    if (log != nullptr && node.unit != nullptr && Below(50)) {
+      node.log->on_updates_merged(
+          log->entries_merged(node.log->logger().taken()));
+    }
+    return true;
+  }
+  return false;
 }
 
 bool FailoverWorld::StepNode(Node& node, uint64_t which) {
@@ -226,7 +260,11 @@ bool FailoverWorld::Begin(Node& node) {
 bool FailoverWorld::IsQuiet() const {
   if (!mail_.empty() || controller_.is_recovering()) return false;
   if (check_.IsAwaitingTimer()) return false;
-  return std::ranges::all_of(nodes_, [](const Node& node) {
+  return std::ranges::all_of(nodes_, [this](const Node& node) {
+    const bool has_updates =
+        tables_ != nullptr && (!tables_->IsQuiet(IdOf(node)) ||
+                               !node.log->logger().updates().empty());
+    if (has_updates) return false;
     const bool is_idle =
         node.unit == nullptr ||
         (node.in.empty() && node.released.empty() && !node.unit->busy() &&
@@ -496,6 +534,8 @@ void FailoverWorld::CheckEnd() {
     }
   }
   if (plan_.pieces > 0) CheckPieces();
+  if (tables_ == nullptr) return;
+  if (const std::string wrong = tables_->End(); !wrong.empty()) Fail(wrong);
 }
 
 // Each piece is at one place: the controller, a unit, or a flow.

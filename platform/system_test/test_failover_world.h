@@ -21,6 +21,7 @@
 #include "platform/drivers/virtual_time/log_channel.h"
 #include "platform/system_test/test_failover_check.h"
 #include "platform/system_test/test_failover_nf.h"
+#include "platform/system_test/test_failover_tables.h"
 #include "runtime/core/unit.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/output_logger.h"
@@ -44,6 +45,9 @@ struct FailoverPlan {
   std::array<uint8_t, 6> asks{};
   uint8_t may_ask = 0;
   uint32_t pieces = 0;  // in the pool, at most 32
+  // Updates of the NF's shared table are logged, and held to their sum. Only
+  // of random steps.
+  bool tables = false;
   // A rule that the driver is to keep, and leaves out.
   enum class LeavesOut {
     kNothing,
@@ -52,6 +56,7 @@ struct FailoverPlan {
     kTells,    // U13: what a sealed logger kept for the controller is lost
     kFree,     // F10: so are the pieces that were free at the unit
     kGrants,   // F10: and those that its logger did not know of
+    kNumbers,  // T4: a home takes updates without looking at their numbers
   } leaves_out{};
 };
 
@@ -76,6 +81,8 @@ struct FailoverTotals {
   uint64_t takes = 0;              // of pieces
   uint64_t aliases = 0;            // granted
   uint64_t tells_by_loggers = 0;
+  uint64_t updates_refused = 0;  // of tables: messages that began elsewhere
+  uint64_t updates_in_rest = 0;
 };
 
 // A step that can be taken.
@@ -252,6 +259,7 @@ class FailoverWorld {
   bool Begin(Node& node);
   bool Step();
   bool StepNode(Node& node, uint64_t which);
+  bool StepTables();
   bool IsQuiet() const;
   void Settle(const char* when);
   void SendPacket(uint32_t flow);
@@ -315,6 +323,7 @@ class FailoverWorld {
   LoggerFigures figures_;
   std::vector<Node> nodes_;
   std::vector<Mail> mail_;
+  std::unique_ptr<FailoverTables> tables_;  // null without
   std::map<PacketHandle, uint64_t> packets_;
   uint64_t sent_ = 0;
   uint32_t failing_ = ~uint32_t{0};  // the node that is

@@ -41,6 +41,7 @@ void FailoverWorld::on_done(Node& node, const LogEntryView& entry,
     totals_.takes += entry.piece(i).gives == 0 ? 1 : 0;
   }
   check_.on_done(entry, did, is_lost);
+  if (tables_ != nullptr) tables_->on_done(did);
   if (did.alias != FlowKey{}) CheckAlias(entry, did);
   const OutputLogger& logger = node.log->logger();
   if (logger.applied(entry->meta.flow) < entry->meta.clock) {

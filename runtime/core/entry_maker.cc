@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/entry_maker.h"
 
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -33,10 +34,16 @@ std::optional<LogEntry::Outcome> LoggedOutcome(const UnitCommand& command) {
 
 }  // namespace
 
-EntryMaker::EntryMaker(uint32_t incarnation, const StateSchema& schema)
-    : schema_(&schema),
-      incarnation_(incarnation),
-      bytes_(MaxLogEntryBytes(schema)) {
+EntryMaker::EntryMaker(uint32_t incarnation, const StateSchema& schema,
+                       const UpdateLog& updates)
+    : schema_(&schema), incarnation_(incarnation) {
+  std::vector<TableShape> tables;
+  for (uint16_t i = 0; i < updates.tables(); ++i) {
+    tables.push_back(updates.shape(i));
+    updates_.push_back(updates.newest(i));
+  }
+  bytes_.resize(MaxLogEntryBytes(schema, tables));
+  parts_.updates.reserve(MaxUpdateBytes(tables));
   parts_.pieces.reserve(kMaxPieceUses);
   parts_.emitted.reserve(kMaxLogEmits);
 }
@@ -64,11 +71,11 @@ EntryMaker::Taken EntryMaker::Take(const UnitCommand& command,
     case Kind::kSendAlias:
       parked_ = command.meta.flow;
       parts_.alias = unit.alias(parked_);
-      Append(unit.piece_uses());
+      Append(unit);
       return Taken::kNot;
     case Kind::kLog:
       Join(command.meta.flow);
-      Append(unit.piece_uses());
+      Append(unit);
       MakeClock(command.meta, unit.change());
       return Taken::kEntry;
     case Kind::kPiecesCame:
@@ -137,15 +144,30 @@ std::vector<std::byte> EntryMaker::StandIn(const LogEntryView& entry,
   }
   Alias alias;
   if (header.is(LogEntry::kHasAlias)) alias = entry.alias();
-  std::vector<std::byte> bytes(MaxLogEntryBytes(*schema_));
+  std::vector<std::byte> bytes(bytes_.size());
   bytes.resize(WriteLogEntry(header, pieces, emitted,
                              header.is(LogEntry::kHasAlias) ? &alias : nullptr,
-                             state, bytes));
+                             state, bytes, entry.updates()));
   return bytes;
 }
 
-void EntryMaker::Append(std::span<const PieceUse> pieces) {
+void EntryMaker::Append(const Unit& unit) {
+  const std::span<const PieceUse> pieces = unit.piece_uses();
   parts_.pieces.insert(parts_.pieces.end(), pieces.begin(), pieces.end());
+  const std::span<const std::byte> updates = unit.table_updates();
+  parts_.updates.insert(parts_.updates.end(), updates.begin(), updates.end());
+}
+
+// Updates get their numbers as late as their entry does, so that both have one
+// order.
+void EntryMaker::NumberUpdates() {
+  size_t at = 0;
+  while (at < parts_.updates.size()) {
+    auto update = LoadAs<TableUpdate>(&parts_.updates[at]);
+    update.number = ++updates_[update.table];
+    std::memcpy(&parts_.updates[at], &update, sizeof update);
+    at += sizeof update + update.words * sizeof(uint64_t);
+  }
 }
 
 // Puts the parts of the earlier call, which asked for the alias, in front.
@@ -158,6 +180,8 @@ void EntryMaker::Join(FlowId flow) {
                        first.pieces.end());
   parts_.emitted.insert(parts_.emitted.begin(), first.emitted.begin(),
                         first.emitted.end());
+  parts_.updates.insert(parts_.updates.begin(), first.updates.begin(),
+                        first.updates.end());
   parts_.alias = first.alias;
   parts_.over |= first.over;
   if (parts_.idle_timeout.ns < 0) parts_.idle_timeout = first.idle_timeout;
@@ -196,11 +220,14 @@ void EntryMaker::MakeClock(const PacketMeta& meta, const Unit::Change& change) {
   set(parts_.alias.has_value(), LogEntry::kHasAlias);
   set(parts_.over, LogEntry::kOver);
   set((meta.flags & PacketMeta::kEnd) != 0, LogEntry::kEnd);
+  NumberUpdates();
+  entry.argument = parts_.updates.size();
   entry.pieces = static_cast<uint16_t>(parts_.pieces.size());
   entry.emitted = static_cast<uint8_t>(parts_.emitted.size());
   size_ = WriteLogEntry(entry, parts_.pieces, parts_.emitted,
                         parts_.alias.has_value() ? &*parts_.alias : nullptr,
-                        change.bytes, bytes_);
+                        change.bytes, bytes_, parts_.updates);
+  parts_.updates.clear();
   parts_.pieces.clear();
   parts_.emitted.clear();
   parts_.alias.reset();

@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "runtime/core/unit.h"
 #include "runtime/logger/log_entry.h"
+#include "runtime/logger/update_log.h"
 #include "runtime/sdk/state_schema.h"
 
 namespace snf {
@@ -40,8 +41,10 @@ class EntryMaker {
     kEntry,  // entry() is complete
   };
 
-  // The schema is that of the unit's NF; it must outlive the maker.
-  EntryMaker(uint32_t incarnation, const StateSchema& schema);
+  // The schema is that of the unit's NF; it must outlive the maker. Updates of
+  // shared tables are numbered behind `updates`, the logger's log.
+  EntryMaker(uint32_t incarnation, const StateSchema& schema,
+             const UpdateLog& updates = UpdateLog());
 
   // Takes the next command of the unit's present call.
   Taken Take(const UnitCommand& command, const Unit& unit);
@@ -84,6 +87,7 @@ class EntryMaker {
   struct Parts {
     std::vector<PieceUse> pieces;
     std::vector<PacketHandle> emitted;
+    std::vector<std::byte> updates;  // of shared tables
     std::optional<Alias> alias;
     Nanos idle_timeout{-1};
     bool over = false;
@@ -93,7 +97,8 @@ class EntryMaker {
     uint8_t nf_reason = 0;
   };
 
-  void Append(std::span<const PieceUse> pieces);
+  void Append(const Unit& unit);
+  void NumberUpdates();
   void Join(FlowId flow);
   LogEntry& Begin(LogEntry::Kind kind, FlowId flow, Clock clock);
   void MakeClock(const PacketMeta& meta, const Unit::Change& change);
@@ -109,6 +114,7 @@ class EntryMaker {
   std::map<FlowId, Parts> waiting_;  // for the answer
   std::vector<std::byte> bytes_;     // begins with a LogEntry
   uint32_t size_ = 0;
+  std::vector<uint64_t> updates_;  // the newest number, by table
 };
 
 }  // namespace snf

@@ -8,10 +8,14 @@
 #include "base/check.h"
 #include "runtime/core/nf_services.h"
 #include "runtime/logger/delta.h"
+#include "runtime/logger/table_update.h"
 #include "runtime/sdk/nf_call.h"
 
 namespace snf {
 namespace {
+
+constexpr size_t kMaxUpdateWords =
+    (TableShape::kMaxKeyBytes + TableShape::kMaxValueBytes) / 8;
 
 DropReason ReasonOf(AliasResult why) {
   switch (why) {
@@ -51,6 +55,7 @@ void NfCalls::RunTimer(NfContext env, uint32_t slot, const PacketMeta& meta,
          [&] { env.nf.on_timer(flow); });
   record.timer = std::max(flow.timer(), record.timer + FlowState::kMinPeriod);
   if (has_logger_) delta_bytes_ = EncodeDelta(*schema_, state, delta_);
+  TakeUpdates();
   services.Tell();
 }
 
@@ -66,6 +71,32 @@ void NfCalls::RunEnd(Instant now, NfContext env, uint32_t slot,
   FlowState flow(record.flow, now, record.timer, state, services);
   CallNf(env.nf, NfCall::Hook::kOnEnd, &meta, kNoPacket,
          [&] { env.nf.on_end(flow); });
+  TakeUpdates();
+}
+
+void NfCalls::LogTables(std::span<TableCopy* const> tables) {
+  SNF_CHECK(has_logger_);
+  tables_.assign(tables.begin(), tables.end());
+  for (TableCopy* const table : tables_) table->BeginLogging();
+}
+
+// Moves the NF's updates of tables to the updates of the call.
+void NfCalls::TakeUpdates() {
+  std::array<uint64_t, kMaxUpdateWords> words{};
+  for (uint16_t i = 0; i < tables_.size(); ++i) {
+    TableCopy& table = *tables_[i];
+    const TableShape& shape = table.shape();
+    while (true) {
+      const TableCopy::Taken taken =
+          table.TakeLogged(words.data(), &words[shape.key_words()]);
+      if (taken == TableCopy::Taken::kNothing) break;
+      AppendUpdate({.table = i,
+                    .is_rest = taken == TableCopy::Taken::kRest ? uint16_t{1}
+                                                                : uint16_t{0},
+                    .words = shape.entry_words()},
+                   words.data(), updates_);
+    }
+  }
 }
 
 NfCalls::Outcome NfCalls::on_alias_ack(Instant now, AliasResult result,
@@ -91,6 +122,7 @@ void NfCalls::RunRefused(Instant now, NfContext env, uint32_t slot,
   FlowState flow(record.flow, now, record.timer, state, services);
   CallNf(env.nf, NfCall::Hook::kOnAliasRefused, &packet.meta, packet.packet,
          [&] { env.nf.on_alias_refused(flow, why); });
+  TakeUpdates();
   record.timer = flow.timer();
   services.Tell();
 }

@@ -131,10 +131,16 @@ class NfCalls {
   }
   // Returns the pieces that the flow got and gave back in the last call.
   std::span<const PieceUse> piece_uses() const { return uses_; }
+  // Logs from now on what the NF merges into shared tables, which are these.
+  void LogTables(std::span<TableCopy* const> tables);
+  // Returns the updates of shared tables in the last call, without numbers
+  // (table_update.h).
+  std::span<const std::byte> table_updates() const { return updates_; }
   // Clears the changes, before the next clock is applied.
   void BeginEntry() {
     delta_bytes_ = 0;
     uses_.clear();
+    updates_.clear();
   }
 
   UnitPieces& pieces() { return pieces_; }
@@ -162,6 +168,7 @@ class NfCalls {
   void RunRefused(Instant now, NfContext env, uint32_t slot, uint32_t node,
                   AliasResult why, FlowStore& flows, UnitOut& out);
   void Refuse(WaitingPacket& packet);
+  void TakeUpdates();
   void Wake(uint16_t pool, FlowStore& flows);
   void Resume(uint32_t node, FlowStore& flows);
 
@@ -171,7 +178,9 @@ class NfCalls {
   const StateSchema* schema_;
   std::vector<std::byte> delta_;  // is empty without a logger
   uint32_t delta_bytes_ = 0;
-  std::vector<PieceUse> uses_;  // of the present call, with a logger
+  std::vector<PieceUse> uses_;      // of the present call, with a logger
+  std::vector<TableCopy*> tables_;  // that are logged
+  std::vector<std::byte> updates_;  // of the present call
   uint32_t guard_every_;
   uint32_t unguarded_ = 0;            // counts packets since one was guarded
   LazyArray<WaitingPacket> waiting_;  // by node

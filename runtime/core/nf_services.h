@@ -227,6 +227,10 @@ class NfCalls::Services final : public FlowServices {
     const auto pool = static_cast<uint16_t>(verdict.pool());
     if (AwaitPieces(slot, node, pool, flows, out)) {
       out.push(UnitCommand::OfPacket(Kind::kWait, packet, meta));
+      if (!tables_.empty()) {
+        TakeUpdates();
+        updates_.clear();  // the packet makes them when it runs again
+      }
       nf_call.hook = NfCall::Hook::kNone;
       return Outcome(Kind::kWait);
     }
@@ -239,8 +243,10 @@ class NfCalls::Services final : public FlowServices {
   nf_call.hook = NfCall::Hook::kNone;
   record.timer = flow.timer();
   record.link = info.link;
-  if (has_logger_) [[unlikely]]
+  if (has_logger_) [[unlikely]] {
     delta_bytes_ = EncodeDelta(*schema_, state, delta_);
+    if (!tables_.empty()) TakeUpdates();
+  }
   services.Tell();
   if (services.has_alias()) [[unlikely]] {
     waiting_[node].kind = outcome.kind();

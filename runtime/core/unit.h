@@ -129,6 +129,14 @@ class Unit {
   // kLog or kSendAlias follows. Pieces that the NF gave back are free from
   // on_pieces_released on, once the entry is released.
   std::span<const PieceUse> piece_uses() const { return nf_.piece_uses(); }
+  // From now on what the NF merges into its shared tables, which are these, is
+  // part of its entries (proto/protocol.md T1). Call this before the first
+  // packet. The tables must outlive the unit and its copies.
+  void LogTables(std::span<TableCopy* const> tables) { nf_.LogTables(tables); }
+  // Returns these updates (table_update.h), without numbers; as piece_uses().
+  std::span<const std::byte> table_updates() const {
+    return nf_.table_updates();
+  }
   // Returns the flow's whole record, valid as change(). Its clock is 0 if there
   // is none but a replica, or while the flow waits for its alias.
   Change whole(FlowId flow) const;

@@ -6,13 +6,14 @@
 
 #include "base/check.h"
 #include "runtime/logger/delta.h"
+#include "runtime/logger/table_update.h"
 
 namespace snf {
 namespace {
 
 size_t TailBytes(const LogEntry& entry) {
   return entry.pieces * sizeof(PieceUse) +
-         entry.emitted * sizeof(PacketHandle) +
+         entry.emitted * sizeof(PacketHandle) + entry.update_bytes() +
          (entry.is(LogEntry::kHasAlias) ? sizeof(Alias) : 0) +
          size_t{entry.delta_bytes};
 }
@@ -53,6 +54,8 @@ bool IsPossibleOther(const LogEntry& entry, const LogEntryLimits& limits) {
     case LogEntry::Kind::kGrant:
     case LogEntry::Kind::kReturn:
       return entry.block.pool < limits.pools;
+    case LogEntry::Kind::kUpdates:
+      return true;
     case LogEntry::Kind::kTold:
       return entry.argument < entry.number;
     default:
@@ -67,6 +70,7 @@ bool IsPossible(const LogEntry& entry, const LogEntryLimits& limits) {
       (entry.flags & ~LogEntry::kAllFlags) != 0 || entry.number == 0 ||
       entry.pieces > kMaxPieceUses || entry.emitted > kMaxLogEmits ||
       entry.delta_bytes > limits.max_delta_bytes ||
+      entry.update_bytes() > limits.max_update_bytes ||
       !HasPossiblePacket(entry, limits.packets)) {
     return false;
   }
@@ -80,11 +84,12 @@ uint32_t MostBytesOfState(const StateSchema& schema) {
 
 }  // namespace
 
-uint32_t MaxLogEntryBytes(const StateSchema& schema) {
+uint32_t MaxLogEntryBytes(const StateSchema& schema,
+                          std::span<const TableShape> tables) {
   return static_cast<uint32_t>(
              sizeof(LogEntry) + kMaxPieceUses * sizeof(PieceUse) +
              kMaxLogEmits * sizeof(PacketHandle) + sizeof(Alias)) +
-         MostBytesOfState(schema);
+         MostBytesOfState(schema) + MaxUpdateBytes(tables);
 }
 
 std::optional<LogEntryView> LogEntryView::Parse(
@@ -104,15 +109,18 @@ std::optional<LogEntryView> LogEntryView::Parse(
   for (size_t i = 0; i < entry.emitted; ++i) {
     if (!IsHandle(view.emitted(i), limits.packets)) return std::nullopt;
   }
+  if (!AreUpdates(view.updates())) return std::nullopt;
   return view;
 }
 
 uint32_t WriteLogEntry(const LogEntry& entry, std::span<const PieceUse> pieces,
                        std::span<const PacketHandle> emitted,
                        const Alias* alias, std::span<const std::byte> delta,
-                       std::span<std::byte> to) {
+                       std::span<std::byte> to,
+                       std::span<const std::byte> updates) {
   SNF_CHECK(entry.pieces == pieces.size() && entry.emitted == emitted.size());
   SNF_CHECK(entry.delta_bytes == delta.size());
+  SNF_CHECK(entry.update_bytes() == updates.size());
   SNF_CHECK(entry.is(LogEntry::kHasAlias) == (alias != nullptr));
   const size_t bytes = sizeof entry + TailBytes(entry);
   SNF_CHECK(bytes <= to.size());
@@ -129,6 +137,7 @@ uint32_t WriteLogEntry(const LogEntry& entry, std::span<const PieceUse> pieces,
   }
   write(pieces.data(), pieces.size_bytes());
   write(emitted.data(), emitted.size_bytes());
+  write(updates.data(), updates.size());
   if (alias != nullptr) write(alias, sizeof *alias);
   write(delta.data(), delta.size());
   return static_cast<uint32_t>(bytes);

@@ -17,15 +17,17 @@
 #include "base/time.h"
 #include "runtime/sdk/state.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/sdk/table_copy.h"
 
 namespace snf {
 
 // Theory of operation. A unit sends its logger one entry for each clock that it
 // applied, and one for each other change of what both keep (proto/protocol.md
 // L1, U12, U13). An entry is this header and, without gaps, `pieces` PieceUses,
-// `emitted` packet handles of 4 bytes, an Alias if kHasAlias is set, and
-// `delta_bytes` of state: a delta (delta.h), or the record without the zeros at
-// its end if the entry is whole. Integers are in the machine's byte order.
+// `emitted` packet handles of 4 bytes, updates of shared tables
+// (table_update.h), an Alias if kHasAlias is set, and `delta_bytes` of state: a
+// delta (delta.h), or the record without the zeros at its end if the entry is
+// whole. Integers are in the machine's byte order.
 //
 // Worked example: clock 5 of flow 7 counts a packet and takes a port. Its entry
 // is 144 bytes of header (base 4, clock 5, state 5), 8 of a PieceUse, and 24 of
@@ -37,14 +39,16 @@ namespace snf {
 // clock, since the unit may have processed more packets (L4).
 struct LogEntry {
   enum class Kind : uint8_t {
-    kClock,   // `meta.clock` of `meta.flow` was applied
-    kForget,  // a Takeover of `meta.clock` of the flow came from `block.unit`
-    kEnded,   // the controller acknowledged the end of the flow at that clock
-    kGrant,   // the unit got the pieces of `block`; `argument` numbers the
-              // grants
-    kReturn,  // the pieces of `block` go back to the controller
-    kTold,    // the controller acknowledged the messages of entries up to
-              // `argument`
+    kClock,    // `meta.clock` of `meta.flow` was applied
+    kForget,   // a Takeover of `meta.clock` of the flow came from `block.unit`
+    kEnded,    // the controller acknowledged the end of the flow at that clock
+    kGrant,    // the unit got the pieces of `block`; `argument` numbers the
+               // grants
+    kReturn,   // the pieces of `block` go back to the controller
+    kTold,     // the controller acknowledged the messages of entries up to
+               // `argument`
+    kUpdates,  // for Restore: updates of tables that are not at a home yet; of
+               // table `block.pool`, the first `block.mask` are
     kCount,
   };
   // The outcome of the packet.
@@ -64,9 +68,9 @@ struct LogEntry {
   Instant timer = Instant::max();  // the NF's timer, as of `state`
   Nanos idle_timeout{-1};          // as in FlowNote
   uint64_t schema = 0;             // StateSchema::hash()
-  uint64_t argument = 0;           // see Kind
-  PieceBlock block;                // see Kind
-  uint32_t incarnation = 0;        // of the unit
+  uint64_t argument = 0;     // see Kind; of kClock: bytes of table updates
+  PieceBlock block;          // see Kind
+  uint32_t incarnation = 0;  // of the unit
   PacketHandle packet = kNoPacket;
   uint32_t delta_bytes = 0;
   Kind kind = Kind::kClock;
@@ -88,6 +92,10 @@ struct LogEntry {
   static constexpr uint8_t kAllFlags = (1 << 5) - 1;
 
   bool is(uint8_t flag) const { return (flags & flag) != 0; }
+  // Returns the bytes that updates of shared tables take in the entry.
+  uint64_t update_bytes() const {
+    return kind == Kind::kClock || kind == Kind::kUpdates ? argument : 0;
+  }
   // Returns true if the entry has a message for the controller, which
   // acknowledges it by the entry's number.
   bool tells() const {
@@ -110,8 +118,9 @@ static_assert(sizeof(PieceUse) == 8);
 inline constexpr size_t kMaxPieceUses = 2'048;
 inline constexpr size_t kMaxLogEmits = 2 * size_t{FlowState::kMaxEmits};
 
-// Returns the bytes that an entry takes at most.
-uint32_t MaxLogEntryBytes(const StateSchema& schema);
+// Returns the bytes that an entry takes at most, with updates of `tables`.
+uint32_t MaxLogEntryBytes(const StateSchema& schema,
+                          std::span<const TableShape> tables = {});
 
 // The limits that the parts of a valid entry obey.
 struct LogEntryLimits {
@@ -119,6 +128,7 @@ struct LogEntryLimits {
   uint32_t max_delta_bytes = 0;  // a whole or partial delta's
   uint32_t packets = 0;          // handles are below it
   uint16_t pools = 0;
+  uint32_t max_update_bytes = 0;
 };
 
 // An entry that was read, as far as it can be judged by itself. It refers to
@@ -144,6 +154,12 @@ class LogEntryView {
     return LoadAs<Alias>(
         &tail_[tail_.size() - entry_.delta_bytes - sizeof(Alias)]);
   }
+  // Returns the updates of shared tables (ForEachUpdate).
+  std::span<const std::byte> updates() const {
+    return tail_.subspan(entry_.pieces * sizeof(PieceUse) +
+                             entry_.emitted * sizeof(PacketHandle),
+                         entry_.update_bytes());
+  }
   std::span<const std::byte> delta() const {
     return tail_.last(entry_.delta_bytes);
   }
@@ -159,7 +175,8 @@ class LogEntryView {
 uint32_t WriteLogEntry(const LogEntry& entry, std::span<const PieceUse> pieces,
                        std::span<const PacketHandle> emitted,
                        const Alias* alias, std::span<const std::byte> delta,
-                       std::span<std::byte> to);
+                       std::span<std::byte> to,
+                       std::span<const std::byte> updates = {});
 
 }  // namespace snf
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/logger/log_entry.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "runtime/logger/table_update.h"
 
 namespace snf {
 namespace {
@@ -149,6 +152,73 @@ TEST(LogEntry, WithAPartThatCannotBeIsRefused) {
   LogEntry told = Other(LogEntry::Kind::kTold);
   told.argument = 2;
   EXPECT_FALSE(LogEntryView::Parse(kLimits, Write(told)).has_value());
+}
+
+// --- Updates of shared tables. ---
+
+Bytes Updates(uint64_t first, uint32_t count, uint32_t words) {
+  Bytes bytes;
+  const std::vector<uint64_t> zeros(words);
+  for (uint32_t i = 0; i < count; ++i) {
+    AppendUpdate({.number = first + i, .table = 1, .words = words},
+                 zeros.data(), bytes);
+  }
+  return bytes;
+}
+
+Bytes WithUpdates(const Bytes& updates) {
+  LogEntry entry = Example();
+  entry.argument = updates.size();
+  const Alias alias;
+  Bytes bytes(1024);
+  bytes.resize(WriteLogEntry(entry, kPieces, kEmitted, &alias,
+                             std::span(kDelta).first(entry.delta_bytes), bytes,
+                             updates));
+  return bytes;
+}
+
+TEST(LogEntry, BringsUpdatesBesideEverythingElse) {
+  LogEntryLimits limits = kLimits;
+  limits.max_update_bytes = 500;
+  const Bytes updates = Updates(3, 4, 5);
+  const Bytes bytes = WithUpdates(updates);
+  const auto read = LogEntryView::Parse(limits, bytes);
+  ASSERT_TRUE(read.has_value());
+  EXPECT_TRUE(std::ranges::equal(read->updates(), updates));
+  EXPECT_EQ(read->piece(1).piece, kPieces[1].piece);
+  EXPECT_EQ(read->emitted(2), kEmitted[2]);
+  EXPECT_TRUE(std::ranges::equal(read->delta(), std::span(kDelta).first(5)));
+  std::vector<uint64_t> numbers;
+  ForEachUpdate(read->updates(),
+                [&](const TableUpdate& update, const std::byte*) {
+                  EXPECT_EQ(update.words, 5u);
+                  numbers.push_back(update.number);
+                });
+  EXPECT_EQ(numbers, (std::vector<uint64_t>{3, 4, 5, 6}));
+}
+
+TEST(LogEntry, RefusesUpdatesThatCannotBe) {
+  LogEntryLimits limits = kLimits;
+  limits.max_update_bytes = 500;
+  const auto is_read = [&](const Bytes& updates) {
+    return LogEntryView::Parse(limits, WithUpdates(updates)).has_value();
+  };
+  EXPECT_TRUE(is_read({}));
+  EXPECT_FALSE(
+      LogEntryView::Parse(kLimits, WithUpdates(Updates(1, 1, 2))).has_value());
+  EXPECT_FALSE(is_read(Updates(1, 10, 5)));  // too many
+  EXPECT_FALSE(is_read(Updates(0, 1, 5)));   // without a number
+  Bytes updates = Updates(1, 2, 5);
+  updates.pop_back();
+  EXPECT_FALSE(is_read(updates));
+  updates.resize(60);
+  EXPECT_FALSE(is_read(updates));
+  updates = Updates(1, 1, 5);
+  updates[10] = std::byte{2};  // is_rest
+  EXPECT_FALSE(is_read(updates));
+  updates = Updates(1, 1, 5);
+  updates[15] = std::byte{0xff};  // words
+  EXPECT_FALSE(is_read(updates));
 }
 
 }  // namespace

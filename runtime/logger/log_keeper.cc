@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/logger/log_keeper.h"
 
+#include <algorithm>
 #include <array>
 
 namespace snf {
 
 LogKeeper::LogKeeper(const StateSchema& schema,
-                     std::span<const NetworkFunction::Pool> pools)
-    : schema_(schema.hash()) {
+                     std::span<const NetworkFunction::Pool> pools,
+                     const UpdateLog& updates)
+    : schema_(schema.hash()), updates_(updates) {
+  for (uint16_t i = 0; i < updates_.tables(); ++i) {
+    updates_.on_merged(i, updates_.newest(i));
+  }
   for (const NetworkFunction::Pool& pool : pools) {
     pools_.emplace_back(pool.words());
   }
@@ -17,6 +22,7 @@ void LogKeeper::on_made(const LogEntryView& entry) {
   last_ = entry->number;
   const PieceBlock& block = entry->block;
   for (size_t i = 0; i < entry->pieces; ++i) Use(entry.piece(i));
+  updates_.Add(entry->number, entry.updates());
   switch (entry->kind) {
     case LogEntry::Kind::kGrant:
       pools_[block.pool].Add(block.word, block.mask);
@@ -58,10 +64,11 @@ void LogKeeper::Use(PieceUse use) {
 
 void LogKeeper::ForEach(uint32_t incarnation, uint64_t released,
                         const Visit& visit) const {
-  if (last_ == 0) return;
   LogEntry entry;
   entry.incarnation = incarnation;
   entry.schema = schema_;
+  ShowUpdates(entry, visit);
+  if (last_ == 0) return;
   ShowPieces(entry, visit);
   for (const auto& [flow, end] : ends_) {
     const bool is_released = end.number <= released;
@@ -100,6 +107,34 @@ void LogKeeper::ShowPieces(LogEntry entry, const Visit& visit) const {
       if (set.word(word) == 0 && word > 0) continue;
       entry.block = {.word = word, .pool = pool, .mask = set.word(word)};
       Show(entry, visit);
+    }
+  }
+}
+
+// Shows first the number behind which a table's updates begin.
+void LogKeeper::ShowUpdates(LogEntry entry, const Visit& visit) const {
+  entry.kind = LogEntry::Kind::kUpdates;
+  std::vector<std::byte> update;
+  std::vector<std::byte> bytes;
+  for (uint16_t table = 0; table < updates_.tables(); ++table) {
+    uint64_t number = updates_.merged(table);
+    entry.number = std::max<uint64_t>(last_, 1);
+    entry.block = {.pool = table, .mask = number};
+    entry.argument = 0;
+    Show(entry, visit);
+    for (const UpdateLog::Update& kept : updates_.updates(table)) {
+      const TableUpdate header = {
+          .number = ++number,
+          .table = table,
+          .is_rest = kept.is_rest ? uint16_t{1} : uint16_t{0},
+          .words = static_cast<uint32_t>(kept.words.size())};
+      update.clear();
+      AppendUpdate(header, kept.words.data(), update);
+      entry.number = kept.entry;
+      entry.argument = update.size();
+      bytes.resize(sizeof entry + update.size());
+      WriteLogEntry(entry, {}, {}, nullptr, {}, bytes, update);
+      visit(bytes);
     }
   }
 }

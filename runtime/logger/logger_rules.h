@@ -14,13 +14,17 @@ namespace snf {
 
 enum class LoggerRule {
   kNone,
-  kInOrder,       // L4: entries behind a hole wait
-  kOnce,          // L3: a number counts once
-  kBase,          // L2: a partial delta needs its base
-  kAppliedOnce,   // L4: applied clocks are released, not applied again
-  kSeal,          // F2: a sealed incarnation is refused
-  kForgetOlder,   // U7: only an older copy is forgotten
-  kKeepUntilTold  // U13: messages to the controller are kept
+  kInOrder,           // L4: entries behind a hole wait
+  kOnce,              // L3: a number counts once
+  kBase,              // L2: a partial delta needs its base
+  kAppliedOnce,       // L4: applied clocks are released, not applied again
+  kSeal,              // F2: a sealed incarnation is refused
+  kForgetOlder,       // U7: only an older copy is forgotten
+  kKeepUntilTold,     // U13: messages to the controller are kept
+  kUpdateOnce,        // T4: an update of a table has a number, and is kept once
+  kUpdatesLogged,     // T2: a logger keeps the updates of entries that it takes
+  kUpdatesThrough,    // T3: updates outlive the incarnation that made them
+  kUpdatesHandedOver  // T5: a new logger gets the updates that its unit keeps
 };
 inline LoggerRule left_out_logger_rule = LoggerRule::kNone;
 

@@ -38,24 +38,26 @@ OutputLogger::OutputLogger(uint32_t incarnation,
                            const OutputLoggerOptions& options,
                            const StateSchema& schema,
                            std::span<const NetworkFunction::Pool> pools,
-                           bool takes_over)
+                           bool takes_over, std::span<const TableShape> tables)
     : schema_(&schema),
       options_(options),
       limits_{.schema = schema.hash(),
               .max_delta_bytes =
                   std::max(schema.record_bytes(), MaxDeltaBytes(schema)),
               .packets = options.packets,
-              .pools = static_cast<uint16_t>(pools.size())},
+              .pools = static_cast<uint16_t>(pools.size()),
+              .max_update_bytes = MaxUpdateBytes(tables)},
       incarnation_(incarnation),
       restoring_(takes_over),
       index_(options.max_flows),
       flows_(options.max_flows),
       state_words_(schema.record_bytes() / 8),
       states_(size_t{state_words_} * options.max_flows),
-      entry_bytes_(MaxLogEntryBytes(schema)),
+      entry_bytes_(MaxLogEntryBytes(schema, tables)),
       waiting_(size_t{options.window} * entry_bytes_),
       waiting_bytes_(options.window),
-      tells_(options.max_tells) {
+      tells_(options.max_tells),
+      updates_(tables) {
   SNF_CHECK(options.window > 0 && options.max_tells > 0);
   for (const NetworkFunction::Pool& pool : pools) {
     pools_.push_back({PieceSet(pool.words()), pool.first, pool.last});
@@ -157,6 +159,10 @@ OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
       tell_count_ == options_.max_tells) {
     return Result::kWaits;
   }
+  // After a Seal no entries come any more.
+  if (entry->update_bytes() > 0 && updates_.is_full() && !sealed_) {
+    return Result::kWaits;
+  }
   Result result = Result::kTaken;
   switch (entry->kind) {
     case LogEntry::Kind::kClock:
@@ -180,6 +186,9 @@ OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
     case LogEntry::Kind::kReturn:
       if (!TakeBlock(*entry)) result = Result::kImpossible;
       break;
+    case LogEntry::Kind::kUpdates:
+      result = Result::kImpossible;
+      break;
     default:
       break;
   }
@@ -197,12 +206,16 @@ OutputLogger::Result OutputLogger::TakeClock(const LogEntryView& entry,
   if (slot != kNone && entry->meta.clock <= flows_[slot].released) {
     return Result::kImpossible;
   }
+  if (!updates_.Follows(entry.updates())) return Result::kImpossible;
   const bool is_kept = entry->number <= kept_through_;
   if (!is_kept && !UsePieces(entry)) return Result::kImpossible;
   const Result result = ApplyState(entry, slot);
   if (result != Result::kTaken) {
     if (!is_kept) UndoPieces(entry, entry->pieces);
     return result;
+  }
+  if (SNF_LOGGER_RULE(kUpdatesLogged, true)) {
+    updates_.Add(entry->number, entry.updates());
   }
   if (slot != kNone) {
     flows_[slot].released = entry->meta.clock;

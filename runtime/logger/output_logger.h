@@ -14,6 +14,7 @@
 #include "base/time.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/logger_commands.h"
+#include "runtime/logger/update_log.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/piece_set.h"
 #include "runtime/sdk/state_schema.h"
@@ -44,6 +45,9 @@ struct OutputLoggerOptions {
 // later entries are refused, and the controller hears what the logger has. From
 // then on it answers Pulls in place of the unit (F2, F5).
 //
+// Updates of shared tables in entries go into updates(), from where the driver
+// sends them to the tables' homes, also after a Seal (proto/protocol.md §8).
+//
 // `out` must have room for kMaxCommandsPerCall with each call. Afterwards
 //     while (has_more()) Resume()   with `out` emptied before
 // A value; owner-thread only; nothing is allocated after construction. Memory:
@@ -56,7 +60,7 @@ class OutputLogger {
   enum class Result : uint8_t {
     kTaken,      // it is applied and released
     kDuplicate,  // its number has been taken, or waits
-    kWaits,      // for earlier entries, or for room for its message
+    kWaits,      // for earlier entries, or for room for its message or updates
     kTooFar,     // behind the end of the window; asked for later
     kAsked,      // its base is missing: a whole entry is asked for
     kRefused,    // its incarnation is sealed, or not this one
@@ -68,7 +72,8 @@ class OutputLogger {
   OutputLogger(uint32_t incarnation, const OutputLoggerOptions& options,
                const StateSchema& schema,
                std::span<const NetworkFunction::Pool> pools = {},
-               bool takes_over = false);
+               bool takes_over = false,
+               std::span<const TableShape> tables = {});
 
   // An entry came; its bytes are parsed, not trusted.
   Result on_entry(std::span<const std::byte> bytes, LoggerOut& out);
@@ -81,7 +86,8 @@ class OutputLogger {
   // Takes the unit's data, as an entry: a whole one for a flow, with the
   // released clock in `base`; a kGrant for the unit's free pieces; a kReturn,
   // or a partial entry without a delta, for an unacknowledged message to the
-  // controller (log_keeper.h). Returns false for an impossible entry.
+  // controller; a kUpdates for updates of tables (log_keeper.h). Returns false
+  // for an impossible entry.
   bool Restore(std::span<const std::byte> bytes);
   // Ends the calls of Restore. Entries up to `released` have been released; the
   // records are as of the entry `made`.
@@ -126,6 +132,10 @@ class OutputLogger {
   uint64_t refused() const { return refused_; }
   uint32_t tells() const { return tell_count_; }
   const PieceSet& pieces(uint16_t pool) const { return pools_[pool].set; }
+  // Holds the updates of shared tables that homes have not merged yet. When
+  // some are merged, has_more() may have become true.
+  UpdateLog& updates() { return updates_; }
+  const UpdateLog& updates() const { return updates_; }
 
  private:
   static constexpr uint32_t kNone = SlotIndex::kNotFound;
@@ -166,6 +176,7 @@ class OutputLogger {
   bool UsePiece(PieceUse use);
   bool Exist(const PieceBlock& block) const;
   bool RestoreTell(const LogEntry& entry);
+  bool RestoreUpdates(const LogEntryView& entry);
   bool RestoreFlow(const LogEntryView& entry);
   void Release(const LogEntryView& entry, LoggerOut& out);
   void KeepTell(const LogEntry& entry);
@@ -216,6 +227,8 @@ class OutputLogger {
   uint32_t first_tell_ = 0;
   uint32_t tell_count_ = 0;
   uint64_t told_ = 0;
+
+  UpdateLog updates_;
 
   // Progress of the report after a Seal.
   Phase phase_ = Phase::kDone;

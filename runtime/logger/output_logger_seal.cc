@@ -118,6 +118,8 @@ bool OutputLogger::Restore(std::span<const std::byte> bytes) {
     case LogEntry::Kind::kClock:
       return (*entry)->is(LogEntry::kWhole) ? RestoreFlow(*entry)
                                             : RestoreTell(**entry);
+    case LogEntry::Kind::kUpdates:
+      return RestoreUpdates(*entry);
     default:
       return false;
   }
@@ -126,6 +128,22 @@ bool OutputLogger::Restore(std::span<const std::byte> bytes) {
 bool OutputLogger::RestoreTell(const LogEntry& entry) {
   if (!entry.tells() || tell_count_ == options_.max_tells) return false;
   KeepTell(entry);
+  return true;
+}
+
+bool OutputLogger::RestoreUpdates(const LogEntryView& entry) {
+  if (entry->update_bytes() > 0) {
+    if (!updates_.Follows(entry.updates())) return false;
+    if (SNF_LOGGER_RULE(kUpdatesHandedOver, true)) {
+      updates_.Add(entry->number, entry.updates());
+    }
+    return true;
+  }
+  const uint16_t table = entry->block.pool;
+  if (table >= updates_.tables() || !updates_.updates(table).empty()) {
+    return false;
+  }
+  updates_.BeginBehind(table, entry->block.mask);
   return true;
 }
 
@@ -171,6 +189,12 @@ void OutputLogger::Begin(uint32_t incarnation) {
   sealed_ = broken_ = false;
   incarnation_ = incarnation;
   restoring_ = false;
+  if (!SNF_LOGGER_RULE(kUpdatesThrough, true)) {
+    for (uint16_t i = 0; i < updates_.tables(); ++i) {
+      updates_.on_merged(i, updates_.newest(i));
+    }
+  }
+  updates_.EndIncarnation();
   last_ = asked_ = kept_through_ = last_grant_ = told_ = lost_entries_ = 0;
   first_tell_ = tell_count_ = 0;
   for (Pool& pool : pools_) pool.set = PieceSet(pool.set.words());
@@ -180,7 +204,7 @@ bool OutputLogger::has_more() const {
   if (phase_ != Phase::kDone) return true;
   const size_t at = (last_ + 1) % options_.window;
   return !broken_ && waiting_count_ > 0 && waiting_bytes_[at] != 0 &&
-         tell_count_ < options_.max_tells;
+         tell_count_ < options_.max_tells && !updates_.is_full();
 }
 
 void OutputLogger::Resume(LoggerOut& out) {

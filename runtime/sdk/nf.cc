@@ -165,4 +165,12 @@ std::vector<const NfRegistration*> ListNfs() {
   return nfs;
 }
 
+std::vector<TableCopy*> TablesOf(const NetworkFunction& nf) {
+  std::vector<TableCopy*> tables;
+  for (const NetworkFunction::Part& part : nf.parts()) {
+    for (const auto& table : part.nf->tables()) tables.push_back(table.get());
+  }
+  return tables;
+}
+
 }  // namespace snf

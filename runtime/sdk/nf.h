@@ -315,6 +315,9 @@ std::unique_ptr<NetworkFunction> MakeNf(NfOptions& options) {
   static const ::snf::NfRegistration registration_of_##Class( \
       name, summary, ::snf::MakeNf<Class>)
 
+// Returns the shared tables of all NFs that `nf` is made of; they are the NF's.
+std::vector<TableCopy*> TablesOf(const NetworkFunction& nf);
+
 }  // namespace snf
 
 #endif  // SNF_RUNTIME_SDK_NF_H_

@@ -172,6 +172,64 @@ TEST(SharedTable, KeepsWhatIsKept) {
   EXPECT_EQ(nf.All(), (std::map<uint64_t, Use>{{1, {5, 5}}}));
 }
 
+using Logged = std::map<std::vector<uint64_t>, Use>;  // the rest: {}
+
+// Takes the updates of a call out of a copy that is logging.
+Logged TakeLogged(TableCopy& copy) {
+  Logged logged;
+  uint64_t key = 0;
+  std::array<uint64_t, 2> delta{};
+  while (true) {
+    const TableCopy::Taken taken = copy.TakeLogged(&key, delta.data());
+    if (taken == TableCopy::Taken::kNothing) return logged;
+    std::vector<uint64_t> at;
+    if (taken == TableCopy::Taken::kEntry) at.push_back(key);
+    logged[at] = {delta[0], delta[1]};
+  }
+}
+
+TEST(SharedTable, HandsTheUpdatesOfEachCallToALog) {
+  Tables nf(3);
+  nf.copy(0).BeginLogging();
+  for (uint64_t call = 1; call <= 1'000; ++call) {
+    nf.hosts.update(call, {1, 1});
+    nf.hosts.update(7, {1, call});
+    nf.hosts.update(call, {1, 2});
+    if (call == 7) {
+      EXPECT_EQ(TakeLogged(nf.copy(0)), (Logged{{{7}, {3, 10}}}));
+    } else {
+      EXPECT_EQ(TakeLogged(nf.copy(0)),
+                (Logged{{{call}, {2, 3}}, {{7}, {1, call}}}));
+    }
+    EXPECT_EQ(nf.hosts.size(), 0u);
+    EXPECT_FALSE(nf.copy(0).dirty());
+  }
+  // A call with too many keys merges further ones into the rest.
+  for (uint64_t key = 1; key <= 5; ++key) nf.hosts.update(key, {1, key});
+  EXPECT_EQ(
+      TakeLogged(nf.copy(0)),
+      (Logged{{{1}, {1, 1}}, {{2}, {1, 2}}, {{3}, {1, 3}}, {{}, {2, 9}}}));
+  EXPECT_EQ(nf.hosts.rest(), Use{});
+  EXPECT_EQ(TakeLogged(nf.copy(0)), Logged{});
+}
+
+TEST(SharedTable, LogsNothingThatIsUndone) {
+  Tables nf(3);
+  nf.copy(0).BeginLogging();
+  for (int call = 0; call < 100; ++call) {
+    nf.BeginTentative();
+    for (uint64_t key = 1; key <= 5; ++key) nf.hosts.update(key, {1, 1});
+    nf.EndTentative(false);
+    EXPECT_EQ(TakeLogged(nf.copy(0)), Logged{});
+    nf.BeginTentative();
+    nf.hosts.update(4, {1, 1});
+    nf.EndTentative(true);
+    nf.hosts.update(4, {1, 0});
+    EXPECT_EQ(TakeLogged(nf.copy(0)), (Logged{{{4}, {2, 1}}}));
+    EXPECT_FALSE(nf.copy(0).dirty());
+  }
+}
+
 TEST(SharedTable, PutsWhatACallUpdatesBeyondItsLimitIntoTheRest) {
   constexpr uint64_t kMany = TableCopy::kMaxTentative + 10;
   for (const bool keep : {false, true}) {

@@ -154,13 +154,14 @@ void TableCopy::MarkDirty(uint32_t slot) {
 
 void TableCopy::BeginTentative() {
   tentative_ = true;
-  noted_ = 0;
+  if (!logging_) noted_ = 0;
   updates_before_ = updates_;
   refused_before_ = refused_;
 }
 
 void TableCopy::EndTentative(bool keep) {
-  tentative_ = false;
+  tentative_ = logging_;
+  if (keep && logging_) return;  // TakeLogged takes what is noted
   if (!keep) {
     updates_ = updates_before_;
     refused_ = refused_before_;
@@ -178,6 +179,29 @@ void TableCopy::EndTentative(bool keep) {
     }
     if (note.is_new) Free(note.slot);
   }
+}
+
+void TableCopy::BeginLogging() {
+  SNF_CHECK(size() == 0 && !dirty());
+  logging_ = tentative_ = true;
+}
+
+TableCopy::Taken TableCopy::TakeLogged(uint64_t* key, uint64_t* delta) {
+  SNF_CHECK(logging_);
+  if (noted_ == 0) return Taken::kNothing;
+  const uint32_t slot = notes_[--noted_].slot;
+  uint64_t* const own = entry(slot);
+  std::copy_n(PendingOf(slot), value_words_, delta);
+  std::fill_n(PendingOf(slot), value_words_, 0);
+  own[kFlags] &= ~(kNoted | kDirty);
+  if (noted_ == 0) dirty_begin_ = dirty_end_;
+  if (slot == rest_) {
+    std::fill_n(key, key_words_, 0);
+    return Taken::kRest;
+  }
+  std::copy_n(KeyOf(slot), key_words_, key);
+  Free(slot);
+  return Taken::kEntry;
 }
 
 TableCopy::Taken TableCopy::Take(uint64_t* key, uint64_t* delta) {

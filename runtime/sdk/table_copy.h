@@ -122,6 +122,10 @@ class TableCopy {
   void BeginTentative();
   void EndTentative(bool keep);
 
+  // From now on the copy only collects updates for a log (proto/protocol.md
+  // T1): each call of the NF begins with an empty copy, and TakeLogged empties
+  // the copy again. Call this before the first update.
+  void BeginLogging();
   // The dirty entries, for the replica. They are numbered in the order of their
   // first update; numbers dirty_begin() to dirty_end() - 1 are pending.
   uint64_t dirty_begin() const { return dirty_begin_; }
@@ -133,6 +137,9 @@ class TableCopy {
   // of at most kMaxSent, and copies them to `key` and `delta`. Returns kNothing
   // if an undo has left no updates.
   Taken Take(uint64_t* key, uint64_t* delta);
+  // If the copy is logging, takes the updates of one key out of the copy, and
+  // writes them to `key` and `delta`. Returns kNothing if none is left.
+  Taken TakeLogged(uint64_t* key, uint64_t* delta);
   uint32_t sent() const { return sent_; }
   // Takes the answer of the home to the i-th updates sent: it has merged them,
   // into the new total. `in_rest` means that the home had no room for the key,
@@ -212,7 +219,8 @@ class TableCopy {
   uint32_t total_at_;
   uint32_t entry_words_;
   uint32_t rest_;  // the slot of the rest, after all others
-  bool tentative_ = false;
+  bool logging_ = false;
+  bool tentative_ = false;  // always, if the copy is logging
   KeyedHash hash_{0};
 
   SlotIndex index_;

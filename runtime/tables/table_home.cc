@@ -22,6 +22,7 @@ TableHome::TableHome(uint16_t table, const TableShape& shape,
       gone_(rest_),
       bits_(size_t{max_units} * bit_words_),
       units_(max_units),
+      logged_(max_units),
       joined_(max_units),
       timers_(max_units) {}
 
@@ -47,6 +48,10 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
     NoteReads(now, in);
     return on_told_ack(now, in, out);
   }
+  if (in.kind == TableMessage::Kind::kLogged) {
+    on_logged(now, in, out);
+    return true;
+  }
   if (in.kind != TableMessage::Kind::kUpdate) return false;
   Unit& unit = units_[value(in.unit)];
   if (in.incarnation < unit.incarnation) return false;
@@ -60,7 +65,8 @@ bool TableHome::on_message(Instant now, const TableMessage& in,
   // An older update was answered, otherwise its unit would not have sent a
   // newer one.
   if (in.seq == unit.seq + 1 && unit.joined) {
-    Merge(now, in);
+    unit.seq = in.seq;
+    unit.in_rest = Merge(now, in, in.unit);
     if (in.leaves) {
       Leave(value(in.unit));
       unit.has_left = true;
@@ -182,10 +188,24 @@ void TableHome::NoteReads(Instant now, const TableMessage& in) {
   if (unit.behind > 0) ArmSweep(now, number);
 }
 
-void TableHome::Merge(Instant now, const TableMessage& in) {
-  Unit& unit = units_[value(in.unit)];
-  unit.seq = in.seq;
-  unit.in_rest = 0;
+// Another message, perhaps of another logger, may have brought some of the
+// updates; then the sender hears which.
+void TableHome::on_logged(Instant now, const TableMessage& in,
+                          TableMessage& out) {
+  uint64_t& logged = logged_[value(in.unit)];
+  if (in.merged == logged && in.seq > logged) {
+    Merge(now, in, kNoUnit);
+    logged = in.seq;
+  }
+  out = {.kind = TableMessage::Kind::kLoggedAck,
+         .table = table_,
+         .unit = in.unit,
+         .merged = logged};
+}
+
+// Returns the bits of the entries that went into the rest.
+uint64_t TableHome::Merge(Instant now, const TableMessage& in, UnitId writer) {
+  uint64_t in_rest = 0;
   if (in.entries > 0) ++version_;
   for (uint32_t i = 0; i < in.entries; ++i) {
     const uint64_t* const from = in.entry(shape_, i);
@@ -196,12 +216,13 @@ void TableHome::Merge(Instant now, const TableMessage& in) {
     } else {
       ForgetOld(now);
     }
-    if (slot == rest_) unit.in_rest |= uint64_t{1} << i;
+    if (slot == rest_) in_rest |= uint64_t{1} << i;
     shape_.MergeInto(entry(slot) + shape_.key_words(),
                      from + shape_.key_words());
-    MarkForOthers(now, slot, in.unit);
+    MarkForOthers(now, slot, writer);
     if (kept_.has_value()) changed_.push_back(slot);
   }
+  return in_rest;
 }
 
 // The answer; to an update that comes again, with the totals of now.

@@ -48,6 +48,9 @@ namespace snf {
 // is answered; the last says complete = 7. B has read its copy: a period after
 // the first, slot 5 is sent, with complete = 8.
 //
+// A unit's logged updates come from its logger (update_sender.h), and the unit
+// need not join.
+//
 // Owner-thread only; nothing is allocated after construction. Memory: what is
 // used of 52 bytes, the entry's words and a bit for each unit, an entry; 400
 // bytes a unit.
@@ -102,6 +105,8 @@ class TableHome {
   // Returns the number of entries that were evicted into the rest.
   uint64_t forgotten() const { return forgotten_; }
   uint64_t repeated() const { return repeated_; }
+  // Returns up to which number the unit's logged updates are merged.
+  uint64_t logged(UnitId unit) const { return logged_[value(unit)]; }
   // Return the words of the entry in a slot; valid until the next call that is
   // not const.
   const uint64_t* key(uint32_t slot) const { return entry(slot); }
@@ -156,9 +161,10 @@ class TableHome {
   }
   uint64_t* BitsOf(uint32_t unit) { return &bits_[size_t{unit} * bit_words_]; }
 
+  void on_logged(Instant now, const TableMessage& in, TableMessage& out);
   void Answer(const TableMessage& in, TableMessage& out) const;
   void NoteReads(Instant now, const TableMessage& in);
-  void Merge(Instant now, const TableMessage& in);
+  uint64_t Merge(Instant now, const TableMessage& in, UnitId writer);
   bool on_told_ack(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
   void Rejoin(Instant now, uint32_t number);
@@ -198,6 +204,7 @@ class TableHome {
   uint64_t gone_end_ = 0;
   LazyArray<uint64_t> bits_;  // has bit_words_ for each unit
   LazyArray<Unit> units_;
+  LazyArray<uint64_t> logged_;  // by unit
   LazyArray<UnitId> joined_;
   uint32_t joined_count_ = 0;
   TimingWheel timers_;  // runs out for a unit's next sweep or repetition

@@ -21,6 +21,9 @@ struct TableMessage {
     kMerged,   // answers it, with the totals that they went into
     kTold,     // comes from the home, with totals that have changed
     kToldAck,  // answers it
+    // Between a logger and a home (update_sender.h):
+    kLogged,     // goes to the home, with updates of a unit from its logger
+    kLoggedAck,  // answers it
   };
   static constexpr uint32_t kHeaderBytes = 56;
   static constexpr uint32_t kMaxWords = 128;
@@ -39,6 +42,7 @@ struct TableMessage {
   uint64_t seq = 0;
   // Set by the home: seq of the unit's last merged update; version of the
   // totals; version up to which the unit knows all totals with this message.
+  // Of kLogged: number of the update before the first.
   uint64_t merged = 0;
   uint64_t version = 0;
   uint64_t complete = 0;

@@ -5,14 +5,6 @@
 
 namespace snf {
 
-std::vector<TableCopy*> TablesOf(const NetworkFunction& nf) {
-  std::vector<TableCopy*> tables;
-  for (const NetworkFunction::Part& part : nf.parts()) {
-    for (const auto& table : part.nf->tables()) tables.push_back(table.get());
-  }
-  return tables;
-}
-
 UnitTables::UnitTables(UnitId unit, const NetworkFunction& nf,
                        const TableOptions& options)
     : copies_(TablesOf(nf)) {

@@ -15,9 +15,6 @@
 
 namespace snf {
 
-// Returns the shared tables of all NFs that `nf` is made of; they are the NF's.
-std::vector<TableCopy*> TablesOf(const NetworkFunction& nf);
-
 // The replicas of one unit: one for each shared table of its NF. The unit's
 // driver carries the messages between them and the homes (table_homes.h);
 // outgoing messages are handed out as send(message). Owner-thread only.

@@ -190,7 +190,9 @@ absl::Status ReplayRun::RunCluster(MergedReader& reader,
   const NfSpec& nf = options_.config.chains.front().nf;
   const auto example = nf.create();
   const uint32_t controllers = options_.cluster.controllers;
-  if (absl::Status s = FlowDispatcher::Check(*example, controllers); !s.ok()) {
+  if (absl::Status s = FlowDispatcher::Check(*example, controllers,
+                                             /*merges_tables=*/true);
+      !s.ok()) {
     return absl::InvalidArgumentError(fmt::format(
         "--controllers={}: {}", controllers, std::string(s.message())));
   }

@@ -10,11 +10,14 @@
 namespace snf {
 
 absl::Status FlowDispatcher::Check(const NetworkFunction& example,
-                                   uint32_t controllers) {
-  for (const NetworkFunction::Part& part : example.parts()) {
-    if (part.nf->tables().empty()) continue;
+                                   uint32_t controllers, bool merges_tables) {
+  for (const TableCopy* const table : TablesOf(example)) {
+    if (merges_tables && table->shape().for_reports) continue;
     return absl::InvalidArgumentError(
-        "with several controllers, an NF cannot have shared tables");
+        merges_tables
+            ? "with several controllers, an NF cannot have shared tables that "
+              "its packets read"
+            : "with several controllers, an NF cannot have shared tables");
   }
   for (const NetworkFunction::Pool& pool : example.pools()) {
     for (uint32_t i = 0; i < controllers; ++i) {
@@ -30,7 +33,7 @@ absl::Status FlowDispatcher::Check(const NetworkFunction& example,
 FlowDispatcher::FlowDispatcher(const NetworkFunction& example,
                                uint32_t controllers)
     : blocks_(controllers) {
-  SNF_CHECK(Check(example, controllers).ok());
+  SNF_CHECK(Check(example, controllers, /*merges_tables=*/true).ok());
   for (uint32_t c = 0; c < controllers; ++c) {
     SNF_CHECK(table_.Join(ControllerId{static_cast<uint8_t>(c)}));
     // Pools of an address have the same few ranges.

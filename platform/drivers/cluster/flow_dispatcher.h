@@ -24,11 +24,13 @@ namespace snf {
 // A value; owner-thread only.
 class FlowDispatcher {
  public:
-  // Returns an error if that number of controllers cannot run the NF.
+  // Returns an error if that number of controllers cannot run the NF. Shared
+  // tables that only reports read are possible if the caller `merges_tables`
+  // of all controllers at the end.
   static absl::Status Check(const NetworkFunction& example,
-                            uint32_t controllers);
+                            uint32_t controllers, bool merges_tables = false);
 
-  // The NF must pass Check; `controllers` ≤ 255.
+  // The NF must pass Check, whose caller may merge tables; `controllers` ≤ 255.
   FlowDispatcher(const NetworkFunction& example, uint32_t controllers);
 
   // With `by_alias`, the key is an alias, whose block decides.

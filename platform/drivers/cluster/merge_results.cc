@@ -13,6 +13,26 @@
 namespace snf {
 namespace {
 
+// Adds the figures of tables; the first run has the entries of all.
+void AddTableFigures(RunResult& sum, const RunResult& one) {
+  if (sum.tables.empty()) {
+    sum.tables = one.tables;
+    return;
+  }
+  for (size_t i = 0; i < sum.tables.size(); ++i) {
+    TableFigures& to = sum.tables[i];
+    const TableFigures& from = one.tables[i];
+    to.updates += from.updates;
+    to.refused += from.refused;
+    to.forgotten += from.forgotten;
+    to.messages += from.messages;
+    to.bytes += from.bytes;
+    to.repeated += from.repeated;
+    to.staleness_ns.Merge(from.staleness_ns);
+    to.spread_ns.Merge(from.spread_ns);
+  }
+}
+
 // Adds what is no figure with a place in the table.
 void AddOthers(RunResult& sum, const RunResult& one) {
   if (one.packets_in > 0) {
@@ -46,6 +66,7 @@ RunResult MergeResults(const NetworkFunction& example,
     if (sum.last_packet < sum.first_packet) sum.last_packet = sum.first_packet;
     AddUpFigures(sum, one);
     AddOthers(sum, one);
+    AddTableFigures(sum, one);
     // The runs share one ingress.
     sum.classifier = one.classifier;
   }

@@ -62,7 +62,9 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
   SNF_CHECK(observers_.size() == most);
   SNF_CHECK(cluster.fixed_shares.empty() ||
             cluster.fixed_shares.size() == most);
-  SNF_CHECK(FlowDispatcher::Check(*example_, cluster.controllers).ok());
+  SNF_CHECK(FlowDispatcher::Check(*example_, cluster.controllers,
+                                  /*merges_tables=*/true)
+                .ok());
   figures_.controllers = cluster.controllers;
 }
 
@@ -235,6 +237,10 @@ RunResult VirtualCluster::Finish() {
   figures_.units_up_max = units_up_max_;
   figures_.messages_lost = network_.lost();
   figures_.messages_duplicated = network_.duplicated();
+  // The first one reports the tables of all.
+  for (size_t c = 1; c < members_.size(); ++c) {
+    members_[0]->driver().AddTablesOf(members_[c]->driver());
+  }
   std::vector<RunResult> results;
   std::vector<ControllerFigures> controllers;
   for (size_t c = 0; c < members_.size(); ++c) {

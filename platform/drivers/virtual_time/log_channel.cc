@@ -27,20 +27,24 @@ StateNetwork NetworkToLoggers(RunOptions options) {
 
 LogChannel::LogChannel(uint32_t max_flows, const StateSchema& schema,
                        std::span<const NetworkFunction::Pool> pools,
-                       bool may_fail, uint32_t window)
+                       bool may_fail, uint32_t window,
+                       std::span<const TableShape> tables)
     : logger_options_{.max_flows = max_flows,
                       .window = window,
                       .packets = kHandles},
       schema_(&schema),
       pools_(pools),
+      tables_(tables.begin(), tables.end()),
       limits_{.schema = schema.hash(),
               .max_delta_bytes =
                   std::max(schema.record_bytes(), MaxDeltaBytes(schema)),
               .packets = kHandles,
-              .pools = static_cast<uint16_t>(pools.size())},
-      maker_(incarnation_, schema),
-      logger_(incarnation_, logger_options_, schema, pools) {
-  if (may_fail) keeper_.emplace(schema, pools);
+              .pools = static_cast<uint16_t>(pools.size()),
+              .max_update_bytes = MaxUpdateBytes(tables)},
+      maker_(incarnation_, schema, UpdateLog(tables)),
+      logger_(incarnation_, logger_options_, schema, pools,
+              /*takes_over=*/false, tables) {
+  if (may_fail) keeper_.emplace(schema, pools, UpdateLog(tables));
 }
 
 void LogChannel::BeginAnew() {
@@ -52,8 +56,10 @@ void LogChannel::BeginAnew() {
     logger_.Resume(out);
   }
   logger_.Begin(++incarnation_);
-  maker_ = EntryMaker(incarnation_, *schema_);
-  if (keeper_.has_value()) keeper_.emplace(*schema_, pools_);
+  maker_ = EntryMaker(incarnation_, *schema_, logger_.updates());
+  if (keeper_.has_value()) {
+    keeper_.emplace(*schema_, pools_, logger_.updates());
+  }
   next_logger_.reset();
   if (failure.has_value()) failure->released = 0;
   if (failure.has_value()) failure->released = 0;
@@ -110,8 +116,8 @@ uint64_t LogChannel::Restore(const Unit& unit, uint64_t released) {
   OutputLoggerOptions options = logger_options_;
   options.max_tells =
       std::max(options.max_tells, static_cast<uint32_t>(keeper_->tells()) + 1);
-  OutputLogger& next = next_logger_.emplace(incarnation_, options, *schema_,
-                                            pools_, /*takes_over=*/true);
+  OutputLogger& next = next_logger_.emplace(
+      incarnation_, options, *schema_, pools_, /*takes_over=*/true, tables_);
   const auto restore = [&next](std::span<const std::byte> bytes) {
     SNF_CHECK(next.Restore(bytes));
   };

@@ -20,6 +20,7 @@
 #include "runtime/logger/output_logger.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/sdk/table_copy.h"
 
 namespace snf {
 
@@ -39,11 +40,13 @@ class LogChannel {
 
   // The schema and the pools must outlive the channel. If the logger
   // `may_fail`, more is kept, so that Restore can be called. In the logger,
-  // `window` entries may wait behind a hole.
+  // `window` entries may wait behind a hole. Entries have the updates of these
+  // tables, if any.
   LogChannel(uint32_t max_flows, const StateSchema& schema,
              std::span<const NetworkFunction::Pool> pools,
              bool may_fail = false,
-             uint32_t window = OutputLoggerOptions{}.window);
+             uint32_t window = OutputLoggerOptions{}.window,
+             std::span<const TableShape> tables = {});
 
   EntryMaker& maker() { return maker_; }
   OutputLogger& logger() { return logger_; }
@@ -66,6 +69,10 @@ class LogChannel {
     entries_.pop_front();
     ++first_;
     return bytes;
+  }
+  // The homes have merged the updates of tables of entries up to this one.
+  void on_updates_merged(uint64_t number) {
+    if (keeper_.has_value()) keeper_->on_updates_merged(number);
   }
   bool empty() const { return entries_.empty(); }
   // Returns true if the unit is to take no packet into service.
@@ -108,6 +115,7 @@ class LogChannel {
   OutputLoggerOptions logger_options_;
   const StateSchema* schema_;
   std::span<const NetworkFunction::Pool> pools_;
+  std::vector<TableShape> tables_;
   uint32_t incarnation_ = 1;
   LogEntryLimits limits_;
   EntryMaker maker_;

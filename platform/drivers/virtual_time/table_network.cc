@@ -15,17 +15,24 @@ constexpr uint64_t kRngStream = 3;  // of the fates of messages
 }  // namespace
 
 TableNetwork::TableNetwork(const RunOptions& options,
-                           const NetworkFunction& example)
+                           const NetworkFunction& example, LoggedTables& logs)
     : options_(TableOptionsOf(options)),
       hop_delay_(options.hop_delay),
       network_(options, 0, kRngStream),
       homes_(example, options.controller.max_units, options_),
       ways_(homes_.size()),
-      units_(options.controller.max_units) {}
+      logs_(logs),
+      is_logged_(options.faults.any() && homes_.size() > 0),
+      units_(options.controller.max_units),
+      senders_(options.controller.max_units) {}
 
 void TableNetwork::on_ready(Instant now, UnitId id, uint32_t incarnation,
                             const NetworkFunction& nf) {
   if (homes_.size() == 0) return;
+  if (is_logged_) {
+    SenderOf(id).stops = false;
+    return;
+  }
   std::unique_ptr<Unit>& unit = units_[value(id)];
   if (unit == nullptr) {
     unit = std::make_unique<Unit>(Unit{.tables = UnitTables(id, nf, options_)});
@@ -41,7 +48,56 @@ void TableNetwork::NoteUpdates(Instant now, UnitId id) {
   ScheduleUnit(now, id);
 }
 
+TableNetwork::Sender& TableNetwork::SenderOf(UnitId id) {
+  std::unique_ptr<Sender>& sender = senders_[value(id)];
+  if (sender == nullptr) {
+    sender = std::make_unique<Sender>(
+        Sender{.sender = UpdateSender(id, options_, homes_.size())});
+  }
+  return *sender;
+}
+
+void TableNetwork::NoteLogged(Instant now, UnitId id) {
+  const UpdateLog* const log = logs_.UpdatesOf(id);
+  if (log == nullptr) return;
+  Sender& sender = SenderOf(id);
+  if (log->empty() && std::exchange(sender.stops, false)) gone_.push_back(id);
+  const Instant next = sender.sender.next_wakeup(*log);
+  const Instant wakeup = std::max(next, now);
+  if (next == Instant::max() || wakeup >= sender.timer) return;
+  sender.timer = wakeup;
+  events_.Push(wakeup, {.kind = Event::Kind::kUnitTimer, .unit = id});
+}
+
+void TableNetwork::AtLogger(Instant now, const Event& event) {
+  Sender& sender = SenderOf(event.unit);
+  UpdateLog* const log = logs_.UpdatesOf(event.unit);
+  TableMessage out;
+  bool has_out = false;
+  if (event.kind == Event::Kind::kToUnit) {
+    const TableMessage in = messages_[event.message];
+    free_.push_back(event.message);
+    if (log == nullptr) return;
+    has_out = sender.sender.on_message(now, in, *log, out);
+    logs_.on_updates_merged(event.unit);
+  } else {
+    if (now < sender.timer) return;  // outdated
+    sender.timer = Instant::max();
+    if (log == nullptr) return;
+    has_out = sender.sender.on_timers(now, *log, out);
+  }
+  for (; has_out; has_out = sender.sender.on_timers(now, *log, out)) {
+    Send(now, Event::Kind::kToHome, out);
+  }
+  NoteLogged(now, event.unit);
+}
+
 bool TableNetwork::on_stop(Instant now, UnitId id) {
+  if (is_logged_) {
+    const UpdateLog* const log = logs_.UpdatesOf(id);
+    SenderOf(id).stops = log == nullptr || !log->empty();
+    return !SenderOf(id).stops;
+  }
   Unit* const unit = homes_.size() == 0 ? nullptr : units_[value(id)].get();
   if (unit == nullptr || !unit->tables.joined()) return true;
   unit->tables.on_stop();
@@ -58,6 +114,8 @@ void TableNetwork::RunNext(Instant now) {
   if (event.kind == Event::Kind::kToHome ||
       event.kind == Event::Kind::kHomeTimer) {
     AtHome(now, event);
+  } else if (is_logged_) {
+    AtLogger(now, event);
   } else {
     AtUnit(now, event);
   }
@@ -74,7 +132,7 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
     free_.push_back(event.message);
     const uint64_t before = home.version();
     homes_.on_message(now, in, send);
-    if (home.version() != before) {
+    if (home.version() != before && !is_logged_) {
       const Unseen update = {home.version(), in.oldest};
       ways.unread.push_back(update);
       ways.unseen.push_back(update);
@@ -172,8 +230,14 @@ void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
   std::vector<std::vector<TableCopyFigures>> units(units_.size());
   for (size_t i = 0; i < units.size(); ++i) {
     if (units_[i] != nullptr) units[i] = FiguresOf(units_[i]->tables);
+    const auto id = UnitId{static_cast<uint16_t>(i)};
+    for (size_t table = 0; senders_[i] != nullptr && table < homes_.size();
+         ++table) {
+      units[i].push_back({.updates = homes_.home(table).logged(id),
+                          .repeated = senders_[i]->sender.repeated(table)});
+    }
   }
-  AddTables(homes_, units, nf, result);
+  AddTables(homes_, units, nf, result, others_);
   for (size_t table = 0; table < ways_.size(); ++table) {
     result.tables[table].staleness_ns = ways_[table].staleness_ns;
     result.tables[table].spread_ns = ways_[table].spread_ns;

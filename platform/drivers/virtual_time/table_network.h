@@ -13,12 +13,27 @@
 #include "platform/drivers/virtual_time/event_queue.h"
 #include "platform/drivers/virtual_time/state_network.h"
 #include "platform/run/run.h"
+#include "runtime/logger/update_log.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/tables/table_homes.h"
 #include "runtime/tables/table_message.h"
 #include "runtime/tables/unit_tables.h"
+#include "runtime/tables/update_sender.h"
 
 namespace snf {
+
+// Finds the updates of shared tables in the loggers of units, for a
+// TableNetwork.
+class LoggedTables {
+ public:
+  // Returns the updates in the unit's logger; null while that is not there.
+  virtual UpdateLog* UpdatesOf(UnitId unit) = 0;
+  // The homes have merged some of them.
+  virtual void on_updates_merged(UnitId unit) = 0;
+
+ protected:
+  ~LoggedTables() = default;
+};
 
 // Theory of operation. The shared tables of a run in virtual time: their homes,
 // a replica for each table and unit, and the messages between them, which take
@@ -30,14 +45,19 @@ namespace snf {
 // it until all units know it that had joined when it reached the home; and
 // until those of them do that read the table.
 //
+// If anything may fail, units have no replicas. Their updates come from their
+// loggers (update_sender.h), and no unit hears totals.
+//
 // At the end the home's totals are the tables of the run, and every copy must
 // be equal to them.
 //
 // Owner-thread only. The same input, options and seed give the same run.
 class TableNetwork {
  public:
-  // The tables are those of the NFs that `example` is made of.
-  TableNetwork(const RunOptions& options, const NetworkFunction& example);
+  // The tables are those of the NFs that `example` is made of. `logs` must
+  // outlive the object.
+  TableNetwork(const RunOptions& options, const NetworkFunction& example,
+               LoggedTables& logs);
 
   bool any() const { return homes_.size() > 0; }
 
@@ -47,6 +67,12 @@ class TableNetwork {
   // Its NF was called.
   void on_called(Instant now, UnitId unit) {
     if (homes_.size() > 0) NoteUpdates(now, unit);
+  }
+  // Returns true if units' updates come from their loggers.
+  bool is_logged() const { return is_logged_; }
+  // Its logger may have got updates, or been replaced.
+  void on_logged(Instant now, UnitId unit) {
+    if (is_logged_) NoteLogged(now, unit);
   }
   // It is to go, once its updates have reached the homes: true if they have,
   // else `gone` will name it.
@@ -59,6 +85,11 @@ class TableNetwork {
   // Units that could go since the last call.
   std::vector<UnitId> TakeGone();
 
+  // The tables of another controller are added to these by Finish. `other`
+  // must live until then.
+  void AddTablesOf(const TableNetwork& other) {
+    others_.push_back(&other.homes_);
+  }
   // Call once nothing is due any more: adds the figures, and what is wrong. The
   // tables of `nf`, which ran nothing, become those of the run.
   void Finish(const NetworkFunction& nf, RunResult& result);
@@ -88,7 +119,17 @@ class TableNetwork {
     Instant timer = Instant::max();
   };
 
+  // The logger of a unit, if updates are logged.
+  struct Sender {
+    UpdateSender sender;
+    Instant timer = Instant::max();
+    bool stops = false;  // its unit goes once the updates are merged
+  };
+
   void NoteUpdates(Instant now, UnitId unit);
+  void NoteLogged(Instant now, UnitId unit);
+  Sender& SenderOf(UnitId unit);
+  void AtLogger(Instant now, const Event& event);
   void AtHome(Instant now, const Event& event);
   void AtUnit(Instant now, const Event& event);
   void Send(Instant now, Event::Kind kind, const TableMessage& message);
@@ -102,7 +143,11 @@ class TableNetwork {
   StateNetwork network_;
   TableHomes homes_;
   std::vector<Ways> ways_;  // by table
+  LoggedTables& logs_;
+  const bool is_logged_;
   std::vector<std::unique_ptr<Unit>> units_;
+  std::vector<std::unique_ptr<Sender>> senders_;  // by unit
+  std::vector<const TableHomes*> others_;         // of other controllers
   std::vector<UnitId> gone_;
   EventQueue<Event> events_;
   std::vector<TableMessage> messages_;

@@ -44,10 +44,11 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       controller_(options_.controller, policy),
       service_(options.controller.unit_capacity_bps,
                options.controller.unit_packets_ps),
-      tables_(options, *example_),
+      tables_(options, *example_, *this),
       start_rng_(Rng(options.controller.seed).Fork(4)),
       units_(UnitOptionsOf(options, controller_.replicas()), nf, *example_,
-             options.controller.max_units, options.faults.any_of_loggers()),
+             options.controller.max_units, options.faults.any_of_loggers(),
+             options.faults.any()),
       observers_(std::move(observers)),
       checker_(options.check ? &nf : nullptr,
                [this](FlowId flow) {
@@ -73,7 +74,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   if (options.check) observers_.Add(checker_);
   if (options.loggers) checker_.ExpectLoggers();
   if (options.faults.any()) {
-    SNF_CHECK(options.loggers && !tables_.any());
+    SNF_CHECK(options.loggers);
     checker_.ExpectLosses();
     faults_ = std::make_unique<VirtualFaults>(options, controller_, units_,
                                               network_, loggers_, observers_,
@@ -93,7 +94,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   if (sharing_ == nullptr) {
     AddPiecePools(*example_, controller_);
   } else {
-    SNF_CHECK(!tables_.any() && !options.faults.any_of_units() &&
+    SNF_CHECK(!options.faults.any_of_units() &&
               !options.faults.any_of_loggers());
     sharing_->AddPiecePools(*example_, controller_);
   }
@@ -240,8 +241,8 @@ bool VirtualDriver::IsStuck(Instant next) const {
 }
 
 Instant VirtualDriver::next_time() const {
-  const Instant next =
-      std::min(network_.next_time(), controller_.next_wakeup());
+  const Instant next = std::min(
+      {network_.next_time(), controller_.next_wakeup(), tables_.next_time()});
   return IsStuck(next) ? Instant::max() : next;
 }
 
@@ -271,7 +272,7 @@ void VirtualDriver::RunUntil(Instant time) {
       }
     } else if (tables == next && timer > tables) {
       tables_.RunNext(now());
-      for (const UnitId unit : tables_.TakeGone()) SendStopped(unit);
+      SendStoppedOfTables();
     } else {
       controller_out_.clear();
       controller_.on_timers(now(), controller_out_);

@@ -68,7 +68,8 @@ namespace snf {
 // Owner-thread only.
 class VirtualDriver final : private NfCallNames,
                             private VirtualLoggers::Host,
-                            private ControllerFaults::Host {
+                            private ControllerFaults::Host,
+                            private LoggedTables {
  public:
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). The driver adds observers of its own.
@@ -134,6 +135,10 @@ class VirtualDriver final : private NfCallNames,
     last_drain_ = std::max(last_drain_, time);
   }
   void StopTimers() { units_.StopTimers(); }
+  // The result is to have the shared tables of `other` as well.
+  void AddTablesOf(const VirtualDriver& other) {
+    tables_.AddTablesOf(other.tables_);
+  }
   RunResult TakeResult();
 
   uint64_t packets_in() const { return result_.packets_in; }
@@ -217,6 +222,9 @@ class VirtualDriver final : private NfCallNames,
   }
   void on_store_answer(const StoreAnswer& answer);
   void SendStopped(UnitId unit);
+  void SendStoppedOfTables();
+  UpdateLog* UpdatesOf(UnitId unit) override;
+  void on_updates_merged(UnitId unit) override;
   void BeginAgain(VirtualUnit& shell);
   void ScheduleTimer(VirtualUnit& shell);
   void CallUnit(VirtualUnit& shell,

@@ -27,7 +27,12 @@ void VirtualDriver::Handle(const Event& event) {
   }
   VirtualUnit& shell = units_.of(event.unit);
   if (faults_ != nullptr && faults_->Lose(event, shell)) return;
-  if (!HandleAtUnit(event, shell)) return;
+  const bool may_go_on = HandleAtUnit(event, shell);
+  if (tables_.is_logged()) {
+    tables_.on_logged(now(), event.unit);
+    SendStoppedOfTables();
+  }
+  if (!may_go_on) return;
   tables_.on_called(now(), event.unit);
   Serve(shell);
   ScheduleTimer(shell);
@@ -73,8 +78,8 @@ bool VirtualDriver::BecomeReady(const ControllerCommand& start,
   } else {
     if (!controller_.on_unit_ready(now(), start.unit)) return false;
     if (!start.warm) BeginAgain(shell);
-    tables_.on_ready(now(), start.unit, start.incarnation, *shell.nf);
   }
+  tables_.on_ready(now(), start.unit, start.incarnation, *shell.nf);
   shell.ready = true;
   return true;
 }
@@ -103,6 +108,23 @@ void VirtualDriver::on_done_query(VirtualUnit& shell, DoneQuery query) {
 
 void VirtualDriver::SendToController(UnitId unit, const UnitCommand& command) {
   network_.AfterHop(Event::Of(Event::Kind::kToController, unit, command));
+}
+
+// The homes have now merged the updates of units that stop. A unit may have
+// failed meanwhile.
+void VirtualDriver::SendStoppedOfTables() {
+  for (const UnitId unit : tables_.TakeGone()) {
+    if (units_.of(unit).process.lives()) SendStopped(unit);
+  }
+}
+
+UpdateLog* VirtualDriver::UpdatesOf(UnitId unit) {
+  LogChannel& log = *units_.of(unit).log;
+  return log.failure.has_value() ? nullptr : &log.logger().updates();
+}
+
+void VirtualDriver::on_updates_merged(UnitId unit) {
+  loggers_.on_updates_merged(units_.of(unit));
 }
 
 // Sends kStopped behind the pieces that the unit returned.
@@ -464,6 +486,7 @@ void VirtualDriver::NoteFailure(UnitId unit) {
 
 void VirtualDriver::SealLogger(const Seal& seal) {
   faults_->on_seal(seal, units_.of(seal.unit));
+  tables_.on_logged(now(), seal.unit);
 }
 
 void VirtualDriver::on_found(FlowId flow, Clock newest, bool is_ending) {

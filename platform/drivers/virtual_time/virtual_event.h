@@ -44,8 +44,9 @@ struct VirtualEvent {
     kHeartbeatAtLogger,  // `number` is the newest
     kTakenAtUnit,        // entries up to `number`
     kAskAtUnit,
-    kToldAtUnit,     // the controller acknowledges the entry `number`
-    kEndToldAtUnit,  // … and that the end of a flow is in it
+    kToldAtUnit,           // the controller acknowledges the entry `number`
+    kEndToldAtUnit,        // … and that the end of a flow is in it
+    kUpdatesMergedAtUnit,  // of tables, in entries up to `number`
     kHeartbeatAtUnit,
     kReportQueryAtLogger,  // of another controller
     kLoggerReady,          // a new one asks its unit for what it keeps

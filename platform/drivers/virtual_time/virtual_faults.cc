@@ -71,10 +71,11 @@ bool VirtualFaults::CanTakeOver(UnitId unit) {
          units_.of(unit).process.state != ProcessState::kDead;
 }
 
-// Returns true if the unit's logger has records of an earlier process that
-// nobody else has, or may come to have some.
+// Returns true if the unit's logger has records, or updates of tables, of an
+// earlier process that nobody else has, or may come to have some.
 bool VirtualFaults::IsSource(UnitId unit) const {
   if (units_.of(unit).process.life == 1) return false;
+  if (units_.of(unit).log->logger().updates().has_earlier()) return true;
   if (controller_.is_recovering() || !IsControllerUp()) return true;
   bool is_source = false;
   for (uint32_t slot = 0; slot < controller_.flows().used(); ++slot) {

@@ -178,6 +178,9 @@ bool VirtualLoggers::Handle(const Event& event, VirtualUnit& shell) {
     case Event::Kind::kAskAtUnit:
       on_asked(shell, event.ask);
       return false;
+    case Event::Kind::kUpdatesMergedAtUnit:
+      shell.log->on_updates_merged(event.number);
+      return false;
     case Event::Kind::kToldAtUnit:
       shell.log->maker().MakeTold(event.number);
       SendEntry(shell);
@@ -207,6 +210,16 @@ void VirtualLoggers::on_takeover(VirtualUnit& shell, const Takeover& takeover) {
   out_.clear();
   shell.log->logger().on_takeover(takeover, out_);
   ExecuteAll(shell);
+}
+
+// There may be room for entries that waited for it.
+void VirtualLoggers::on_updates_merged(VirtualUnit& shell) {
+  const OutputLogger& logger = shell.log->logger();
+  const uint64_t taken = logger.taken();
+  Resume(shell);
+  if (logger.taken() > taken) Acknowledge(shell);
+  SendByLog(shell, {.kind = Event::Kind::kUpdatesMergedAtUnit,
+                    .number = logger.updates().entries_merged(taken)});
 }
 
 void VirtualLoggers::on_entry(VirtualUnit& shell, uint64_t number) {

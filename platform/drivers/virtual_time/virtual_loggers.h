@@ -80,6 +80,9 @@ class VirtualLoggers {
   // Lets the new logger acknowledge what it has, and ask for the rest.
   void AskForAll(VirtualUnit& shell);
 
+  // The homes have merged updates of tables that the unit's logger had.
+  void on_updates_merged(VirtualUnit& shell);
+
   // Adds the messages that were lost and duplicated.
   void AddTotals(RunResult& result) const;
 

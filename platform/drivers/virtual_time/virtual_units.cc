@@ -16,13 +16,17 @@ uint32_t MaxCopies(const UnitOptions& options) {
 
 VirtualUnits::VirtualUnits(const UnitOptions& options, const NfSpec& nf,
                            const NetworkFunction& example, uint32_t max_units,
-                           bool loggers_fail)
+                           bool loggers_fail, bool logs_tables)
     : options_(options),
       nf_(nf),
       example_(example),
       schema_(example.schema()),
       loggers_fail_(loggers_fail),
+      logs_tables_(logs_tables),
       units_(max_units) {
+  for (const TableCopy* const table : TablesOf(example)) {
+    if (logs_tables) tables_.push_back(table->shape());
+  }
   options_.guard_every = 1;
 }
 
@@ -33,8 +37,10 @@ VirtualUnit& VirtualUnits::Make(UnitId unit) {
        .nf = nf_.create()},
       options_.has_logger
           ? std::make_unique<LogChannel>(MaxCopies(options_), schema_,
-                                         example_.pools(), loggers_fail_)
+                                         example_.pools(), loggers_fail_,
+                                         OutputLoggerOptions{}.window, tables_)
           : nullptr});
+  if (logs_tables_) made->unit.LogTables(TablesOf(*made->nf));
   if (stops_timers_) made->unit.StopTimers();
   return *made;
 }

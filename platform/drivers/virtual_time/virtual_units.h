@@ -68,10 +68,11 @@ class VirtualUnits {
  public:
   // The units run `nf`, guarded at each packet (UnitOptions::guard_every).
   // `example` is such an NF that runs nothing; it must outlive the object. Ids
-  // are below `max_units`.
+  // are below `max_units`. If `logs_tables`, updates of shared tables are
+  // logged.
   VirtualUnits(const UnitOptions& options, const NfSpec& nf,
                const NetworkFunction& example, uint32_t max_units,
-               bool loggers_fail);
+               bool loggers_fail, bool logs_tables);
 
   VirtualUnit& of(UnitId unit) {
     const std::unique_ptr<VirtualUnit>& made = units_[value(unit)];
@@ -104,6 +105,8 @@ class VirtualUnits {
   const NetworkFunction& example_;
   StateSchema schema_;
   bool loggers_fail_;
+  bool logs_tables_;
+  std::vector<TableShape> tables_;  // that are logged
   bool stops_timers_ = false;
   std::vector<std::unique_ptr<VirtualUnit>> units_;
   // Counts of processes that have ended.

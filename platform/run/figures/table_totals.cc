@@ -24,6 +24,25 @@ void Load(const TableHome& home, TableCopy& copy) {
   copy.on_told(nullptr, home.version(), home.rest(), false);
 }
 
+// Merges a home of the same table. A key for which there is no room goes into
+// the rest.
+void Merge(const TableHome& home, TableCopy& copy) {
+  constexpr uint64_t kNewest = ~uint64_t{0};
+  const TableShape& shape = home.shape();
+  Value rest{};
+  copy.ReadRest(rest.data());
+  shape.MergeInto(rest.data(), home.rest());
+  for (uint32_t i = 0; i < home.slots(); ++i) {
+    if (!home.IsEntry(i)) continue;
+    Value value{};
+    copy.Read(home.key(i), value.data());
+    shape.MergeInto(value.data(), home.total(i));
+    if (copy.on_told(home.key(i), kNewest, value.data(), false)) continue;
+    shape.MergeInto(rest.data(), home.total(i));
+  }
+  copy.on_told(nullptr, kNewest, rest.data(), false);
+}
+
 // Sums up over entries, which may come in any order.
 class TableDigest {
  public:
@@ -88,7 +107,8 @@ std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit) {
 
 void AddTables(const TableHomes& homes,
                std::span<const std::vector<TableCopyFigures>> units,
-               const NetworkFunction& nf, RunResult& result) {
+               const NetworkFunction& nf, RunResult& result,
+               std::span<const TableHomes* const> others) {
   size_t table = 0;
   for (const NetworkFunction::Part& part : nf.parts()) {
     for (const auto& merged : part.nf->tables()) {
@@ -116,6 +136,10 @@ void AddTables(const TableHomes& homes,
             "table {}: the copy of unit {} {}", figures.name, i, wrong));
       }
       Load(home, *merged);
+      for (const TableHomes* const other : others) {
+        Merge(other->home(table), *merged);
+      }
+      figures.entries = merged->size();
       result.tables.push_back(std::move(figures));
       ++table;
     }

@@ -32,10 +32,12 @@ std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit);
 // copy of a unit that differs from its home; nothing may be under way any more.
 // `units` has an element for each unit id, by table, which is empty for a unit
 // that never ran. The totals become the tables of `nf`, which ran nothing, so
-// that it can report them.
+// that it can report them. Totals of `others` are merged with them; these are
+// homes of the same tables at other controllers.
 void AddTables(const TableHomes& homes,
                std::span<const std::vector<TableCopyFigures>> units,
-               const NetworkFunction& nf, RunResult& result);
+               const NetworkFunction& nf, RunResult& result,
+               std::span<const TableHomes* const> others = {});
 
 }  // namespace snf
 

@@ -76,7 +76,7 @@ MAY_INCLUDE = {
     "runtime/leases": BASE,
     "runtime/store": BASE,
     "runtime/logger": BASE | {"runtime/sdk"},
-    "runtime/tables": BASE | {"runtime/sdk"},
+    "runtime/tables": BASE | {"runtime/sdk", "runtime/logger"},
     "runtime/redis": BASE | {"runtime/ring", "runtime/store"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
     "runtime/wire": BASE | {"runtime/sdk", "runtime/ring", "runtime/tables"},
