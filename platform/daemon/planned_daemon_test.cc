@@ -104,7 +104,7 @@ TEST(PlannedDaemon, NamesThePlaceOfFlagsOfTheDaemon) {
       std::string(
           daemon.Parse({.command_line = {}, .file = "edge.conf", .text = text})
               .message()),
-      "edge.conf:10:31: foreground is for the command line, not for a "
+      "edge.conf:10:30: foreground is for the command line, not for a "
       "file");
   PlannedDaemon other;
   std::string threads(kEdge);
