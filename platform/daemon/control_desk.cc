@@ -249,6 +249,7 @@ absl::Status ControlDesk::Set(Deadline deadline,
     absl::Status status = Change(deadline, values);
     if (!status.ok()) return status;
   }
+  reply.set_config_file(settings_.config_file());
   for (const auto& [name, value] : settings_.List()) {
     proto::Setting& setting = *reply.add_setting();
     setting.set_name(name);

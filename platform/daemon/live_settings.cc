@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "base/text/wording.h"
@@ -36,6 +38,13 @@ absl::Status CheckNames(const LiveSettings::Values& values,
   return absl::OkStatus();
 }
 
+// Returns the file's name as it is in any working folder; "" of "".
+std::string AbsoluteOf(const std::string& file) {
+  std::error_code error;
+  const auto path = std::filesystem::absolute(file, error);
+  return error ? file : path.string();
+}
+
 // Memory is allocated once, for as many as the run was started with.
 absl::Status CheckMost(std::string_view name, uint32_t wanted, uint32_t built) {
   if (wanted <= built) return absl::OkStatus();
@@ -56,7 +65,7 @@ LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
       unchanged_(options.given),
       present_(options.changeable),
       arguments_(options.arguments),
-      config_file_(options.config_file),
+      config_file_(AbsoluteOf(options.config_file)),
       config_text_(options.config_text),
       first_level_(Name(log_level)),
       began_(options.run.controller),
@@ -69,6 +78,7 @@ LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
 
 std::vector<std::string> LiveSettings::CommandLine(const Values& values) const {
   std::vector<std::string> words = ports_;
+  if (!config_file_.empty()) words.push_back("--config=" + config_file_);
   Values all = values;
   all.insert(given_.begin(), given_.end());
   all.erase(kLogLevel);

@@ -4,14 +4,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
 #include <ranges>
 #include <set>
+#include <system_error>
 
+#include "absl/strings/escaping.h"
 #include "base/text/wording.h"
+#include "platform/options/config.h"
 #include "platform/options/config_message.h"
+#include "traces/byte_sink.h"
 
 namespace snf {
 namespace {
+
+namespace pb = google::protobuf;
+using ParseLocation = pb::TextFormat::ParseLocation;
 
 constexpr char kPort[] = "port";
 
@@ -21,6 +30,38 @@ std::string Shown(const std::string& value) {
   std::string shown = Printable(value);
   if (shown.size() > kMost) shown = shown.substr(0, kMost) + "…";
   return shown;
+}
+
+std::string InQuotes(const std::string& text) {
+  return fmt::format("\"{}\"", absl::Utf8SafeCEscape(text));
+}
+
+// Returns the offset of a place, whose column goes to the next multiple of 8 at
+// each tab.
+size_t OffsetOf(const std::string& text, ParseLocation place) {
+  constexpr int kTabColumns = 8;
+  size_t at = 0;
+  for (int line = 0; line < place.line; ++line) at = text.find('\n', at) + 1;
+  for (int column = 0; column < place.column; ++at) {
+    column += text[at] == '\t' ? kTabColumns - column % kTabColumns : 1;
+  }
+  return at;
+}
+
+// Returns where the field `value: "…"` of the setting is in the text.
+std::optional<pb::TextFormat::ParseLocationRange> ValueOf(
+    const proto::Config& parsed, ConfigPlaces& places,
+    const std::string& name) {
+  const auto* const field =
+      proto::Config::descriptor()->FindFieldByName("setting");
+  for (int i = 0; i < parsed.setting_size(); ++i) {
+    const auto* const tree = places.tree()->GetTreeForNested(field, i);
+    if (parsed.setting(i).name() != name || tree == nullptr) continue;
+    const auto range = tree->GetLocationRange(
+        field->message_type()->FindFieldByName("value"), -1);
+    if (range.start.line >= 0) return range;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -131,6 +172,52 @@ std::string ConfigSettings::Placed(std::string_view error) const {
   }
   return found == nullptr ? std::string(error)
                           : fmt::format("{}: {}", found->place, error);
+}
+
+absl::StatusOr<std::string> WithSettings(
+    std::string text, const std::string& file,
+    const std::map<std::string, std::string>& values) {
+  for (const auto& [name, value] : values) {
+    ConfigPlaces places(file);
+    proto::Config parsed;
+    absl::Status status = ParseConfigMessage(text, places, parsed);
+    if (!status.ok()) return status;
+    const size_t first = text.find_first_not_of(" \t\r\n");
+    if (first != text.npos && text[first] == '{') {
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: is JSON; only protobuf's text format is changed", file));
+    }
+    if (const auto range = ValueOf(parsed, places, name)) {
+      const size_t begin = OffsetOf(text, range->start);
+      // The range may have a separator behind the last quote.
+      const size_t end =
+          text.find_last_of("\"'", OffsetOf(text, range->end) - 1) + 1;
+      text.replace(begin, end - begin, "value: " + InQuotes(value));
+      continue;
+    }
+    if (!text.empty() && text.back() != '\n') text += '\n';
+    text += fmt::format("setting {{ name: {} value: {} }}\n", InQuotes(name),
+                        InQuotes(value));
+  }
+  return text;
+}
+
+absl::Status SaveSettings(const std::string& file,
+                          const std::map<std::string, std::string>& values) {
+  auto text = ReadConfigFile(file);
+  if (!text.ok()) return text.status();
+  auto changed = WithSettings(*std::move(text), file, values);
+  if (!changed.ok()) return changed.status();
+  // A link stays one.
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(file, error);
+  const auto permissions = std::filesystem::status(real, error).permissions();
+  if (error) {
+    return absl::NotFoundError(fmt::format("{}: {}", file, error.message()));
+  }
+  if (absl::Status s = WriteFile(real.string(), *changed); !s.ok()) return s;
+  std::filesystem::permissions(real, permissions, error);
+  return absl::OkStatus();
 }
 
 }  // namespace snf

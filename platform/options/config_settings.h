@@ -2,10 +2,12 @@
 #ifndef SNF_PLATFORM_OPTIONS_CONFIG_SETTINGS_H_
 #define SNF_PLATFORM_OPTIONS_CONFIG_SETTINGS_H_
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "platform/process/flags.h"
 
@@ -47,6 +49,19 @@ class ConfigSettings {
   std::vector<Entry> entries_;
   std::vector<std::string> overridden_;
 };
+
+// Returns the text of a configuration file (proto/config.proto) with other
+// values of settings: each in place of the earlier one, or in a line at the end
+// of the text. Everything else stays, also comments and blanks. Errors:
+// DataLoss, the text is no such file; InvalidArgument, it is JSON.
+absl::StatusOr<std::string> WithSettings(
+    std::string text, const std::string& file,
+    const std::map<std::string, std::string>& values);
+
+// Changes the file so. A part of the new file is never visible, and its
+// permissions stay. Errors: as of WithSettings, ReadConfigFile and WriteFile.
+absl::Status SaveSettings(const std::string& file,
+                          const std::map<std::string, std::string>& values);
 
 }  // namespace snf
 

@@ -4,9 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "platform/options/config.h"
 #include "platform/options/run_flags.h"
 
 namespace snf {
@@ -137,6 +142,74 @@ setting { name: "alpha" value: "0.25" })",
             "edge.conf:4:1: --port: lan1 is given twice");
   EXPECT_EQ(settings.Placed("--max_units=8: why"), "--max_units=8: why");
   EXPECT_EQ(settings.Placed("why"), "why");
+}
+
+std::string With(const std::string& text,
+                 const std::map<std::string, std::string>& values) {
+  const auto changed = WithSettings(text, "edge.conf", values);
+  EXPECT_TRUE(changed.ok()) << changed.status();
+  return changed.ok() ? *changed : "";
+}
+
+TEST(ConfigEdit, ChangesTheValueAlone) {
+  EXPECT_EQ(With("# ü: \"alpha\"\n"
+                 "port: \"inside=lan0\" setting { name: 'alpha'\n"
+                 "\tvalue  :\t'0.25' # a quarter\n"
+                 "}\n"
+                 "setting <value: \"8\"; name: \"max_units\">  # most\n",
+                 {{"alpha", "0.5"}, {"max_units", "16"}}),
+            "# ü: \"alpha\"\n"
+            "port: \"inside=lan0\" setting { name: 'alpha'\n"
+            "\tvalue: \"0.5\" # a quarter\n"
+            "}\n"
+            "setting <value: \"16\"; name: \"max_units\">  # most\n");
+}
+
+TEST(ConfigEdit, ReplacesValuesOfSeveralPieces) {
+  EXPECT_EQ(With("setting { name: \"a\" value: \"1\"\n  \"2\" }\n"
+                 "setting { name: \"b\" value: \"ü\" } chain { name: \"c\" }\n",
+                 {{"a", "3"}, {"b", "4\"\\\n"}}),
+            "setting { name: \"a\" value: \"3\" }\n"
+            "setting { name: \"b\" value: \"4\\\"\\\\\\n\" } "
+            "chain { name: \"c\" }\n");
+}
+
+TEST(ConfigEdit, AddsASettingAtTheEnd) {
+  EXPECT_EQ(With("port: \"inside=lan0\"", {{"alpha", "0.5"}, {"beta", "1"}}),
+            "port: \"inside=lan0\"\n"
+            "setting { name: \"alpha\" value: \"0.5\" }\n"
+            "setting { name: \"beta\" value: \"1\" }\n");
+}
+
+TEST(ConfigEdit, RefusesWhatItCannotKeep) {
+  EXPECT_EQ(
+      WithSettings("setting {", "edge.conf", {{"a", "1"}}).status().code(),
+      absl::StatusCode::kDataLoss);
+  const auto json = WithSettings(" {\"port\": []}", "edge.conf", {{"a", "1"}});
+  EXPECT_EQ(json.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(json.status().message()), HasSubstr("edge.conf"));
+}
+
+TEST(ConfigEdit, KeepsLinkAndPermissionsOfTheFile) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "config_edit";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  const fs::path file = folder / "real.conf";
+  const fs::path link = folder / "edge.conf";
+  std::ofstream(file) << "port: \"inside=lan0\"\n";
+  fs::permissions(file, fs::perms::owner_read | fs::perms::owner_write);
+  fs::create_symlink("real.conf", link);
+  ASSERT_TRUE(SaveSettings(link.string(), {{"alpha", "0.5"}}).ok());
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(fs::status(file).permissions(),
+            fs::perms::owner_read | fs::perms::owner_write);
+  const auto text = ReadConfigFile(file.string());
+  ASSERT_TRUE(text.ok());
+  EXPECT_THAT(*text, HasSubstr("alpha"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder), {}), 2);
+  EXPECT_EQ(SaveSettings((folder / "none").string(), {}).code(),
+            absl::StatusCode::kNotFound);
 }
 
 // The whole way of a file, as snf run goes it.

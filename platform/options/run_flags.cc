@@ -110,7 +110,7 @@ void RunFlags::SettleFlags() {
     const bool repeat = !traits.is_output &&
                         (flags.given(name) || name == input_.bundled_flag());
     if (traits.section == RunFlagSet::kSection && repeat &&
-        !traits.is_repeated) {
+        !traits.is_repeated && name != "config") {
       request_.given[name] = value;
     }
     if (traits.may_change) request_.changeable[name] = value;

@@ -65,7 +65,8 @@ struct RunRequest {
   // All flags of the command, for the report.
   std::vector<RunInfo::Flag> flags;
   // The flags of the run that the command line gave, by name, with which it can
-  // be started again; without outputs, and without flags that may be repeated.
+  // be started again; without outputs, flags that may be repeated, and
+  // --config.
   std::map<std::string, std::string> given;
   // The flags whose values may change while the run goes on, by name.
   std::map<std::string, std::string> changeable;

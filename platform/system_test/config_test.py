@@ -15,7 +15,7 @@ import sys
 sys.dont_write_bytecode = True  # nothing beside the sources
 import control_test
 import run_test as net
-from command_case import BAD_DATA, IO, OK, PATIENCE_S, is_alive, wait_for
+from command_case import BAD_DATA, IO, OK, PATIENCE_S, USAGE, is_alive, wait_for
 from control_test import FOLDER, NAME, UNAVAILABLE, processes, settings, status
 from run_test import CLIENT, MIDDLE, PROGRAM, SERVER4, in_network, peer
 
@@ -223,6 +223,24 @@ class Config(control_test.Control):
         self.assertEqual(status()["nf"], "firewall | monitor")
         self.assertEqual(self.told("diff", self.file), "Nothing differs.\n")
         self.pings()
+        self.down()
+
+    def test_saves_what_it_sets(self):
+        self.file.write_text("# Of the office.\n" + EDGE)
+        self.up()
+        done = snf("set", "alpha=0.5", "flow_timeout=60s", "--save")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(
+            self.file.read_text(), "# Of the office.\n" +
+            EDGE.replace("0.25", "0.5") +
+            'setting { name: "flow_timeout" value: "60s" }\n')
+        self.assertEqual(self.told("diff", self.file), "Nothing differs.\n")
+        text = self.file.read_text()
+        self.refused(USAGE, ["alpha"], "set", "alpha=2", "--save")
+        self.assertEqual(self.file.read_text(), text)
+        self.file.unlink()
+        self.refused(IO, ["has taken the values", "No such file"], "set",
+                     "alpha=0.75", "--save")
         self.down()
 
     def test_takes_one_file_at_a_time(self):
