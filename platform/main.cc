@@ -5,6 +5,7 @@
 
 #include "base/version.h"
 #include "platform/commands/bench/bench_command.h"
+#include "platform/commands/config/config_commands.h"
 #include "platform/commands/control/cert_command.h"
 #include "platform/commands/control/chain_commands.h"
 #include "platform/commands/control/control_commands.h"
@@ -41,6 +42,7 @@ const Program kProgram = {
                  {"flows", CreateFlowsCommand},
                  {"top", CreateTopCommand},
                  {"set", CreateSetCommand},
+                 {"config", CreateConfigCommand},
                  {"drain", CreateDrainCommand},
                  {"kill", CreateKillCommand},
                  {"chain", CreateChainCommand},

@@ -38,6 +38,13 @@ absl::Status CheckAccess(ControlClientRole /*role*/,
 
 absl::Status CheckAccess(ControlClientRole role,
                          const proto::SetRequest& request) {
+  const bool has_config =
+      request.tell_config() || !request.config_file().empty();
+  if (has_config && role.has_value()) {
+    return absl::PermissionDeniedError(
+        "a configuration file is looked at, and taken, on the daemon's host "
+        "alone, not over TCP");
+  }
   return Want(role,
               request.value().empty() ? ClientRole::kLook : ClientRole::kSteer);
 }

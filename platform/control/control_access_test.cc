@@ -117,5 +117,16 @@ TEST(ClientRole, IsTheLeastThatACertificateNames) {
             ClientRole::kSteer);
 }
 
+TEST(ControlAccess, AConfigurationIsForTheHostAlone) {
+  proto::SetRequest request;
+  request.set_config_file("/etc/shadow");
+  EXPECT_EQ(Roles(request), 0);
+  request.set_only_plan(true);
+  EXPECT_EQ(Roles(request), 0);
+  proto::SetRequest show;
+  show.set_tell_config(true);
+  EXPECT_EQ(Roles(show), 0);
+}
+
 }  // namespace
 }  // namespace snf

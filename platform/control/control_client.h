@@ -27,6 +27,11 @@ class ControlClient {
   static constexpr Nanos PatienceOf(const proto::ChainRequest& /*request*/) {
     return kChainPatience;
   }
+  static Nanos PatienceOf(const proto::SetRequest& request) {
+    const bool has_config =
+        request.tell_config() || !request.config_file().empty();
+    return has_config ? kChainPatience : kPatience;
+  }
 
   // Asks at a socket of the file system.
   static std::unique_ptr<ControlClient> Connect(const std::string& socket);

@@ -28,10 +28,11 @@ ControlClient* Keep(std::unique_ptr<ControlClient> client) {
 
 }  // namespace
 
-void AddDaemonName(FlagSet& flags, std::string& name) {
-  flags.Text("name", name, "NAME",
-             "which daemon, where there are several: small letters, digits, _ "
-             "and -");
+FlagSet::Traits& AddDaemonName(FlagSet& flags, std::string& name) {
+  return flags.Text(
+      "name", name, "NAME",
+      "which daemon, where there are several: small letters, digits, _ "
+      "and -");
 }
 
 absl::Status NoDaemon(const std::string& name) {
@@ -107,6 +108,8 @@ absl::Status DaemonCommand::OfDaemon(const absl::Status& status) const {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kNotFound:
       return {status.code(), text};
     case absl::StatusCode::kUnavailable:
       return WhyUnavailable(text);

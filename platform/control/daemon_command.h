@@ -62,7 +62,7 @@ class DaemonCommand : public FlagCommand {
 };
 
 // Adds the flag that names a daemon.
-void AddDaemonName(FlagSet& flags, std::string& name);
+FlagSet::Traits& AddDaemonName(FlagSet& flags, std::string& name);
 // Says that there is none of that name, and what waits for one.
 absl::Status NoDaemon(const std::string& name);
 

@@ -4,11 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/packet/flow_key_text.h"
+#include "base/text/wording.h"
 #include "platform/control/control_figures.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/service/daemon_log.h"
@@ -194,17 +196,60 @@ absl::Status ControlDesk::Change(Deadline deadline,
   return absl::OkStatus();
 }
 
+absl::Status ControlDesk::Reload(Deadline deadline) {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    return absl::FailedPreconditionError("another change is under way");
+  }
+  proto::SetRequest request;
+  request.set_config_file(settings_.config_file());
+  proto::SetReply reply;
+  return TakeConfig(deadline, request, reply);
+}
+
+absl::Status ControlDesk::TakeConfig(Deadline deadline,
+                                     const proto::SetRequest& request,
+                                     proto::SetReply& reply) {
+  LiveConfig config(settings_, *chains_);
+  if (!request.config_file().empty()) {
+    const auto set = [&](const LiveSettings::Values& values) {
+      return Change(deadline, values);
+    };
+    absl::Status status = config.Take(request, mailbox_, deadline, set, reply);
+    if (!status.ok()) return status;
+  }
+  if (!request.tell_config()) return absl::OkStatus();
+  auto text = config.Text();
+  if (text.ok()) reply.set_config(*std::move(text));
+  return text.status();
+}
+
 absl::Status ControlDesk::Set(Deadline deadline,
                               const proto::SetRequest& request,
                               proto::SetReply& reply) {
-  const std::unique_lock lock(mutex_, deadline);
+  const bool has_file = !request.config_file().empty();
+  if (has_file && !request.value().empty()) {
+    return absl::InvalidArgumentError("want either values or a file");
+  }
+  // One file does not wait for another one.
+  const std::unique_lock lock(
+      mutex_, has_file ? std::chrono::steady_clock::now() : deadline);
+  if (!lock.owns_lock() && has_file) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: another change is under way", Printable(request.config_file())));
+  }
   if (!lock.owns_lock()) return ChangeUnderWay();
+  if (has_file || request.tell_config()) {
+    absl::Status status = TakeConfig(deadline, request, reply);
+    if (!status.ok()) return status;
+  }
   if (!request.value().empty()) {
     const LiveSettings::Values values(request.value().begin(),
                                       request.value().end());
     absl::Status status = Change(deadline, values);
     if (!status.ok()) return status;
   }
+  reply.set_config_file(settings_.config_file());
   for (const auto& [name, value] : settings_.List()) {
     proto::Setting& setting = *reply.add_setting();
     setting.set_name(name);

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "platform/control/control_handler.h"
 #include "platform/daemon/live_chain_setter.h"
+#include "platform/daemon/live_config.h"
 #include "platform/daemon/live_settings.h"
 #include "platform/process/mailbox.h"
 #include "platform/run/figures/live_board.h"
@@ -44,6 +45,10 @@ class ControlDesk final : public ControlHandler {
   void Begin(LiveChainSetter& chains, const LiveBoard& board,
              std::optional<uint64_t> inherited_flows);
 
+  // Takes the configuration file in force again, if there is one. Errors: as of
+  // Set; FailedPrecondition, another change is under way.
+  absl::Status Reload(Deadline deadline);
+
   absl::Status Status(Deadline deadline, const proto::StatusRequest& request,
                       proto::StatusReply& reply) override;
   absl::Status Units(Deadline deadline, const proto::UnitsRequest& request,
@@ -65,6 +70,8 @@ class ControlDesk final : public ControlHandler {
 
  private:
   absl::Status Change(Deadline deadline, const LiveSettings::Values& values);
+  absl::Status TakeConfig(Deadline deadline, const proto::SetRequest& request,
+                          proto::SetReply& reply);
 
   proto::StatusReply about_;
   std::atomic<bool>& down_;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <utility>
 
 #include "base/text/wording.h"
@@ -104,6 +105,8 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, LiveChains& chains,
                       ListOf(options_.ports)));
   Background::SayReady(log_);
   NotifySystemd(fmt::format("MAINPID={}\nREADY=1", getpid()).c_str());
+  const std::scoped_lock lock(reload_mutex_);
+  may_reload_ = true;
   return absl::OkStatus();
 }
 
@@ -115,7 +118,38 @@ void Daemon::on_chain_ended(std::string_view line) {
   LogLine(LogLevel::kInfo, line);
 }
 
+void Daemon::Reload() {
+  const std::scoped_lock lock(reload_mutex_);
+  if (!may_reload_) return;
+  if (reloads_.exchange(true)) {
+    LogLine(LogLevel::kWarning,
+            "SIGHUP while the configuration is taken: it is not taken again");
+    return;
+  }
+  if (reload_.joinable()) reload_.join();
+  reload_ = std::thread([this] {
+    TakeConfigAgain();
+    reloads_ = false;
+  });
+}
+
+void Daemon::TakeConfigAgain() {
+  constexpr std::chrono::nanoseconds kMost(ControlClient::kChainPatience.ns);
+  const absl::Status taken =
+      desk_.Reload(std::chrono::steady_clock::now() + kMost);
+  if (taken.ok()) return;
+  LogLine(LogLevel::kError,
+          fmt::format("SIGHUP: {}", std::string(taken.message())));
+}
+
+void Daemon::EndReload() {
+  const std::scoped_lock lock(reload_mutex_);
+  may_reload_ = false;
+  if (reload_.joinable()) reload_.join();
+}
+
 void Daemon::End(LiveChains& chains) {
+  EndReload();
   if (has_handed_on()) {
     upgrade_.End(chains);
     return;

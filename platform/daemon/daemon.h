@@ -2,11 +2,15 @@
 #ifndef SNF_PLATFORM_DAEMON_DAEMON_H_
 #define SNF_PLATFORM_DAEMON_DAEMON_H_
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
@@ -40,7 +44,7 @@ namespace snf {
 // takes (LiveSuccessor). A daemon with a resource manager leases its units
 // (DaemonLeases).
 //
-// Owner-thread only: calls are made on the thread of the run.
+// Owner-thread only, except Reload: calls are made on the thread of the run.
 class Daemon {
  public:
   // References must outlive the daemon. `lock` is empty for a successor until
@@ -90,6 +94,10 @@ class Daemon {
   // Stops listening, once all chains have ended.
   void End(LiveChains& chains);
 
+  // Begins to take the configuration file in force again, unless it is under
+  // way or there is none; the log tells the outcome. Any thread.
+  void Reload();
+
  private:
   // Logs starts of units.
   class UnitLog final : public RunObserver {
@@ -98,6 +106,8 @@ class Daemon {
     void on_unit_down(Instant now, UnitId unit) override;
   };
 
+  void TakeConfigAgain();
+  void EndReload();
   absl::Status Listen();
   void ListenAgain();
   absl::Status TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
@@ -118,6 +128,11 @@ class Daemon {
   std::unique_ptr<LiveSuccessor> successor_;
   Nanos within_ = Nanos::max();
   DaemonLeases* leases_ = nullptr;
+  std::mutex reload_mutex_;
+  // False before Begin, and once the run ends.
+  bool may_reload_ ABSL_GUARDED_BY(reload_mutex_) = false;
+  std::atomic<bool> reloads_ = false;
+  std::thread reload_ ABSL_GUARDED_BY(reload_mutex_);
 };
 
 }  // namespace snf

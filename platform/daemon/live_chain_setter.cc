@@ -103,7 +103,37 @@ absl::Status LiveChainSetter::Try(
   return TryChain(program_, {.command_line = settings_.CommandLine(),
                              .chains = texts,
                              .modules = modules,
+                             .config_file = settings_.config_file(),
+                             .config_text = settings_.config_text(),
                              .stop = &ends_});
+}
+
+absl::Status LiveChainSetter::TryConfig(const std::string& file,
+                                        const std::string& text) const {
+  absl::Status status =
+      TryChain(program_, {.command_line = settings_.arguments(),
+                          .chains = {},
+                          .modules = modules_,
+                          .config_file = file,
+                          .config_text = text,
+                          .takes_settings = true,
+                          .stop = &ends_});
+  if (!absl::IsInvalidArgument(status)) return status;
+  return absl::DataLossError(status.message());
+}
+
+absl::Status LiveChainSetter::CheckAnother(const RunRequest& options) const {
+  if (!why_not_.empty()) return absl::FailedPreconditionError(why_not_);
+  return CheckTwice(options);
+}
+
+void LiveChainSetter::BeginFrom(const LiveSettings::Values& flags) {
+  if (!keep_.has_value()) return;
+  began_ = flags;
+  for (KeptChain& chain : noted_) chain.began = flags;
+  noted_.back().flags = flags;
+  const absl::Status noted = notes_->Begin(noted_);
+  if (!noted.ok()) LogLine(LogLevel::kWarning, std::string(noted.message()));
 }
 
 // Returns true if the chain has an NF of the module's name.
@@ -267,8 +297,9 @@ absl::Status LiveChainSetter::Set(Mailbox& mailbox, Mailbox::Deadline deadline,
                                   const proto::ChainRequest& request,
                                   proto::ChainReply& reply) {
   if (!why_not_.empty()) return absl::FailedPreconditionError(why_not_);
+  // There is one chain, whatever its name was when it was set.
   Texts texts = settings_.chains();
-  if (!request.text().empty()) texts[request.name()] = request.text();
+  if (!request.text().empty()) texts = {{request.name(), request.text()}};
   if (request.module().empty()) {
     if (absl::Status s = Try(texts, modules_); !s.ok()) return s;
   } else {

@@ -79,6 +79,20 @@ class LiveChainSetter {
   absl::Status Set(Mailbox& mailbox, Mailbox::Deadline deadline,
                    const proto::ChainRequest& request,
                    proto::ChainReply& reply);
+  // As Set, with a chain that TryConfig has tried, of a text that names nothing
+  // of a file.
+  absl::Status SetTried(Mailbox& mailbox, Mailbox::Deadline deadline,
+                        const std::string& text, proto::ChainReply& reply) {
+    return Put(mailbox, deadline, {{"", text}}, Nanos::max(), reply);
+  }
+  // Makes and tries the chain of a configuration file, in a process of its own,
+  // and checks its settings. Errors: DataLoss; Cancelled.
+  absl::Status TryConfig(const std::string& file,
+                         const std::string& text) const;
+  // Returns FailedPrecondition if no other chain can be set, with such options.
+  absl::Status CheckAnother(const RunRequest& options) const;
+  // Notes that the next start has these flags, and changes nothing else.
+  void BeginFrom(const LiveSettings::Values& flags);
   // Lets another daemon take the place of this one (proto/control.proto).
   absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
                        const proto::UpgradeRequest& request,

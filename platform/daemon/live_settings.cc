@@ -3,11 +3,13 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string_view>
+#include <system_error>
+#include <utility>
 
 #include "base/text/wording.h"
 #include "platform/options/run_flags.h"
-#include "platform/process/flags.h"
 
 namespace snf {
 namespace {
@@ -29,11 +31,18 @@ absl::Status CheckNames(const LiveSettings::Values& values,
                       "them",
                       Printable(name)));
     }
-    if (!flag->may_change) {
+    if (!LiveSettings::MayChange(name, flags)) {
       return Refuse(fmt::format("{} cannot change while it runs", name));
     }
   }
   return absl::OkStatus();
+}
+
+// Returns the file's name as it is in any working folder; "" of "".
+std::string AbsoluteOf(const std::string& file) {
+  std::error_code error;
+  const auto path = std::filesystem::absolute(file, error);
+  return error ? file : path.string();
 }
 
 // Memory is allocated once, for as many as the run was started with.
@@ -47,9 +56,18 @@ absl::Status CheckMost(std::string_view name, uint32_t wanted, uint32_t built) {
 
 }  // namespace
 
+bool LiveSettings::MayChange(const std::string& name, const FlagSet& flags) {
+  return name == kLogLevel || flags.Find(name)->may_change;
+}
+
 LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
     : given_(options.given),
+      unchanged_(options.given),
       present_(options.changeable),
+      arguments_(options.arguments),
+      config_file_(AbsoluteOf(options.config_file)),
+      config_text_(options.config_text),
+      first_level_(Name(log_level)),
       began_(options.run.controller),
       steering_(options.ports.front().steering) {
   for (const PortSpec& port : options.ports) {
@@ -60,6 +78,7 @@ LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
 
 std::vector<std::string> LiveSettings::CommandLine(const Values& values) const {
   std::vector<std::string> words = ports_;
+  if (!config_file_.empty()) words.push_back("--config=" + config_file_);
   Values all = values;
   all.insert(given_.begin(), given_.end());
   all.erase(kLogLevel);
@@ -87,6 +106,7 @@ absl::StatusOr<ControllerOptions> LiveSettings::Check(
   }
   const auto parsed = flags.ParseCommandLine(CommandLine(values));
   if (!parsed.ok()) return parsed.status();
+  run_flags.UseConfig(config_text_);
   for (const auto& [name, text] : chains_) run_flags.ReplaceChain(name, text);
   if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
   const ControllerOptions& options = run_flags.options().run.controller;
@@ -105,6 +125,7 @@ absl::StatusOr<RunRequest> LiveSettings::OptionsWith(
   RunFlags run_flags(flags, RunFlags::Input::kPorts);
   const auto parsed = flags.ParseCommandLine(CommandLine());
   if (!parsed.ok()) return parsed.status();
+  run_flags.UseConfig(config_text_);
   for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
   if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
   const auto& steering = run_flags.options().ports.front().steering;
@@ -114,6 +135,28 @@ absl::StatusOr<RunRequest> LiveSettings::OptionsWith(
         "share the ports tell whose a packet is; start them anew");
   }
   return run_flags.options();
+}
+
+void LiveSettings::AcceptConfig(std::string file, std::string text,
+                                Values flags, const std::string& chain) {
+  chains_ = {{"", chain}};
+  given_ = flags;
+  unchanged_ = std::move(flags);
+  first_level_ = present_[kLogLevel];
+  config_file_ = std::move(file);
+  config_text_ = std::move(text);
+}
+
+LiveSettings::Values LiveSettings::changed() const {
+  Values changed;
+  for (const auto& [name, value] : given_) {
+    const auto before = unchanged_.find(name);
+    const bool is_same = before != unchanged_.end() && before->second == value;
+    if (present_.contains(name) && !is_same) changed[name] = value;
+  }
+  const std::string& level = present_.at(kLogLevel);
+  if (level != first_level_) changed[kLogLevel] = level;
+  return changed;
 }
 
 void LiveSettings::Accept(const Values& values) {

@@ -11,6 +11,7 @@
 #include "controller/core/options.h"
 #include "platform/options/run_request.h"
 #include "platform/ports/steering.h"
+#include "platform/process/flags.h"
 #include "platform/service/daemon_log.h"
 
 namespace snf {
@@ -24,6 +25,9 @@ class LiveSettings {
   using Values = std::map<std::string, std::string>;
 
   LiveSettings(const RunRequest& options, LogLevel log_level);
+
+  // Returns true if a flag of `snf up` may change while the daemon runs.
+  static bool MayChange(const std::string& name, const FlagSet& flags);
 
   // Returns all settings with their present values.
   Values List() const { return present_; }
@@ -47,6 +51,19 @@ class LiveSettings {
   // RunFlags::Settle.
   absl::StatusOr<RunRequest> OptionsWith(
       const std::map<std::string, std::string>& chains) const;
+  // Return the command line of the start, as it was given, and the name and the
+  // text of the configuration file in force; both are "" if there is none.
+  const std::vector<std::string>& arguments() const { return arguments_; }
+  const std::string& config_file() const { return config_file_; }
+  const std::string& config_text() const { return config_text_; }
+  // Notes that a file is in force, with which a start would have these flags()
+  // and a chain of this text.
+  void AcceptConfig(std::string file, std::string text, Values flags,
+                    const std::string& chain);
+  // Returns the settings that were changed since the start, or since the file
+  // was taken.
+  Values changed() const;
+
   // Notes that these chains run now, with units for these options.
   void AcceptChains(std::map<std::string, std::string> chains,
                     const ControllerOptions& options) {
@@ -58,10 +75,15 @@ class LiveSettings {
   // As CommandLine, with these values.
   std::vector<std::string> CommandLine(const Values& values) const;
 
-  Values given_;    // flags that are not defaults
-  Values present_;  // of all settings
+  Values given_;      // flags that are not defaults
+  Values unchanged_;  // flags of the start, or of the file
+  Values present_;    // of all settings
   std::map<std::string, std::string> chains_;
   std::vector<std::string> ports_;  // --port=…
+  std::vector<std::string> arguments_;
+  std::string config_file_;
+  std::string config_text_;
+  std::string first_level_;  // of the log
   ControllerOptions began_;
   std::shared_ptr<const Steering>
       steering_;  // null if its ports are not shared

@@ -121,6 +121,23 @@ TEST(LiveSettings, ListsAcceptedValuesAndChecksLaterOnesWithThem) {
               HasSubstr("--flowlet_timeout=5ms"));
 }
 
+TEST(LiveSettings, KnowsWhatChangedSinceTheStartOrTheFile) {
+  LiveSettings settings = SettingsOf({"--alpha=0.25", "--flow_timeout=60s"});
+  EXPECT_TRUE(settings.changed().empty());
+  settings.Accept(
+      {{"alpha", "0.5"}, {"replicas", "2"}, {"log_level", "error"}});
+  EXPECT_EQ(
+      settings.changed(),
+      (Values{{"alpha", "0.5"}, {"replicas", "2"}, {"log_level", "error"}}));
+  settings.Accept({{"alpha", "0.25"}});
+  EXPECT_EQ(settings.changed(),
+            (Values{{"replicas", "2"}, {"log_level", "error"}}));
+  settings.AcceptConfig("edge.conf", "", {{"replicas", "2"}}, "passthrough");
+  EXPECT_TRUE(settings.changed().empty());
+  EXPECT_EQ(settings.flags(), (Values{{"replicas", "2"}}));
+  EXPECT_EQ(settings.chains(), (Values{{"", "passthrough"}}));
+}
+
 // Returns what the controller keeps in itself, besides tables.
 std::vector<unsigned char> BytesOf(const Controller& controller) {
   std::vector<unsigned char> bytes(sizeof controller);

@@ -33,6 +33,11 @@ absl::Status TryChain(const std::string& program, const TriedChain& tried) {
   const std::string name(kTryChainCommand);
   ChildProgram child = {
       .words = {program, name}, .patience = kMost, .stop = tried.stop};
+  if (!tried.config_file.empty()) {
+    child.words.push_back("--try_config=" + tried.config_file);
+    child.input = tried.config_text;
+  }
+  if (tried.takes_settings) child.words.emplace_back("--try_settings");
   for (const std::string& module : tried.modules) {
     child.words.push_back("--try_module=" + module);
   }
@@ -63,9 +68,23 @@ TryChainCommand::TryChainCommand()
     : FlagCommand({.summary = "try a chain",
                    .usage = "snf try-chain",
                    .about = "Is started by snf itself."}),
-      run_flags_(flags(), RunFlags::Input::kPorts) {
+      daemon_(flags()) {
   AddList(flags(), "try_module", modules_);
   AddList(flags(), "try_chain", chains_);
+  AddList(flags(), "try_config", config_);
+  flags().Switch("try_settings", takes_settings_, "for snf itself");
+}
+
+absl::Status TryChainCommand::SettleFlags() {
+  if (config_.empty()) return daemon_.run.Settle();
+  const absl::Status given = flags().TryGive("config", config_.front());
+  if (!given.ok()) return given;
+  auto text = ReadConfigFile("/dev/stdin");
+  if (!text.ok()) return text.status();
+  daemon_.run.UseConfig(*std::move(text));
+  if (!takes_settings_) return daemon_.run.Settle();
+  absl::Status taken = daemon_.run.TakeConfig();
+  return taken.ok() ? daemon_.Settle() : taken;
 }
 
 absl::Status TryChainCommand::Run() {
@@ -76,12 +95,12 @@ absl::Status TryChainCommand::Run() {
   for (const std::string& chain : chains_) {
     const size_t equals = chain.find('=');
     if (equals == chain.npos) return absl::InvalidArgumentError(chain);
-    run_flags_.ReplaceChain(chain.substr(0, equals), chain.substr(equals + 1));
+    daemon_.run.ReplaceChain(chain.substr(0, equals), chain.substr(equals + 1));
   }
-  if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
+  if (absl::Status s = SettleFlags(); !s.ok()) return s;
   // A packet that the NF holds back, for a piece of a pool, does not come to an
   // end there.
-  Rehearse(run_flags_.options().config.chains.front().nf, {});
+  Rehearse(daemon_.run.options().config.chains.front().nf, {});
   return absl::OkStatus();
 }
 

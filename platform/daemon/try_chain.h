@@ -9,16 +9,19 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "platform/options/run_flags.h"
+#include "platform/daemon/daemon_flags.h"
 #include "platform/process/command.h"
 
 namespace snf {
 
 // What a run of live traffic would be with other chains.
 struct TriedChain {
-  std::vector<std::string> command_line;      // of snf run
+  std::vector<std::string> command_line;      // of snf up
   std::map<std::string, std::string> chains;  // RunFlags::ReplaceChain
   std::vector<std::string> modules;  // files, in the order of their loading
+  std::string config_file;           // in place of that of --config; "": none
+  std::string config_text;
+  bool takes_settings = false;  // also ports and settings of that file
   const std::atomic<bool>* stop = nullptr;  // ends the trial; may be null
 };
 
@@ -37,10 +40,13 @@ class TryChainCommand final : public FlagCommand {
 
  private:
   absl::Status Run() override;
+  absl::Status SettleFlags();
 
-  RunFlags run_flags_;
+  DaemonFlags daemon_;
   std::vector<std::string> modules_;
   std::vector<std::string> chains_;  // NAME=TEXT
+  std::vector<std::string> config_;  // a file's name; its text is stdin
+  bool takes_settings_ = false;
 };
 
 }  // namespace snf

@@ -2,9 +2,6 @@
 #include "platform/options/config.h"
 
 #include <fmt/format.h>
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/text_format.h>
-#include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <map>
@@ -13,6 +10,7 @@
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
+#include "platform/options/config_message.h"
 #include "proto/config.pb.h"
 
 namespace snf {
@@ -23,63 +21,8 @@ namespace pb = google::protobuf;
 constexpr size_t kMaxFileBytes = 16 * 1024 * 1024;
 constexpr uint32_t kMostUnits = 65'535;
 
-absl::Status BadData(const std::string& where, std::string_view what) {
-  return absl::DataLossError(fmt::format("{}: {}", where, what));
-}
 std::string Message(const absl::Status& status) {
   return std::string(status.message());
-}
-
-// Keeps the first error, as ":LINE:COLUMN: what it is".
-class FirstError final : public pb::io::ErrorCollector {
- public:
-  void AddError(int line, pb::io::ColumnNumber column,
-                const std::string& message) override {
-    if (!text.empty()) return;
-    text = fmt::format(":{}:{}: {}", line + 1, column + 1, message);
-  }
-  std::string text;
-};
-
-// Where the entries of a configuration are in its text.
-class Places {
- public:
-  explicit Places(std::string name) : name_(std::move(name)) {}
-
-  pb::TextFormat::ParseInfoTree* tree() { return &tree_; }
-  // Of the field's entry with that index, -1 for its only one:
-  // "sites.conf:12:1"; in JSON, of which protobuf keeps no lines,
-  // "sites.conf: chain[2]".
-  std::string Of(const std::string& field, int index) const {
-    const auto at = tree_.GetLocation(
-        proto::Config::descriptor()->FindFieldByName(field), index);
-    if (at.line >= 0) {
-      return fmt::format("{}:{}:{}", name_, at.line + 1, at.column + 1);
-    }
-    return index < 0 ? name_ : fmt::format("{}: {}[{}]", name_, field, index);
-  }
-  const std::string& name() const { return name_; }
-
- private:
-  std::string name_;
-  pb::TextFormat::ParseInfoTree tree_;
-};
-
-absl::Status ParseText(const std::string& text, Places& places,
-                       proto::Config& config) {
-  pb::TextFormat::Parser parser;
-  FirstError error;
-  parser.RecordErrorsTo(&error);
-  parser.WriteLocationsTo(places.tree());
-  if (parser.ParseFromString(text, &config)) return absl::OkStatus();
-  return absl::DataLossError(places.name() + error.text);
-}
-
-absl::Status ParseJson(const std::string& text, const Places& places,
-                       proto::Config& config) {
-  const auto status = pb::util::JsonStringToMessage(text, &config);
-  if (status.ok()) return absl::OkStatus();
-  return BadData(places.name(), status.message().ToString());
 }
 
 std::string Quoted(const std::string& value) {
@@ -152,42 +95,53 @@ bool IsName(const std::string& name) {
 
 constexpr std::string_view kNameRule = "a name is letters, digits, _ and -";
 
-absl::Status AddNames(const proto::Config& from, const Places& places,
-                      Names& names) {
+// Collects what is wrong in a file.
+class Wrong {
+ public:
+  void Add(const std::string& where, std::string_view what) {
+    lines_.push_back(fmt::format("{}: {}", where, what));
+  }
+  bool is_empty() const { return lines_.empty(); }
+  std::vector<std::string> TakeLines() { return std::move(lines_); }
+
+ private:
+  std::vector<std::string> lines_;
+};
+
+void AddNfNames(const proto::Config& from, const ConfigPlaces& places,
+                Names& names, Wrong& wrong) {
   for (int i = 0; i < from.nf_size(); ++i) {
     const proto::NetworkFunction& nf = from.nf(i);
     if (!IsName(nf.name())) {
-      return BadData(places.Of("nf", i),
-                     fmt::format("nf \"{}\": {}", nf.name(), kNameRule));
-    }
-    if (nf.type().empty()) {
-      return BadData(places.Of("nf", i),
-                     fmt::format("nf \"{}\" has no type", nf.name()));
-    }
-    if (!names.Add(nf.name(), false, TextOf(nf))) {
-      return BadData(places.Of("nf", i),
-                     fmt::format("\"{}\" is there twice", nf.name()));
+      wrong.Add(places.Of("nf", i),
+                fmt::format("nf \"{}\": {}", nf.name(), kNameRule));
+    } else if (nf.type().empty()) {
+      wrong.Add(places.Of("nf", i),
+                fmt::format("nf \"{}\" has no type", nf.name()));
+    } else if (!names.Add(nf.name(), false, TextOf(nf))) {
+      wrong.Add(places.Of("nf", i),
+                fmt::format("\"{}\" is there twice", nf.name()));
     }
   }
+}
+
+void AddChainNames(const proto::Config& from, const ConfigPlaces& places,
+                   Names& names, Wrong& wrong) {
   for (int i = 0; i < from.chain_size(); ++i) {
     const proto::Chain& chain = from.chain(i);
     const std::string where = places.Of("chain", i);
     if (!IsName(chain.name())) {
-      return BadData(where,
-                     fmt::format("chain \"{}\": {}", chain.name(), kNameRule));
-    }
-    if (chain.text().empty() == chain.stage().empty()) {
-      return BadData(where, fmt::format("chain \"{}\" needs either text or "
-                                        "stages",
-                                        chain.name()));
-    }
-    if (!names.Add(
-            chain.name(), true,
-            chain.text().empty() ? TextOf(chain.stage()) : chain.text())) {
-      return BadData(where, fmt::format("\"{}\" is there twice", chain.name()));
+      wrong.Add(where,
+                fmt::format("chain \"{}\": {}", chain.name(), kNameRule));
+    } else if (chain.text().empty() == chain.stage().empty()) {
+      wrong.Add(where, fmt::format("chain \"{}\" needs either text or stages",
+                                   chain.name()));
+    } else if (!names.Add(chain.name(), true,
+                          chain.text().empty() ? TextOf(chain.stage())
+                                               : chain.text())) {
+      wrong.Add(where, fmt::format("\"{}\" is there twice", chain.name()));
     }
   }
-  return absl::OkStatus();
 }
 
 absl::Status CheckNf(const proto::NetworkFunction& from, const Names& names) {
@@ -221,14 +175,16 @@ absl::Status AddChain(const proto::Chain& from, const Names& names,
 }
 
 // The index of the chain of that name.
-std::optional<size_t> ChainOf(const Config& config, const std::string& name) {
-  for (size_t i = 0; i < config.chains.size(); ++i) {
-    if (config.chains[i].name == name) return i;
+std::optional<size_t> ChainOf(const proto::Config& from,
+                              const std::string& name) {
+  for (int i = 0; i < from.chain_size(); ++i) {
+    if (from.chain(i).name() == name) return static_cast<size_t>(i);
   }
   return std::nullopt;
 }
 
-absl::Status AddRule(const proto::Rule& from, Config& config) {
+absl::Status AddRule(const proto::Rule& from, const proto::Config& all,
+                     Config& config) {
   absl::StatusOr<PacketRule> rule = ParsePacketRule(from.match());
   if (!rule.ok()) return rule.status();
   if (rule->flags.has_value()) {
@@ -237,7 +193,7 @@ absl::Status AddRule(const proto::Rule& from, Config& config) {
                     "chain with all of them",
                     from.match()));
   }
-  const std::optional<size_t> chain = ChainOf(config, from.chain());
+  const std::optional<size_t> chain = ChainOf(all, from.chain());
   if (!chain.has_value()) {
     return absl::InvalidArgumentError(
         fmt::format("there is no chain \"{}\"", from.chain()));
@@ -247,52 +203,63 @@ absl::Status AddRule(const proto::Rule& from, Config& config) {
   return absl::OkStatus();
 }
 
-absl::Status Fill(const proto::Config& from, const Places& places,
-                  Config& config) {
-  if (from.chain().empty()) return BadData(places.name(), "there is no chain");
-  if (static_cast<size_t>(from.chain_size()) > Config::kMaxChains) {
-    return BadData(places.Of("chain", Config::kMaxChains),
-                   fmt::format("more than {} chains", Config::kMaxChains));
-  }
-  if (static_cast<size_t>(from.rule_size()) > kMaxRules) {
-    return BadData(places.Of("rule", kMaxRules),
-                   fmt::format("more than {} rules", kMaxRules));
-  }
-  Names names;
-  if (absl::Status s = AddNames(from, places, names); !s.ok()) return s;
+void AddChains(const proto::Config& from, const ConfigPlaces& places,
+               const Names& names, Config& config, Wrong& wrong) {
   for (int i = 0; i < from.nf_size(); ++i) {
     const absl::Status status = CheckNf(from.nf(i), names);
     if (status.ok()) continue;
-    return BadData(
-        places.Of("nf", i),
-        fmt::format("nf \"{}\": {}", from.nf(i).name(), Message(status)));
+    wrong.Add(places.Of("nf", i),
+              fmt::format("nf \"{}\": {}", from.nf(i).name(), Message(status)));
   }
   for (int i = 0; i < from.chain_size(); ++i) {
     const absl::Status status = AddChain(from.chain(i), names, config);
     if (status.ok()) continue;
-    return BadData(
+    wrong.Add(
         places.Of("chain", i),
         fmt::format("chain \"{}\": {}", from.chain(i).name(), Message(status)));
   }
-  for (int i = 0; i < from.rule_size(); ++i) {
-    const absl::Status status = AddRule(from.rule(i), config);
-    if (!status.ok()) return BadData(places.Of("rule", i), Message(status));
-  }
+}
+
+// Says who takes the packets that no rule matches.
+void AddDefault(const proto::Config& from, const ConfigPlaces& places,
+                Config& config, Wrong& wrong) {
   if (!from.default_chain().empty()) {
-    config.default_chain = ChainOf(config, from.default_chain());
-    if (!config.default_chain.has_value()) {
-      return BadData(places.Of("default_chain", -1),
-                     fmt::format("default_chain: there is no chain \"{}\"",
-                                 from.default_chain()));
-    }
-  } else if (config.chains.size() == 1 && config.rules.empty()) {
+    config.default_chain = ChainOf(from, from.default_chain());
+    if (config.default_chain.has_value()) return;
+    wrong.Add(places.Of("default_chain", -1),
+              fmt::format("default_chain: there is no chain \"{}\"",
+                          from.default_chain()));
+  } else if (from.chain_size() == 1 && from.rule_size() == 0) {
     config.default_chain = 0;
-  } else if (config.rules.empty()) {
-    return BadData(places.name(),
-                   "several chains, but neither a rule nor a default_chain "
-                   "says which packets take which");
+  } else if (from.rule_size() == 0) {
+    wrong.Add(places.name(),
+              "several chains, but neither a rule nor a default_chain "
+              "says which packets take which");
   }
-  return absl::OkStatus();
+}
+
+void Fill(const proto::Config& from, const ConfigPlaces& places, Config& config,
+          Wrong& wrong) {
+  if (from.chain().empty()) wrong.Add(places.name(), "there is no chain");
+  if (static_cast<size_t>(from.chain_size()) > Config::kMaxChains) {
+    wrong.Add(places.Of("chain", Config::kMaxChains),
+              fmt::format("more than {} chains", Config::kMaxChains));
+  }
+  if (static_cast<size_t>(from.rule_size()) > kMaxRules) {
+    wrong.Add(places.Of("rule", kMaxRules),
+              fmt::format("more than {} rules", kMaxRules));
+  }
+  if (!wrong.is_empty()) return;
+  Names names;
+  AddNfNames(from, places, names, wrong);
+  AddChainNames(from, places, names, wrong);
+  // A wrong name makes chains wrong that use it.
+  if (wrong.is_empty()) AddChains(from, places, names, config, wrong);
+  for (int i = 0; i < from.rule_size(); ++i) {
+    const absl::Status status = AddRule(from.rule(i), from, config);
+    if (!status.ok()) wrong.Add(places.Of("rule", i), Message(status));
+  }
+  AddDefault(from, places, config, wrong);
 }
 
 // Gives a chain another text.
@@ -314,30 +281,31 @@ absl::Status Replace(const std::string& name, const std::string& text,
 
 absl::StatusOr<Config> ParseConfig(
     const std::string& text, const std::string& name,
-    const std::map<std::string, std::string>& replaced) {
-  Places places(name);
+    const std::map<std::string, std::string>& replaced,
+    std::vector<std::string>* all_wrong) {
+  ConfigPlaces places(name);
   proto::Config parsed;
-  const size_t first = text.find_first_not_of(" \t\r\n");
-  const bool is_json = first != std::string::npos && text[first] == '{';
-  if (absl::Status s = is_json ? ParseJson(text, places, parsed)
-                               : ParseText(text, places, parsed);
-      !s.ok()) {
+  if (absl::Status s = ParseConfigMessage(text, places, parsed); !s.ok()) {
+    if (all_wrong != nullptr) *all_wrong = {Message(s)};
     return s;
   }
   for (const auto& [chain, with] : replaced) {
     if (absl::Status s = Replace(chain, with, parsed); !s.ok()) return s;
   }
   Config config;
-  if (absl::Status s = Fill(parsed, places, config); !s.ok()) return s;
-  return config;
+  config.has_settings = parsed.port_size() > 0 || parsed.setting_size() > 0;
+  Wrong wrong;
+  Fill(parsed, places, config, wrong);
+  if (wrong.is_empty()) return config;
+  const std::vector<std::string> lines = wrong.TakeLines();
+  if (all_wrong != nullptr) *all_wrong = lines;
+  return absl::DataLossError(lines.front());
 }
 
-absl::StatusOr<Config> LoadConfig(
-    const std::string& file,
-    const std::map<std::string, std::string>& replaced) {
-  const absl::StatusOr<std::string> text = ReadTextFile(file, kMaxFileBytes);
-  if (!text.ok()) return text.status();
-  return ParseConfig(*text, file, replaced);
+absl::StatusOr<std::string> ReadConfigFile(const std::string& file) {
+  auto text = ReadTextFile(file, kMaxFileBytes);
+  if (!absl::IsOutOfRange(text.status())) return text;
+  return absl::DataLossError(text.status().message());
 }
 
 RunOptions OptionsOf(const Config::Chain& chain, RunOptions options) {

@@ -31,6 +31,7 @@ struct Config {
   // The index of the chain that takes packets which no rule matches; without
   // it they take none. A single chain without rules is its own default.
   std::optional<size_t> default_chain;
+  bool has_settings = false;  // ports or flags, of live traffic
 
   static constexpr size_t kMaxChains = 64;
 };
@@ -43,15 +44,16 @@ struct Config {
 // Chains that `replaced` names have these texts instead of those in the file.
 // Error: InvalidArgument, there is no chain of that name; the only one may be
 // named "".
+// If `all_wrong` is given, it gets a line for each error. Ports and settings
+// are not looked at (ConfigSettings).
 absl::StatusOr<Config> ParseConfig(
     const std::string& text, const std::string& name,
-    const std::map<std::string, std::string>& replaced = {});
+    const std::map<std::string, std::string>& replaced = {},
+    std::vector<std::string>* all_wrong = nullptr);
 
-// Parses a file of at most 16 MiB. Errors: as ParseConfig; NotFound and other
-// codes of ReadTextFile if the file cannot be read.
-absl::StatusOr<Config> LoadConfig(
-    const std::string& file,
-    const std::map<std::string, std::string>& replaced = {});
+// Returns the text of a file of at most 16 MiB. Errors: DataLoss
+// if it is larger; other errors of ReadTextFile.
+absl::StatusOr<std::string> ReadConfigFile(const std::string& file);
 
 // Returns `options` with the sizes that the chain gives itself.
 RunOptions OptionsOf(const Config::Chain& chain, RunOptions options);

@@ -209,7 +209,7 @@ TEST(Config, HasToSayWhoTakesWhich) {
 }
 
 TEST(Config, ThatCannotBeReadIsNamed) {
-  const absl::Status status = LoadConfig("/no/such/file").status();
+  const absl::Status status = ReadConfigFile("/no/such/file").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(std::string(status.message()), HasSubstr("/no/such/file"));
 }

@@ -117,19 +117,23 @@ void InputFlags::AddChains() {
     nfs.push_back(
         {.choice = std::string(nf->name), .what = std::string(nf->summary)});
   }
-  set_.flags.Text(
-      "nf", set_.request.nf, "NAME[:KEY=VALUE,…]",
-      "network function to run on the units, and its options, which snf "
-      "nf show NAME explains; or a chain of such, as in 'policer | nat', "
-      "or the file of a module, as in ./my_nf.so:",
-      nfs);
-  set_.flags.Text(
-      "config", set_.request.config_file, "FILE",
-      set_.has_captures
-          ? "chains of NFs, and which packets take which, instead of "
-            "--nf: protobuf's text format or JSON (proto/config.proto)"
-          : "a chain of NFs, instead of --nf: protobuf's text format "
-            "or JSON (proto/config.proto)");
+  set_.flags
+      .Text("nf", set_.request.nf, "NAME[:KEY=VALUE,…]",
+            "network function to run on the units, and its options, which snf "
+            "nf show NAME explains; or a chain of such, as in 'policer | nat', "
+            "or the file of a module, as in ./my_nf.so:",
+            nfs)
+      .is_of_command = true;
+  set_.flags
+      .Text(
+          "config", set_.request.config_file, "FILE",
+          set_.has_captures
+              ? "chains of NFs, and which packets take which, instead of "
+                "--nf: protobuf's text format or JSON (proto/config.proto)"
+              : "how it is to run: a chain of NFs instead of --nf, ports, and "
+                "settings, each of which a flag on the command line overrides: "
+                "protobuf's text format or JSON (proto/config.proto)")
+      .is_of_command = true;
 }
 
 void InputFlags::AddUnreadable() {
@@ -270,9 +274,19 @@ std::string InputFlags::bundled_command() const {
 absl::Status InputFlags::ReadChains() {
   RunRequest& request = set_.request;
   if (!request.config_file.empty()) {
-    auto loaded = LoadConfig(request.config_file, replaced_);
-    if (!loaded.ok()) return loaded.status();
-    request.config = *std::move(loaded);
+    if (request.config_text.empty()) {
+      auto text = ReadConfigFile(request.config_file);
+      if (!text.ok()) return text.status();
+      request.config_text = *std::move(text);
+    }
+    auto parsed =
+        ParseConfig(request.config_text, request.config_file, replaced_);
+    if (!parsed.ok()) return parsed.status();
+    request.config = *std::move(parsed);
+    if (set_.has_captures && request.config.has_settings) {
+      fmt::print(stderr, "{}: its ports and settings are of live traffic\n",
+                 request.config_file);
+    }
     for (const auto& chain : request.config.chains) TellWarnings(chain.nf);
     return SettleLiveChain();
   }

@@ -24,6 +24,10 @@ class InputFlags {
   void ReplaceChain(std::string name, std::string text) {
     replaced_[std::move(name)] = std::move(text);
   }
+  // As RunFlags::UseConfig.
+  void UseConfig(std::string text) {
+    set_.request.config_text = std::move(text);
+  }
   absl::Status Check() const;
   // Replays the bundled capture if no file is named.
   void SettleCapture();

@@ -44,8 +44,10 @@ void OutputFlags::AddReports() {
       .Text("json", set_.request.json, "FILE",
             "write the report as JSON to FILE (- is stdout, instead of text)")
       .is_output = true;
-  flags.Question("json_schema", set_.request.json_schema,
-                 "only print the meaning of the keys of --json");
+  flags
+      .Question("json_schema", set_.request.json_schema,
+                "only print the meaning of the keys of --json")
+      .is_of_command = true;
   flags
       .Text("csv", set_.request.csv, "DIR",
             "write time series per 100 ms, in virtual time also of single "

@@ -33,7 +33,37 @@ RunFlags::RunFlags(FlagSet& flags, Input input)
   flags.Section("");
 }
 
-absl::Status RunFlags::Settle() {
+absl::Status RunFlags::TakeConfig(std::vector<std::string>* all_wrong) {
+  if (request_.config_file.empty()) return absl::OkStatus();
+  if (request_.config_text.empty()) {
+    auto text = ReadConfigFile(request_.config_file);
+    if (!text.ok()) return text.status();
+    request_.config_text = *std::move(text);
+  }
+  auto settings =
+      ConfigSettings::Parse(request_.config_text, request_.config_file);
+  std::vector<std::string> wrong;
+  if (settings.ok()) {
+    settings_ = *std::move(settings);
+    wrong = settings_.GiveTo(set_.flags);
+  } else {
+    wrong = {std::string(settings.status().message())};
+  }
+  if (wrong.empty()) return absl::OkStatus();
+  if (all_wrong != nullptr) *all_wrong = wrong;
+  return absl::DataLossError(wrong.front());
+}
+
+absl::Status RunFlags::Settle() { return Placed(SettleAll()); }
+
+absl::Status RunFlags::Placed(const absl::Status& status) const {
+  if (status.ok()) return status;
+  const std::string message(status.message());
+  const std::string placed = settings_.Placed(message);
+  return placed == message ? status : absl::DataLossError(placed);
+}
+
+absl::Status RunFlags::SettleAll() {
   NumberPorts(request_.ports);
   flow_.SettlePolicies(story_.compared());
   if (absl::Status s = Check(); !s.ok()) return s;
@@ -74,12 +104,13 @@ void RunFlags::SettleParts() {
 
 void RunFlags::SettleFlags() {
   const FlagSet& flags = set_.flags;
+  request_.arguments = flags.arguments();
   for (auto& [name, value] : flags.values()) {
     const FlagSet::Traits& traits = *flags.Find(name);
     const bool repeat = !traits.is_output &&
                         (flags.given(name) || name == input_.bundled_flag());
     if (traits.section == RunFlagSet::kSection && repeat &&
-        !traits.is_repeated) {
+        !traits.is_repeated && name != "config") {
       request_.given[name] = value;
     }
     if (traits.may_change) request_.changeable[name] = value;

@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "platform/options/config_settings.h"
 #include "platform/options/fault_flags.h"
 #include "platform/options/flow_flags.h"
 #include "platform/options/input_flags.h"
@@ -40,9 +43,28 @@ class RunFlags {
     input_.ReplaceChain(std::move(name), std::move(text));
   }
 
+  // Gives flags that the command line has not given the values that the file of
+  // --config has, if there is one, and keeps the file's text for Settle. Call
+  // before Settle. Errors: as of ReadConfigFile, and DataLoss, which names the
+  // place; `all_wrong`, if given, gets a line for each error.
+  absl::Status TakeConfig(std::vector<std::string>* all_wrong = nullptr);
+  // Returns a line for each flag that wins over another value in the file.
+  const std::vector<std::string>& overridden() const {
+    return settings_.overridden();
+  }
+  // Returns the error with its place in the file, if it is of a flag that the
+  // file gave.
+  absl::Status Placed(const absl::Status& status) const;
+  // Returns true if the flag has its value from the file.
+  bool is_from_file(std::string_view flag) const {
+    return settings_.gave(flag);
+  }
+  // Uses this text in place of the file of --config, which is not read.
+  void UseConfig(std::string text) { input_.UseConfig(std::move(text)); }
+
   // Checks the flags against each other, and reads what they name: chains and
-  // flows. Call once, after the parsing. Errors are InvalidArgument, or those
-  // of LoadConfig.
+  // flows. Call once, after the parsing. Errors: InvalidArgument; as of
+  // ReadConfigFile and ParseConfig.
   absl::Status Settle();
 
   // Returns what was asked for. Only after Settle.
@@ -54,11 +76,13 @@ class RunFlags {
 
  private:
   absl::Status Check() const;
+  absl::Status SettleAll();
   void SettleParts();
   void SettleFlags();
 
   RunRequest request_;
   RunFlagSet set_;
+  ConfigSettings settings_;
   // In the order of the help.
   InputFlags input_;
   OutputFlags output_;

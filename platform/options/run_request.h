@@ -28,6 +28,7 @@ struct RunRequest {
   ControllerOf controller;         // of those at the ports
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds
+  std::string config_text;         // of that file, as it was read
   Config config;                   // the chains that one of the two names
   // The policy of the run, and those that it is compared with.
   std::vector<std::string> policies;
@@ -59,10 +60,13 @@ struct RunRequest {
   uint16_t metrics_port = 0;  // 0: none
   bool quiet = false;
 
+  // The command line, without what a file says.
+  std::vector<std::string> arguments;
   // All flags of the command, for the report.
   std::vector<RunInfo::Flag> flags;
   // The flags of the run that the command line gave, by name, with which it can
-  // be started again; without outputs, and without flags that may be repeated.
+  // be started again; without outputs, flags that may be repeated, and
+  // --config.
   std::map<std::string, std::string> given;
   // The flags whose values may change while the run goes on, by name.
   std::map<std::string, std::string> changeable;

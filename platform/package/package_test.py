@@ -125,6 +125,12 @@ class Package(unittest.TestCase):
                 if "Command /bin/kill is not executable" not in line:
                     self.assertNotIn("snf@", line)
 
+    def test_has_an_example_of_a_configuration(self):
+        file = self.root / "usr/share/doc/snf/examples/edge.conf"
+        self.assertIn("nothing is wrong; firewall | monitor between "
+                      "inside=lan0, outside=wan0",
+                      run(self.program, "config", "check", file))
+
     def test_is_installed_and_removed(self):
         root = self.folder / "installed"
         (root / "var/lib/dpkg").mkdir(parents=True)

@@ -30,19 +30,19 @@ constexpr std::array kSignals = {SIGINT,  SIGTERM, SIGHUP,    SIGQUIT, SIGUSR1,
                                  SIGUSR2, SIGPWR,  SIGSTKFLT, SIGIO};
 
 // Returns the next signal that ends the process.
-int Wait(const sigset_t& signals, const std::function<void()>& on_hangup) {
+int Wait(const sigset_t& signals, const std::function<void(int)>& on_hangup) {
   while (true) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
     const bool is_hangup = signal == SIGHUP || signal == SIGUSR1;
     if (!is_hangup || on_hangup == nullptr) return signal;
-    on_hangup();
+    on_hangup(signal);
   }
 }
 
 [[noreturn]] void WaitAndEnd(const sigset_t& signals,
                              const std::string& command, FirstInterrupt* first,
-                             const std::function<void()>& on_hangup) {
+                             const std::function<void(int)>& on_hangup) {
   int signal = Wait(signals, on_hangup);
   while (first != nullptr && first->is_awaited.exchange(false)) {
     first->signal = signal;
@@ -70,7 +70,7 @@ std::string NameOfSignal(int signal) {
 }
 
 void EndCleanlyWhenInterrupted(std::string command, FirstInterrupt* first,
-                               std::function<void()> on_hangup) {
+                               std::function<void(int)> on_hangup) {
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : kSignals) {

@@ -22,14 +22,15 @@ struct FirstInterrupt {
 // 128 + the signal's number. An interrupt that is awaited is only noted, in
 // `first`, which has static lifetime, and the next one ends the process.
 //
-// If `on_hangup` is given, SIGHUP and SIGUSR1 end nothing: it is called, on a
-// thread of its own, also where they were ignored.
+// If `on_hangup` is given, SIGHUP and SIGUSR1 end nothing: it is called with
+// the signal, on a thread of its own, also where they were ignored. No signal
+// is seen until it returns.
 //
 // Call once, before there are other threads: this takes a thread of its own,
 // and the signals from all others.
 void EndCleanlyWhenInterrupted(std::string command,
                                FirstInterrupt* first = nullptr,
-                               std::function<void()> on_hangup = nullptr);
+                               std::function<void(int)> on_hangup = nullptr);
 
 // Returns "SIGHUP".
 std::string NameOfSignal(int signal);

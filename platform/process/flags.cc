@@ -91,6 +91,7 @@ void FlagSet::Arguments(const std::string& name,
 
 absl::StatusOr<bool> FlagSet::ParseCommandLine(
     std::span<const std::string> arguments) {
+  arguments_.assign(arguments.begin(), arguments.end());
   try {
     // CLI11 takes them from the end.
     app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -388,6 +389,25 @@ void FlagSet::Give(const std::string& name, std::vector<std::string> values) {
   CLI::Option* const option = app_->get_option("--" + name);
   option->add_result(std::move(values));
   option->run_callback();
+}
+
+absl::Status FlagSet::TryGive(const std::string& name,
+                              const std::string& value) {
+  const auto flag = std::ranges::find(flags_, name, &Flag::name);
+  const bool is_switch = flag->type.empty();
+  if (is_switch && value != "true" && value != "false") {
+    return Bad(fmt::format("\"{}\" is none of true, false", value));
+  }
+  app_->get_option("--" + name)->clear();  // values of earlier calls
+  try {
+    Give(name, {value});
+  } catch (const CLI::Error& error) {
+    std::string what = error.what();
+    const std::string prefix = fmt::format("--{}: ", name);
+    if (what.starts_with(prefix)) what.erase(0, prefix.size());
+    return Bad(what);
+  }
+  return absl::OkStatus();
 }
 
 bool FlagSet::given(const std::string& name) const {

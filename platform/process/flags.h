@@ -51,9 +51,10 @@ class FlagSet {
   // line again.
   struct Traits {
     std::string section{};
-    bool is_repeated = false;  // may be named several times
-    bool is_output = false;    // names an output, or what is printed there
-    bool may_change = false;   // while the command runs
+    bool is_repeated = false;    // may be named several times
+    bool is_output = false;      // names an output, or what is printed there
+    bool may_change = false;     // while the command runs
+    bool is_of_command = false;  // says what to do: no file gives it a value
   };
 
   // The following add flags, and return the traits of the flag, to be changed
@@ -136,6 +137,14 @@ class FlagSet {
   // valid values. given(name) is true afterwards.
   void Give(const std::string& name, std::vector<std::string> values);
 
+  // As Give, with a value that may be wrong, and called for each value of a
+  // flag that may be repeated. InvalidArgument tells what is wrong, without the
+  // flag's name; the flag is given also then.
+  absl::Status TryGive(const std::string& name, const std::string& value);
+
+  // Returns the command line that was parsed.
+  const std::vector<std::string>& arguments() const { return arguments_; }
+
   // Returns true if the command line named the flag; false also if there is
   // none of that name.
   bool given(const std::string& name) const;
@@ -177,6 +186,7 @@ class FlagSet {
   std::string heading_ = "Options";
   std::string section_;
   std::vector<Flag> flags_;
+  std::vector<std::string> arguments_;
 };
 
 }  // namespace snf

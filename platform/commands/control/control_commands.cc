@@ -18,6 +18,7 @@
 #include "platform/control/control_text.h"
 #include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
+#include "platform/options/config_settings.h"
 #include "platform/report/watch/live_view.h"
 #include "platform/run/figures/live_board.h"
 
@@ -143,7 +144,7 @@ class SetCommand final : public AskCommand<proto::SetRequest> {
   SetCommand()
       : AskCommand(
             {.summary = "change settings of a daemon while it runs",
-             .usage = "snf set [NAME=VALUE…] [--json] [--name=NAME]",
+             .usage = "snf set [NAME=VALUE…] [--save] [--json] [--name=NAME]",
              .about =
                  "Changes settings while packets are processed: either all "
                  "that are given or, if one of them is refused, none. A "
@@ -152,6 +153,9 @@ class SetCommand final : public AskCommand<proto::SetRequest> {
                  "with their values. If several controllers share ports (snf "
                  "up --controllers), changes all controllers or none."}) {
     flags().Arguments("NAME=VALUE", values_, 0);
+    flags().Switch("save", save_,
+                   "also write the values into the configuration file that "
+                   "the daemon runs by; everything else in it stays");
   }
 
  private:
@@ -172,13 +176,35 @@ class SetCommand final : public AskCommand<proto::SetRequest> {
     return absl::OkStatus();
   }
   Reply Answer(const proto::SetRequest& request) override {
-    if (is_remote()) return Ask(request);
+    if (is_remote()) {
+      if (!save_) return Ask(request);
+      return absl::InvalidArgumentError(
+          "--save: only on the host of the daemon");
+    }
     const auto members = AllMembersOf(daemon());
     if (!members.ok()) return members.status();
-    return members->empty() ? Ask(request) : SetAll(*members, request);
+    Reply reply = members->empty() ? Ask(request) : SetAll(*members, request);
+    if (!reply.ok() || !save_) return reply;
+    absl::Status saved = Save(request, reply->config_file());
+    return saved.ok() ? std::move(reply) : Reply(saved);
+  }
+  absl::Status Save(const proto::SetRequest& request,
+                    const std::string& file) const {
+    if (file.empty()) {
+      return absl::FailedPreconditionError(fmt::format(
+          "--save: \"{}\" has taken the values, but runs by no file",
+          daemon()));
+    }
+    const absl::Status saved =
+        SaveSettings(file, {request.value().begin(), request.value().end()});
+    if (saved.ok()) return saved;
+    return absl::Status(saved.code(),
+                        fmt::format("--save: \"{}\" has taken the values; {}",
+                                    daemon(), std::string(saved.message())));
   }
 
   std::vector<std::string> values_;
+  bool save_ = false;
 };
 
 class DrainCommand final : public DaemonCommand {

@@ -152,7 +152,7 @@ void StartManagerCommand::TellReady(const DaemonFiles& files) const {
 absl::Status StartManagerCommand::Serve(const DaemonFiles& files) {
   static FirstInterrupt interrupt;
   const LogOptions log = LogOf(files);
-  EndCleanlyWhenInterrupted(name(), &interrupt, [file = log.file] {
+  EndCleanlyWhenInterrupted(name(), &interrupt, [file = log.file](int) {
     ReopenLog();
     Background::ReopenErrors(file);
   });

@@ -36,6 +36,10 @@ absl::Status RunCommand::Run() {
   }
   static FirstInterrupt interrupt;
   EndCleanlyWhenInterrupted(name(), &interrupt);
+  if (absl::Status s = run_flags_.TakeConfig(); !s.ok()) return s;
+  for (const std::string& line : run_flags_.overridden()) {
+    fmt::print(stderr, "{}: {}\n", name(), line);
+  }
   if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
   RunRequest options = run_flags_.options();
   options.real.failed_packets = fmt::format("snf-run-{}.failed.pcap", getpid());

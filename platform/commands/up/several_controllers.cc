@@ -48,8 +48,9 @@ absl::Status StartSeveral(const SeveralControllers& several) {
                             .flags = {},
                             .manager = {},
                             .upgrade = several.upgrade,
-                            .program = several.options.real.program};
-  for (const PortSpec& port : several.options.ports) {
+                            .program = several.run.options().real.program};
+  for (const PortSpec& port : several.run.options().ports) {
+    if (several.run.is_from_file("port")) break;  // each reads the file
     start.flags.push_back("--port=" + port.text());
   }
   if (has_manager) start.flags.push_back("--manager=" + several.name);
@@ -60,6 +61,7 @@ absl::Status StartSeveral(const SeveralControllers& several) {
     }
     const bool is_of_manager =
         flag == "units" || (flag == "unit_capacity" && has_manager);
+    if (!is_of_manager && several.run.is_from_file(flag)) continue;
     (is_of_manager ? start.manager : start.flags)
         .push_back(fmt::format("--{}={}", flag, value));
   }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "platform/options/run_request.h"
+#include "platform/options/run_flags.h"
 #include "platform/process/flags.h"
 
 namespace snf {
@@ -15,7 +15,7 @@ namespace snf {
 // the call.
 struct SeveralControllers {
   const FlagSet& flags;
-  const RunRequest& options;
+  const RunFlags& run;
   std::string name;
   uint32_t controllers = 2;
   uint32_t units = 0;  // of a resource manager of their own; 0: there is none

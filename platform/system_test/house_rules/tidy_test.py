@@ -56,7 +56,7 @@ COMMAND = CHECK | DRIVERS | REPORT | {
     "platform/options", "platform/outcome", "platform/control",
     "platform/daemon"}
 COMMANDS = {f"platform/commands/{name}": COMMAND for name in (
-    "bench", "control", "manager", "nf", "recovery", "replay", "simulate",
+    "bench", "config", "control", "manager", "nf", "recovery", "replay", "simulate",
     "trace", "up")}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_COMMANDS_UP_MANAGER_MEMBERSHIP_H_
-#define SNF_PLATFORM_COMMANDS_UP_MANAGER_MEMBERSHIP_H_
+#ifndef SNF_PLATFORM_DAEMON_MANAGER_MEMBERSHIP_H_
+#define SNF_PLATFORM_DAEMON_MANAGER_MEMBERSHIP_H_
 
 #include <memory>
 #include <string>
@@ -24,9 +24,9 @@ class ManagerMembership {
   // Gives the flags the units of the manager, as its file says; it is asked
   // once the daemon is in the background. `upgrade` is that flag's value.
   // Errors: InvalidArgument, flags that are at odds with a manager;
-  // FailedPrecondition, none of that name runs; those of its files.
+  // FailedPrecondition, none of that name runs; errors of its files.
   absl::Status Settle(FlagSet& flags, bool upgrade) const;
-  // Returns once the manager knows the daemon. Errors: those of
+  // Returns once the manager knows the daemon. Errors: as of
   // LeaseMember::Join.
   absl::StatusOr<std::unique_ptr<DaemonLeases>> Join(
       const RunRequest& options) const;
@@ -38,4 +38,4 @@ class ManagerMembership {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_COMMANDS_UP_MANAGER_MEMBERSHIP_H_
+#endif  // SNF_PLATFORM_DAEMON_MANAGER_MEMBERSHIP_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/commands/up/manager_membership.h"
+#include "platform/daemon/manager_membership.h"
 
 #include <fmt/format.h>
 

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/daemon_flags.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "platform/control/daemon_command.h"
+#include "platform/ports/steering.h"
+#include "resource_manager/launch/container_method.h"
+
+namespace snf {
+
+DaemonFlags::DaemonFlags(FlagSet& flags)
+    : run(flags, RunFlags::Input::kPorts), flags_(flags) {
+  flags.Heading("The daemon");
+  AddDaemonName(flags, name).is_of_command = true;
+  flags
+      .Count("controllers", controllers, 1, ControllerOf::kMost,
+             "daemons that share the ports, NAME.0 and so on, each with "
+             "--controller; daemons that run already are left alone")
+      .is_of_command = true;
+  flags
+      .Count("units", units, 0, kMaxUnits,
+             "units of a resource manager, NAME, which is started with "
+             "--controllers. Each unit has --unit_capacity, and the daemons "
+             "lease them by their load; 0: each has --max_units of its "
+             "own")
+      .is_of_command = true;
+  tls_.AddTo(flags,
+             "serve the control service also there, over TCP, for clients with "
+             "a certificate that the authority of --tls has signed");
+  flags.Text("manager", manager, "NAME",
+             "lease units of the resource manager of that name, which snf "
+             "manager has started, as the load needs. Its --units and "
+             "--unit_capacity are this daemon's");
+  flags
+      .Switch("upgrade", upgrade,
+              "take the place of the daemon of this name, with the same "
+              "--port, while packets go through. Flows stay with the daemon "
+              "that they began with, and the predecessor ends with the last "
+              "of its flows. With --controllers: of each daemon, one after "
+              "the other")
+      .is_of_command = true;
+  flags
+      .DurationOrInfinity(
+          "within", within, Nanos{},
+          "with --upgrade: after this time, flows that the predecessor "
+          "still has restart at this daemon")
+      .is_of_command = true;
+  flags.Duration(
+      "keep", keep, Nanos{}, Seconds(3'600),
+      "if the daemon is killed, the processes of its units and loggers wait "
+      "for "
+      "this time for the next snf up with the same flags. It takes over their "
+      "flows and the chains that were set; 0s: they end with the daemon");
+  flags
+      .Switch("foreground", foreground,
+              "stay in the foreground, and tell systemd when it is ready")
+      .is_of_command = true;
+  flags.Text("log", log, "FILE",
+             "append the log to FILE (- is stderr). If not given, it is "
+             "stderr in the foreground; else a file beside the control "
+             "socket, which the daemon removes if it ends well");
+  flags.Switch("log_json", log_json, "each line of the log is JSON");
+  flags.Choice("log_level", log_level,
+               {{"debug", "also starts of units"},
+                {"info", "what is asked of the daemon"},
+                {"warning", "what is wrong"},
+                {"error", "what ends it"}},
+               "what is logged:");
+}
+
+absl::Status DaemonFlags::ChoosePorts(bool looks) {
+  if (flags_.given("port")) return absl::OkStatus();
+  auto names = DaemonNetwork::Names::Of(name);
+  if (!names.ok()) return names.status();
+  network = *std::move(names);
+  flags_.Give("port",
+              {"inside=" + network->inside, "outside=" + network->outside});
+  if (flags_.given("isolation")) return absl::OkStatus();
+  const absl::Status containers =
+      looks ? ContainerMethod::Check() : absl::OkStatus();
+  no_containers = std::string(containers.message());
+  flags_.Give("isolation", {containers.ok() ? "lxc" : "process"});
+  return absl::OkStatus();
+}
+
+absl::Status DaemonFlags::Check() {
+  absl::Status status = ChoosePorts(false);
+  if (status.ok()) status = run.Settle();
+  if (status.ok()) status = CheckTogether();
+  return run.Placed(status);
+}
+
+absl::Status DaemonFlags::Settle() {
+  if (!manager.empty()) membership.emplace(manager, name);
+  absl::Status status = ChoosePorts(true);
+  if (status.ok() && membership.has_value()) {
+    status = membership->Settle(flags_, upgrade);
+  }
+  if (status.ok()) status = run.Settle();
+  if (status.ok()) status = CheckTogether();
+  if (status.ok()) status = CheckBackground();
+  if (!status.ok()) return run.Placed(status);
+  auto endpoint = tls_.Endpoint(TlsEnd::kServer);
+  if (!endpoint.ok()) return endpoint.status();
+  tcp = *std::move(endpoint);
+  return absl::OkStatus();
+}
+
+absl::Status DaemonFlags::CheckTogether() const {
+  if (units > 0) {
+    return absl::InvalidArgumentError(
+        "--units: only --controllers has that; a single daemon has "
+        "--max_units");
+  }
+  if (flags_.given("within") && !upgrade) {
+    return absl::InvalidArgumentError("--within: only --upgrade has that");
+  }
+  const RunRequest& options = run.options();
+  if (keep.ns > 0 && options.real.isolation == Isolation::kThread) {
+    return absl::InvalidArgumentError(
+        "--keep: wants --isolation=process or lxc: threads end with the "
+        "daemon");
+  }
+  if (keep.ns > 0 && !options.run.loggers) {
+    return absl::InvalidArgumentError("--keep: wants --loggers=on");
+  }
+  const bool is_of_several = options.controller.count > 1;
+  if (is_of_several && network.has_value()) {
+    return absl::InvalidArgumentError(
+        "--controller: wants --port, which controllers share");
+  }
+  if (keep.ns > 0 && upgrade) {
+    return absl::InvalidArgumentError("--keep: is not for --upgrade");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DaemonFlags::CheckBackground() const {
+  if (foreground) return absl::OkStatus();
+  const auto refuse = [](const char* flag) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: a daemon in the background has no terminal; with "
+                    "--foreground it has",
+                    flag));
+  };
+  if (run.options().watch) return refuse("--watch");
+  if (log == "-") return refuse("--log=-");
+  for (const std::string& file : {run.options().json, run.options().out}) {
+    if (file == "-") return refuse("a file named -");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace snf

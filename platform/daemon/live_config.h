@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_LIVE_CONFIG_H_
+#define SNF_PLATFORM_DAEMON_LIVE_CONFIG_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "platform/daemon/live_chain_setter.h"
+#include "platform/daemon/live_settings.h"
+#include "platform/daemon/planned_daemon.h"
+#include "platform/process/mailbox.h"
+#include "proto/control.pb.h"
+
+namespace snf {
+
+// Theory of operation. Lets a live run take a configuration file, whole or not
+// at all:
+//
+//   1. The file is read, and its settings are parsed.
+//   2. A process of its own makes the NFs of the file, and tries them.
+//   3. The daemon that its command line would start with this file is compared
+//      with the daemon that runs (PlannedDaemon). If anything that differs
+//      cannot change while the daemon runs, nothing does.
+//   4. Settings are set, then the chain. If there can be no such chain, the
+//      settings are set back.
+//
+// Calls must come one at a time.
+class LiveConfig {
+ public:
+  // Sets settings, all or none.
+  using SetValues =
+      std::function<absl::Status(const LiveSettings::Values& values)>;
+
+  // References must outlive this.
+  LiveConfig(LiveSettings& settings, LiveChainSetter& chains)
+      : settings_(settings), chains_(chains) {}
+
+  // Fills the changes of the reply, and makes them unless `only_plan` is set.
+  // Errors, after which nothing has changed: as of ReadConfigFile,
+  // PlannedDaemon, SetValues and LiveChainSetter::Set; FailedPrecondition,
+  // which names each change that cannot be made.
+  absl::Status Take(const proto::SetRequest& request, Mailbox& mailbox,
+                    Mailbox::Deadline deadline, const SetValues& set,
+                    proto::SetReply& reply);
+  // Returns what is in force, as a file. Errors: as of PlannedDaemon.
+  absl::StatusOr<std::string> Text() const;
+
+ private:
+  absl::Status SettlePresent(PlannedDaemon& present) const;
+  absl::Status Compare(const PlannedDaemon& present,
+                       const PlannedDaemon& wanted,
+                       proto::SetReply& reply) const;
+  absl::Status Change(const PlannedDaemon& wanted, Mailbox& mailbox,
+                      Mailbox::Deadline deadline, const SetValues& set,
+                      const proto::SetReply& plan);
+
+  LiveSettings& settings_;
+  LiveChainSetter& chains_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_LIVE_CONFIG_H_

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/planned_daemon.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "base/quantity.h"
+#include "base/text/wording.h"
+#include "platform/daemon/live_run.h"
+#include "platform/daemon/live_settings.h"
+
+namespace snf {
+namespace {
+
+std::string Quoted(const std::string& text) {
+  return fmt::format("\"{}\"", absl::Utf8SafeCEscape(text));
+}
+
+std::string TextOf(const Config::Chain& chain, const std::string& name) {
+  std::string text = fmt::format("chain {{\n  name: {}\n  text: {}\n",
+                                 Quoted(name), Quoted(chain.nf.text()));
+  if (chain.max_units.has_value()) {
+    text += fmt::format("  max_units: {}\n", *chain.max_units);
+  }
+  if (chain.unit_capacity_bps.has_value()) {
+    const std::string rate =
+        FormatBitRate(*chain.unit_capacity_bps, Precision::kExact);
+    text += fmt::format("  unit_capacity: {}\n", Quoted(FlagText(rate)));
+  }
+  return text + "}\n";
+}
+
+}  // namespace
+
+absl::Status PlannedDaemon::Parse(const Input& input,
+                                  std::vector<std::string>* all_wrong) {
+  const auto parsed = set_.ParseCommandLine(input.command_line);
+  if (!parsed.ok()) return parsed.status();
+  if (!input.file.empty()) {
+    if (absl::Status s = set_.TryGive("config", input.file); !s.ok()) return s;
+  }
+  if (input.text.has_value()) flags_.run.UseConfig(*input.text);
+  if (absl::Status s = flags_.run.TakeConfig(all_wrong); !s.ok()) return s;
+  for (const auto& [name, value] : input.set) {
+    if (absl::Status s = set_.TryGive(name, value); !s.ok()) return s;
+  }
+  for (const auto& [name, text] : input.chains) {
+    flags_.run.ReplaceChain(name, text);
+  }
+  return absl::OkStatus();
+}
+
+std::string PlannedDaemon::ports() const { return ListOf(options().ports); }
+
+std::vector<std::pair<std::string, std::string>> PlannedDaemon::settings()
+    const {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (auto& [name, value] : set_.values()) {
+    const FlagSet::Traits& traits = *set_.Find(name);
+    if (traits.is_of_command || traits.is_repeated) continue;
+    found.emplace_back(name, std::move(value));
+  }
+  return found;
+}
+
+bool PlannedDaemon::may_change(const std::string& setting) const {
+  return LiveSettings::MayChange(setting, set_);
+}
+
+std::string PlannedDaemon::Text() const {
+  std::string text;
+  for (const PortSpec& port : options().ports) {
+    text += fmt::format("port: {}\n", Quoted(port.text()));
+  }
+  // A chain of --nf has no name.
+  const bool has_name = !options().config_file.empty();
+  text += TextOf(chain(), has_name ? chain().name : "main");
+  std::string defaults;
+  for (const auto& [name, value] : settings()) {
+    const std::string line = fmt::format("setting {{ name: {} value: {} }}\n",
+                                         Quoted(name), Quoted(value));
+    if (set_.given(name)) {
+      text += line;
+    } else {
+      defaults += "# " + line;
+    }
+  }
+  return text + "\n# By default, or as the chain says:\n" + defaults;
+}
+
+}  // namespace snf
