@@ -214,7 +214,8 @@ bool Ingress::MayComeBack(PacketHandle released) {
 }
 
 // A packet from the outside is not sent back there once more.
-std::optional<FlowKey> Ingress::ComesBack(Instant now, PacketHandle released) {
+std::optional<Ingress::Return> Ingress::ComesBack(Instant now,
+                                                  PacketHandle released) {
   PacketInfo& info = buffers_.info(released);
   if (own_keys_.any() || info.side != Side::kInside || !MayComeBack(released)) {
     return std::nullopt;
@@ -232,7 +233,7 @@ std::optional<FlowKey> Ingress::ComesBack(Instant now, PacketHandle released) {
         buffers_.bytes(released), headers, direction, connection);
     if (inside.has_value()) {
       SetSide(info, Side::kOutside, ends);
-      return inside;
+      return Return{.key = *inside, .by_alias = false};
     }
     if (listener_ != nullptr && listener_->IsExternal(ends.to.source)) {
       listener_->on_departure(ends.to, info, buffers_.bytes(released));
@@ -240,7 +241,7 @@ std::optional<FlowKey> Ingress::ComesBack(Instant now, PacketHandle released) {
     return std::nullopt;
   }
   SetSide(info, Side::kOutside, ends);
-  return ends.to;
+  return Return{.key = ends.to};
 }
 
 }  // namespace snf

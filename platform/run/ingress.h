@@ -111,11 +111,11 @@ class Ingress {
   // A packet was released, not one of the NF's own making: the alias, or the
   // inside end, to which it comes back, if it does. Then its info is that of
   // one from outside.
-  std::optional<FlowKey> ComesBack(Instant now, PacketHandle released);
-  // Returns false for an inside end, as which ComesBack gave it.
-  bool IsAlias(const FlowKey& key) const {
-    return peer_emulator_.InsideOf(key) != nullptr;
-  }
+  struct Return {
+    FlowKey key;
+    bool by_alias = true;  // if false, `key` is an inside end
+  };
+  std::optional<Return> ComesBack(Instant now, PacketHandle released);
   // The flow that has an alias, or the alias itself if none has.
   const FlowKey& FlowOf(const FlowKey& alias) const {
     const FlowKey* const inside = peer_emulator_.InsideOf(alias);

@@ -70,7 +70,7 @@ void Egress::Refuse(const UnitCommand& command) {
 
 inline void Egress::Release(Instant now, const UnitCommand& command) {
   if (has_digest_) AddToDigests(now, command);
-  std::optional<FlowKey> to;  // the flow as which it comes back
+  std::optional<Ingress::Return> to;
   if (has_sides_ && command.kind != UnitCommand::Kind::kEmit) {
     to = ingress_.ComesBack(now, command.packet);
   }
@@ -101,13 +101,14 @@ void Egress::EndPacket(Instant now, const UnitCommand& command) {
 }
 
 // Lets a released packet arrive at the controller once more.
-void Egress::BringBack(Instant now, PacketHandle packet, const FlowKey& to) {
+void Egress::BringBack(Instant now, PacketHandle packet,
+                       const Ingress::Return& to) {
   ++result_.aliases.packets_hairpinned;
   PacketInfo& info = buffers_.info(packet);
   info.arrival = now;
   provisioning_.on_offered(now, info.original_length);
   // From here on a unit may work on it.
-  loop_.Arrive(to, now, info.original_length, packet, ingress_.IsAlias(to));
+  loop_.Arrive(to.key, now, info.original_length, packet, to.by_alias);
 }
 
 void Egress::AddToDigests(Instant now, const UnitCommand& command) {

@@ -91,7 +91,7 @@ class Egress final : public ControllerEvents {
   [[gnu::noinline]] bool HandleOther(Instant now, const UnitCommand& command);
   [[gnu::noinline]] void Refuse(const UnitCommand& command);
   [[gnu::noinline]] void BringBack(Instant now, PacketHandle packet,
-                                   const FlowKey& to);
+                                   const Ingress::Return& to);
   [[gnu::noinline]] void ShowAlias(const PacketMeta& meta);
   void ForgetAlias(FlowId flow, Clock clock);
   [[gnu::noinline]] void AddToDigests(Instant now, const UnitCommand& command);

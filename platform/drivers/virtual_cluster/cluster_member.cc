@@ -66,11 +66,11 @@ void ClusterMember::Take(Instant arrival, const CapturedPacket& captured,
   driver_.Take(arrival, captured, taken, waits);
 }
 
-void ClusterMember::TakeBack(const FlowKey& alias, PacketHandle packet,
-                             bool waits) {
+void ClusterMember::TakeBack(const FlowKey& to, bool by_alias,
+                             PacketHandle packet, bool waits) {
   user_.on_packet(
       driver_.controller().CostOf(buffers().info(packet).original_length));
-  driver_.TakeBack(host_.now(), alias, packet, waits);
+  driver_.TakeBack(host_.now(), to, by_alias, packet, waits);
 }
 
 bool ClusterMember::Sample() {

@@ -44,7 +44,8 @@ class ClusterMember final : private UnitSharing {
     virtual const ClusterPools& pools() = 0;
     virtual void on_returned(const PieceBlock& pieces) = 0;
     virtual void on_lack(ControllerId of, const PieceRequest& request) = 0;
-    virtual void on_hairpin(const FlowKey& alias, PacketHandle packet) = 0;
+    virtual void on_hairpin(const FlowKey& to, bool by_alias,
+                            PacketHandle packet) = 0;
     virtual void on_advanced(FlowId flow, Clock clock) = 0;
     // The controller has failed, and its successor has what units reported.
     virtual void on_rebuilt(ControllerId id) = 0;
@@ -69,7 +70,8 @@ class ClusterMember final : private UnitSharing {
   // comes later, by VirtualDriver::TakeWaiting.
   void Take(Instant arrival, const CapturedPacket& captured,
             const Ingress::Taken& taken, bool waits);
-  void TakeBack(const FlowKey& alias, PacketHandle packet, bool waits);
+  void TakeBack(const FlowKey& to, bool by_alias, PacketHandle packet,
+                bool waits);
 
   // To be called every LeaseUser::kSample. Returns false if nothing came for
   // some time.
@@ -114,8 +116,9 @@ class ClusterMember final : private UnitSharing {
     host_.on_lack(id_, request);
   }
   void on_alias(const FlowKey& alias) override { host_.on_alias(id_, alias); }
-  void on_hairpin(const FlowKey& alias, PacketHandle packet) override {
-    host_.on_hairpin(alias, packet);
+  void on_hairpin(const FlowKey& to, bool by_alias,
+                  PacketHandle packet) override {
+    host_.on_hairpin(to, by_alias, packet);
   }
 
   // A unit that is used has its process.

@@ -478,13 +478,13 @@ void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
   }
 }
 
-void VirtualCluster::on_hairpin(const FlowKey& alias, PacketHandle packet) {
-  const FlowKey& flow = ingress_.FlowOf(alias);
+void VirtualCluster::on_hairpin(const FlowKey& to, bool by_alias,
+                                PacketHandle packet) {
+  const FlowKey& flow = ingress_.FlowOf(to);
   const bool waits = moves_.holds(flow);
-  const bool by_alias = ingress_.IsAlias(alias);
-  (waits ? OwnerOf(flow) : Steer(alias, by_alias))
-      .TakeBack(alias, packet, waits);
-  if (waits) moves_.Wait(flow, by_alias, alias, packet);
+  (waits ? OwnerOf(flow) : Steer(to, by_alias))
+      .TakeBack(to, by_alias, packet, waits);
+  if (waits) moves_.Wait(flow, by_alias, to, packet);
 }
 
 }  // namespace snf

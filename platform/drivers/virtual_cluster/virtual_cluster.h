@@ -147,7 +147,8 @@ class VirtualCluster final : private ClusterMember::Host,
   void on_detached(ControllerId controller, UnitLife life) override;
   void on_shares(ControllerId controller, UnitLife life) override;
   void on_alias(ControllerId of, const FlowKey& alias) override;
-  void on_hairpin(const FlowKey& alias, PacketHandle packet) override;
+  void on_hairpin(const FlowKey& to, bool by_alias,
+                  PacketHandle packet) override;
   void on_advanced(FlowId flow, Clock clock) override {
     if (moves_.empty()) return;
     events_.Push(now_, {0, Advanced{flow, clock}});

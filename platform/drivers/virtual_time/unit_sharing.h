@@ -52,8 +52,9 @@ class UnitSharing {
   virtual void on_lack(const PieceRequest& request) = 0;
   // A flow has this alias from now on.
   virtual void on_alias(const FlowKey& alias) = 0;
-  // A packet comes back from the outside, to this alias.
-  virtual void on_hairpin(const FlowKey& alias, PacketHandle packet) = 0;
+  // A packet comes back from the outside, to an alias or an inside end.
+  virtual void on_hairpin(const FlowKey& to, bool by_alias,
+                          PacketHandle packet) = 0;
 };
 
 }  // namespace snf

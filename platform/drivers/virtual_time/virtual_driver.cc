@@ -368,15 +368,15 @@ void VirtualDriver::Start(const ControllerCommand& command) {
 }
 
 void VirtualDriver::Release(const UnitCommand& command) {
-  std::optional<FlowKey> to;
+  std::optional<Ingress::Return> to;
   if (command.kind != UnitCommand::Kind::kEmit) {
     to = ingress_.ComesBack(now(), command.packet);
   }
   exits_.Release(now(), command, to.has_value());
   if (!to.has_value()) return;
   ++result_.aliases.packets_hairpinned;
-  network_.AfterHop(
-      {.kind = Event::Kind::kHairpin, .hairpin = {*to, command.packet}});
+  network_.AfterHop({.kind = Event::Kind::kHairpin,
+                     .hairpin = {to->key, command.packet, to->by_alias}});
 }
 
 FlowKey VirtualDriver::KeyOf(FlowId flow) const {
@@ -502,19 +502,19 @@ void VirtualDriver::on_alias() {
 
 void VirtualDriver::on_hairpin(const Event::Hairpin& hairpin) {
   if (sharing_ != nullptr) {
-    sharing_->on_hairpin(hairpin.alias, hairpin.packet);
+    sharing_->on_hairpin(hairpin.to, hairpin.by_alias, hairpin.packet);
   } else {
-    TakeBack(now(), hairpin.alias, hairpin.packet);
+    TakeBack(now(), hairpin.to, hairpin.by_alias, hairpin.packet);
   }
 }
 
-void VirtualDriver::TakeBack(Instant time, const FlowKey& alias,
+void VirtualDriver::TakeBack(Instant time, const FlowKey& to, bool by_alias,
                              PacketHandle packet, bool waits) {
   network_.AdvanceTo(time);
   PacketInfo& info = buffers_.info(packet);
   info.arrival = now();
-  observers_.on_arrival(now(), ingress_.FlowOf(alias), info.original_length);
-  if (!waits) Arrive(alias, ingress_.IsAlias(alias), packet);
+  observers_.on_arrival(now(), ingress_.FlowOf(to), info.original_length);
+  if (!waits) Arrive(to, by_alias, packet);
 }
 
 bool VirtualDriver::Lease(Instant time, UnitId unit, uint32_t share) {

@@ -105,8 +105,8 @@ class VirtualDriver final : private NfCallNames,
   void TakeWaiting(Instant time, const FlowKey& key, bool by_alias,
                    PacketHandle packet);
   // Takes a packet of an NF with two sides that comes back from the outside.
-  void TakeBack(Instant time, const FlowKey& alias, PacketHandle packet,
-                bool waits = false);
+  void TakeBack(Instant time, const FlowKey& to, bool by_alias,
+                PacketHandle packet, bool waits = false);
   // Sets, or takes away, the controller's share of the unit. Returns what
   // Controller::on_lease, or on_revoke, returns.
   bool Lease(Instant time, UnitId unit, uint32_t share);

@@ -54,10 +54,11 @@ struct VirtualEvent {
   };
   using OrderKind = ControllerCommand::Kind;
   using CommandKind = UnitCommand::Kind;
-  // A packet comes back from the network, to an alias.
+  // A packet comes back from the network, to an alias or an inside end.
   struct Hairpin {
-    FlowKey alias;
+    FlowKey to;
     PacketHandle packet = kNoPacket;
+    bool by_alias = true;
   };
   // The end of a flow is in a logger.
   struct Ended {
