@@ -85,8 +85,9 @@ class NfTest {
   void EndFlow(const std::string& packet);
   void EndFlows();
 
-  // Returns the packets emitted since the last call, as text.
+  // Return the packets emitted since the last call, as text or as they are.
   std::vector<std::string> TakeEmitted();
+  std::vector<TestPacket> TakeEmittedPackets();
   // The value of a counter; in a chain it is called "NF.COUNTER".
   uint64_t count(const std::string& counter) const;
 

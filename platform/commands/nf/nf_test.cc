@@ -72,6 +72,14 @@ void NfTest::EndFlows() {
 }
 
 std::vector<std::string> NfTest::TakeEmitted() {
+  std::vector<std::string> texts;
+  for (const TestPacket& packet : TakeEmittedPackets()) {
+    texts.push_back(ToText(packet));
+  }
+  return texts;
+}
+
+std::vector<TestPacket> NfTest::TakeEmittedPackets() {
   if (platform_ == nullptr) return {};
   return std::exchange(platform_->emitted, {});
 }

@@ -70,8 +70,9 @@ NfTest::Platform::Platform(const NfSpec& spec, std::vector<IpPrefix> inside)
 bool NfTest::Platform::Emit(std::span<const std::byte> frame) {
   if (frame.empty() || call_.emitted == FlowState::kMaxEmits) return false;
   ++call_.emitted;
-  emitted.push_back(ToText({.bytes = {frame.begin(), frame.end()},
-                            .link = flows_.at(call_.flow).link}));
+  emitted.push_back({.bytes = {frame.begin(), frame.end()},
+                     .original_length = static_cast<uint32_t>(frame.size()),
+                     .link = flows_.at(call_.flow).link});
   return true;
 }
 

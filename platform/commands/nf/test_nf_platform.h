@@ -62,7 +62,7 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
   NetworkFunction& nf() { return *nf_; }
   Pool& pool(size_t index) { return pools_[index]; }
   size_t flows() const { return flows_.size(); }
-  std::vector<std::string> emitted;
+  std::vector<TestPacket> emitted;
   std::optional<AliasResult> next_alias;
 
  private:
