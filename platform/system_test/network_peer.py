@@ -338,6 +338,43 @@ def receive_frame(ether_type):
             return
 
 
+def dhcp(interface):
+    """Gets a lease as a host without an address does; prints the address."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                       socket.htons(0x0800)) as card:
+        card.bind((interface, 0x0800))
+        card.settimeout(PATIENCE_S)
+        mac = card.getsockname()[4]
+        offer = ask_dhcp(card, mac, 1, b"")
+        leased = offer[16:20]
+        ack = ask_dhcp(card, mac, 3, b"\x32\x04" + leased + b"\x36\x04" +
+                       option_of(offer, 54))
+        if option_of(ack, 53) == b"\x05" and ack[16:20] == leased:
+            print(socket.inet_ntoa(leased))
+
+
+def ask_dhcp(card, mac, kind, options):
+    """The answer to a broadcast message of this kind (RFC 2131)."""
+    message = struct.pack(">4sI20x6s202x4s3B", b"\1\1\6\0", 7, mac,
+                          b"\x63\x82\x53\x63", 53, 1, kind) + options + b"\xff"
+    udp = struct.pack(">4H", 68, 67, 8 + len(message), 0) + message
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 0, 0, 64, 17, 0,
+                     bytes(4), b"\xff" * 4)
+    ip = ip[:10] + struct.pack(">H", sum_of(ip)) + ip[12:]
+    card.send(b"\xff" * 6 + mac + b"\x08\x00" + ip + udp)
+    while True:
+        answer = card.recv(65_535)
+        if answer[:6] == mac and answer[34:38] == b"\x00\x43\x00\x44":
+            return answer[42:]
+
+
+def option_of(message, code):
+    at = 240
+    while message[at] != code:
+        at += 2 + message[at + 1]
+    return message[at + 2:at + 2 + message[at + 1]]
+
+
 def gro(interface, *value):
     """Sets whether the interface merges packets, if told to; prints it."""
     print(setting(interface, 0x2B, 0x2C, *value))
@@ -371,5 +408,5 @@ if __name__ == "__main__":
     {word.__name__: word for word in (
         serve, get, tcp, soak, udp, send_numbers, receive_numbers,
         who, hairpin, refused, ping, send_frame, receive_frame, gro,
-        finish_checksums, fetch,
+        finish_checksums, fetch, dhcp,
     )}[sys.argv[1]](*sys.argv[2:])

@@ -218,6 +218,17 @@ class Ports(net.Run):
                                  [self.hash])
             self.check_nothing_was_lost()
 
+    def test_hosts_get_addresses_by_dhcp(self):
+        nf = f"--nf=dhcp(network=10.77.0.0/24,range={address(100)}-" \
+             f"{address(109)},server={address(3)},router={address(3)})"
+        with self.running(nf):
+            leased, = peer(CLIENT, "dhcp", "eth0")
+            self.assertIn(leased, [address(100 + n) for n in range(10)])
+            # The same host has the same address.
+            self.assertEqual(peer(CLIENT, "dhcp", "eth0"), [leased])
+        self.check_nothing_was_lost()
+        self.assertEqual(self.report["counters"]["leased"], 1)
+
     def test_hosts_of_ipv6_reach_those_of_ipv4(self):
         prefix, server = "64:ff9b::/96", f"64:ff9b::{address(3)}"
         for words in (("addr", "add", "fd00::2/64", "nodad"),
