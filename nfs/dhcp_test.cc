@@ -252,6 +252,8 @@ TEST(Dhcp, LeasesAnAddressInUseToNobodyForSomeTime) {
   EXPECT_EQ(server.nf().count("declined"), 1u);
   EXPECT_NE(server.Lease(1), address);
   EXPECT_EQ(server.nf().pieces_in_use("addresses"), 2u);
+  server.nf().Pass(Seconds(3'601));
+  EXPECT_EQ(server.nf().pieces_in_use("addresses"), 0u);
 }
 
 TEST(Dhcp, SaysByNameWhenAllAreLeased) {
@@ -280,6 +282,7 @@ TEST(Dhcp, InformsWithoutALease) {
                                  .to = "10.0.0.1:67"});
   EXPECT_EQ(ack.type, kAck);
   EXPECT_EQ(ack.yours, 0u);
+  EXPECT_EQ(ack.destination, "10.0.0.99:68");
   EXPECT_EQ(ack.options.count(51), 0u);
   EXPECT_EQ(ack.word(3), 0x0a00'00feu);
 }

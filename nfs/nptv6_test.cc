@@ -125,6 +125,8 @@ TEST(Nptv6, TranslatesWhatCrossesTheBorderEitherSideFirst) {
     EXPECT_EQ(nf.Send(in), ToText(*ParsePacket(out)));
   }
   EXPECT_EQ(nf.count("translated"), 6u);
+  // A connection is one flow, in both directions.
+  EXPECT_EQ(nf.flows(), 5u);
 }
 
 TEST(Nptv6, LeavesOtherPacketsAlone) {
