@@ -155,6 +155,14 @@ TEST(Nat64, DropsWhatHasNoCounterpartByName) {
   }
 }
 
+TEST(Nat64, DropsAnErrorThatIpv6Lacks) {
+  NfTest nat(kNat64);
+  nat.Send(kQuery);
+  EXPECT_EQ(nat.Send("icmp 192.0.2.1 > 203.0.113.1 unreachable code=14 about "
+                     "{udp 203.0.113.1:5000 > 192.0.2.9:53 \"q\"}"),
+            "drop no_counterpart");
+}
+
 TEST(Nat64, PassesOtherIpv6BesideItIfAskedTo) {
   NfTest nat(
       "nat(ip=203.0.113.1,ports=5000-5999,nat64=64:ff9b::/96,other=pass)");

@@ -42,7 +42,7 @@ struct TableMessage {
   uint64_t seq = 0;
   // Set by the home: seq of the unit's last merged update; version of the
   // totals; version up to which the unit knows all totals with this message.
-  // Of kLogged: number of the update before the first.
+  // In kLogged it is the number of the update before the first.
   uint64_t merged = 0;
   uint64_t version = 0;
   uint64_t complete = 0;
