@@ -3,6 +3,7 @@
 // survivor finds.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <iostream>
 #include <new>
 #include <numeric>
@@ -148,7 +149,10 @@ TEST_F(KilledAtARing, WhileWakingTheConsumerLeavesNobodyAsleep) {
         Prepare(0);
         sleeper = std::thread([&] {
           const auto ready = [&] { return consumer_->has_items(); };
-          is_woken = bell_->Wait(ready, Seconds(60), 0);
+          const auto start = std::chrono::steady_clock::now();
+          is_woken = bell_->Wait(ready, Seconds(60), 0) &&
+                     std::chrono::steady_clock::now() - start <
+                         std::chrono::seconds(30);
         });
       },
       [&] { producer_->Push(burst); },
