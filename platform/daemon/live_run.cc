@@ -244,11 +244,15 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     chains = *std::move(begun);
   }
   chains->set_renewal([&](const RealDriver& failed) {
-    return [&, of = makers.Of(
-                   failed)]() -> absl::StatusOr<std::unique_ptr<RealDriver>> {
-      if (interrupt.came) return absl::CancelledError("the run is to end");
-      return start(of);
-    };
+    RunRequest of = makers.Of(failed);
+    // The failed driver still has what it took over.
+    if (of.real.keep.has_value()) of.real.keep->takes_over = false;
+    return
+        [&start, &interrupt,
+         of = std::move(of)]() -> absl::StatusOr<std::unique_ptr<RealDriver>> {
+          if (interrupt.came) return absl::CancelledError("the run is to end");
+          return start(of);
+        };
   });
   interrupt.is_awaited = true;
   Mailbox* mailbox = nullptr;

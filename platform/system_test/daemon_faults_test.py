@@ -212,30 +212,41 @@ class DaemonFaults(control_test.Control):
                         self.some_packets_later()
                     self.assertEqual(processes(), {self.pid})
                     if flags:
+                        launcher = self.launcher()
                         self.kill_daemon()
                         self.up(*PROCESSES, "--nf=firewall", *flags)
                         self.assertRegex(self.log(), r"took over [1-9]\d* flows")
                         self.some_packets_later()
+                        # What it took over is not taken over once more.
+                        self.fail_chain(launcher)
+                        self.some_packets_later()
+                        self.assertNotIn("did not answer", self.log())
                 report = self.down()
                 self.assertEqual(report["violation_messages"], [])
                 self.assertTrue(report["conserved"])
+
+    def fail_chain(self, launcher):
+        """Kills units and loggers at once: nobody has what the units did."""
+        def times():
+            return self.log().count("chain 1 is back")
+        before = times()
+        # On a busy machine units may be back before the loggers are killed.
+        for _ in range(3):
+            for pid in processes_of(launcher, UNITS, LOGGERS):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            end = time.monotonic() + 15
+            while times() == before and time.monotonic() < end:
+                time.sleep(0.05)
+            if times() > before:
+                return
+        self.fail("the chain has not failed, or is not back")
 
     def test_units_and_loggers_at_once_are_not_its_end(self):
         self.up(*PROCESSES, "--nf=firewall")
         with self.traffic():
             self.some_packets_later()
-            # On a busy machine units may be back before the loggers are killed.
-            for _ in range(3):
-                for pid in self.part(UNITS) + self.part(LOGGERS):
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                end = time.monotonic() + 15
-                while ("chain 1 is back" not in self.log() and
-                       time.monotonic() < end):
-                    time.sleep(0.05)
-                if "chain 1 is back" in self.log():
-                    break
-            self.assertIn("chain 1 is back", self.log())
+            self.fail_chain(self.launcher())
             self.some_packets_later()
             self.assertIn("units and their loggers failed at once", self.log())
         self.assertTrue(self.down()["conserved"])
@@ -313,14 +324,29 @@ class DaemonFaults(control_test.Control):
 
         def a_unit():
             return processes_of(launcher, UNITS)[0]
+
+        def kill_until_it_waits(victim):
+            """Kills the loop's processes, until the next one has to wait: the
+            daemon has seen an end, and has started nothing since."""
+            others = set(processes_of(launcher, UNITS)) - {victim}
+            self.assertEqual(len(others), 1)
+            last = time.monotonic()
+            while time.monotonic() < last + 0.3:
+                for pid in set(processes_of(launcher, UNITS)) - others:
+                    last = time.monotonic()
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
         with self.traffic():
             wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
-            for when in ("long before", "just before", "after"):
+            for when in ("long before", "just before", "while it waits",
+                         "after"):
                 with self.subTest(when):
                     self.some_packets_later()
                     victim = a_unit()
                     if when != "after":
                         os.kill(victim, signal.SIGKILL)
+                    if when == "while it waits":
+                        kill_until_it_waits(victim)
                     if when == "long before":
                         wait_for("another", lambda: "is back as process"
                                  in self.log())

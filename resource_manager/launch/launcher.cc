@@ -30,6 +30,7 @@ namespace {
 constexpr int kSocketOfChild = 3;
 // Patience of a process that looks at a waiting launcher.
 constexpr timeval kPatience = {.tv_sec = 2, .tv_usec = 0};
+constexpr timeval kNoLimit = {.tv_sec = 0, .tv_usec = 0};
 
 absl::Status Error(const std::string& what, int error) {
   return absl::UnavailableError(
@@ -207,7 +208,7 @@ absl::StatusOr<std::optional<Launcher>> Launcher::Connect(
 }
 
 absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
-    const std::string& socket, const std::string& identity) {
+    const std::string& socket, const std::string& identity, int patience_ms) {
   auto launcher = Connect(socket);
   if (!launcher.ok()) return launcher.status();
   if (!launcher->has_value()) return std::nullopt;
@@ -216,11 +217,24 @@ absl::StatusOr<std::optional<Launcher::Kept>> Launcher::TakeOver(
   const int connection = kept.launcher.fd();
   std::vector<std::byte> rest;
   KeptHead head;
-  if (!SayHello(connection, KeptHello::Kind::kTake, identity) ||
-      !HearAnswer(connection, head, rest, kept.descriptors) ||
-      head.kind == KeptHead::Kind::kEnded) {
+  const timeval patience = {.tv_sec = patience_ms / 1'000,
+                            .tv_usec = patience_ms % 1'000 * 1'000};
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  errno = 0;
+  const bool is_heard =
+      SayHello(connection, KeptHello::Kind::kTake, identity) &&
+      HearAnswer(connection, head, rest, kept.descriptors);
+  if (!is_heard && errno == EAGAIN) {
+    const pid_t pid = kept.launcher.pid();
+    kept.launcher.LetGo();
+    return absl::AbortedError(absl::StrCat("launcher: process ", pid, " at \"",
+                                           socket, "\" did not answer within ",
+                                           patience_ms, " ms"));
+  }
+  if (!is_heard || head.kind == KeptHead::Kind::kEnded) {
     return absl::AbortedError("launcher: the kept processes have ended");
   }
+  setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &kNoLimit, sizeof(kNoLimit));
   if (head.kind == KeptHead::Kind::kOther) {
     const std::string theirs(reinterpret_cast<const char*>(rest.data()),
                              rest.size());

@@ -97,11 +97,13 @@ class Launcher {
   // Takes over a launcher that LaunchKeep has kept at `socket`, once its user
   // is dead; absent if there is none. Errors: FailedPrecondition if the
   // launcher has another identity, whose lines that differ are named; Aborted
-  // if one of its processes had failed, and all have ended now; Unavailable,
-  // with the system's reason.
+  // if one of its processes had failed, and all have ended now, or if the
+  // launcher does not answer in time; Unavailable, with the system's reason.
   struct Kept;
+  static constexpr int kTakePatienceMs = 10'000;
   static absl::StatusOr<std::optional<Kept>> TakeOver(
-      const std::string& socket, const std::string& identity);
+      const std::string& socket, const std::string& identity,
+      int patience_ms = kTakePatienceMs);
 
   // Looks at a launcher that waits there for somebody to take it over; absent
   // if none does, be it that its process lives.

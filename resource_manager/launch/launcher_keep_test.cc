@@ -292,6 +292,23 @@ TEST_F(LauncherKeep, SaysForHowLongItWaits) {
   EXPECT_FALSE(Launcher::EndWaiting(socket_));
 }
 
+// It has a user still.
+TEST_F(LauncherKeep, IsNotWaitedForIfItDoesNotAnswer) {
+  StartOwner(kLong);
+  for (int life = 0; life < 2; ++life) {
+    const auto kept = Launcher::TakeOver(socket_, kIdentity, 50);
+    EXPECT_EQ(kept.status().code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(std::string(kept.status().message()),
+                ::testing::HasSubstr("did not answer within 50 ms"));
+  }
+  KillOwner();
+  EXPECT_FALSE(AllEndWithin(0));
+  const auto kept = Launcher::TakeOver(socket_, kIdentity);
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  ASSERT_TRUE(kept->has_value());
+  for (const int socket : (*kept)->descriptors) close(socket);
+}
+
 TEST_F(LauncherKeep, GoesOnToWaitWhereSomebodySaysNothing) {
   StartOwner(kLong);
   KillOwner();

@@ -189,13 +189,14 @@ size_t LoopRegion::OwnInAdvance(const Options& options) {
 }
 
 void LoopRegion::Renew(Memory memory, const Options& options,
-                       uint32_t logger_process) {
+                       uint32_t logger_process, uint32_t ends) {
   SNF_CHECK(options.apart);
   RegionCarver carver(memory);
   const LoopPlaces loop(carver, options);
   LoopControl& control = *At<LoopControl>(loop.control);
   control.stops = control.stops_timers = false;
   control.logger_process = logger_process;
+  control.ends = ends;
   MakeRing(loop.from_loops[0], UnitCells(options));
   SNF_CHECK(MakePool(loop.pool, options).ok());
 }

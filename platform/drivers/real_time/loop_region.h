@@ -126,10 +126,10 @@ struct LoopRegion {
   // Create has: the last one may have written nonsense there. Call it once that
   // has ended, and all that it left is taken. What the loop shares with others
   // they have put right: the rings (LinkIn::SkipAll), the clock, and what
-  // controllers tell. `logger_process` is that of LoopControl. With
-  // Options::apart.
+  // controllers tell. `logger_process` and `ends` are those of LoopControl.
+  // With Options::apart.
   static void Renew(std::span<std::byte> memory, const Options& options,
-                    uint32_t logger_process);
+                    uint32_t logger_process, uint32_t ends);
 
   // Returns the memory that a loop of units maps.
   const SharedRegion& memory_of(uint32_t loop) const {

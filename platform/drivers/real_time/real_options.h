@@ -92,6 +92,8 @@ struct RealOptions {
     // Called after a takeover once the controller knows which pieces of pools
     // units have, before it gives other pieces away; may be null.
     std::function<void(RealDriver&)> settle = nullptr;
+    // False: what waits at the socket is not taken over.
+    bool takes_over = true;
   };
   std::optional<Keep> keep = std::nullopt;
   // Processes that are kept stay, so there is no warm pool then.

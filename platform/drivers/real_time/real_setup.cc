@@ -220,7 +220,7 @@ bool HaveAll(const KeptProcess& loggers,
 absl::StatusOr<std::optional<Memory>> AdoptMemory(
     const RealOptions& real, const std::string& identity,
     const LoopRegion::Options& layout, size_t table_bytes) {
-  if (!real.keep.has_value()) return std::nullopt;
+  if (!real.keep.has_value() || !real.keep->takes_over) return std::nullopt;
   auto kept = Launcher::TakeOver(real.keep->socket, identity);
   if (!kept.ok()) TellAnew(real, std::string(kept.status().message()));
   if (!kept.ok() || !kept->has_value()) return std::nullopt;

@@ -318,7 +318,8 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
   processes_ = *std::move(processes);
   if (recovers_) {
     const auto renew = [this, of](size_t loop, uint32_t logger_process) {
-      LoopRegion::Renew(apart_[loop].bytes(), of, logger_process);
+      LoopRegion::Renew(apart_[loop].bytes(), of, logger_process,
+                        loops_[loop].log_control->ends);
       loops_[loop].clock->Follow(clock_);
     };
     unit_faults_.emplace(options_, real_.notice, renew, loops_, *processes_,

@@ -68,7 +68,9 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
     return kExitInternal;
   }
   if (setup.rehearses) Rehearse(nf, setup.loop.unit);
-  UnitLoop loop(setup.loop, nf, *side->clock, std::move(side->links));
+  UnitLoopOptions options = setup.loop;
+  options.incarnation += side->links.control->ends;
+  UnitLoop loop(options, nf, *side->clock, std::move(side->links));
   loop.ShowCalls();
   const NfWatchdog watchdog({.nf = nf.text(),
                              .patience = setup.nf_patience,
@@ -139,10 +141,9 @@ std::vector<LaunchMethod::Process> ProcessesOf(
   for (uint32_t i = 0; i < setup.region.loops; ++i) {
     const int region = descriptors[i];
     const auto body = [setup, &nf, region, i,
-                       own = sockets[i]](uint32_t starts) {
+                       own = sockets[i]](uint32_t /*starts*/) {
       UnitProcessSetup of_start = setup;
       of_start.loop.index = i;
-      of_start.loop.incarnation += starts;
       return RunUnits(of_start, nf, region, own);
     };
     processes.push_back({.body = body,
