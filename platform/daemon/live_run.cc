@@ -245,7 +245,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   }
   chains->set_renewal([&](const RealDriver& failed) {
     RunRequest of = makers.Of(failed);
-    // The failed driver still has what it took over.
+    // The failed driver still owns the adopted processes.
     if (of.real.keep.has_value()) of.real.keep->takes_over = false;
     return
         [&start, &interrupt,

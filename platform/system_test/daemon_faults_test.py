@@ -217,7 +217,7 @@ class DaemonFaults(control_test.Control):
                         self.up(*PROCESSES, "--nf=firewall", *flags)
                         self.assertRegex(self.log(), r"took over [1-9]\d* flows")
                         self.some_packets_later()
-                        # What it took over is not taken over once more.
+                        # A restarted chain adopts no processes.
                         self.fail_chain(launcher)
                         self.some_packets_later()
                         self.assertNotIn("did not answer", self.log())
@@ -226,7 +226,7 @@ class DaemonFaults(control_test.Control):
                 self.assertTrue(report["conserved"])
 
     def fail_chain(self, launcher):
-        """Kills units and loggers at once: nobody has what the units did."""
+        """Kills units and loggers at once: no process has their state."""
         def times():
             return self.log().count("chain 1 is back")
         before = times()

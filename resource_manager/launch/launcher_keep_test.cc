@@ -292,7 +292,7 @@ TEST_F(LauncherKeep, SaysForHowLongItWaits) {
   EXPECT_FALSE(Launcher::EndWaiting(socket_));
 }
 
-// It has a user still.
+// A launcher whose user lives answers nobody.
 TEST_F(LauncherKeep, IsNotWaitedForIfItDoesNotAnswer) {
   StartOwner(kLong);
   for (int life = 0; life < 2; ++life) {

@@ -16,8 +16,8 @@ struct alignas(128) LoopControl {
   // Numbers the process that runs the units' loggers, from 0 on: each but the
   // first gets all that the units keep (proto/protocol.md F8).
   std::atomic<uint32_t> logger_process{0};
-  // LogControl::ends when the loop's newest process was started: it tells the
-  // loggers the entries of one process from those of another.
+  // LogControl::ends when the loop's newest process was started: the
+  // incarnation of its log entries follows from it.
   std::atomic<uint32_t> ends{0};
 };
 static_assert(std::atomic<bool>::is_always_lock_free);

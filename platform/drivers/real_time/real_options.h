@@ -92,7 +92,7 @@ struct RealOptions {
     // Called after a takeover once the controller knows which pieces of pools
     // units have, before it gives other pieces away; may be null.
     std::function<void(RealDriver&)> settle = nullptr;
-    // False: what waits at the socket is not taken over.
+    // False: the driver adopts no processes that wait at the socket.
     bool takes_over = true;
   };
   std::optional<Keep> keep = std::nullopt;
