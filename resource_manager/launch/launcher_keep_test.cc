@@ -292,7 +292,7 @@ TEST_F(LauncherKeep, SaysForHowLongItWaits) {
   EXPECT_FALSE(Launcher::EndWaiting(socket_));
 }
 
-// A launcher whose user lives answers nobody.
+// A launcher whose user lives answers no other process.
 TEST_F(LauncherKeep, IsNotWaitedForIfItDoesNotAnswer) {
   StartOwner(kLong);
   for (int life = 0; life < 2; ++life) {

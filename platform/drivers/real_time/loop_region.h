@@ -126,7 +126,7 @@ struct LoopRegion {
   // Create has: the last one may have written nonsense there. Call it once that
   // has ended, and all that it left is taken. What the loop shares with others
   // they have put right: the rings (LinkIn::SkipAll), the clock, and what
-  // controllers tell. `logger_process` and `ends` are those of LoopControl.
+  // controllers tell. LoopControl holds `logger_process` and `ends`.
   // With Options::apart.
   static void Renew(std::span<std::byte> memory, const Options& options,
                     uint32_t logger_process, uint32_t ends);
