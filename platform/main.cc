@@ -6,6 +6,7 @@
 #include "base/version.h"
 #include "platform/commands/bench/bench_command.h"
 #include "platform/commands/config/config_commands.h"
+#include "platform/commands/control/capture_command.h"
 #include "platform/commands/control/cert_command.h"
 #include "platform/commands/control/chain_commands.h"
 #include "platform/commands/control/control_commands.h"
@@ -40,6 +41,7 @@ const Program kProgram = {
                  {"status", CreateStatusCommand},
                  {"units", CreateUnitsCommand},
                  {"flows", CreateFlowsCommand},
+                 {"capture", CreateCaptureCommand},
                  {"top", CreateTopCommand},
                  {"set", CreateSetCommand},
                  {"config", CreateConfigCommand},

@@ -37,6 +37,11 @@ absl::Status CheckAccess(ControlClientRole /*role*/,
 }
 
 absl::Status CheckAccess(ControlClientRole role,
+                         const proto::CaptureRequest& /*request*/) {
+  return Want(role, ClientRole::kAdmin);
+}
+
+absl::Status CheckAccess(ControlClientRole role,
                          const proto::SetRequest& request) {
   const bool has_config =
       request.tell_config() || !request.config_file().empty();

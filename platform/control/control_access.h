@@ -20,6 +20,8 @@ using ControlClientRole = std::optional<ClientRole>;
 absl::Status CheckAccess(ControlClientRole role, const proto::StatusRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::UnitsRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::FlowsRequest&);
+// A capture shows what users send, so it needs the role of an administrator.
+absl::Status CheckAccess(ControlClientRole role, const proto::CaptureRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::SetRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::DrainRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::KillRequest&);

@@ -64,6 +64,7 @@ TEST(ControlAccess, EachRoleMayWhatTheOnesBeforeMay) {
   EXPECT_EQ(Roles(proto::StatusRequest()), 3);
   EXPECT_EQ(Roles(proto::UnitsRequest()), 3);
   EXPECT_EQ(Roles(proto::FlowsRequest()), 3);
+  EXPECT_EQ(Roles(proto::CaptureRequest()), 1);
   EXPECT_EQ(Roles(proto::SetRequest()), 3);
   EXPECT_EQ(Roles(Setting()), 2);
   EXPECT_EQ(Roles(proto::DrainRequest()), 2);

@@ -45,6 +45,8 @@ class ControlClient {
       const proto::UnitsRequest& request) = 0;
   virtual absl::StatusOr<proto::FlowsReply> Ask(
       const proto::FlowsRequest& request) = 0;
+  virtual absl::StatusOr<proto::CaptureReply> Ask(
+      const proto::CaptureRequest& request) = 0;
   virtual absl::StatusOr<proto::SetReply> Ask(
       const proto::SetRequest& request) = 0;
   virtual absl::StatusOr<proto::DrainReply> Ask(

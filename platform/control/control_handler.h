@@ -25,6 +25,9 @@ class ControlHandler {
   virtual absl::Status Flows(Deadline deadline,
                              const proto::FlowsRequest& request,
                              proto::FlowsReply& reply) = 0;
+  virtual absl::Status Capture(Deadline deadline,
+                               const proto::CaptureRequest& request,
+                               proto::CaptureReply& reply) = 0;
   virtual absl::Status Set(Deadline deadline, const proto::SetRequest& request,
                            proto::SetReply& reply) = 0;
   virtual absl::Status Drain(Deadline deadline,

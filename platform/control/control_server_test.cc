@@ -43,6 +43,10 @@ class Handler final : public ControlHandler {
     while (waits) std::this_thread::yield();
     return absl::OkStatus();
   }
+  absl::Status Capture(Deadline, const proto::CaptureRequest&,
+                       proto::CaptureReply&) override {
+    return absl::OkStatus();
+  }
   absl::Status Flows(Deadline, const proto::FlowsRequest& request,
                      proto::FlowsReply& reply) override {
     reply.set_flows(request.limit());

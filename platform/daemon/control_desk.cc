@@ -13,7 +13,9 @@
 #include "base/text/wording.h"
 #include "platform/control/control_figures.h"
 #include "platform/drivers/real_time/real_driver.h"
+#include "platform/outcome/flow_filter.h"
 #include "platform/service/daemon_log.h"
+#include "traces/capture_format.h"
 
 namespace snf {
 namespace {
@@ -150,6 +152,8 @@ absl::Status ControlDesk::Flows(Deadline deadline,
     return absl::InvalidArgumentError(
         fmt::format("limit={}: want at most {}", request.limit(), kMostFlows));
   }
+  auto filter = FlowFilter::Compile(request.filter());
+  if (!filter.ok()) return filter.status();
   const size_t limit = request.limit() == 0 ? kFlows : request.limit();
   std::vector<SeenFlow>
       latest;  // a heap: the one that is idle longest is first
@@ -162,6 +166,7 @@ absl::Status ControlDesk::Flows(Deadline deadline,
     if (!status.ok()) return status;
     for (const SeenFlow& flow : piece.flows) {
       if (request.has_unit() && value(flow.owner) != request.unit()) continue;
+      if (!filter->SelectsFlow(flow.hot.key)) continue;
       ++count;
       latest.push_back(flow);
       std::ranges::push_heap(latest, HadPacketLater);
@@ -174,6 +179,41 @@ absl::Status ControlDesk::Flows(Deadline deadline,
   std::ranges::sort_heap(latest, HadPacketLater);
   for (const SeenFlow& flow : latest) SetFlow(flow, *reply.add_flow());
   reply.set_flows(count);
+  return absl::OkStatus();
+}
+
+absl::Status ControlDesk::Capture(Deadline /*deadline*/,
+                                  const proto::CaptureRequest& request,
+                                  proto::CaptureReply& reply) {
+  uint32_t number = request.capture();
+  if (number == 0) {
+    const auto begun = captures_.Begin(request.filter(), request.snap_bytes(),
+                                       request.drops_alone());
+    if (!begun.ok()) return begun.status();
+    number = *begun;
+    LogLine(LogLevel::kInfo, fmt::format("capture {} begins: \"{}\"", number,
+                                         Printable(request.filter())));
+  }
+  auto batch = captures_.Take(number);
+  if (!batch.ok()) return batch.status();
+  if (request.ends()) {
+    captures_.End(number);
+    LogLine(LogLevel::kInfo,
+            fmt::format("capture {} has ended, with {}", number,
+                        Plural(batch->selected, "packet")));
+  }
+  reply.set_capture(number);
+  reply.set_selected(batch->selected);
+  reply.set_lost(batch->lost);
+  for (PacketCaptures::Packet& packet : batch->packets) {
+    proto::CapturedFrame& frame = *reply.add_frame();
+    frame.set_time_ns(packet.time.ns);
+    frame.set_data(std::move(packet.bytes));
+    frame.set_original_bytes(packet.original_bytes);
+    frame.set_link(LinkTypeNumber(packet.link));
+    frame.set_is_dropped(packet.is_dropped);
+    frame.set_comment(std::move(packet.comment));
+  }
   return absl::OkStatus();
 }
 

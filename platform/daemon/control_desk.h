@@ -11,6 +11,7 @@
 #include "platform/daemon/live_chain_setter.h"
 #include "platform/daemon/live_config.h"
 #include "platform/daemon/live_settings.h"
+#include "platform/outcome/packet_captures.h"
 #include "platform/process/mailbox.h"
 #include "platform/run/figures/live_board.h"
 
@@ -39,6 +40,8 @@ class ControlDesk final : public ControlHandler {
   // Returns the mailbox that the run's dispatcher opens. Once it is closed,
   // only Status is answered.
   Mailbox& mailbox() { return mailbox_; }
+  // Returns what watches the packets of all chains.
+  PacketWatch& watch() { return captures_; }
   // Answers questions about this run from now on. Call once, before the first
   // one. The chains must live until the mailbox is closed, the board as long as
   // the desk. `inherited_flows`: as in StatusReply.
@@ -55,6 +58,8 @@ class ControlDesk final : public ControlHandler {
                      proto::UnitsReply& reply) override;
   absl::Status Flows(Deadline deadline, const proto::FlowsRequest& request,
                      proto::FlowsReply& reply) override;
+  absl::Status Capture(Deadline deadline, const proto::CaptureRequest& request,
+                       proto::CaptureReply& reply) override;
   absl::Status Set(Deadline deadline, const proto::SetRequest& request,
                    proto::SetReply& reply) override;
   absl::Status Drain(Deadline deadline, const proto::DrainRequest& request,
@@ -76,6 +81,7 @@ class ControlDesk final : public ControlHandler {
   proto::StatusReply about_;
   std::atomic<bool>& down_;
   Mailbox mailbox_;
+  PacketCaptures captures_;
   LiveChainSetter* chains_ = nullptr;
   const LiveBoard* board_ = nullptr;
   std::timed_mutex mutex_;  // held while a setting or the chain changes

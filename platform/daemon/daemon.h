@@ -87,6 +87,8 @@ class Daemon {
   Mailbox& mailbox() { return desk_.mailbox(); }
   // Returns what sees the run.
   RunObserver& observer() { return unit_log_; }
+  // Returns what watches the packets of all chains.
+  PacketWatch& watch() { return desk_.watch(); }
   // Logs that a process or an interface is lost, or is back.
   void Notice(std::string_view line);
   // Logs that a chain has ended.

@@ -210,6 +210,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
       losses.Look(figures);
     };
     if (daemon != nullptr) {
+      real.watch = &daemon->watch();
       real.notice = [daemon](std::string_view line) { daemon->Notice(line); };
     } else if (real.notice == nullptr && !options.quiet && !options.watch) {
       real.notice = [command = real.command](std::string_view line) {

@@ -16,14 +16,8 @@ namespace snf {
 
 // Writes released packets to a capture, and dropped ones to another.
 //
-// A comment tells a packet's way in words of the form key=value. Dropped
-// packets always have a comment, released ones with Options::annotate:
-//
-//   unit=3 flowlet=12 clock=345 latency_ns=119212
-//   dropped=unit_queue_full latency_ns=0
-//
-// `latency_ns` counts from the controller; `generated` marks a packet that an
-// NF made, `passed_through` one without a flow. Unknown words are left out.
+// CommentOf tells what became of a packet: of each dropped one, and of released
+// ones with Options::annotate.
 class CaptureSink final : public RunObserver {
  public:
   struct Options {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_join.h"
 #include "base/text/terminal.h"
 #include "base/text/wording.h"
 #include "platform/control/control_figures.h"
@@ -116,11 +117,17 @@ class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
       : AskCommand(
             {.summary = "list the flows of a daemon",
              .usage =
-                 "snf flows [--limit=COUNT] [--unit=UNIT] [--json] [--watch]",
-             .about = "Lists the flows with the most recent packets. The clock "
-                      "of a flow counts its packets, including packets that "
+                 "snf flows [FILTER…] [--limit=COUNT] [--unit=UNIT] [--json] "
+                 "[--watch]",
+             .about = "Lists the flows with the most recent packets. The "
+                      "filter is in the language of tcpdump, as \"host "
+                      "10.0.0.5 and tcp port 443\", and selects flows in both "
+                      "directions by the addresses and ports of their first "
+                      "packets. The clock of a flow counts its packets, "
+                      "including packets that "
                       "SNF generated for it; the rate is the one expected of "
                       "its flowlet."}) {
+    flags().Arguments("FILTER", words_, 0);
     flags().Count("limit", limit_, 1, 10'000, "most flows to list");
     flags().Text("unit", unit_, "UNIT", "only flows whose state is at UNIT");
     MayWatch();
@@ -129,12 +136,14 @@ class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
  private:
   absl::Status Fill(proto::FlowsRequest& request) override {
     request.set_limit(limit_);
+    request.set_filter(absl::StrJoin(words_, " "));
     if (unit_.empty()) return absl::OkStatus();
     const absl::StatusOr<uint32_t> unit = ParseUnit(unit_);
     if (unit.ok()) request.set_unit(*unit);
     return unit.status();
   }
 
+  std::vector<std::string> words_;
   uint32_t limit_ = 20;
   std::string unit_;
 };

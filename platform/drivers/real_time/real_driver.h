@@ -34,6 +34,7 @@
 #include "platform/run/nf_watchdog.h"
 #include "platform/run/observers.h"
 #include "platform/run/pace.h"
+#include "platform/run/packet_watch.h"
 #include "platform/run/run.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/redis/run_redis.h"
@@ -227,6 +228,7 @@ class RealDriver final : private NfCallNames {
   bool has_loggers_here() const {
     return loggers_.has_value() && (!has_threads() || real_.host != nullptr);
   }
+  Observers WithTap(Observers observers);
   absl::Status StartLoggers(const std::vector<int>& cpus);
   void CheckLoggers();
   // Takes the kept processes out of `setup`.
@@ -292,6 +294,7 @@ class RealDriver final : private NfCallNames {
   Pace pace_;
   Ingress ingress_;
   ControllerLoop loop_;
+  std::optional<PacketTap> tap_;  // of real_.watch
   Egress egress_;
   LiveLook look_;
   std::vector<Worker> workers_;   // none, if there are processes

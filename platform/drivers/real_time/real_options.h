@@ -21,6 +21,7 @@ class AliasListener;
 class LeaseFinder;
 class LiveBoard;
 class LoopHost;
+class PacketWatch;
 class RealDriver;
 struct LiveFigures;
 
@@ -101,6 +102,8 @@ struct RealOptions {
     keep = std::move(by);
     warm_pool.reset();
   }
+  // Watches the packets that leave or are dropped; may be null.
+  PacketWatch* watch = nullptr;
   // Number of controllers that share the NF's pools; ControllerOptions names
   // this run's controller.
   uint32_t controllers = 1;

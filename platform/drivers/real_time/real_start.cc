@@ -112,8 +112,8 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
       ingress_(options_, *example_, buffers_),
       loop_(LoopOptionsOf(setup, *example_), policy, HomesOfTables(), clock_,
             LinksOf(setup.region)),
-      egress_(options_, std::move(observers), ingress_, buffers_, loop_,
-              result_),
+      egress_(options_, WithTap(std::move(observers)), ingress_, buffers_,
+              loop_, result_),
       look_(options_, real_, loops_, loop_, egress_, result_),
       loggers_control_(setup.region.loggers_control),
       loggers_bell_(setup.region.loggers_bell),
@@ -247,6 +247,15 @@ absl::Status RealDriver::CreateWorkers(const NfSpec& nf,
                             return Describe(buffers_, packet);
                           }});
   return absl::OkStatus();
+}
+
+Observers RealDriver::WithTap(Observers observers) {
+  if (real_.watch != nullptr) {
+    const NfCallNames& flows = *this;  // a private base
+    tap_.emplace(*real_.watch, flows);
+    observers.Add(*tap_);
+  }
+  return observers;
 }
 
 absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
