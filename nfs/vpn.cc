@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/answers/answers.h"
-#include "nfs/vpn_cipher.h"
+#include "nfs/esp/esp_cipher.h"
 #include "nfs/vpn_packet.h"
 #include "nfs/vpn_tunnels.h"
 #include "nfs/vpn_window.h"
@@ -41,11 +41,10 @@ enum VpnDrop : uint8_t {
   kLinkUnsuited,       // the link header cannot stand in front of the result
 };
 constexpr std::array<std::string_view, 15> kDropNames = {
-    "unknown_spi",   "malformed",          "cut",
-    "fragment",      "replayed",           "too_old",
-    "not_authentic", "not_selected",       "not_protected",
-    "no_tunnel",     "too_big",            "sequence_exhausted",
-    "congestion",    "no_room",            "link_unsuited"};
+    "unknown_spi",   "malformed", "cut",           "fragment",
+    "replayed",      "too_old",   "not_authentic", "not_selected",
+    "not_protected", "no_tunnel", "too_big",       "sequence_exhausted",
+    "congestion",    "no_room",   "link_unsuited"};
 
 struct Options {
   explicit Options(NfOptions& options) {
@@ -72,10 +71,9 @@ struct Options {
     // Hosts need not believe in less (RFC 8200 §5).
     constexpr uint32_t kLeastIpv6 = 1'280;
     for (const VpnTunnel& tunnel : tunnels->all()) {
-      const bool has_ipv6 =
-          std::ranges::any_of(tunnel.inside, [](const IpPrefix& prefix) {
-            return !prefix.is_ipv4();
-          });
+      const bool has_ipv6 = std::ranges::any_of(
+          tunnel.inside,
+          [](const IpPrefix& prefix) { return !prefix.is_ipv4(); });
       if (has_ipv6 && VpnInnerMtu(tunnel, mtu) < kLeastIpv6) {
         options.Fail("mtu", absl::StrCat("room for 1280 bytes of IPv6 in ",
                                          tunnel.name, ", such as 1400"));
@@ -93,8 +91,8 @@ struct Options {
 
 // Theory of operation. One end of IPsec tunnels: ESP (RFC 4303) with AES-GCM
 // (RFC 4106) and keys that a file gives. A packet from a tunnel's inside to its
-// remote addresses leaves encrypted, to the peer. What comes from the peer is
-// authenticated, decrypted, and goes on to the inside.
+// remote addresses leaves encrypted, to the peer. A packet from the peer is
+// authenticated, decrypted and forwarded to the inside.
 //
 // An association is a flow, whatever connections are in it: by SPI and
 // receiver, as its receiver tells associations apart. So one unit at a time
@@ -103,10 +101,10 @@ struct Options {
 //
 // Numbers. With GCM, two packets of one IV give away both, and the key of their
 // tags. An IV is the greater of the packet's arrival in nanoseconds and one
-// more than the IV before it, which is state. If the state is there, no IV
-// comes twice; with loggers, a packet only leaves when its state is safe. If
-// the state is lost with a unit, time has gone on, and IVs are greater than all
-// before. Sequence numbers then begin anew, and the peer drops them as
+// more than the IV before it, which is state. While the state exists, no
+// IV comes twice; with loggers, a packet only leaves when its state is safe. If
+// the state is lost with a unit, time has passed, and IVs are greater than all
+// before. Sequence numbers then begin at 1 again, and the peer drops them as
 // replayed. The flow of an association never times out.
 //
 // Example: 10.1.0.5 sends to 10.2.0.9. The tunnel from 192.0.2.1 has inside
@@ -136,7 +134,8 @@ class Vpn final : public NetworkFunction {
 
   // The VLAN is no part of it: one association has one row of numbers.
   OwnFlow flow_key(const KeyedPacket& packet) const override {
-    const VpnTunnels::Found found = tunnels().Find(packet.bytes, packet.headers);
+    const VpnTunnels::Found found =
+        tunnels().Find(packet.bytes, packet.headers);
     switch (found.way) {
       case Way::kOut:
         return {.key = TunnelOf(found).FlowOut(), .side = Side::kInside};
@@ -151,12 +150,6 @@ class Vpn final : public NetworkFunction {
 
   std::span<const std::string_view> drop_reasons() const override {
     return kDropNames;
-  }
-
-  std::vector<std::string> warnings() const override {
-    if (!tunnels().is_readable_by_others()) return {};
-    return {"vpn: others than its owner may read the file of tunnels, and the "
-            "keys in it"};
   }
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
@@ -246,7 +239,7 @@ class Vpn final : public NetworkFunction {
     if (!IsWholePacket(packet)) return Verdict::drop(kCut);
     const std::span<const std::byte> esp = packet.bytes().subspan(
         found.esp_offset, packet.headers().end_offset - found.esp_offset);
-    constexpr size_t kAround = kEspHeaderBytes + VpnCipher::kTagBytes;
+    constexpr size_t kAround = kEspHeaderBytes + EspCipher::kTagBytes;
     if (esp.size() < kAround + kEspAlignment ||
         (esp.size() - kAround) % kEspAlignment != 0) {
       return Verdict::drop(kMalformed);
@@ -268,10 +261,10 @@ class Vpn final : public NetworkFunction {
     const EspAssociated associated(tunnel.spi_in, *sequence, tunnel.has_esn);
     const std::span<std::byte> text =
         std::span(text_).first(esp.size() - kAround);
-    if (!opens_[found.tunnel].Open(
-            esp.subspan<8, VpnCipher::kIvBytes>(), associated.bytes(),
-            esp.subspan(kEspHeaderBytes, text.size()),
-            esp.last<VpnCipher::kTagBytes>(), text)) {
+    if (!opens_[found.tunnel].Open(esp.subspan<8, EspCipher::kIvBytes>(),
+                                   associated.bytes(),
+                                   esp.subspan(kEspHeaderBytes, text.size()),
+                                   esp.last<EspCipher::kTagBytes>(), text)) {
       return Verdict::drop(kNotAuthentic);
     }
     Keep(highest, *sequence, flow);
@@ -322,13 +315,13 @@ class Vpn final : public NetworkFunction {
 
   Options options_;
   VpnWindow window_{options_.window};
-  std::vector<VpnCipher> seals_;  // by tunnel
-  std::vector<VpnCipher> opens_;
+  std::vector<EspCipher> seals_;  // by tunnel
+  std::vector<EspCipher> opens_;
   std::vector<OfTunnel> by_tunnel_;  // empty if there are many
   std::vector<std::byte> text_ = std::vector<std::byte>(65'536);
-  // Of an association to the peer.
+  // The last numbers of an association to the peer.
   Slot<VpnNumber> sent_ = declare<VpnNumber>("sent");
-  // Of one from the peer: the highest sequence number, and the window's bits.
+  // The highest sequence number from the peer, and the bits of the window.
   Slot<uint64_t> highest_ = declare<uint64_t>("highest");
   Blob seen_ = declare_blob("seen", window_.bytes());
   Counter passed_by_ =

@@ -70,7 +70,7 @@ class OuterHeaders {
 
  private:
   static constexpr size_t kMaxTrailer =
-      kEspAlignment - 1 + kEspTrailerBytes + VpnCipher::kTagBytes;
+      kEspAlignment - 1 + kEspTrailerBytes + EspCipher::kTagBytes;
   static constexpr size_t kMaxBytes =
       kIpv6Bytes + kUdpBytes + kEspHeaderBytes + kMaxTrailer;
   static_assert(kMaxBytes <= kMaxPacketGrowth);
@@ -95,7 +95,7 @@ bool IsWholePacket(const Packet& packet) {
 
 uint32_t VpnInnerMtu(const VpnTunnel& tunnel, uint32_t mtu) {
   const auto around = static_cast<uint32_t>(
-      tunnel.outer_bytes() + kEspHeaderBytes + VpnCipher::kTagBytes);
+      tunnel.outer_bytes() + kEspHeaderBytes + EspCipher::kTagBytes);
   constexpr auto kAligned = static_cast<uint32_t>(kEspAlignment);
   return (mtu - around) / kAligned * kAligned -
          static_cast<uint32_t>(kEspTrailerBytes);
@@ -114,7 +114,7 @@ EspAssociated::EspAssociated(uint32_t spi, uint64_t sequence, bool has_esn)
 // The packet's bytes move to behind the IV, and the room that was in front of
 // them is then behind them.
 PacketResize Encapsulate(const VpnTunnel& tunnel, const VpnNumber& number,
-                         uint32_t mtu, VpnCipher& cipher, Packet& packet) {
+                         uint32_t mtu, EspCipher& cipher, Packet& packet) {
   const size_t l3 = packet.headers().l3_offset;
   const size_t inner_bytes = packet.headers().end_offset - l3;
   const IpProtocol next =
@@ -122,13 +122,12 @@ PacketResize Encapsulate(const VpnTunnel& tunnel, const VpnNumber& number,
   const size_t padding =
       (kEspAlignment - (inner_bytes + kEspTrailerBytes) % kEspAlignment) %
       kEspAlignment;
-  const size_t trailer = padding + kEspTrailerBytes + VpnCipher::kTagBytes;
+  const size_t trailer = padding + kEspTrailerBytes + EspCipher::kTagBytes;
   const OuterHeaders outer(tunnel, number, ClassOf(packet.bytes(), l3),
                            trailer);
   const PacketResize done = packet.prepend(outer.bytes(), mtu);
   if (done != PacketResize::kDone) return done;
-  const std::span<Byte> esp =
-      packet.bytes().subspan(l3 + tunnel.outer_bytes());
+  const std::span<Byte> esp = packet.bytes().subspan(l3 + tunnel.outer_bytes());
   const std::span<Byte> text =
       esp.subspan(kEspHeaderBytes, inner_bytes + padding + kEspTrailerBytes);
   std::memmove(text.data(), text.data() + trailer, inner_bytes);
@@ -139,8 +138,8 @@ PacketResize Encapsulate(const VpnTunnel& tunnel, const VpnNumber& number,
   text[text.size() - 1] = static_cast<Byte>(next);
   const EspAssociated associated(tunnel.spi_out, number.sequence,
                                  tunnel.has_esn);
-  cipher.Seal(esp.subspan<8, VpnCipher::kIvBytes>(), associated.bytes(), text,
-              esp.last<VpnCipher::kTagBytes>());
+  cipher.Seal(esp.subspan<8, EspCipher::kIvBytes>(), associated.bytes(), text,
+              esp.last<EspCipher::kTagBytes>());
   return PacketResize::kDone;
 }
 
@@ -152,7 +151,8 @@ std::optional<EspText> ReadEspText(std::span<Byte> text) {
   for (size_t i = 0; i < padding; ++i) {
     if (text[payload + i] != static_cast<Byte>(i + 1)) return std::nullopt;
   }
-  if (next == kNoNextHeader) return EspText{.is_dummy = true, .ip = {}, .ends = {}};
+  if (next == kNoNextHeader)
+    return EspText{.is_dummy = true, .ip = {}, .ends = {}};
   const std::span<Byte> ip = text.first(payload);
   size_t bytes = 0;
   size_t least = 0;

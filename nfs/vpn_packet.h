@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "nfs/vpn_cipher.h"
+#include "nfs/esp/esp_cipher.h"
 #include "nfs/vpn_tunnels.h"
 #include "runtime/sdk/packet.h"
 
@@ -17,7 +17,7 @@ namespace snf {
 // ESP in tunnel mode (RFC 4303 §2, RFC 4106 §4): SPI, sequence number and IV;
 // then encrypted the inner packet, padding, its length and the next header;
 // then the tag.
-inline constexpr size_t kEspHeaderBytes = 8 + VpnCipher::kIvBytes;
+inline constexpr size_t kEspHeaderBytes = 8 + EspCipher::kIvBytes;
 inline constexpr size_t kEspTrailerBytes = 2;  // padding aside
 inline constexpr size_t kEspAlignment = 4;
 
@@ -37,7 +37,7 @@ struct VpnNumber {
 // outer header has the packet's traffic class (RFC 6040 §4.1), 64 hops, DF, and
 // no identification (RFC 6864).
 PacketResize Encapsulate(const VpnTunnel& tunnel, const VpnNumber& number,
-                         uint32_t mtu, VpnCipher& cipher, Packet& packet);
+                         uint32_t mtu, EspCipher& cipher, Packet& packet);
 
 // The data that the tag covers besides the encrypted bytes: with sequence
 // numbers of 64 bits, these are whole (RFC 4106 §5).
@@ -53,10 +53,10 @@ class EspAssociated {
   size_t size_;
 };
 
-// What a decrypted text holds.
+// The contents of a decrypted text.
 struct EspText {
-  bool is_dummy = false;             // to be discarded (RFC 4303 §2.6)
-  std::span<std::byte> ip;           // the inner packet, without padding
+  bool is_dummy = false;    // to be discarded (RFC 4303 §2.6)
+  std::span<std::byte> ip;  // the inner packet, without padding
   VpnEnds ends;
 };
 // Returns nothing if the text is no padded IP packet.

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <filesystem>
-#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -22,8 +20,8 @@ using Byte = const std::byte;
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxNameBytes = 32;
-constexpr size_t kMaxPrefixes = 64;   // of one side of a tunnel
-constexpr uint32_t kLeastSpi = 256;   // the others are reserved (RFC 4303 §2.1)
+constexpr size_t kMaxPrefixes = 64;  // of one side of a tunnel
+constexpr uint32_t kLeastSpi = 256;  // the others are reserved (RFC 4303 §2.1)
 constexpr size_t kSpiBytes = 4;
 
 bool ParseNumber(std::string_view text, uint64_t least, uint64_t most,
@@ -59,7 +57,7 @@ FlowKey FlowOf(const IpAddress& receiver, uint32_t spi, bool is_ipv6) {
   return key;
 }
 
-// What a line has given so far.
+// The words that a line has given so far.
 enum Given : uint32_t {
   kLocal = 1,
   kPeer = 2,
@@ -91,8 +89,8 @@ constexpr std::array<Word, 10> kWords = {{
     {"esn", kEsn, "on or off"},
 }};
 
-bool ReadAddress(std::string_view text, bool other_is_given,
-                 VpnTunnel& tunnel, IpAddress& address) {
+bool ReadAddress(std::string_view text, bool other_is_given, VpnTunnel& tunnel,
+                 IpAddress& address) {
   const auto v4 = ParseIpv4(text);
   const auto v6 = ParseIpv6(text);
   if (!v4.has_value() && !v6.has_value()) return false;
@@ -109,8 +107,8 @@ bool ReadSpi(std::string_view text, uint32_t& spi) {
   return true;
 }
 
-bool ReadKey(std::string_view text, VpnKey& key) {
-  const auto parsed = VpnKey::Parse(text);
+bool ReadKey(std::string_view text, EspKey& key) {
+  const auto parsed = EspKey::Parse(text);
   if (parsed.has_value()) key = *parsed;
   return parsed.has_value();
 }
@@ -174,9 +172,8 @@ VpnEnds VpnEnds::Of(std::span<const std::byte> frame,
             .destination = IpAddress::FromIpv4(ip.destination())};
   }
   const auto ip = Ipv6Header<Byte>::At(frame, headers.l3_offset);
-  return {.source = ip.source(),
-          .destination = ip.destination(),
-          .is_ipv6 = true};
+  return {
+      .source = ip.source(), .destination = ip.destination(), .is_ipv6 = true};
 }
 
 // --- The file ----------------------------------------------------------------
@@ -205,12 +202,6 @@ absl::StatusOr<VpnTunnels> VpnTunnels::Load(const std::string& file) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": names no tunnel"));
   }
   std::ranges::sort(tunnels.by_spi_);
-  std::error_code error;
-  const auto status = std::filesystem::status(file, error);
-  using std::filesystem::perms;
-  tunnels.is_readable_by_others_ =
-      !error && (status.permissions() & (perms::group_read |
-                                         perms::others_read)) != perms::none;
   return tunnels;
 }
 
@@ -239,7 +230,8 @@ absl::StatusOr<VpnTunnel> VpnTunnels::ParseTunnel(
     if ((given & known->given) != 0) {
       return absl::InvalidArgumentError(absl::StrCat(name, "= is given twice"));
     }
-    const std::string_view value = std::string_view(words[i]).substr(equals + 1);
+    const std::string_view value =
+        std::string_view(words[i]).substr(equals + 1);
     if (!ReadValue(known->given, value, given, tunnel)) {
       return absl::InvalidArgumentError(
           absl::StrCat("word ", i + 1, ", ", name, "=: want ", known->wanted));
@@ -256,8 +248,8 @@ absl::StatusOr<VpnTunnel> VpnTunnels::ParseTunnel(
   return tunnel;
 }
 
-// With one key for two associations, two packets might have the same IV, and
-// both would be readable.
+// Two packets of one key might have the same IV, and both would be readable. So
+// no two associations have the same key.
 std::string VpnTunnels::WrongWith(const VpnTunnel& tunnel) const {
   if (tunnels_.size() == kMaxTunnels) {
     return absl::StrCat("more than ", kMaxTunnels, " tunnels");
@@ -265,7 +257,7 @@ std::string VpnTunnels::WrongWith(const VpnTunnel& tunnel) const {
   if (tunnel.local == tunnel.peer) return "local= and peer= are the same";
   if (tunnel.key_in == tunnel.key_out) return "key_in= and key_out= are equal";
   for (const VpnTunnel& other : tunnels_) {
-    const auto is_shared = [&](const VpnKey& key) {
+    const auto is_shared = [&](const EspKey& key) {
       return key == other.key_in || key == other.key_out;
     };
     if (other.name == tunnel.name) {
@@ -277,7 +269,7 @@ std::string VpnTunnels::WrongWith(const VpnTunnel& tunnel) const {
     if (other.FlowOut() == tunnel.FlowOut() ||
         other.FlowIn() == tunnel.FlowOut() ||
         other.FlowOut() == tunnel.FlowIn()) {
-      return absl::StrCat("spi_out= and peer= are those of ", other.name);
+      return absl::StrCat("spi_out= and peer= are as in ", other.name);
     }
     if (is_shared(tunnel.key_in) || is_shared(tunnel.key_out)) {
       return absl::StrCat("a key is also that of ", other.name);
@@ -321,10 +313,11 @@ std::optional<VpnTunnels::Found> VpnTunnels::FindEsp(
     const VpnEnds& ends) const {
   const bool is_udp = headers.l4_protocol == IpProtocol::kUdp;
   if (!is_udp && headers.l4_protocol != IpProtocol::kEsp) return std::nullopt;
-  // The later fragments of UDP show no port, and pass for others.
+  // Later fragments of UDP show no port, and count as other packets.
   if (is_udp && headers.result != ParseResult::kComplete) return std::nullopt;
-  if (is_udp && UdpHeader<Byte>::At(frame, headers.l4_offset)
-                        .destination_port() != be16(kUdpPort)) {
+  if (is_udp &&
+      UdpHeader<Byte>::At(frame, headers.l4_offset).destination_port() !=
+          be16(kUdpPort)) {
     return std::nullopt;
   }
   if (!IsLocal(ends, is_udp)) return std::nullopt;

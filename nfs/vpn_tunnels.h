@@ -17,7 +17,7 @@
 #include "base/packet/ip_address.h"
 #include "base/packet/ip_prefix.h"
 #include "base/packet/packet_parser.h"
-#include "nfs/vpn_cipher.h"
+#include "nfs/esp/esp_cipher.h"
 
 namespace snf {
 
@@ -29,8 +29,8 @@ struct VpnTunnel {
   bool is_ipv6 = false;  // of the outer headers
   uint32_t spi_in = 0;
   uint32_t spi_out = 0;
-  VpnKey key_in;
-  VpnKey key_out;
+  EspKey key_in;
+  EspKey key_out;
   std::vector<IpPrefix> inside;  // addresses on our side of the tunnel
   std::vector<IpPrefix> remote;  // addresses behind the peer
   uint16_t udp_port = 0;         // of the peer (RFC 3948); 0: ESP alone
@@ -63,10 +63,8 @@ class VpnTunnels {
   static absl::StatusOr<VpnTunnels> Load(const std::string& file);
 
   std::span<const VpnTunnel> all() const { return tunnels_; }
-  // True if other users than the file's owner may read the keys.
-  bool is_readable_by_others() const { return is_readable_by_others_; }
 
-  // What a packet is for the NF.
+  // The role of a packet for the NF.
   enum class Way : uint8_t {
     kOther,        // nothing to the tunnels
     kOut,          // to be sent through `tunnel`
@@ -100,7 +98,6 @@ class VpnTunnels {
 
   std::vector<VpnTunnel> tunnels_;
   std::vector<std::pair<uint32_t, uint32_t>> by_spi_;  // SPI in, tunnel
-  bool is_readable_by_others_ = false;
 };
 
 }  // namespace snf

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nfs/vpn_cipher.h"
+#include "nfs/esp/esp_cipher.h"
 
 #include <openssl/evp.h>
 
@@ -20,9 +20,9 @@ unsigned char* Out(std::span<std::byte> bytes) {
 
 }  // namespace
 
-std::optional<VpnKey> VpnKey::Parse(std::string_view text) {
+std::optional<EspKey> EspKey::Parse(std::string_view text) {
   if (text.starts_with("0x")) text.remove_prefix(2);
-  VpnKey key;
+  EspKey key;
   key.size = text.size() / 2;
   constexpr size_t kShort = 16 + kSaltBytes;
   if (text.size() % 2 != 0 || (key.size != kShort && key.size != kMaxBytes)) {
@@ -38,13 +38,13 @@ std::optional<VpnKey> VpnKey::Parse(std::string_view text) {
   return key;
 }
 
-void VpnCipher::Free::operator()(EVP_CIPHER_CTX* context) const {
+void EspCipher::Free::operator()(EVP_CIPHER_CTX* context) const {
   EVP_CIPHER_CTX_free(context);
 }
 
-VpnCipher::VpnCipher(const VpnKey& key, bool seals)
+EspCipher::EspCipher(const EspKey& key, bool seals)
     : context_(EVP_CIPHER_CTX_new()) {
-  const size_t aes_bytes = key.size - VpnKey::kSaltBytes;
+  const size_t aes_bytes = key.size - EspKey::kSaltBytes;
   std::copy_n(&key.bytes.at(aes_bytes), salt_.size(), salt_.begin());
   const EVP_CIPHER* const aes =
       aes_bytes == 16 ? EVP_aes_128_gcm() : EVP_aes_256_gcm();
@@ -53,9 +53,9 @@ VpnCipher::VpnCipher(const VpnKey& key, bool seals)
                               nullptr, seals ? 1 : 0) == 1);
 }
 
-void VpnCipher::Begin(std::span<const std::byte, kIvBytes> iv,
+void EspCipher::Begin(std::span<const std::byte, kIvBytes> iv,
                       Bytes associated) {
-  std::array<std::byte, VpnKey::kSaltBytes + kIvBytes> nonce;
+  std::array<std::byte, EspKey::kSaltBytes + kIvBytes> nonce;
   std::ranges::copy(iv, std::ranges::copy(salt_, nonce.begin()).out);
   // -1: in the direction that it has.
   SNF_CHECK(EVP_CipherInit_ex(context_.get(), nullptr, nullptr, nullptr,
@@ -65,7 +65,7 @@ void VpnCipher::Begin(std::span<const std::byte, kIvBytes> iv,
                              static_cast<int>(associated.size())) == 1);
 }
 
-void VpnCipher::Seal(std::span<const std::byte, kIvBytes> iv, Bytes associated,
+void EspCipher::Seal(std::span<const std::byte, kIvBytes> iv, Bytes associated,
                      std::span<std::byte> text,
                      std::span<std::byte, kTagBytes> tag) {
   Begin(iv, associated);
@@ -77,7 +77,7 @@ void VpnCipher::Seal(std::span<const std::byte, kIvBytes> iv, Bytes associated,
                                 kTagBytes, tag.data()) == 1);
 }
 
-bool VpnCipher::Open(std::span<const std::byte, kIvBytes> iv, Bytes associated,
+bool EspCipher::Open(std::span<const std::byte, kIvBytes> iv, Bytes associated,
                      Bytes sealed, std::span<const std::byte, kTagBytes> tag,
                      std::span<std::byte> text) {
   SNF_CHECK(text.size() == sealed.size());

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_NFS_VPN_CIPHER_H_
-#define SNF_NFS_VPN_CIPHER_H_
-
-#include <openssl/types.h>
+#ifndef SNF_NFS_ESP_ESP_CIPHER_H_
+#define SNF_NFS_ESP_ESP_CIPHER_H_
 
 #include <array>
 #include <cstddef>
@@ -12,11 +10,13 @@
 #include <span>
 #include <string_view>
 
+struct evp_cipher_ctx_st;  // of OpenSSL
+
 namespace snf {
 
 // The key of one security association: AES-128 or AES-256, and behind it the
 // salt of 4 bytes (RFC 4106 §8.1), as `ip xfrm` wants it too.
-struct VpnKey {
+struct EspKey {
   static constexpr size_t kSaltBytes = 4;
   static constexpr size_t kMaxBytes = 32 + kSaltBytes;
 
@@ -24,21 +24,21 @@ struct VpnKey {
   size_t size = 0;  // with the salt: 20 or 36
 
   // Reads 40 or 72 hexadecimal digits, perhaps behind 0x.
-  static std::optional<VpnKey> Parse(std::string_view text);
-  friend bool operator==(const VpnKey&, const VpnKey&) = default;
+  static std::optional<EspKey> Parse(std::string_view text);
+  friend bool operator==(const EspKey&, const EspKey&) = default;
 };
 
 // AES-GCM for ESP (RFC 4106): the nonce is the salt and the IV of the packet,
 // the tag has 16 bytes. Owner-thread only; nothing is allocated after
 // construction.
-class VpnCipher {
+class EspCipher {
  public:
   static constexpr size_t kIvBytes = 8;
   static constexpr size_t kTagBytes = 16;
   using Bytes = std::span<const std::byte>;
 
   // `seals`: it encrypts; otherwise it decrypts.
-  VpnCipher(const VpnKey& key, bool seals);
+  EspCipher(const EspKey& key, bool seals);
 
   // Encrypts `text` in place. No two texts may have the same IV.
   void Seal(std::span<const std::byte, kIvBytes> iv, Bytes associated,
@@ -51,14 +51,14 @@ class VpnCipher {
 
  private:
   struct Free {
-    void operator()(EVP_CIPHER_CTX* context) const;
+    void operator()(evp_cipher_ctx_st* context) const;
   };
   void Begin(std::span<const std::byte, kIvBytes> iv, Bytes associated);
 
-  std::array<std::byte, VpnKey::kSaltBytes> salt_{};
-  std::unique_ptr<EVP_CIPHER_CTX, Free> context_;
+  std::array<std::byte, EspKey::kSaltBytes> salt_{};
+  std::unique_ptr<evp_cipher_ctx_st, Free> context_;
 };
 
 }  // namespace snf
 
-#endif  // SNF_NFS_VPN_CIPHER_H_
+#endif  // SNF_NFS_ESP_ESP_CIPHER_H_
