@@ -104,7 +104,7 @@ struct Options {
 // more than the IV before it, which is state. While the state exists, no
 // IV comes twice; with loggers, a packet only leaves when its state is safe. If
 // the state is lost with a unit, time has passed, and IVs are greater than all
-// before. Sequence numbers then begin at 1 again, and the peer drops them as
+// before. Sequence numbers then begin again, and the peer drops them as
 // replayed. The flow of an association never times out.
 //
 // Example: 10.1.0.5 sends to 10.2.0.9. The tunnel from 192.0.2.1 has inside
@@ -197,8 +197,8 @@ class Vpn final : public NetworkFunction {
     if (!IsWholePacket(packet)) return Verdict::drop(kCut);
     constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
     VpnNumber number = flow.get(sent_);
-    const uint64_t last = tunnel.has_esn ? kMost : 0xffff'ffff;
-    if (number.sequence == last || number.iv == kMost) {
+    if (!flow.has(sent_)) number.sequence = tunnel.first - 1;
+    if (number.sequence == tunnel.last() || number.iv == kMost) {
       return Verdict::drop(kSequenceExhausted);
     }
     const int64_t arrival = std::max<int64_t>(packet.arrival().ns, 0);

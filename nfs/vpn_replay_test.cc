@@ -203,7 +203,7 @@ TEST(VpnReplay, GoesOnBeyondTheLowerHalfWithLongNumbers) {
   EXPECT_EQ(b.Send(sealer.Seal(2 * kTurn + 501)), "drop not_authentic");
 }
 
-TEST(VpnReplay, GivesNoSequenceNumberTwiceAndStopsAtTheLast) {
+TEST(VpnReplay, GivesNoSequenceNumberTwice) {
   struct Numbers {
     uint64_t sequence;
     uint64_t iv;
@@ -224,6 +224,46 @@ TEST(VpnReplay, GivesNoSequenceNumberTwiceAndStopsAtTheLast) {
   a.Pass(Seconds(1'000'000));
   EXPECT_EQ(a.flows(), 1u);
   EXPECT_EQ(SequenceOf(pair.Sealed(kPacket)), 301u);
+}
+
+TEST(VpnReplay, StopsAtTheLastSequenceNumber) {
+  Pair pair({.more = "first=0xfffffffd"});
+  for (const uint32_t next : {0xffff'fffd, 0xffff'fffe, 0xffff'ffff}) {
+    const TestPacket sealed = pair.Sealed(kPacket);
+    EXPECT_EQ(SequenceOf(sealed), next);
+    EXPECT_EQ(pair.ToB(sealed), kPacket);
+  }
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(pair.a().Send(kPacket), "drop sequence_exhausted");
+  }
+}
+
+TEST(VpnReplay, SendsLongNumbersBeyondTheLowerHalf) {
+  const Ends ends{.more = "esn=on first=0xfffffffe"};
+  Pair pair(ends);
+  Sealer sealer(ends);
+  for (const uint64_t before : {0x8000'0000, 0xffff'fff0}) {
+    EXPECT_EQ(pair.ToB(sealer.Seal(before)), kPacket);
+  }
+  for (const uint32_t next : {0xffff'fffeu, 0xffff'ffffu, 0u, 1u}) {
+    const TestPacket sealed = pair.Sealed(kPacket);
+    EXPECT_EQ(SequenceOf(sealed), next);
+    EXPECT_EQ(pair.ToB(sealed), kPacket);
+  }
+  Pair at_end({.more = "esn=on first=0xffffffffffffffff"});
+  EXPECT_EQ(SequenceOf(at_end.Sealed(kPacket)), 0xffff'ffff);
+  EXPECT_EQ(at_end.a().Send(kPacket), "drop sequence_exhausted");
+}
+
+// The bytes that the tag covers, as in draft-mcgrew-gcm-test-01 §4.
+TEST(VpnReplay, CoversLongNumbersAsAWhole) {
+  const auto bytes = [](const EspAssociated& associated) {
+    return Frame(associated.bytes().begin(), associated.bytes().end());
+  };
+  EXPECT_EQ(bytes(EspAssociated(0x4321, 0x8765'4321'0000'0000, true)),
+            Hex("00004321 87654321 00000000"));
+  EXPECT_EQ(bytes(EspAssociated(0x4a2c'bfe3, 2, false)),
+            Hex("4a2cbfe3 00000002"));
 }
 
 // State that is lost takes the number with it, but IVs stay unique, which is

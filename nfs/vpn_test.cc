@@ -32,6 +32,9 @@ TEST(Vpn, BringsPacketsThroughTheTunnelAsTheyWere) {
       "89 10.1.0.5 > 10.2.0.9 \"any protocol\"",
       "udp 10.1.0.5:5000 > 10.2.0.9:53 len=1200 more ip_id=7 tos=0xb8",
       "udp [fd00:1::5]:5000 > [fd00:2::9]:53 \"query\" tos=0xb8 ttl=3",
+      "17 10.1.0.5 > 10.2.0.9 offset=1208 ip_id=7 len=40 tos=0xb8",
+      "icmp 10.1.0.7 > 10.2.0.9 unreachable code=1 "
+      "about {udp 10.2.0.9:53 > 10.3.0.5:5000}",
       "tcp [fd00:1::5]:5000 > [fd00:2::9]:80 SYN vlan=12",
   };
   for (const bool is_ipv6 : {false, true}) {
@@ -271,6 +274,8 @@ TEST(Vpn, NamesErrorsOfTheFileButNoKey) {
       {good + " key=" + key1, ":1: word 10: want local="},
       {good + " udp=0", ":1: word 10, udp=: want a port"},
       {good + " esn=yes", ":1: word 10, esn=: want on or off"},
+      {good + " first=0", ":1: word 10, first=: want a number"},
+      {good + " first=0x100000000", ":1: first= of 64 bits without esn=on"},
       {good + " spi_in=256", ":1: spi_in= is given twice"},
       {ends + "spi_in=255 spi_out=256 " + keys + nets,
        "spi_in=: want a number"},

@@ -70,13 +70,14 @@ enum Given : uint32_t {
   kAllNeeded = 255,
   kUdp = 256,
   kEsn = 512,
+  kFirst = 1'024,
 };
 struct Word {
   const char* name;
   Given given;
   const char* wanted;
 };
-constexpr std::array<Word, 10> kWords = {{
+constexpr std::array<Word, 11> kWords = {{
     {"local", kLocal, "our own outer address"},
     {"peer", kPeer, "the peer's outer address, of the same version of IP"},
     {"spi_in", kSpiIn, "a number from 256 to 0xffffffff"},
@@ -87,6 +88,7 @@ constexpr std::array<Word, 10> kWords = {{
     {"remote", kRemote, "up to 64 prefixes with commas between them"},
     {"udp", kUdp, "a port from 1 to 65535"},
     {"esn", kEsn, "on or off"},
+    {"first", kFirst, "a number from 1"},
 }};
 
 bool ReadAddress(std::string_view text, bool other_is_given, VpnTunnel& tunnel,
@@ -150,6 +152,8 @@ bool ReadValue(Given word, std::string_view text, uint32_t given,
     case kEsn:
       tunnel.has_esn = text == "on";
       return text == "on" || text == "off";
+    case kFirst:
+      return ParseNumber(text, 1, ~uint64_t{0}, tunnel.first);
     default:
       return false;
   }
@@ -225,7 +229,7 @@ absl::StatusOr<VpnTunnel> VpnTunnels::ParseTunnel(
       return absl::InvalidArgumentError(absl::StrCat(
           "word ", i + 1,
           ": want local=, peer=, spi_in=, spi_out=, key_in=, key_out=, "
-          "inside=, remote=, udp= or esn="));
+          "inside=, remote=, udp=, esn= or first="));
     }
     if ((given & known->given) != 0) {
       return absl::InvalidArgumentError(absl::StrCat(name, "= is given twice"));
@@ -255,6 +259,7 @@ std::string VpnTunnels::WrongWith(const VpnTunnel& tunnel) const {
     return absl::StrCat("more than ", kMaxTunnels, " tunnels");
   }
   if (tunnel.local == tunnel.peer) return "local= and peer= are the same";
+  if (tunnel.first > tunnel.last()) return "first= of 64 bits without esn=on";
   if (tunnel.key_in == tunnel.key_out) return "key_in= and key_out= are equal";
   for (const VpnTunnel& other : tunnels_) {
     const auto is_shared = [&](const EspKey& key) {

@@ -35,6 +35,9 @@ struct VpnTunnel {
   std::vector<IpPrefix> remote;  // addresses behind the peer
   uint16_t udp_port = 0;         // of the peer (RFC 3948); 0: ESP alone
   bool has_esn = false;          // sequence numbers of 64 bits
+  uint64_t first = 1;            // sequence number to the peer
+
+  uint64_t last() const { return has_esn ? ~uint64_t{0} : 0xffff'ffff; }
 
   size_t outer_bytes() const;  // IP and UDP, in front of ESP
   // The key of the flow that the association is: SPI and receiver.
