@@ -11,14 +11,16 @@ Wants root, and is skipped without.
 Usage: vpn_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
+import contextlib
 import hashlib
+import os
 import random
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
-from run_test import CLIENT, SERVER, ip, peer
+from run_test import CLIENT, MIDDLE, SERVER, ip, peer
 
 LOCAL, NEAR, FAR = "10.77.0.1", "10.1.0.5", "10.2.0.9"
 SPI_IN, SPI_OUT = "0x1000", "0x2000"  # as SNF has them
@@ -101,21 +103,32 @@ class Vpn(net.Run):
 
     # --- The script
 
-    def talk_to_script(self, more="", twice=1 << 40, port=()):
+    @contextlib.contextmanager
+    def script(self, *words, spi_in=SPI_IN, key_in=KEY_IN):
         process = subprocess.Popen(
             net.inside(SERVER, sys.executable, VPN_PEER, "tun0", LOCAL,
-                       SPI_OUT, KEY_OUT, SPI_IN, KEY_IN, twice, *port),
+                       SPI_OUT, KEY_OUT, spi_in, key_in, *words),
             stdout=subprocess.PIPE)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.assertEqual(process.stdout.readline(), b"ready\n")
+        try:
+            self.assertEqual(process.stdout.readline(), b"ready\n")
+            self.give_way_through_script()
+            yield
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+    @staticmethod
+    def give_way_through_script():
         ip("-n", SERVER, "link", "set", "tun0", "addrgenmode", "none", "up")
         ip("-n", SERVER, "addr", "add", f"{FAR}/32", "dev", "tun0")
         # The client may send long segments, to learn that they are too long.
         ip("-n", SERVER, "route", "add", "10.1.0.0/16", "dev", "tun0", "mtu",
            "1400", "advmss", "1460", "src", FAR)
-        with net.serving(self.folder, FAR), self.running(self.nf(more)):
+
+    def talk_to_script(self, more="", twice=1 << 40, port=()):
+        with self.script(twice, *port), net.serving(self.folder, FAR), \
+                self.running(self.nf(more)):
             self.check_talk()
 
     def test_talks_to_another_program(self):
@@ -131,6 +144,32 @@ class Vpn(net.Run):
         self.talk_to_script(twice=10)
         self.check_report(["nf:replayed"])
         self.assertGreater(self.report["packets_dropped"]["nf:replayed"], 500)
+
+    def test_new_keys_take_the_place_of_old_ones(self):
+        name = f"--name=vpn-{os.getpid()}"
+
+        def snf(word, *words):
+            done = subprocess.run(
+                net.in_network(MIDDLE, net.PROGRAM, *word.split(), name,
+                               *words), capture_output=True, text=True,
+                timeout=net.PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, net.OK, done.stderr)
+        snf("up", *net.PORTS, self.nf())
+        try:
+            with self.script(1 << 40):
+                self.assertEqual(len(peer(CLIENT, "ping", FAR, 3)), 3)
+            new = self.folder / "new"
+            new.write_text((self.folder / "tunnels").read_text()
+                           .replace(SPI_IN, "0x1001")
+                           .replace(KEY_IN, 36 * "c2"))
+            snf("chain set", f"vpn:tunnels={new},other=pass", "--within=100ms")
+            with self.script(1 << 40, spi_in="0x1001", key_in=36 * "c2"):
+                # The number to the peer begins again, and its script has no
+                # window.
+                net.wait_for("a ping", lambda: len(
+                    peer(CLIENT, "ping", FAR, 1)) == 1)
+        finally:
+            snf("down")
 
 
 # The tests of run_test.py run there.
