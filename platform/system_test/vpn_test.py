@@ -126,10 +126,11 @@ class Vpn(net.Run):
         ip("-n", SERVER, "route", "add", "10.1.0.0/16", "dev", "tun0", "mtu",
            "1400", "advmss", "1460", "src", FAR)
 
-    def talk_to_script(self, more="", twice=1 << 40, port=()):
+    def talk_to_script(self, more="", twice=1 << 40, port=(), mtu=1_446):
         with self.script(twice, *port), net.serving(self.folder, FAR), \
                 self.running(self.nf(more)):
             self.check_talk()
+            self.check_client_knows(mtu)
 
     def test_talks_to_another_program(self):
         self.talk_to_script()
@@ -137,13 +138,33 @@ class Vpn(net.Run):
         self.assertGreater(self.report["counters"]["too_big"], 0)
 
     def test_talks_through_udp(self):
-        self.talk_to_script("udp=4500", port=(4_500,))
+        self.talk_to_script("udp=4500", port=(4_500,), mtu=1_438)
         self.check_report()
 
     def test_takes_nothing_twice(self):
         self.talk_to_script(twice=10)
         self.check_report(["nf:replayed"])
         self.assertGreater(self.report["packets_dropped"]["nf:replayed"], 500)
+
+    def test_ports_with_addresses_route_what_comes_by_the_tunnel(self):
+        ip("-n", CLIENT, "-4", "addr", "flush", "dev", "eth0")
+        ip("-n", CLIENT, "addr", "add", f"{NEAR}/24", "dev", "eth0")
+        ip("-n", CLIENT, "route", "add", "default", "via", "10.1.0.1")
+        ip("-n", SERVER, "neigh", "del", LOCAL, "dev", "eth0")
+        ports = ["--port", "inside=lan0,address=10.1.0.1/24", "--port",
+                 f"outside=wan0,address=10.77.0.9/24,proxy={LOCAL}"]
+        with self.script(1 << 40), net.serving(self.folder, FAR), \
+                self.running(self.nf(), ports=ports):
+            self.check_talk()
+            self.check_client_knows(1_446)
+        self.check_report()
+
+    def check_client_knows(self, mtu):
+        """The answer to what was too long reached the client."""
+        route = subprocess.run(
+            net.inside(CLIENT, "ip", "route", "get", FAR), text=True,
+            capture_output=True, check=True).stdout
+        self.assertIn(f"mtu {mtu}", route)
 
     def test_new_keys_take_the_place_of_old_ones(self):
         name = f"--name=vpn-{os.getpid()}"
