@@ -95,6 +95,7 @@ MAY_INCLUDE = {
                                "runtime/ring", "runtime/tables",
                                "runtime/wire"},
     "resource_manager/core": BASE,
+    "resource_manager/etcd": TEXT | {"runtime/ring", "proto"},
     "resource_manager/launch": BASE,
     "resource_manager/live": TEXT | {"resource_manager/core", "runtime/leases",
                                      "runtime/ring", "proto"},
