@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server of etcd on loopback, for tests of what the cluster keeps there."""
 
+import os
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,9 @@ def skip_without_etcd():
 
 
 class Etcd:
-    def __init__(self):
+    def __init__(self, inside=()):
+        """`inside` are words before each command, as of a namespace."""
+        self.inside = list(inside)
         self.folder = tempfile.TemporaryDirectory()
         self.endpoint = f"127.0.0.1:{free_port()}"
         self.peer = f"http://127.0.0.1:{free_port()}"
@@ -30,7 +33,7 @@ class Etcd:
     def start(self):
         own = f"http://{self.endpoint}"
         self.process = subprocess.Popen(
-            ["etcd", "--name=m", f"--data-dir={self.folder.name}/m",
+            [*self.inside, "etcd", "--name=m", f"--data-dir={self.folder.name}/m",
              f"--listen-client-urls={own}", f"--advertise-client-urls={own}",
              f"--listen-peer-urls={self.peer}",
              f"--initial-advertise-peer-urls={self.peer}",
@@ -51,7 +54,7 @@ class Etcd:
     def control(self, *words):
         """What etcdctl prints; None if it fails."""
         done = subprocess.run(
-            ["etcdctl", f"--endpoints={self.endpoint}", *words],
-            env={"ETCDCTL_API": "3", "PATH": "/usr/bin:/bin"},
+            [*self.inside, "etcdctl", f"--endpoints={self.endpoint}", *words],
+            env={"ETCDCTL_API": "3", "PATH": os.environ["PATH"]},
             capture_output=True, text=True, timeout=60, check=False)
         return done.stdout if done.returncode == 0 else None
