@@ -168,6 +168,8 @@ class Managers(one.Manager):
                                      "--etcd_user=u"]):
             self.refused(USAGE, ["--etcd"], "manager", *words,
                          name=f"{NAME}-z")
+        self.refused(USAGE, ["--leader_term", "wants --etcd"], "manager",
+                     "--leader_term=2s", name=f"{NAME}-z")
         self.refused(USAGE, ["name of its own"], "up",
                      f"--manager={MANAGERS[0]},{DAEMONS[0]}")
 

@@ -141,6 +141,11 @@ absl::Status StartManagerCommand::Run() {
         "--log=- needs --foreground: a manager in the background has no "
         "terminal");
   }
+  for (const char* const flag : {"leader_term", "cluster", "etcd_user",
+                                 "etcd_password_file", "etcd_tls"}) {
+    if (etcd_.is_given() || !flags().given(flag)) continue;
+    return absl::InvalidArgumentError(fmt::format("--{}: wants --etcd", flag));
+  }
   if (foreground_) return Serve(*files);
   const absl::StatusOr<std::optional<int>> begun = Background::Begin();
   if (!begun.ok()) return begun.status();
@@ -243,9 +248,14 @@ absl::Status StartManagerCommand::Stand(
                    LogLine(LogLevel::kInfo, line);
                  }});
   EtcdNotes notes(**client, leadership, keys + "members", files.members);
-  const auto leads = [&leadership] { return leadership.is_leader(); };
   say_ready();
   while (!ends.load()) {
+    // A manager that is elected again begins again: others may have led.
+    const int64_t elected = leadership.condition().mod_revision;
+    const auto leads = [&leadership, elected] {
+      return leadership.is_leader() &&
+             leadership.condition().mod_revision == elected;
+    };
     if (!leads()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;
