@@ -10,6 +10,7 @@
 #include "platform/commands/control/cert_command.h"
 #include "platform/commands/control/chain_commands.h"
 #include "platform/commands/control/control_commands.h"
+#include "platform/commands/host/host_commands.h"
 #include "platform/commands/manager/leases_command.h"
 #include "platform/commands/manager/manager_command.h"
 #include "platform/commands/nf/nf_command.h"
@@ -51,6 +52,7 @@ const Program kProgram = {
                  {"down", CreateDownCommand},
                  {"manager", CreateCommand<StartManagerCommand>},
                  {"leases", CreateCommand<LeasesCommand>},
+                 {"host", CreateHostCommand},
                  {"cert", CreateCommand<CertCommand>},
                  {"simulate", CreateCommand<SimulateCommand>},
                  {"recovery", CreateCommand<RecoveryCommand>},

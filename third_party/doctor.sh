@@ -139,6 +139,8 @@ features() {
     "$(line_of /sys/kernel/mm/transparent_hugepage/enabled)"
   optional Redis "the remote store that local state is compared with" \
     "$(has redis-server && version_of redis-server)"
+  optional etcd "several hosts, and leaders of resource managers" \
+    "$(has etcd && version_of etcd)"
   detail=$(line_of /proc/sys/kernel/perf_event_paranoid)
   optional perf "profiles" \
     "$(has perf && echo "$(version_of perf), perf_event_paranoid $detail")"

@@ -33,7 +33,8 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "a certificate that the authority of --tls has signed");
   flags.Text("manager", manager, "NAME",
              "lease units of the resource manager of that name, which snf "
-             "manager has started, as the load needs. Its --units and "
+             "manager has started, as the load needs; NAME,NAME: of the leader "
+             "of several (snf manager --etcd). Its --units and "
              "--unit_capacity are this daemon's");
   flags
       .Switch("upgrade", upgrade,

@@ -44,7 +44,7 @@ void LeaseMember::Run() {
   Nanos wait = kFirstWait;
   while (!stops_.load()) {
     const std::unique_ptr<LeaseStream> stream =
-        LeaseStream::Open(options_.socket);
+        LeaseStream::Open(options_.sockets[at_]);
     {
       const std::lock_guard lock(mutex_);
       stream_ = stream.get();
@@ -60,28 +60,32 @@ void LeaseMember::Run() {
     const absl::Status broken = stream->Finish();
     if (stops_.load()) return;
     const absl::Status why = refusal_.ok() ? broken : refusal_;
-    if (!has_joined_) {
-      has_joined_ = true;
-      const bool is_refused = !refusal_.ok();
-      joined_.set_value(
-          is_refused ? refusal_
-                     : absl::FailedPreconditionError(fmt::format(
-                           "no resource manager \"{}\" answers; snf manager "
-                           "--name={} starts one",
-                           options_.manager, options_.manager)));
-      return;
-    }
-    Tell(refusal_.ok()
-             ? fmt::format("the resource manager \"{}\" is lost: leases stay "
-                           "as they are until there is one",
-                           options_.manager)
-             : fmt::format("the resource manager \"{}\" refuses this daemon: "
-                           "{}",
-                           options_.manager, std::string(why.message())));
+    // If there are several managers, one may be about to lead.
+    if (!has_joined_ && (!refusal_.ok() || !has_others())) return Refute();
+    at_ = (at_ + 1) % options_.sockets.size();
+    if (has_joined_)
+      Tell(refusal_.ok()
+               ? fmt::format("the resource manager \"{}\" is lost: leases stay "
+                             "as they are until there is one",
+                             options_.manager)
+               : fmt::format("the resource manager \"{}\" refuses this daemon: "
+                             "{}",
+                             options_.manager, std::string(why.message())));
     if (is_lost) wait = kFirstWait;
     Wait(wait);
     wait = std::min(Nanos{2 * wait.ns}, kLongestWait);
   }
+}
+
+// Tells Join why the member cannot join.
+void LeaseMember::Refute() {
+  has_joined_ = true;
+  joined_.set_value(!refusal_.ok()
+                        ? refusal_
+                        : absl::FailedPreconditionError(fmt::format(
+                              "no resource manager \"{}\" answers; snf "
+                              "manager --name={} starts one",
+                              options_.manager, options_.manager)));
 }
 
 void LeaseMember::Tell(const std::string& line) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -45,8 +46,10 @@ class LeaseMember {
   static constexpr Nanos kLongestWait = Milliseconds(500);
 
   struct Options {
-    std::string socket;   // of the manager
-    std::string manager;  // its name
+    // The manager's socket. If there are several managers, of which one leads,
+    // their sockets are tried in turn.
+    std::vector<std::string> sockets;
+    std::string manager;  // its name, or their names
     ProcessId process;
     std::string name;                                       // of the daemon
     std::optional<ControllerId> controller = std::nullopt;  // none: any
@@ -90,7 +93,11 @@ class LeaseMember {
   void Tell(const std::string& line);
   void Wait(Nanos most);
 
+  bool has_others() const { return options_.sockets.size() > 1; }
+  void Refute();
+
   const Options options_;
+  size_t at_ = 0;  // the socket in use
   ControllerLife first_life_;
   Nanos term_;
   Mail<FromManager> inbox_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "absl/strings/str_split.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "platform/daemon/lease_member.h"
@@ -15,6 +16,13 @@
 #include "resource_manager/live/process_watch.h"
 
 namespace snf {
+namespace {
+
+std::vector<std::string> NamesOf(const std::string& managers) {
+  return absl::StrSplit(managers, ',');
+}
+
+}  // namespace
 
 absl::Status ManagerMembership::Settle(FlagSet& flags, bool upgrade) const {
   const auto refuse = [this](const std::string& why) {
@@ -24,7 +32,8 @@ absl::Status ManagerMembership::Settle(FlagSet& flags, bool upgrade) const {
   if (manager_.find_first_of(":/") != std::string::npos) {
     return refuse("wants the name of a resource manager of this machine");
   }
-  if (manager_ == daemon_) {
+  for (const std::string& name : NamesOf(manager_)) {
+    if (name != daemon_) continue;
     return refuse("the daemon wants a name of its own, by --name");
   }
   for (const char* const flag :
@@ -34,36 +43,50 @@ absl::Status ManagerMembership::Settle(FlagSet& flags, bool upgrade) const {
         fmt::format("--{}: the resource manager has the units", flag));
   }
   if (upgrade) return refuse("is not for --upgrade");
-  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
+  const auto files = Files();
   if (!files.ok()) return files.status();
-  const absl::StatusOr<pid_t> pid = PidOf(*files);
-  if (!pid.ok()) return pid.status();
-  const auto noted = MemberFile::Read(files->members);
-  if (!noted.ok()) return noted.status();
-  if (*pid == 0 || !noted->has_value()) {
-    return absl::FailedPreconditionError(
-        fmt::format("no resource manager \"{0}\" runs; snf manager --name={0} "
-                    "starts one",
-                    manager_));
+  // Managers that have led agree on their units.
+  for (const DaemonFiles& of : *files) {
+    const absl::StatusOr<pid_t> pid = PidOf(of);
+    if (!pid.ok()) return pid.status();
+    const auto noted = MemberFile::Read(of.members);
+    if (!noted.ok()) return noted.status();
+    if (*pid == 0 || !noted->has_value()) continue;
+    flags.Give("max_units", {std::to_string((*noted)->units)});
+    flags.Give("unit_capacity",
+               {FormatBitRate((*noted)->unit_capacity_bps, Precision::kExact)});
+    return absl::OkStatus();
   }
-  flags.Give("max_units", {std::to_string((*noted)->units)});
-  flags.Give("unit_capacity",
-             {FormatBitRate((*noted)->unit_capacity_bps, Precision::kExact)});
-  return absl::OkStatus();
+  return absl::FailedPreconditionError(fmt::format(
+      "no resource manager \"{0}\" runs{1}; snf manager --name={2} starts one",
+      manager_, files->size() > 1 ? ", or none of them leads" : "",
+      files->front().name));
+}
+
+absl::StatusOr<std::vector<DaemonFiles>> ManagerMembership::Files() const {
+  std::vector<DaemonFiles> files;
+  for (const std::string& name : NamesOf(manager_)) {
+    absl::StatusOr<DaemonFiles> of = DaemonFiles::Of(name);
+    if (!of.ok()) return of.status();
+    files.push_back(*std::move(of));
+  }
+  return files;
 }
 
 absl::StatusOr<std::unique_ptr<DaemonLeases>> ManagerMembership::Join(
     const RunRequest& options) const {
   constexpr Nanos kPatience = Seconds(10);
-  const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
+  const auto files = Files();
   if (!files.ok()) return files.status();
+  std::vector<std::string> sockets;
+  for (const DaemonFiles& of : *files) sockets.push_back(of.leases);
   const ControllerOptions& controller = options.run.controller;
   std::optional<ControllerId> id;
   if (options.controller.count > 1) {
     id = ControllerId{static_cast<uint8_t>(options.controller.id)};
   }
   auto member = LeaseMember::Join(
-      {.socket = files->leases,
+      {.sockets = std::move(sockets),
        .manager = manager_,
        .process = OwnProcessId(),
        .name = daemon_,

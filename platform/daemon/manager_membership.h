@@ -5,12 +5,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "platform/daemon/daemon_leases.h"
 #include "platform/options/run_request.h"
 #include "platform/process/flags.h"
+#include "platform/service/daemon_files.h"
 
 namespace snf {
 
@@ -32,7 +34,9 @@ class ManagerMembership {
       const RunRequest& options) const;
 
  private:
-  std::string manager_;
+  absl::StatusOr<std::vector<DaemonFiles>> Files() const;
+
+  std::string manager_;  // or several, of which one leads: "a,b"
   std::string daemon_;
 };
 

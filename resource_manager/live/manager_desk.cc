@@ -22,9 +22,9 @@ constexpr Nanos kLookClosely = Milliseconds(5);
 
 absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
     const Options& options) {
-  auto before = MemberFile::Read(options.file);
-  if (!before.ok()) return before.status();
   std::unique_ptr<ManagerDesk> desk(new ManagerDesk(options));
+  auto before = desk->notes_.Read();
+  if (!before.ok()) return before.status();
   desk->file_ = {.units = options.units,
                  .unit_capacity_bps = options.unit_capacity_bps};
   if (before->has_value()) {
@@ -50,8 +50,8 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
     desk->file_.epoch = (*before)->epoch;
   }
   if (desk->file_.epoch >= kMostEpoch) {
-    return absl::DataLossError(fmt::format("{}: an epoch of {} is too great",
-                                           options.file, desk->file_.epoch));
+    return absl::DataLossError(fmt::format(
+        "the notes: an epoch of {} is too great", desk->file_.epoch));
   }
   desk->BeginAnew(desk->file_.epoch + 1);
   if (absl::Status s = desk->Note(); !s.ok()) return s;
@@ -61,6 +61,8 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
 
 ManagerDesk::ManagerDesk(const Options& options)
     : options_(options),
+      own_notes_(options.file),
+      notes_(options.notes != nullptr ? *options.notes : own_notes_),
       manager_(CoreOptions(options)),
       began_(RealClock::Monotonic()),
       now_(began_),
@@ -72,8 +74,9 @@ ManagerDesk::~ManagerDesk() {
   bell_.Ring();
   if (!thread_.joinable()) return;
   thread_.join();
+  if (!may_serve()) return;
   BuryDead();
-  if (members_.empty()) unlink(options_.file.c_str());
+  if (members_.empty()) notes_.Remove();
 }
 
 ManagerOptions ManagerDesk::CoreOptions(const Options& options) {
@@ -115,6 +118,7 @@ void ManagerDesk::Run() {
   Instant next_look = now_;
   while (!stops_now_.load(std::memory_order_relaxed)) {
     now_ = RealClock::Monotonic();
+    if (!may_serve()) return;
     for (const Letter& letter : mail_.Take()) {
       std::visit([this](const auto& what) { on_letter(what); }, letter);
       SendCommands();

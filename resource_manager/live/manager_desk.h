@@ -64,17 +64,23 @@ class ManagerDesk final : public LeaseHandler {
     uint32_t units = 1;
     int64_t unit_capacity_bps = 1'000'000'000;
     Nanos term = Seconds(5);
-    std::string file;  // MemberFile's
+    std::string file{};  // MemberFile's
+    // Keeps the notes for the next manager, instead of the file; must outlive
+    // the desk.
+    MemberNotes* notes = nullptr;
+    // Returns false once another manager may lead: then the desk does nothing
+    // more. Null: there is none.
+    std::function<bool()> may_serve = nullptr;
     // Is called with a line of text about each event, by any thread. May be
     // null.
     std::function<void(const std::string&)> notice = nullptr;
   };
 
-  // Reads and writes the file. Errors: those of MemberFile; FailedPrecondition
-  // if members live that have leases of other units.
+  // Reads and writes the notes. Errors: as of MemberNotes;
+  // FailedPrecondition if members live that have leases of other units.
   static absl::StatusOr<std::unique_ptr<ManagerDesk>> Start(
       const Options& options);
-  // Removes the file if no member lives.
+  // Removes the notes if no member lives.
   ~ManagerDesk() override;
   ManagerDesk(const ManagerDesk&) = delete;
   ManagerDesk& operator=(const ManagerDesk&) = delete;
@@ -128,6 +134,9 @@ class ManagerDesk final : public LeaseHandler {
   static ManagerOptions CoreOptions(const Options& options);
   ResourceManager& core() { return *manager_.core(); }
   void Run();
+  bool may_serve() const {
+    return options_.may_serve == nullptr || options_.may_serve();
+  }
 
   // members
   void on_letter(const Said& said);
@@ -162,6 +171,8 @@ class ManagerDesk final : public LeaseHandler {
   void Confirm(const SetShare& set);
 
   const Options options_;
+  FileNotes own_notes_;
+  MemberNotes& notes_;
   MemberFile file_;
   std::map<ControllerId, Member> members_;
   std::map<MemberStream*, ControllerId> by_stream_;

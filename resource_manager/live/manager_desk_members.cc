@@ -246,7 +246,7 @@ absl::Status ManagerDesk::Note() const {
     file.members.push_back(
         {.controller = id, .process = member.process, .name = member.name});
   }
-  return file.Write(options_.file);
+  return notes_.Write(file);
 }
 
 }  // namespace snf

@@ -40,6 +40,14 @@ absl::StatusOr<std::optional<MemberFile>> MemberFile::Read(
     if (errno == EACCES) return absl::PermissionDeniedError(text);
     return absl::UnavailableError(text);
   }
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return Parse(text.str(), file);
+}
+
+absl::StatusOr<MemberFile> MemberFile::Parse(const std::string& text,
+                                             const std::string& source) {
+  std::istringstream stream(text);
   MemberFile read;
   std::string line;
   while (std::getline(stream, line)) {
@@ -56,15 +64,15 @@ absl::StatusOr<std::optional<MemberFile>> MemberFile::Read(
     } else if (key == "member") {
       is_right = ReadMember(words, read.members.emplace_back());
     }
-    if (!is_right) return Broken(file, fmt::format("\"{}\"", line));
+    if (!is_right) return Broken(source, fmt::format("\"{}\"", line));
   }
   if (read.epoch == 0 || read.units == 0 || read.unit_capacity_bps <= 0) {
-    return Broken(file, "what is there");
+    return Broken(source, "what is there");
   }
   return read;
 }
 
-absl::Status MemberFile::Write(const std::string& file) const {
+std::string MemberFile::Text() const {
   std::string text = fmt::format("epoch {}\nunits {}\nunit_capacity_bps {}\n",
                                  epoch, units, unit_capacity_bps);
   for (const Member& member : members) {
@@ -72,6 +80,13 @@ absl::Status MemberFile::Write(const std::string& file) const {
         fmt::format("member {} {} {} {}\n", value(member.controller),
                     member.process.pid, member.process.start_time, member.name);
   }
+  return text;
+}
+
+void FileNotes::Remove() { unlink(file_.c_str()); }
+
+absl::Status MemberFile::Write(const std::string& file) const {
+  const std::string text = Text();
   const std::string next = file + ".next";
   const int opened =
       open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,6 +37,38 @@ struct MemberFile {
       const std::string& file);
   // The file is the old one or the new one at any time. Error: Unavailable.
   absl::Status Write(const std::string& file) const;
+
+  // The same of a text. Errors name `source`.
+  static absl::StatusOr<MemberFile> Parse(const std::string& text,
+                                          const std::string& source);
+  std::string Text() const;
+};
+
+// A place for the notes of a resource manager. Owner-thread only.
+class MemberNotes {
+ public:
+  virtual ~MemberNotes() = default;
+  // As MemberFile::Read and Write.
+  virtual absl::StatusOr<std::optional<MemberFile>> Read() = 0;
+  virtual absl::Status Write(const MemberFile& notes) = 0;
+  // Called at the end, if no member lives.
+  virtual void Remove() = 0;
+};
+
+// Keeps the notes in a file.
+class FileNotes final : public MemberNotes {
+ public:
+  explicit FileNotes(std::string file) : file_(std::move(file)) {}
+  absl::StatusOr<std::optional<MemberFile>> Read() override {
+    return MemberFile::Read(file_);
+  }
+  absl::Status Write(const MemberFile& notes) override {
+    return notes.Write(file_);
+  }
+  void Remove() override;
+
+ private:
+  const std::string file_;
 };
 
 }  // namespace snf

@@ -17,6 +17,8 @@
 #include "platform/control/daemon_command.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/service/background.h"
+#include "resource_manager/etcd/leadership.h"
+#include "resource_manager/live/etcd_notes.h"
 #include "resource_manager/live/lease_server.h"
 #include "resource_manager/live/manager_desk.h"
 #include "runtime/ring/real_clock.h"
@@ -92,12 +94,22 @@ StartManagerCommand::StartManagerCommand()
                "all leases. If the manager is killed, daemons keep their "
                "leases, and the next snf manager with the same flags recovers "
                "the leases from the daemons. snf down --name=NAME stops the "
-               "manager and leaves the daemons running."}) {
+               "manager and leaves the daemons running. With --etcd, several "
+               "managers of this machine elect a leader, and another manager "
+               "takes over if the leader dies or stands still."}) {
   AddDaemonName(flags(), name_of_manager_);
   flags().Count("units", units_, 1, kMostUnits, "units that can be leased");
   flags().BitRate("unit_capacity", unit_capacity_bps_, kLeastCapacity,
                   kMostCapacity,
                   "rate that a unit of this machine can process");
+  etcd_.AddTo(flags(),
+              "servers of etcd, by which this manager and others of the same "
+              "--cluster on this machine elect a leader, for daemons of snf up "
+              "--manager=NAME,NAME. Without this flag: the manager leads");
+  flags().Duration("leader_term", leader_term_, Seconds(1), Seconds(60),
+                   "time without a renewal after which another manager leads; "
+                   "etcd rounds the time up to whole seconds, 2s at least by "
+                   "its defaults");
   flags().Switch(
       "foreground", foreground_,
       "stay in the foreground, and notify systemd once the manager is ready");
@@ -130,6 +142,11 @@ absl::Status StartManagerCommand::Run() {
         "--log=- needs --foreground: a manager in the background has no "
         "terminal");
   }
+  for (const char* const flag : {"leader_term", "cluster", "etcd_user",
+                                 "etcd_password_file", "etcd_tls"}) {
+    if (etcd_.is_given() || !flags().given(flag)) continue;
+    return absl::InvalidArgumentError(fmt::format("--{}: wants --etcd", flag));
+  }
   if (foreground_) return Serve(*files);
   const absl::StatusOr<std::optional<int>> begun = Background::Begin();
   if (!begun.ok()) return begun.status();
@@ -161,37 +178,95 @@ absl::Status StartManagerCommand::Serve(const DaemonFiles& files) {
   absl::StatusOr<DaemonLock> lock = DaemonLock::Take(files);
   if (!lock.ok()) return lock.status();
   if (absl::Status s = OpenLog(log); !s.ok()) return s;
-  auto desk = ManagerDesk::Start({.name = files.name,
-                                  .units = units_,
-                                  .unit_capacity_bps = unit_capacity_bps_,
-                                  .file = files.members,
-                                  .notice = [](const std::string& line) {
-                                    LogLine(LogLevel::kInfo, line);
-                                  }});
-  if (!desk.ok()) return desk.status();
   ManagerControl control(files.name, interrupt.came);
   auto control_server =
       ControlServer::Start(files.socket, std::nullopt, control);
   if (!control_server.ok()) return control_server.status();
-  auto server = LeaseServer::Start(files.leases, **desk);
-  if (!server.ok()) return server.status();
-  LogLine(LogLevel::kInfo,
-          fmt::format("manages {} of {} bit/s", Plural(units_, "unit"),
-                      unit_capacity_bps_));
-  Background::SayReady(log.file);
-  NotifySystemd(fmt::format("MAINPID={}\nREADY=1", getpid()).c_str());
-  while (!interrupt.came.load()) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  const auto say_ready = [&log] {
+    Background::SayReady(log.file);
+    NotifySystemd(fmt::format("MAINPID={}\nREADY=1", getpid()).c_str());
+  };
+  const absl::Status served =
+      etcd_.is_given()
+          ? Stand(files, interrupt.came, say_ready)
+          : Lead(files, {}, say_ready, [] { return !interrupt.came.load(); });
+  if (!served.ok()) return served;
   NotifySystemd("STOPPING=1");
-  server->reset();
   control_server->reset();
-  desk->reset();
   const int signal = interrupt.signal;
   LogLine(LogLevel::kInfo,
           signal == 0 ? "has ended"
                       : fmt::format("has ended, by {}", NameOfSignal(signal)));
   if (log.file == files.log) unlink(files.log.c_str());
+  return absl::OkStatus();
+}
+
+// Serves while `goes_on`.
+absl::Status StartManagerCommand::Lead(const DaemonFiles& files,
+                                       const Election& election,
+                                       const std::function<void()>& say_ready,
+                                       const std::function<bool()>& goes_on) {
+  auto desk = ManagerDesk::Start({.name = files.name,
+                                  .units = units_,
+                                  .unit_capacity_bps = unit_capacity_bps_,
+                                  .file = files.members,
+                                  .notes = election.notes,
+                                  .may_serve = election.may_serve,
+                                  .notice = [](const std::string& line) {
+                                    LogLine(LogLevel::kInfo, line);
+                                  }});
+  if (!desk.ok()) return desk.status();
+  auto server = LeaseServer::Start(files.leases, **desk);
+  if (!server.ok()) return server.status();
+  LogLine(LogLevel::kInfo,
+          fmt::format("manages {} of {} bit/s", Plural(units_, "unit"),
+                      unit_capacity_bps_));
+  say_ready();
+  while (goes_on()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  server->reset();
+  desk->reset();
+  return absl::OkStatus();
+}
+
+// Leads whenever this manager is elected, until `ends`.
+absl::Status StartManagerCommand::Stand(
+    const DaemonFiles& files, const std::atomic<bool>& ends,
+    const std::function<void()>& say_ready) {
+  auto options = etcd_.Options();
+  if (!options.ok()) return options.status();
+  // If a renewal fails at one server, another server answers in time.
+  options->attempt = {leader_term_.ns / 4};
+  options->patience = leader_term_;
+  const auto client = EtcdClient::Create(*options);
+  if (!client.ok()) return client.status();
+  const std::string keys = "/snf/" + etcd_.cluster() + "/manager/";
+  Leadership leadership(
+      **client, {.key = keys + "leader",
+                 .value = fmt::format("{}, process {}, version {}", files.name,
+                                      getpid(), kVersion),
+                 .term = leader_term_,
+                 .notice = [](const std::string& line) {
+                   LogLine(LogLevel::kInfo, line);
+                 }});
+  EtcdNotes notes(**client, leadership, keys + "members", files.members);
+  say_ready();
+  while (!ends.load()) {
+    // A manager that is elected again begins again: others may have led.
+    const int64_t elected = leadership.condition().mod_revision;
+    const auto leads = [&leadership, elected] {
+      return leadership.is_leader() &&
+             leadership.condition().mod_revision == elected;
+    };
+    if (!leads()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
+    const absl::Status led = Lead(
+        files, {.notes = &notes, .may_serve = leads}, [] {},
+        [&] { return !ends.load() && leads(); });
+    notes.Remove();
+    if (!led.ok() && leads()) return led;
+  }
   return absl::OkStatus();
 }
 

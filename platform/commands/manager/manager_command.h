@@ -2,14 +2,18 @@
 #ifndef SNF_PLATFORM_COMMANDS_MANAGER_MANAGER_COMMAND_H_
 #define SNF_PLATFORM_COMMANDS_MANAGER_MANAGER_COMMAND_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "platform/control/etcd_flags.h"
 #include "platform/process/command.h"
 #include "platform/service/daemon_files.h"
 #include "platform/service/daemon_log.h"
+#include "resource_manager/live/member_file.h"
 
 namespace snf {
 
@@ -21,13 +25,27 @@ class StartManagerCommand final : public FlagCommand {
 
  private:
   absl::Status Run() override;
+  // If there are several managers: where the leader's notes are, and whether
+  // this manager may lead.
+  struct Election {
+    MemberNotes* notes = nullptr;
+    std::function<bool()> may_serve = nullptr;
+  };
+
   absl::Status Serve(const DaemonFiles& files);
+  absl::Status Lead(const DaemonFiles& files, const Election& election,
+                    const std::function<void()>& say_ready,
+                    const std::function<bool()>& goes_on);
+  absl::Status Stand(const DaemonFiles& files, const std::atomic<bool>& ends,
+                     const std::function<void()>& say_ready);
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
 
   std::string name_of_manager_ = "default";
   uint32_t units_ = 8;
   int64_t unit_capacity_bps_ = 1'000'000'000;
+  EtcdFlags etcd_;
+  Nanos leader_term_ = Seconds(2);
   bool foreground_ = false;
   std::string log_;
   bool log_json_ = false;

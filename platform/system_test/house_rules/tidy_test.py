@@ -51,12 +51,12 @@ REPORT = {"platform/report", "platform/report/explain", "platform/report/watch"}
 # What commands may include: all but each other.
 COMMAND = CHECK | DRIVERS | REPORT | {
     "nfs/snort", "runtime/live", "runtime/wire", "runtime/redis", "controller/live",
-    "resource_manager/launch", "resource_manager/live", "proto",
-    "platform/process", "platform/service", "platform/ports",
+    "resource_manager/etcd", "resource_manager/launch", "resource_manager/live",
+    "proto", "platform/process", "platform/service", "platform/ports",
     "platform/options", "platform/outcome", "platform/control",
     "platform/daemon"}
 COMMANDS = {f"platform/commands/{name}": COMMAND for name in (
-    "bench", "config", "control", "manager", "nf", "recovery", "replay", "simulate",
+    "bench", "config", "control", "host", "manager", "nf", "recovery", "replay", "simulate",
     "trace", "up")}
 # A folder may always include itself, and its tests gtest and benchmark.
 MAY_INCLUDE = {
@@ -97,8 +97,10 @@ MAY_INCLUDE = {
                                "runtime/ring", "runtime/tables",
                                "runtime/wire"},
     "resource_manager/core": BASE,
+    "resource_manager/etcd": TEXT | {"runtime/ring", "proto"},
     "resource_manager/launch": BASE,
-    "resource_manager/live": TEXT | {"resource_manager/core", "runtime/leases",
+    "resource_manager/live": TEXT | {"resource_manager/core",
+                                     "resource_manager/etcd", "runtime/leases",
                                      "runtime/ring", "proto"},
     "platform/process": TRACES | {"runtime/sdk", "runtime/ring"},
     "platform/run": RUN - {"platform/run/figures"},
@@ -133,7 +135,8 @@ MAY_INCLUDE = {
                                   # launchers that wait for a daemon
                                   "resource_manager/launch"},
     "platform/control": RUN | {"platform/drivers/real_time", "platform/process",
-                               "platform/service", "proto"},
+                               "platform/service", "resource_manager/etcd",
+                               "proto"},
     "platform/daemon": RUN | {
         "platform/control", "platform/drivers/cluster",
         "platform/drivers/real_cluster", "platform/drivers/real_time",

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/commands/host/host_commands.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "base/quantity.h"
+#include "base/text/wording.h"
+#include "base/version.h"
+#include "platform/control/control_text.h"
+#include "platform/control/etcd_flags.h"
+#include "platform/process/clean_interrupt.h"
+#include "platform/process/command_group.h"
+#include "platform/service/background.h"
+#include "resource_manager/etcd/host_registry.h"
+#include "runtime/ring/real_clock.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kMostUnits = 1'024;
+constexpr int64_t kLeastCapacity = 1'000;
+constexpr int64_t kMostCapacity = 1'000'000'000'000;
+
+// The base of the commands: each is a client of etcd.
+class HostCommand : public FlagCommand {
+ protected:
+  explicit HostCommand(Text text) : FlagCommand(std::move(text)) {}
+  void AddEtcd() {
+    etcd_.AddTo(flags(), "servers of etcd, which keeps the cluster's hosts");
+  }
+  const std::string& cluster() const { return etcd_.cluster(); }
+  absl::StatusOr<HostRegistry> Registry() {
+    if (!etcd_.is_given()) {
+      return absl::InvalidArgumentError(
+          "--etcd: is missing; as --etcd=127.0.0.1:2379");
+    }
+    auto client = etcd_.Client();
+    if (!client.ok()) return client.status();
+    client_ = *std::move(client);
+    return HostRegistry::Of(*client_, etcd_.cluster());
+  }
+
+ private:
+  EtcdFlags etcd_;
+  std::unique_ptr<EtcdClient> client_;
+};
+
+class HostJoinCommand final : public HostCommand {
+ public:
+  HostJoinCommand()
+      : HostCommand(
+            {.summary = "make this machine a host of a cluster",
+             .usage = "snf host join NAME --etcd=HOST:PORT,… "
+                      "--address=ADDRESS [--units=COUNT]",
+             .about =
+                 "Enters this machine into the cluster's hosts, and renews the "
+                 "entry until Ctrl-C, SIGTERM or snf host leave. If this "
+                 "command is killed, or no longer reaches etcd, the entry ends "
+                 "after --term. A second host of the same name is refused, and "
+                 "a host of another version of SNF than the others."}) {
+    flags().Argument("NAME", name_of_host_);
+    AddEtcd();
+    flags().Text("address", address_, "ADDRESS",
+                 "IP address or name by which other hosts reach this one");
+    flags().Count("units", units_, 1, kMostUnits,
+                  "units that the host can run");
+    flags().BitRate("unit_capacity", unit_capacity_bps_, kLeastCapacity,
+                    kMostCapacity, "rate that a unit of the host can process");
+    flags().Duration("term", term_, HostRegistry::kLeastTerm,
+                     HostRegistry::kMostTerm,
+                     "time without a heartbeat after which the host is "
+                     "removed, in whole seconds");
+  }
+
+ private:
+  absl::Status Run() override {
+    if (address_.empty()) {
+      return absl::InvalidArgumentError(
+          "--address: is missing; as --address=192.0.2.1");
+    }
+    // Before etcd's client has threads.
+    static FirstInterrupt interrupt;
+    EndCleanlyWhenInterrupted(name(), &interrupt);
+    absl::StatusOr<HostRegistry> registry = Registry();
+    if (!registry.ok()) return registry.status();
+    interrupt.is_awaited = true;
+    proto::Host host;
+    host.set_name(name_of_host_);
+    host.set_address(address_);
+    host.set_version(kVersion);
+    host.set_units(units_);
+    host.set_unit_capacity_bps(unit_capacity_bps_);
+    host.set_pid(getpid());
+    auto joined = registry->Join(host, term_);
+    if (!joined.ok()) return joined.status();
+    Tell(fmt::format("host \"{}\" has joined cluster \"{}\", with {} of {}",
+                     name_of_host_, cluster(), Plural(units_, "unit"),
+                     FormatBitRate(unit_capacity_bps_)));
+    NotifySystemd("READY=1");
+    return Stay(**joined, interrupt.came);
+  }
+
+  absl::Status Stay(JoinedHost& host, const std::atomic<bool>& ends) {
+    Instant due = RealClock::Monotonic() + host.beat();
+    bool is_lost = false;
+    while (!ends.load()) {
+      if (RealClock::Monotonic() < due) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        continue;
+      }
+      due = RealClock::Monotonic() + host.beat();
+      const absl::StatusOr<JoinedHost::State> state = host.Beat();
+      if (!state.ok() && !absl::IsUnavailable(state.status())) {
+        return state.status();
+      }
+      if (state.ok() && *state == JoinedHost::State::kRemoved) {
+        Tell(fmt::format("host \"{}\" was removed from cluster \"{}\"",
+                         name_of_host_, cluster()));
+        return absl::OkStatus();
+      }
+      if (!state.ok() && !std::exchange(is_lost, true)) {
+        Tell(fmt::format("retries: {}", std::string(state.status().message())));
+      } else if (state.ok() && std::exchange(is_lost, false)) {
+        Tell("etcd answers again");
+      }
+      if (state.ok() && *state == JoinedHost::State::kJoinedAgain) {
+        Tell(fmt::format("host \"{}\" was silent for {}, and has joined again",
+                         name_of_host_, FormatDuration(host.term())));
+      }
+    }
+    NotifySystemd("STOPPING=1");
+    return host.Leave();
+  }
+
+  static void Tell(const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+
+  std::string name_of_host_;
+  std::string address_;
+  uint32_t units_ = 8;
+  int64_t unit_capacity_bps_ = 1'000'000'000;
+  Nanos term_ = Seconds(10);
+};
+
+class HostLeaveCommand final : public HostCommand {
+ public:
+  HostLeaveCommand()
+      : HostCommand({.summary = "remove a host from a cluster",
+                     .usage = "snf host leave NAME --etcd=HOST:PORT,…",
+                     .about = "Removes a host from the cluster's hosts. The "
+                              "snf host join of that host then ends."}) {
+    flags().Argument("NAME", name_of_host_);
+    AddEtcd();
+  }
+
+ private:
+  absl::Status Run() override {
+    absl::StatusOr<HostRegistry> registry = Registry();
+    if (!registry.ok()) return registry.status();
+    const absl::Status removed = registry->Remove(name_of_host_);
+    if (absl::IsNotFound(removed)) {
+      return absl::FailedPreconditionError(removed.message());
+    }
+    return removed;
+  }
+
+  std::string name_of_host_;
+};
+
+class HostListCommand final : public HostCommand {
+ public:
+  HostListCommand()
+      : HostCommand({.summary = "list the hosts of a cluster",
+                     .usage = "snf host list --etcd=HOST:PORT,… [--json]",
+                     .about = "Lists the hosts of a cluster: name, address, "
+                              "version, capacity, and the time since the last "
+                              "heartbeat by etcd's clock."}) {
+    AddEtcd();
+    flags().Switch("json", json_, "print a JSON object on one line");
+  }
+
+ private:
+  absl::Status Run() override {
+    absl::StatusOr<HostRegistry> registry = Registry();
+    if (!registry.ok()) return registry.status();
+    const absl::StatusOr<proto::HostList> list = registry->List();
+    if (!list.ok()) return list.status();
+    if (json_) {
+      fmt::print("{}\n", JsonOf(*list));
+      return absl::OkStatus();
+    }
+    if (list->host_size() == 0) {
+      fmt::print("cluster \"{}\" has no hosts\n", cluster());
+      return absl::OkStatus();
+    }
+    fmt::print("{:<16} {:<24} {:<10} {:>5}  {:<12} {}\n", "host", "address",
+               "version", "units", "of", "heard");
+    for (const proto::ListedHost& listed : list->host()) Print(listed);
+    return absl::OkStatus();
+  }
+
+  static void Print(const proto::ListedHost& listed) {
+    const proto::Host& host = listed.host();
+    fmt::print("{:<16} {:<24} {:<10} {:>5}  {:<12} {} s ago\n",
+               Printable(host.name()), Printable(host.address()),
+               Printable(host.version()), host.units(),
+               FormatBitRate(host.unit_capacity_bps()), listed.heard_s_ago());
+  }
+
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> CreateHostCommand() {
+  return std::make_unique<CommandGroup>(
+      "join, leave and list the hosts of a cluster",
+      "Keeps the hosts of a cluster in etcd.",
+      CommandTable{{"join", CreateCommand<HostJoinCommand>},
+                   {"leave", CreateCommand<HostLeaveCommand>},
+                   {"list", CreateCommand<HostListCommand>}});
+}
+
+}  // namespace snf

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resource_manager/etcd/leadership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+
+#include "resource_manager/etcd/test_etcd.h"
+#include "runtime/ring/real_clock.h"
+
+namespace snf {
+namespace {
+
+class LeadershipTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!TestEtcd::IsHere()) {
+      GTEST_SKIP() << "needs etcd and etcdctl (packages etcd-server and "
+                      "etcd-client)";
+    }
+    etcd_.emplace();
+    client_ = NewClient();
+    ASSERT_TRUE(client_->Put("/up", "").ok());
+  }
+  std::unique_ptr<EtcdClient> NewClient() const {
+    return *EtcdClient::Create({.endpoints = etcd_->endpoints(),
+                                .attempt = Milliseconds(500),
+                                .patience = Seconds(1)});
+  }
+  std::unique_ptr<Leadership> New(const char* value) {
+    return std::make_unique<Leadership>(
+        *client_, Leadership::Options{
+                      .key = "/leader", .value = value, .term = Seconds(1)});
+  }
+  static bool WaitFor(const std::function<bool()>& condition) {
+    const Instant end = RealClock::Monotonic() + Seconds(30);
+    while (RealClock::Monotonic() < end) {
+      if (condition()) return true;
+    }
+    return false;
+  }
+  bool MayWrite(const Leadership& leadership) {
+    const auto outcome =
+        client_->Transact({leadership.condition()}, {{"/x", "x"}});
+    return outcome.ok() && outcome->is_done;
+  }
+
+  std::optional<TestEtcd> etcd_;
+  std::unique_ptr<EtcdClient> client_;
+};
+
+TEST_F(LeadershipTest, IsOfOneUntilThatEnds) {
+  auto first = New("first");
+  ASSERT_TRUE(WaitFor([&] { return first->is_leader(); }));
+  const auto second = New("second");
+  // Renewals keep it for longer than a term.
+  const Instant began = RealClock::Monotonic();
+  while (RealClock::Monotonic() < began + Milliseconds(2'500)) {
+    ASSERT_TRUE(first->is_leader());
+    ASSERT_FALSE(second->is_leader());
+  }
+  EXPECT_TRUE(MayWrite(*first));
+  EXPECT_FALSE(MayWrite(*second));
+  EXPECT_EQ((*client_->Get("/leader"))->value, "first");
+  first.reset();
+  EXPECT_TRUE(WaitFor([&] { return second->is_leader(); }));
+  EXPECT_TRUE(MayWrite(*second));
+}
+
+TEST_F(LeadershipTest, EndsByItsOwnClockIfEtcdStandsStill) {
+  const auto leadership = New("first");
+  ASSERT_TRUE(WaitFor([&] { return leadership->is_leader(); }));
+  etcd_->Signal(0, SIGSTOP);
+  const Instant began = RealClock::Monotonic();
+  EXPECT_TRUE(WaitFor([&] { return !leadership->is_leader(); }));
+  EXPECT_LT(RealClock::Monotonic(), began + Seconds(1));
+  etcd_->Signal(0, SIGCONT);
+  EXPECT_TRUE(WaitFor([&] { return leadership->is_leader(); }));
+  EXPECT_TRUE(MayWrite(*leadership));
+}
+
+TEST_F(LeadershipTest, IsLostIfTheKeyIsTaken) {
+  const auto leadership = New("first");
+  ASSERT_TRUE(WaitFor([&] { return leadership->is_leader(); }));
+  // As by etcd when the lease has ended there.
+  const int64_t lease = (*client_->Get("/leader"))->lease;
+  ASSERT_TRUE(client_->Revoke(lease).ok());
+  ASSERT_TRUE(client_->Put("/leader", "another").ok());
+  EXPECT_FALSE(MayWrite(*leadership));
+  EXPECT_TRUE(WaitFor([&] { return !leadership->is_leader(); }));
+  ASSERT_TRUE(client_->Delete("/leader").ok());
+  EXPECT_TRUE(WaitFor([&] { return leadership->is_leader(); }));
+}
+
+}  // namespace
+}  // namespace snf
