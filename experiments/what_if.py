@@ -27,9 +27,10 @@ IN_CONFIG = {"max_units": int, "unit_capacity": json.dumps}
 # captures and of virtual time.
 NOT_LIVE = frozenset((
     "at", "chaos", "check", "no_check", "clock", "compare", "decisions", "explain",
-    "faults", "hop_delay", "inside", "leases", "logger_delay", "loop",
-    "no_preload", "no_recovery", "overload", "preload", "recovery", "speed",
-    "state_bandwidth", "state_delay", "usage", "warm_up"))
+    "faults", "hop_delay", "inside", "leases", "local_handover",
+    "logger_delay", "loop", "no_preload", "no_recovery", "overload", "preload",
+    "recovery", "speed", "state_bandwidth", "state_delay", "units_per_host",
+    "usage", "warm_up"))
 
 
 def axis_of(text: str) -> Axis:

@@ -249,7 +249,10 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   }
   const bool moves = cold.owner != kNoUnit && placement.unit != cold.owner;
   if (likely_ && cause == FlowletCause::kGap) {
-    chances_.Count(flow.flags >> FlowHot::kKindShift, moves);
+    // A replica is of no use to a move within the host.
+    const bool leaves_host =
+        moves && !units_.hosts().Share(cold.owner, placement.unit);
+    chances_.Count(flow.flags >> FlowHot::kKindShift, leaves_host);
   }
   flow.unit = placement.unit;
   const bool goes_on = cause == FlowletCause::kLate;

@@ -77,6 +77,8 @@ struct ControllerOptions {
   // of failed units if no other unit is left, and are not used otherwise. Less
   // than max_units.
   uint32_t spare_units = 0;
+  // Units on one host (host_map.h): 1 … HostMap::kMaxUnitsPerHost.
+  uint32_t units_per_host = 1;
   int64_t unit_capacity_bps = 1'000'000'000;  // 1 kbit/s … 1 Tbit/s
   // The most packets that a unit processes in a second (packet_cost.h); 0: as
   // many as its capacity in bits carries.

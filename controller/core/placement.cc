@@ -12,8 +12,8 @@ __extension__ using Wide = unsigned __int128;
 
 // Returns the unit of the highest score, of equals the lowest id, or kNoUnit if
 // none has room. Of the units without the flow's state only the fullest with
-// room can win, so at most K + 2 scores are compared, however many units there
-// are.
+// room can win, so scores of at most K + 1 hosts and one more unit are
+// compared, however many units there are.
 UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
   UnitId best = request.demand <= units.limit()
                     ? units.FullestAtMost(units.limit() - request.demand)
@@ -29,8 +29,11 @@ UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
       best_score = score;
     }
   };
-  if (request.owner != kNoUnit) compare(request.owner);
-  for (const UnitId unit : request.replicas.span()) compare(unit);
+  const HostMap& hosts = units.hosts();
+  if (request.owner != kNoUnit) hosts.ForEachOnHost(request.owner, compare);
+  for (const UnitId unit : request.replicas.span()) {
+    hosts.ForEachOnHost(unit, compare);
+  }
   units.ForEachPart(compare);
   return best;
 }
@@ -230,6 +233,15 @@ std::vector<const PlacementPolicy*>& AllPolicies() {
 
 }  // namespace
 
+bool HasState(const PlacementRequest& request, UnitId unit,
+              const UnitPool& units) {
+  const auto shares = [&](UnitId other) {
+    return units.hosts().Share(unit, other);
+  };
+  return (request.owner != kNoUnit && shares(request.owner)) ||
+         std::ranges::any_of(request.replicas.span(), shares);
+}
+
 int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
                        const UnitPool& units) {
   const uint32_t load = units.load(unit);
@@ -240,9 +252,7 @@ int64_t PlacementScore(const PlacementRequest& request, UnitId unit,
     return int64_t{load} + request.alpha + request.owner_alpha;
   }
   if (load + demand > units.limit()) return -1;
-  const auto replicas = request.replicas.span();
-  const bool has_state = std::ranges::find(replicas, unit) != replicas.end();
-  return int64_t{load} + (has_state ? request.alpha : 0);
+  return int64_t{load} + (HasState(request, unit, units) ? request.alpha : 0);
 }
 
 Placement PlaceBeyond(Instant now, const PlacementRequest& request,

@@ -22,8 +22,8 @@ struct PlacementRequest {
   UnitId owner = kNoUnit;  // of the flow's last packet; kNoUnit: a new flow
   uint32_t alpha = 0;      // α in quanta
   // The units, other than the owner, at which a replica of the state has had
-  // time to land; none after a cut by bytes (proto/decisions.md 13). For these
-  // and the owner β is 1.
+  // time to land; none after a cut by bytes (proto/decisions.md 13). For these,
+  // the owner, and all units on their hosts β is 1 (HasState).
   ReplicaSet replicas{};
   // α for the owner, beyond that for a replica.
   uint32_t owner_alpha = 0;
@@ -71,6 +71,11 @@ const PlacementPolicy* AddPlacementPolicy(
     std::unique_ptr<const PlacementPolicy> policy);
 // Returns the policy of that name, or null.
 const PlacementPolicy* FindPlacementPolicy(std::string_view name);
+
+// Returns true if the flow's state is on the unit's host, or will be there soon
+// from the owner, which runs there (proto/decisions.md 38).
+bool HasState(const PlacementRequest& request, UnitId unit,
+              const UnitPool& units);
 
 // Returns the score of a unit for a request, in quanta: its load, plus α if it
 // holds the flow's state (SNF §5.2.2; proto/decisions.md 13); -1 if it has no

@@ -18,8 +18,10 @@ constexpr Instant kNow{1'000'000'000};
 constexpr int64_t kQuantumBps = 1'000'000;  // of a unit of 1.024 Gbit/s
 constexpr UnitId kU0{0}, kU1{1}, kU2{2}, kU3{3};
 
-ControllerOptions OptionsOf(uint32_t units, uint32_t warm) {
+ControllerOptions OptionsOf(uint32_t units, uint32_t warm,
+                            uint32_t units_per_host = 1) {
   ControllerOptions options;
+  options.units_per_host = units_per_host;
   options.load_signal = LoadSignal::kDemand;
   options.max_units = units;
   options.warm_units = warm;
@@ -32,9 +34,10 @@ ControllerOptions OptionsOf(uint32_t units, uint32_t warm) {
 class Units {
  public:
   explicit Units(const std::vector<uint32_t>& loads, uint32_t warm = 0,
-                 uint32_t stopped = 0)
+                 uint32_t stopped = 0, uint32_t units_per_host = 1)
       : pool_(OptionsOf(static_cast<uint32_t>(loads.size()) + warm + stopped,
-                        static_cast<uint32_t>(loads.size()) + warm)) {
+                        static_cast<uint32_t>(loads.size()) + warm,
+                        units_per_host)) {
     for (const uint32_t load : loads) {
       const UnitId unit = pool_.TakeWarm(kNow, out_);
       pool_.on_ready(kNow, unit);
@@ -125,6 +128,28 @@ TEST(SnfPolicy, BreaksTiesByTheLowestId) {
   Units reversed({500, 300});
   EXPECT_EQ(reversed.Place(10, kU1, 200).unit, kU0);
   EXPECT_EQ(reversed.Place(10, kU1, 201).unit, kU1);
+}
+
+// Units 0 to 2 are on host 0, 3 to 5 on host 1.
+TEST(SnfPolicy, PrefersTheHostThatHasTheState) {
+  Units units({1000, 300, 200, 900, 600, 500}, 0, 0, 3);
+  PlacementRequest request = {.demand = 100, .owner = kU0, .alpha = 700};
+  EXPECT_EQ(units.Place(request).unit, kU1);  // 300 + 700 = 1,000 > 900
+  request.alpha = 599;
+  EXPECT_EQ(units.Place(request).unit, kU3);  // 300 + 599 < 900
+  // A replica is for all units of its host.
+  request.alpha = 700;
+  request.demand = 500;
+  request.replicas = Replicas({kU3});
+  EXPECT_EQ(units.Place(request).unit, UnitId{5});  // 500 + 700
+  EXPECT_TRUE(HasState(request, UnitId{4}, units.pool()));
+  request.replicas = {};
+  EXPECT_EQ(units.Place(request).unit, kU1);
+  EXPECT_TRUE(HasState(request, kU2, units.pool()));
+  EXPECT_FALSE(HasState(request, UnitId{4}, units.pool()));
+  // If each host has one unit, the fullest with room is taken.
+  Units apart({1000, 300, 200, 900, 600, 500});
+  EXPECT_EQ(apart.Place({.demand = 100, .owner = kU0, .alpha = 700}).unit, kU3);
 }
 
 TEST(SnfPolicy, WeighsStateByAlpha) {

@@ -13,6 +13,9 @@ namespace {
 // The ranks drawn so far, in ascending order.
 class DrawnRanks {
  public:
+  // Besides the replicas' ranks, the rank of the flowlet's own unit may be
+  // drawn.
+  static constexpr uint32_t kMost = kMaxReplicas + 1;
   uint32_t size() const { return size_; }
   std::span<const uint32_t> span() const { return {ranks_.data(), size_}; }
   // Adds a rank. Returns false if it was drawn already.
@@ -26,9 +29,7 @@ class DrawnRanks {
 
  private:
   uint32_t size_ = 0;
-  // Besides the replicas' ranks, the rank of the flowlet's own unit may be
-  // drawn.
-  std::array<uint32_t, kMaxReplicas + 1> ranks_;
+  std::array<uint32_t, kMost> ranks_;
 };
 
 // Finds for each of `points` < sums[ranks] the rank in whose part of the line
@@ -45,6 +46,17 @@ void FindRanks(const LazyArray<uint64_t>& sums, uint32_t ranks,
       found[i] += half & -uint32_t{beyond};
     }
   }
+}
+
+// Adds a unit to the set, unless it is on the host of `owner`, or of a unit
+// that is in the set.
+void AddUnit(UnitId unit, UnitId owner, const HostMap& hosts, ReplicaSet& set) {
+  if (hosts.Share(unit, owner)) return;
+  const bool is_new = hosts.units_per_host() == 1 ||
+                      std::ranges::none_of(set.span(), [&](UnitId other) {
+                        return hosts.Share(unit, other);
+                      });
+  if (is_new) set.units[set.count++] = unit;
 }
 
 }  // namespace
@@ -72,8 +84,7 @@ void ReplicaChooser::Choose(Rng& rng, UnitId unit, const UnitPool& units,
     case ReplicaChoice::kDeterministic:
       for (uint32_t rank = 0;
            set.count < replicas_ && rank < units.placeable_units(); ++rank) {
-        const UnitId next = units.Ranked(rank);
-        if (next != unit) set.units[set.count++] = next;
+        AddUnit(units.Ranked(rank), unit, units.hosts(), set);
       }
       break;
     case ReplicaChoice::kNone:
@@ -90,8 +101,8 @@ void ReplicaChooser::ChooseLikely(UnitId unit, uint32_t wanted,
   if (most == 0) return;
   const bool is_last = units.Ranked(ranks - 1) == unit;
   for (uint32_t i = 0; set.count < most && i < ranks; ++i) {
-    const UnitId next = units.Ranked(is_last ? i : ranks - 1 - i);
-    if (next != unit) set.units[set.count++] = next;
+    AddUnit(units.Ranked(is_last ? i : ranks - 1 - i), unit, units.hosts(),
+            set);
   }
 }
 
@@ -103,8 +114,7 @@ void ReplicaChooser::ChooseWeighted(Rng& rng, UnitId unit,
   DrawnRanks drawn;
   const auto draw = [&](uint32_t rank) {
     if (!drawn.Add(rank)) return;
-    const UnitId next = units.Ranked(rank - 1);
-    if (next != unit) set.units[set.count++] = next;
+    AddUnit(units.Ranked(rank - 1), unit, units.hosts(), set);
   };
   std::array<uint64_t, kMaxReplicas> points;
   std::array<uint32_t, kMaxReplicas> found;
@@ -113,7 +123,8 @@ void ReplicaChooser::ChooseWeighted(Rng& rng, UnitId unit,
   }
   FindRanks(weight_sums_, ranks, {points.data(), wanted}, found.data());
   for (uint32_t i = 0; i < wanted; ++i) draw(found[i]);
-  while (set.count < wanted && drawn.size() < ranks) {
+  const uint32_t most = std::min(ranks, DrawnRanks::kMost);
+  while (set.count < wanted && drawn.size() < most) {
     points[0] = PointBeside(rng, ranks, drawn.span());
     FindRanks(weight_sums_, ranks, {points.data(), 1}, found.data());
     draw(found[0]);

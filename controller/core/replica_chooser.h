@@ -35,6 +35,10 @@ namespace snf {
 // displaces, is pushed to the lowest ids, and any other to the highest: those
 // are the least full. How many are worth it, the caller says (move_chances.h).
 //
+// A replica is for all units of its host, and a move within a host needs none
+// (proto/protocol.md 2.8). So the K units are on K hosts, none of them that of
+// `unit`.
+//
 // A value; owner-thread only; nothing is allocated after construction. Takes 8
 // bytes for each of max_units if the choice is kWeighted.
 class ReplicaChooser {
@@ -44,11 +48,12 @@ class ReplicaChooser {
   // Sets K, which may not be above that of the options.
   void set_replicas(uint32_t replicas) { replicas_ = replicas; }
 
-  // Sets the units of `set`, not its flow: K different placeable units other
-  // than `unit`, or all if there are fewer, in the order drawn (kDeterministic:
-  // in the order of their ids). `unit` need not be placeable. Only kWeighted
-  // draws from `rng`. Budget: ≤ 50 ns a unit, K ≤ 16, 10,000 units; no
-  // allocation.
+  // Sets the units of `set`, not its flow: K different placeable units, each on
+  // a host of its own, and on another than `unit`, or all if there are fewer,
+  // in the order drawn (kDeterministic: in the order of their ids). If hosts
+  // have several units, kWeighted draws at most kMaxReplicas + 1, and so may
+  // find fewer than K. `unit` need not be placeable. Only kWeighted draws from
+  // `rng`. Budget: ≤ 50 ns a unit, K ≤ 16, 10,000 units; no allocation.
   void Choose(Rng& rng, UnitId unit, const UnitPool& units,
               ReplicaSet& set) const;
   // Does so by kLikely, with at most `wanted` units, whatever the choice.

@@ -234,6 +234,42 @@ TEST(ReplicaChooser, ChoosesDifferentPlaceableUnitsOtherThanTheFlowlets) {
   EXPECT_GT(some, 500u);
 }
 
+// A replica is for all units of its host, and none is for the flowlet's own.
+TEST(ReplicaChooser, ChoosesOneUnitOnEachOtherHost) {
+  constexpr uint32_t kUnits = 12, kPerHost = 3;
+  ControllerOptions options = OptionsOf(kUnits, 2, ReplicaChoice::kLikely);
+  options.units_per_host = kPerHost;
+  UnitPool pool(options);
+  ControllerOut out;
+  for (uint32_t i = 0; i < kUnits; ++i) {
+    out.clear();
+    EXPECT_TRUE(pool.Use(kNow, Id(i), out));
+  }
+  Rng rng(3);
+  EXPECT_EQ(Choose(ReplicaChooser(options), rng, 4, pool),
+            (std::vector<uint32_t>{11, 8}));
+  EXPECT_EQ(Choose(ReplicaChooser(options), rng, 11, pool),
+            (std::vector<uint32_t>{0, 3}));
+  EXPECT_EQ(Choose(ReplicaChooser(options), rng, 9, pool),
+            (std::vector<uint32_t>{8, 5}));
+  options.replica_choice = ReplicaChoice::kDeterministic;
+  EXPECT_EQ(Choose(ReplicaChooser(options), rng, 1, pool),
+            (std::vector<uint32_t>{3, 6}));
+  options.replica_choice = ReplicaChoice::kWeighted;
+  options.replicas = kMaxReplicas;  // more than there are hosts
+  uint32_t most = 0;
+  for (uint32_t i = 0; i < 1'000; ++i) {
+    const uint32_t unit = i % kUnits;
+    const auto chosen = Choose(ReplicaChooser(options), rng, unit, pool);
+    std::vector<uint32_t> hosts = {unit / kPerHost};
+    for (const uint32_t each : chosen) hosts.push_back(each / kPerHost);
+    std::ranges::sort(hosts);
+    EXPECT_EQ(std::ranges::adjacent_find(hosts), hosts.end());
+    most = std::max(most, static_cast<uint32_t>(chosen.size()));
+  }
+  EXPECT_EQ(most, 3u);
+}
+
 TEST(ReplicaChooser, DrawsTheSameFromTheSameSeed) {
   const UnitPool pool = FullPool(1'000);
   const ReplicaChooser chooser(OptionsOf(1'000, 16, ReplicaChoice::kWeighted));

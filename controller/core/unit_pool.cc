@@ -11,6 +11,7 @@ namespace snf {
 UnitPool::UnitPool(const ControllerOptions& options)
     : max_units_(options.max_units),
       first_spare_(options.max_units - options.spare_units),
+      hosts_(options),
       queue_packets_(options.unit_queue_packets),
       recovery_slots_(options.recovery_slots),
       start_buffer_packets_(

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/fill_limit.h"
+#include "controller/core/host_map.h"
 #include "controller/core/load_meter.h"
 #include "controller/core/options.h"
 #include "controller/core/unit_index.h"
@@ -108,6 +109,7 @@ class UnitPool {
   uint32_t max_units() const { return max_units_; }
   // Returns the first spare unit (ControllerOptions::spare_units).
   uint32_t first_spare() const { return first_spare_; }
+  const HostMap& hosts() const { return hosts_; }
   State state(UnitId unit) const { return units_[value(unit)].state; }
   bool placeable(UnitId unit) const {
     return index_.contains(unit) || is_part(unit);
@@ -442,6 +444,7 @@ class UnitPool {
 
   uint32_t max_units_;
   uint32_t first_spare_;
+  HostMap hosts_;
   uint32_t queue_packets_;
   uint32_t recovery_slots_;
   uint32_t start_buffer_packets_;

@@ -26,17 +26,23 @@ std::string Trimmed(std::string_view text) {
       text.substr(first, text.find_last_not_of(" \t") - first + 1));
 }
 
+// Reads the number of a unit, or of a host.
 absl::Status ParseUnit(const std::string& text, const std::string& word,
                        Kill& kill) {
-  uint32_t unit = 0;
+  uint32_t number = 0;
   const char* const end = word.data() + word.size();
-  const auto [rest, error] = std::from_chars(word.data(), end, unit);
-  if (error != std::errc() || rest != end || unit >= kMaxUnits) {
-    return Bad(text, fmt::format("names unit \"{}\"; want a number from 0 to "
+  const auto [rest, error] = std::from_chars(word.data(), end, number);
+  if (error != std::errc() || rest != end || number >= kMaxUnits) {
+    return Bad(text, fmt::format("names {} \"{}\"; want a number from 0 to "
                                  "{}",
-                                 word, kMaxUnits - 1));
+                                 kill.is_of_host() ? "host" : "unit", word,
+                                 kMaxUnits - 1));
   }
-  kill.unit = UnitId{static_cast<uint16_t>(unit)};
+  if (kill.is_of_host()) {
+    kill.host = static_cast<int>(number);
+  } else {
+    kill.unit = UnitId{static_cast<uint16_t>(number)};
+  }
   return absl::OkStatus();
 }
 
@@ -90,6 +96,8 @@ struct Victim {
 constexpr Victim kVictims[] = {
     {"unit", Kill::Victim::kUnit, false},
     {"any unit", Kill::Victim::kUnit, true},
+    {"host", Kill::Victim::kHost, false},
+    {"any host", Kill::Victim::kHost, true},
     {"logger", Kill::Victim::kLoggerHost, false},
     {"any logger", Kill::Victim::kLoggerHost, true},
     {"process of logger", Kill::Victim::kLoggerProcess, false},
@@ -199,14 +207,15 @@ std::string FormatFaults(const FaultOptions& faults) {
   std::string text;
   for (const Kill& kill : faults.kills) {
     text += text.empty() ? "kill " : "; kill ";
-    const bool any = kill.unit == kNoUnit;
+    const bool any = kill.unit == kNoUnit && kill.host < 0;
     // The last that means the same is the shortest.
     std::string_view words;
     for (const Victim& each : kVictims) {
       if (each.victim == kill.victim && each.any == any) words = each.words;
     }
     text += words;
-    if (!any) text += fmt::format(" {}", value(kill.unit));
+    if (kill.unit != kNoUnit) text += fmt::format(" {}", value(kill.unit));
+    if (kill.host >= 0) text += fmt::format(" {}", kill.host);
     if (kill.controller >= 0) text += fmt::format(" {}", kill.controller);
     text += kill.at.ns < 0 ? " p=" + FormatShare(kill.chance_65536)
                            : " at " + FormatPlainDuration(kill.at);

@@ -18,6 +18,8 @@ inline constexpr size_t kMaxKills = 1'000;
 //   kill any at 1.2s       any one that runs then, drawn from the seed
 //   kill any p=0.001       … with this probability with each packet that comes
 //   kill unit 3 p=0.001    the same of that unit
+//   kill host 1 at 1.2s    all units of that host, and the loggers on it
+//   kill any host p=0.001  any host on which a unit or a logger runs
 //   kill logger 3 at 1.2s  the logger of that unit, with its host
 //   kill process of any logger p=0.001
 //                          any logger's process alone: its ring is kept
@@ -30,8 +32,8 @@ inline constexpr size_t kMaxKills = 1'000;
 //
 // Probabilities are decimals from 0 to 1, rounded to 1/65,536; one that rounds
 // to none, though it is not 0, is refused. What cannot be read is
-// InvalidArgument with the fault and the word. That the unit or the controller
-// exists is not checked here.
+// InvalidArgument with the fault and the word. That the unit, the host or the
+// controller exists is not checked here.
 absl::StatusOr<FaultOptions> ParseFaults(const std::string& text);
 
 // The shortest text that ParseFaults reads as these options, with those that

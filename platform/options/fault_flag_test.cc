@@ -44,6 +44,33 @@ TEST(FaultFlag, NamesLoggersAndTheirProcesses) {
   EXPECT_EQ(FormatFaults(*faults), text + "; kill any at 3s");
 }
 
+TEST(FaultFlag, NamesHosts) {
+  const std::string text =
+      "kill host 3 at 1s; kill any host p=0.001; kill host 0 p=1; kill any "
+      "host at 2s";
+  const auto faults = ParseFaults(text);
+  ASSERT_TRUE(faults.ok()) << faults.status();
+  ASSERT_EQ(faults->kills.size(), 4u);
+  EXPECT_TRUE(faults->kills[0].is_of_host());
+  EXPECT_EQ(faults->kills[0].host, 3);
+  EXPECT_EQ(faults->kills[0].unit, kNoUnit);
+  EXPECT_EQ(faults->kills[1].host, Kill::kAnyHost);
+  EXPECT_EQ(faults->kills[2].host, 0);
+  EXPECT_TRUE(faults->any_of_units());
+  EXPECT_TRUE(faults->any_of_loggers());
+  EXPECT_EQ(FormatFaults(*faults), text);
+  EXPECT_FALSE(ParseFaults("kill any at 1s")->any_of_hosts());
+  for (const char* bad : {"kill host at 1s", "kill host 1",
+                          "kill hosts 1 at "
+                          "1s",
+                          "kill host any at 1s", "kill host 1 2 at 1s"}) {
+    EXPECT_FALSE(ParseFaults(bad).ok()) << bad;
+  }
+  EXPECT_EQ(ParseFaults("kill host -1 at 1s").status().message(),
+            "\"kill host -1 at 1s\" names host \"-1\"; want a number from 0 to "
+            "65534");
+}
+
 TEST(FaultFlag, IsFormattedAsItIsRead) {
   const std::string text =
       "kill unit 3 at 1.2s; kill any p=0.001; kill any at 20us; kill unit 12 "

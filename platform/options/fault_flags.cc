@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "controller/core/host_map.h"
 #include "platform/options/fault_flag.h"
 #include "platform/run/chaos_flag.h"
 #include "platform/run/run_setup.h"
@@ -63,8 +64,11 @@ void FaultFlags::AddFaults() {
       "failures that the run recovers from, with --loggers=on. Units, with "
       "their host and the packets in it: \"kill unit 3 at 1.2s\" after the "
       "first packet; \"kill any p=0.001\", one that runs, by chance with each "
-      "packet. Loggers: \"kill logger 3 at 1s\", \"kill any logger p=0.001\", "
-      "or \"kill process of any logger p=0.001\", whose ring is kept. In real "
+      "packet. Hosts (--units_per_host), with all their units and the loggers "
+      "on them, which serve another host: \"kill host 1 at 2s\", \"kill any "
+      "host p=0.001\". Loggers: \"kill logger 3 at 1s\", \"kill any logger "
+      "p=0.001\", or \"kill process of any logger p=0.001\", whose ring is "
+      "kept. In real "
       "time processes are killed, with all their units, or all loggers. The "
       "controller, which a successor replaces, also while units or loggers "
       "fail: \"kill controller at 2s\", \"kill controller p=0.001\". With "
@@ -113,6 +117,10 @@ absl::Status FaultFlags::CheckFaults() const {
   const bool is_real = request.is_real_time;
   absl::Status status = set_.Check(
       {{.flags = {"faults"},
+        .with = "clock",
+        .when = is_real && faults.any_of_hosts(),
+        .because = "in real time all units and loggers are on one host"},
+       {.flags = {"faults"},
         .with = "isolation",
         .when = is_real && any_unit_or_logger &&
                 request.real.isolation == Isolation::kThread,
@@ -153,10 +161,17 @@ absl::Status FaultFlags::CheckChains() const {
   return absl::OkStatus();
 }
 
-// Returns an error if a unit is named that the run does not have.
+// Returns an error if a unit or a host is named that the run does not have.
 absl::Status FaultFlags::CheckNamed() const {
   const uint32_t units = set_.request.run.controller.max_units;
+  const auto hosts =
+      static_cast<int>(HostMap(set_.request.run.controller).hosts());
   for (const Kill& kill : set_.request.run.faults.kills) {
+    if (kill.host >= hosts) {
+      return set_.AtOdds("faults", "units_per_host",
+                         fmt::format("there is no host {}, the last one is {}",
+                                     kill.host, hosts - 1));
+    }
     if (kill.unit == kNoUnit || value(kill.unit) < units) continue;
     return set_.AtOdds("faults", "max_units",
                        fmt::format("there is no unit {}, the last one is {}",

@@ -135,7 +135,8 @@ absl::Status RealFlags::Check() const {
   absl::Status status = set_.Check(
       {{.flags = {"config", "compare", "explain", "decisions", "warm_up",
                   "chaos", "recovery", "hop_delay", "state_delay",
-                  "state_bandwidth", "logger_delay"},
+                  "state_bandwidth", "logger_delay", "units_per_host",
+                  "local_handover"},
         .with = "clock",
         .when = set_.has_captures,
         .because = "only virtual time has that"},

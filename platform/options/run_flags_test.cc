@@ -134,6 +134,32 @@ TEST(RunFlags, NamesFlagsThatCannotBeCombinedWithValuesAndReason) {
            {{"--leases=independent"},
             "--leases=independent with --controllers=1: a single controller "
             "leases nothing"},
+           {{"--units_per_host=3", "--max_units=2"},
+            "--units_per_host=3 with --max_units=2: there are fewer units than "
+            "that"},
+           {{"--local_handover=2us"},
+            "--local_handover=2us with --units_per_host=1: no host has another "
+            "unit"},
+           {{"--units_per_host=2", "--controllers=2"},
+            "--units_per_host=2 with --controllers=2: several controllers have "
+            "units on hosts of their own"},
+           {{"--units_per_host=2", "--state=external"},
+            "--units_per_host=2 with --state=external: a store has the state, "
+            "not a host"},
+           {{"--units_per_host=2", "--clock=real"},
+            "--units_per_host=2 with --clock=real: only virtual time has that"},
+           {{"--loggers=on", "--units_per_host=4", "--max_units=9",
+             "--faults=kill host 3 at 1s"},
+            "--faults=kill host 3 at 1s with --units_per_host=4: there is no "
+            "host 3, the last one is 2"},
+           {{"--loggers=on", "--clock=real", "--isolation=process",
+             "--faults=kill host 0 at 1s"},
+            "--faults=kill host 0 at 1s with --clock=real: in real time all "
+            "units and loggers are on one host"},
+           {{"--faults=kill host 0 at 1s"},
+            "--faults=kill host 0 at 1s with --loggers=off: without loggers "
+            "the "
+            "state of a failed unit is lost"},
            {{"--threads=2"},
             "--threads=2 with --clock=virtual: only real time has that"},
            {{"--warm_up=1s", "--clock=real"},
@@ -151,6 +177,17 @@ TEST(RunFlags, NamesFlagsThatCannotBeCombinedWithValuesAndReason) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(status.message(), refused.why);
   }
+}
+
+TEST(RunFlags, RefusesHostsWithoutUnitsOrWithTooMany) {
+  for (const std::string value : {"0", "65", "-1", "4.5", "many"}) {
+    FlagSet flags;
+    RunFlags replay(flags);
+    const std::vector<std::string> arguments = {"--units_per_host=" + value};
+    EXPECT_FALSE(flags.ParseCommandLine(arguments).ok()) << value;
+  }
+  EXPECT_EQ(RunOf({"--units_per_host=64"}).controller.units_per_host, 64u);
+  EXPECT_EQ(RunOf({}).controller.units_per_host, 1u);
 }
 
 TEST(RunFlags, RemembersItsOwnFlagsThatWereGiven) {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "controller/core/host_map.h"
+
 namespace snf {
 namespace {
 
@@ -17,6 +19,7 @@ UnitFlags::UnitFlags(RunFlagSet& set) : set_(set) {
   AddQueues();
   AddStarts();
   if (!set_.has_captures) return;
+  AddHosts();
   set_.flags.Duration("hop_delay", set_.request.run.hop_delay, Nanos{0},
                       Seconds(10),
                       "time from controller to unit, from unit to unit (with "
@@ -84,7 +87,47 @@ void UnitFlags::AddStarts() {
       "Time spent in a debugger does not count");
 }
 
+void UnitFlags::AddHosts() {
+  FlagSet& flags = set_.flags;
+  RunOptions& run = set_.request.run;
+  flags.Count("units_per_host", run.controller.units_per_host, 1,
+              HostMap::kMaxUnitsPerHost,
+              "units on one host, in the order of their numbers: with 4, units "
+              "0 to 3 are on host 0, 4 to 7 on host 1. Their loggers are on "
+              "the next host. Within a host, state is handed over without a "
+              "network, and a flow moves there first");
+  flags.Duration("local_handover", run.local_handover, Nanos{0}, Seconds(10),
+                 "time that a state takes between units of one host, whatever "
+                 "its bytes. The default is what \"snf bench --rows=12\" "
+                 "measures (0.2 to 0.5us), and rings between them");
+}
+
+absl::Status UnitFlags::CheckHosts() const {
+  const RunRequest& request = set_.request;
+  const uint32_t per_host = request.run.controller.units_per_host;
+  return set_.Check(
+      {{.flags = {"units_per_host"},
+        .with = "max_units",
+        .when = per_host > request.run.controller.max_units,
+        .because = "there are fewer units than that"},
+       {.flags = {"units_per_host", "local_handover"},
+        .with = "controllers",
+        .when = request.cluster.controllers > 1,
+        .because = "several controllers have units on hosts of their own"},
+       {.flags = {"units_per_host", "local_handover"},
+        .with = "state",
+        .when = request.run.state == StateMode::kExternal,
+        .because = "a store has the state, not a host"},
+       {.flags = {"local_handover"},
+        .with = "units_per_host",
+        .when = per_host == 1,
+        .because = "no host has another unit"}});
+}
+
 absl::Status UnitFlags::Check() const {
+  if (set_.has_captures) {
+    if (absl::Status s = CheckHosts(); !s.ok()) return s;
+  }
   const RunOptions& run = set_.request.run;
   const ControllerOptions& c = run.controller;
   const bool is_paced = !set_.request.real.unpaced;

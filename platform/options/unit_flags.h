@@ -20,6 +20,8 @@ class UnitFlags {
   void AddCapacity();
   void AddQueues();
   void AddStarts();
+  void AddHosts();
+  absl::Status CheckHosts() const;
 
   RunFlagSet& set_;
 };

@@ -197,6 +197,33 @@ void AddStateTroubles(const RunResult& result, Page& page) {
   count(refused, "message", " about state refused: " + reasons);
 }
 
+// How flowlets moved, where hosts have several units.
+void AddHosts(const RunResult& result, Page& page) {
+  const StateFigures& state = result.state;
+  const uint64_t moved = state.seamless + state.pulled;
+  if (result.units_per_host == 1 || moved == 0) return;
+  const uint64_t within = state.moves_within_host;
+  const uint64_t between = moved - within;
+  const auto share = [](uint64_t n, uint64_t of) {
+    return of == 0 ? "0 %"
+                   : Percent(static_cast<double>(n) / static_cast<double>(of));
+  };
+  page.Count(
+      "", within,
+      fmt::format(
+          "within a host of {} units, {}: {} seamless, {} held "
+          "for a hand-over alone; p99 of all {}",
+          result.units_per_host, share(within, moved),
+          FormatCount(state.seamless_within_host),
+          FormatCount(state.handed_over_within_host),
+          FormatDuration(Nanos{state.wait_within_host_ns.Quantile(99'000)})));
+  page.Count(
+      "", between,
+      fmt::format("between hosts, {}: {} seamless, {}", share(between, moved),
+                  FormatCount(state.seamless - state.seamless_within_host),
+                  share(state.seamless - state.seamless_within_host, between)));
+}
+
 void AddState(const RunResult& result, const ReportFigures& figures,
               Page& page) {
   const StateFigures& state = result.state;
@@ -219,6 +246,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                            "flow's packets and hand over",
                            share(state.pulled)));
   }
+  AddHosts(result, page);
   if (const uint64_t begun = state.seamless + state.pulled; begun < moved) {
     page.Count("", moved - begun,
                fmt::format("never began, {}: their first packet was dropped",
@@ -238,9 +266,11 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                            FormatBitRate(figures.replication_bps)));
   }
   if (state.pushes > 0 && result.store.writes == 0) {
-    // A seamless flowlet has used a push.
+    // A seamless flowlet has used a push, unless it moved within its host.
     const auto pushes = static_cast<double>(state.pushes);
-    page.Row("", "", Percent(static_cast<double>(state.seamless) / pushes),
+    const auto used =
+        static_cast<double>(state.seamless - state.seamless_within_host);
+    page.Row("", "", Percent(used / pushes),
              fmt::format("of the pushes were used; {:.0f} B of state each",
                          static_cast<double>(state.pushed_bytes) / pushes));
   }
@@ -250,6 +280,10 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   if (state.bytes > 0) {
     page.Row("", "", FormatBytes(static_cast<int64_t>(state.bytes)),
              "of state sent, without the headers");
+  }
+  if (state.bytes_within_host > 0) {
+    page.Row("", "", FormatBytes(static_cast<int64_t>(state.bytes_within_host)),
+             "of state handed over within hosts, on no network");
   }
   if (result.held_packets_max > 0) {
     page.Count("", result.held_packets_max,

@@ -36,8 +36,8 @@ std::string WhatControllerDid(size_t i, const ControllerFigures& did) {
 void AddFaults(const RunResult& result, Page& page) {
   const FaultFigures& faults = result.faults;
   const FailureCounters& failures = result.controller.failures;
-  if (faults.kills + faults.kills_without_unit + failures.failures +
-          faults.loggers_hostile + faults.pulls_refused ==
+  if (faults.kills + faults.kills_without_unit + faults.kills_without_host +
+          failures.failures + faults.loggers_hostile + faults.pulls_refused ==
       0) {
     return;
   }
@@ -48,6 +48,16 @@ void AddFaults(const RunResult& result, Page& page) {
   if (faults.kills_without_unit > 0) {
     page.Count("", faults.kills_without_unit,
                "kills that found no unit running, or only the last one");
+  }
+  if (faults.host_kills > 0) {
+    page.Count("", faults.host_kills,
+               "hosts killed, with these units and some of the loggers");
+  }
+  if (faults.kills_without_host > 0) {
+    page.Count(
+        "", faults.kills_without_host,
+        "kills that found no host to kill: nothing ran there, or a state "
+        "was only there");
   }
   if (faults.nf_failures > 0) {
     page.Count("", faults.nf_failures, "processes of units that the NF failed");

@@ -65,22 +65,28 @@ struct ChaosOptions {
 // Says which host or process is killed, and when.
 //
 // A unit's host loses the unit's process and all packets in it; messages that
-// it sent still arrive. Another process of the unit starts when the controller
-// wants it. A logger's host loses the entries that came and were not released;
-// a logger's process keeps these in its ring, but for the packet that it was
-// about to send. Another logger takes its place. The resource manager of
-// several controllers loses all that it knew.
+// it sent still arrive. If it has several units (ControllerOptions::
+// units_per_host), kUnit kills that unit alone. kHost kills all units of the
+// host, and the loggers on it, which serve units of another host. Another
+// process of the unit starts when the controller wants it. A logger's host
+// loses the entries that came and were not released; a logger's process keeps
+// these in its ring, but for the packet that it was about to send. Another
+// logger takes its place. The resource manager of several controllers loses all
+// that it knew.
 struct Kill {
   enum class Victim : uint8_t {
     kUnit,
+    kHost,
     kLoggerHost,
     kLoggerProcess,
     kController,
     kManager,
   };
   static constexpr int kAnyController = -1;
+  static constexpr int kAnyHost = -1;
 
   bool is_of_unit() const { return victim == Victim::kUnit; }
+  bool is_of_host() const { return victim == Victim::kHost; }
   bool is_of_controller() const { return victim == Victim::kController; }
   bool is_of_manager() const { return victim == Victim::kManager; }
   bool is_of_logger() const {
@@ -89,6 +95,7 @@ struct Kill {
 
   Victim victim = Victim::kUnit;
   UnitId unit = kNoUnit;  // or the logger's unit; kNoUnit: any that runs
+  int host = kAnyHost;    // by HostMap; below 0: any on which a unit runs
   int controller = kAnyController;  // of several
   Nanos at{-1};             // after the first packet; below 0: by chance
   uint32_t chance_65536{};  // … with each packet that comes, of 65,536
@@ -112,11 +119,15 @@ struct FaultOptions {
   Nanos detection = Milliseconds(1);
   // Returns true if more than resource managers may die.
   bool any() const { return !std::ranges::all_of(kills, &Kill::is_of_manager); }
+  bool any_of_hosts() const {
+    return std::ranges::any_of(kills, &Kill::is_of_host);
+  }
+  // Hosts have units and loggers.
   bool any_of_units() const {
-    return std::ranges::any_of(kills, &Kill::is_of_unit);
+    return any_of_hosts() || std::ranges::any_of(kills, &Kill::is_of_unit);
   }
   bool any_of_loggers() const {
-    return std::ranges::any_of(kills, &Kill::is_of_logger);
+    return any_of_hosts() || std::ranges::any_of(kills, &Kill::is_of_logger);
   }
   bool any_controller() const {
     return std::ranges::any_of(kills, &Kill::is_of_controller);
@@ -158,6 +169,10 @@ struct RunOptions {
   // A record from unit to unit: base + bytes / bandwidth.
   Nanos state_delay = Microseconds(20);
   int64_t state_bandwidth_bps = 10'000'000'000;
+  // A record from a unit to another one of its host. A unit needs 0.2 to 0.5 µs
+  // for both ends of that (platform/commands/bench/budgets.md row 12), and the
+  // rings in between some tenths more.
+  Nanos local_handover = Microseconds(1);
   Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
   uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
   uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
@@ -199,6 +214,9 @@ struct ControllerFaultFigures : SuccessionCounters {
 struct FaultFigures {
   uint64_t kills = 0;
   uint64_t kills_without_unit = 0;  // there was no process to kill
+  uint64_t host_kills = 0;          // their units and loggers count as well
+  uint64_t kills_without_host = 0;  // no unit ran there, or a state was only
+                                    // there
   uint64_t packets_lost = 0;        // including packets that NFs made
   uint64_t null_packets_lost = 0;   // and other clocks without payload
   // Entries that logger and unit had not both seen as taken.
@@ -440,6 +458,7 @@ struct RunResult {
   uint64_t cold_starts = 0;
   uint64_t warm_starts = 0;
   uint64_t failed_starts = 0;
+  uint32_t units_per_host = 1;
   StateFigures state;
   LoggerFigures loggers;
   StoreFigures store;

@@ -22,7 +22,8 @@ Kill AnyKill(std::span<const OfferedFrame> packets, Rng& rng) {
       .at = Nanos{std::max<int64_t>(since + rng.Uniform(-5'000, 100'000), 0)}};
 }
 
-// Half of them near another death.
+}  // namespace
+
 void AddKill(Kill::Victim victim, std::span<const OfferedFrame> packets,
              Rng& rng, std::vector<Kill>& kills) {
   Kill kill = AnyKill(packets, rng);
@@ -34,8 +35,6 @@ void AddKill(Kill::Victim victim, std::span<const OfferedFrame> packets,
   }
   kills.push_back(kill);
 }
-
-}  // namespace
 
 RunOptions WithDeaths(RunOptions options, std::span<const OfferedFrame> packets,
                       Rng& rng) {

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/rng.h"
 #include "platform/run/run.h"
@@ -16,6 +17,10 @@ namespace snf {
 
 // Random runs in which controllers, units and loggers die, at any time and many
 // of them while others are dead or recover.
+
+// Adds a death at any time, in half of the cases near that of another.
+void AddKill(Kill::Victim victim, std::span<const OfferedFrame> packets,
+             Rng& rng, std::vector<Kill>& kills);
 
 // Adds loggers and deaths to the options of a schedule, with trouble between
 // units and loggers, and starts that fail.

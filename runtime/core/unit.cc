@@ -107,6 +107,12 @@ void Unit::TakeIntoService(Instant now, uint32_t slot, uint32_t node) {
   in_service_wait_ = since == Instant::max() ? kNeverHeld : now - since;
 }
 
+const PacketNode* Unit::held(FlowId flow) const {
+  const uint32_t slot = flows_.Find(flow);
+  if (slot == kNone || flows_[slot].held.head == kNone) return nullptr;
+  return &flows_.packets()[flows_[slot].held.head];
+}
+
 void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
   const PacketNode& n = flows_.packets()[node];
   UnitCommand drop =

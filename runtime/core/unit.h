@@ -103,6 +103,9 @@ class Unit {
   }
   // Says how long it was held for state; kNeverHeld if it was not.
   Nanos in_service_wait() const { return in_service_wait_; }
+  // Returns the flow's lowest held packet, or null if none is held. Valid until
+  // the next call.
+  const PacketNode* held(FlowId flow) const;
   // Returns true if the packet was in service before, and waited for pieces
   // then.
   bool in_service_again() const { return flows_[in_service_slot_].waited; }

@@ -22,6 +22,7 @@ StateNetwork::StateNetwork(const RunOptions& options, uint32_t record_bytes,
       hop_delay_(options.hop_delay),
       state_delay_(options.state_delay),
       state_bandwidth_bps_(options.state_bandwidth_bps),
+      local_handover_(options.local_handover),
       rng_(Rng(options.controller.seed).Fork(stream)),
       record_bytes_(record_bytes) {
   SNF_CHECK(chaos_.state_delay_min <= chaos_.state_delay_max);

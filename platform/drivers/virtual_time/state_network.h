@@ -18,7 +18,8 @@ namespace snf {
 // Theory of operation. The network between units, as far as messages about
 // state go: when each arrives, if it does, and the records that are on the way.
 // A Pull, Takeover or TakeoverAck takes a hop; a State (a push, or an answer to
-// a Pull) takes state_delay and the time of its record at state_bandwidth.
+// a Pull) takes state_delay and the time of its record at state_bandwidth, or
+// local_handover if both units are on the same host.
 // Chaos comes on top, for all of them alike: it loses a message, delivers it a
 // second time, and delays each copy on its own.
 //
@@ -43,6 +44,8 @@ class StateNetwork {
   // none or two. Valid until the next call.
   std::span<const Nanos> Send() { return Fates(hop_delay_); }
   std::span<const Nanos> SendState(uint32_t bytes);
+  // Returns such delays for a State that stays on its host.
+  std::span<const Nanos> HandOver() { return Fates(local_handover_); }
   // Returns true if what Send was asked for arrives in the order of sending.
   bool in_order() const { return !chaos_.any(); }
 
@@ -66,6 +69,7 @@ class StateNetwork {
   Nanos hop_delay_;
   Nanos state_delay_;  // of a State, without its record
   int64_t state_bandwidth_bps_;
+  Nanos local_handover_;
   Rng rng_;
   std::array<Nanos, 2> delays_{};
   uint64_t lost_ = 0;

@@ -44,6 +44,14 @@ TEST(StateNetwork, TakesTheTimeOfItsRecordForAState) {
   EXPECT_THAT(Ns(StateNetwork(slow, 1).SendState(1)), ElementsAre(20'003));
 }
 
+TEST(StateNetwork, HandsAStateOverWithinAHostWhateverItsBytes) {
+  RunOptions options = Delays();
+  options.local_handover = Microseconds(7);
+  EXPECT_THAT(Ns(StateNetwork(options, 1'250).HandOver()), ElementsAre(7'000));
+  options.chaos.state_loss_65536 = 65'536;
+  EXPECT_THAT(Ns(StateNetwork(options, 1'250).HandOver()), IsEmpty());
+}
+
 TEST(StateNetwork, KeepsTheOrderWithoutChaos) {
   RunOptions options = Delays();
   EXPECT_TRUE(StateNetwork(options, 8).in_order());

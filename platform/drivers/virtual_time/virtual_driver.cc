@@ -200,6 +200,7 @@ RunResult VirtualDriver::TakeResult() {
   AddTotals(controller_, ingress_, provisioning_, result_);
   tables_.Finish(*example_, result_);
   AddNfReports(*example_, result_);
+  result_.units_per_host = options_.controller.units_per_host;
   result_.digest = digest_.value();
   result_.digest_up_to_renaming =
       renaming_digest_ != nullptr ? renaming_digest_->value() : result_.digest;

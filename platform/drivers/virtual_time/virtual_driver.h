@@ -211,6 +211,8 @@ class VirtualDriver final : private NfCallNames,
   void Forsake(VirtualUnit& shell, FlowId flow);
   void Serve(VirtualUnit& shell);
   void BeginService(VirtualUnit& shell);
+  bool IsWithinHost(UnitId unit, const PacketMeta& meta) const;
+  void CountHandOver(const VirtualUnit& shell, FlowId flow);
   void EndService(VirtualUnit& shell);
   class Outbox;
   UnitCall CallNow() { return {now(), buffers_, call_mark_, unit_out_}; }

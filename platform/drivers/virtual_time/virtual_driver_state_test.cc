@@ -141,6 +141,59 @@ TEST(VirtualDriverState, IsThereBeforeTheFlowletWhereTheGapIsLongEnough) {
   EXPECT_EQ(run.state.bytes, run.state.pushed_bytes + 56);
 }
 
+// If two units are on one host, nothing is pushed, and a move takes a hop for
+// the Pull and local_handover, whatever the network to other hosts is like.
+TEST(VirtualDriverState, IsHandedOverWithinAHost) {
+  Story story(0);
+  RunOptions options = TwoUnits();
+  options.controller.units_per_host = 2;
+  options.local_handover = Microseconds(5);
+  options.state_delay = Milliseconds(5);
+  options.state_bandwidth_bps = 1'000;
+  const RunResult run = Tell(options, ThereAndBack(), story).run;
+  EXPECT_THAT(story.lines,
+              ElementsAre("30 us: unit 0 runs 1",  //
+                          "2002 us: unit 0 is asked for 1",
+                          "2002 us: unit 0 answers 1 to 1",
+                          "2007 us: unit 1 runs 2 held 6 us",
+                          "2056 us: unit 0 was taken from at 2",
+                          "4002 us: unit 1 is asked for 2",
+                          "4002 us: unit 1 answers 2 to 0",
+                          "4007 us: unit 0 runs 3 held 6 us",
+                          "4056 us: unit 1 was taken from at 3"));
+  EXPECT_EQ(run.state.pulled, 2u);
+  EXPECT_EQ(run.state.moves_within_host, 2u);
+  EXPECT_EQ(run.state.handed_over_within_host, 2u);
+  EXPECT_EQ(run.state.seamless_within_host, 0u);
+  EXPECT_EQ(run.state.answers_within_host, 2u);
+  EXPECT_EQ(run.state.bytes, 0u);
+  EXPECT_GT(run.state.bytes_within_host, 0u);
+  EXPECT_EQ(run.state.pushes, 0u);
+}
+
+// Each packet goes to the next of four units, two on a host. A flow at unit 1
+// is pushed to host 1, and continues at its unit 2; one at 3, at unit 0.
+TEST(VirtualDriverState, IsPushedForAllUnitsOfAHost) {
+  RunOptions options = TwoUnits();
+  options.controller.max_units = options.controller.warm_units = 4;
+  options.controller.units_per_host = 2;
+  options.controller.replicas = 1;
+  std::vector<OfferedFrame> packets;
+  for (uint32_t i = 0; i < 9; ++i) {
+    packets.push_back(At(i * 2'000 * kUs, {.sequence = i}));
+  }
+  const Outcome outcome =
+      RunFrames(options, TimelessChronicleNf(), packets, "rotate");
+  ExpectSound(outcome);
+  const RunResult& run = outcome.run;
+  EXPECT_EQ(run.packets_released, packets.size());
+  EXPECT_EQ(run.state.seamless + run.state.pulled, 8u);
+  EXPECT_EQ(run.state.moves_within_host, 4u);
+  // The first of four moves between hosts finds no unit known on the other.
+  EXPECT_EQ(run.state.seamless_within_host, 0u);
+  EXPECT_EQ(run.state.seamless, 3u);
+}
+
 TEST(VirtualDriverState, IsPulledWhereNothingIsPushed) {
   RunOptions options = TwoUnits();
   options.controller.replica_choice = ReplicaChoice::kNone;

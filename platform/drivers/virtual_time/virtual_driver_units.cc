@@ -204,6 +204,7 @@ bool VirtualDriver::Deliver(const UnitCommand& message, uint32_t record,
   const bool has_record = message.kind == Kind::kSendState;
   if (has_record) {
     observers_.on_state(now(), self, message.state);
+    CountHandOver(shell, message.state.flow);
   } else if (message.kind == Kind::kSendPull) {
     observers_.on_pull(now(), self, message.pull);
   } else if (message.kind == Kind::kSendTakeover) {
@@ -244,6 +245,25 @@ void VirtualDriver::BeginService(Instant time, UnitId unit) {
   BeginService(units_.of(unit));
 }
 
+// Returns true if the packet's state comes from another unit of the host.
+bool VirtualDriver::IsWithinHost(UnitId unit, const PacketMeta& meta) const {
+  return meta.source_kind == StateSource::kUnit &&
+         network_.hosts().Share(meta.source, unit);
+}
+
+// Counts a State that comes to a moved flowlet in the time of a hand-over.
+void VirtualDriver::CountHandOver(const VirtualUnit& shell, FlowId flow) {
+  const PacketNode* const held = shell.unit.held(flow);
+  if (held == nullptr || !BeginsMovedFlowlet(held->meta) ||
+      !IsWithinHost(shell.unit.id(), held->meta)) {
+    return;
+  }
+  const int64_t pull_and_answer =
+      options_.hop_delay.ns + options_.local_handover.ns;
+  const bool is_alone = (now() - held->held_since).ns <= pull_and_answer;
+  result_.state.handed_over_within_host += is_alone ? 1 : 0;
+}
+
 void VirtualDriver::BeginService(VirtualUnit& shell) {
   const PacketMeta& meta = shell.unit.in_service();
   const UnitId self = shell.unit.id();
@@ -254,7 +274,7 @@ void VirtualDriver::BeginService(VirtualUnit& shell) {
     observers_.on_service_again(now(), self, meta);
   } else {
     observers_.on_service_begin(now(), self, meta, wait);
-    if (CountMove(result_.state, self, meta, wait)) {
+    if (CountMove(result_.state, self, meta, wait, IsWithinHost(self, meta))) {
       result_.state.worst.key = KeyOf(meta.flow);
     }
   }
@@ -337,8 +357,15 @@ class VirtualDriver::Outbox {
   }
   void SendState(const UnitCommand& command,
                  std::span<const std::byte> record) {
+    VirtualNetwork& network = driver_.network_;
+    if (!driver_.store_.has_value() &&
+        network.hosts().Share(self_, command.unit)) {
+      CountWithinHost(driver_.result_.state, command.state);
+      network.HandOver(self_, command.unit, command.state, record);
+      return;
+    }
     if (!driver_.store_.has_value()) {
-      driver_.network_.SendState(self_, command.unit, command.state, record);
+      network.SendState(self_, command.unit, command.state, record);
       return;
     }
     if (command.state.applied != Clock{}) {

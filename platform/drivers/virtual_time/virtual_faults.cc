@@ -86,15 +86,17 @@ bool VirtualFaults::IsSource(UnitId unit) const {
   return is_source;
 }
 
+bool VirtualFaults::CanLoggerDie(UnitId unit) {
+  return CanDie(unit) && LoggerFaults::CanDie(units_.of(unit)) &&
+         !IsSource(unit);
+}
+
 void VirtualFaults::KillLogger(const Kill& kill) {
   std::vector<UnitId> units;
   for (uint32_t i = 0; i < max_units_; ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};
     if (kill.unit != kNoUnit && kill.unit != unit) continue;
-    if (CanDie(unit) && LoggerFaults::CanDie(units_.of(unit)) &&
-        !IsSource(unit)) {
-      units.push_back(unit);
-    }
+    if (CanLoggerDie(unit)) units.push_back(unit);
   }
   if (units.empty()) {
     ++figures_.kills_without_logger;
@@ -104,6 +106,64 @@ void VirtualFaults::KillLogger(const Kill& kill) {
   of_loggers_.KillLogger(network_.now(), kill.victim, shell, rng_);
 }
 
+// Returns true if the host has a running unit, or the logger of a running unit,
+// and not the only copy of a state. A logger that is to replace another logger
+// has not begun.
+bool VirtualFaults::CanHostDie(uint32_t host) {
+  const HostMap& hosts = network_.hosts();
+  bool has_any = false;
+  bool has_other = false;
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    const UnitProcess& process = units_.of(unit).process;
+    if (hosts.host_of(unit) == host) {
+      if (CanDie(unit)) {
+        has_any = true;
+      } else if (process.state == ProcessState::kRuns &&
+                 units_.of(unit).log->failure.has_value()) {
+        return false;
+      }
+    } else {
+      has_other |= CanTakeOver(unit);
+    }
+    if (hosts.host_of_logger(unit) != host) continue;
+    if (CanLoggerDie(unit)) {
+      has_any = true;
+    } else if (process.state == ProcessState::kDead || IsSource(unit)) {
+      return false;
+    }
+  }
+  return has_any && has_other;
+}
+
+// Kills all units of the host, and all loggers on it, which serve other hosts.
+void VirtualFaults::KillHost(const Kill& kill) {
+  const HostMap& hosts = network_.hosts();
+  std::vector<uint32_t> victims;
+  const uint32_t all =
+      hosts.host_of(UnitId{static_cast<uint16_t>(max_units_ - 1)});
+  for (uint32_t host = 0; host <= all; ++host) {
+    if (kill.host >= 0 && static_cast<uint32_t>(kill.host) != host) continue;
+    if (CanHostDie(host)) victims.push_back(host);
+  }
+  if (victims.empty()) {
+    ++figures_.kills_without_host;
+    return;
+  }
+  ++figures_.host_kills;
+  const uint32_t victim = victims[rng_.Below(victims.size())];
+  for (uint32_t i = 0; i < max_units_; ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    const bool has_logger = hosts.host_of_logger(unit) == victim;
+    if (hosts.host_of(unit) == victim && CanDie(unit)) {
+      KillUnit(units_.of(unit));
+    } else if (has_logger && CanLoggerDie(unit)) {
+      of_loggers_.KillLogger(network_.now(), Kill::Victim::kLoggerHost,
+                             units_.of(unit), rng_);
+    }
+  }
+}
+
 // Kills none if nobody else could take over what it has.
 void VirtualFaults::KillOne(const Kill& kill) {
   if (kill.is_of_controller()) {
@@ -111,6 +171,7 @@ void VirtualFaults::KillOne(const Kill& kill) {
     return;
   }
   if (kill.is_of_logger()) return KillLogger(kill);
+  if (kill.is_of_host()) return KillHost(kill);
   std::vector<UnitId> units;
   uint32_t others = 0;
   for (uint32_t i = 0; i < max_units_; ++i) {

@@ -93,7 +93,10 @@ class VirtualFaults {
   bool CanTakeOver(UnitId unit);
   void KillOne(const Kill& kill);
   bool IsSource(UnitId unit) const;
+  bool CanLoggerDie(UnitId unit);
   void KillLogger(const Kill& kill);
+  void KillHost(const Kill& kill);
+  bool CanHostDie(uint32_t host);
   void KillUnit(VirtualUnit& shell);
   static bool IsLost(const Event& event, const UnitProcess& process);
   void LoseEntries(VirtualUnit& shell);

@@ -11,6 +11,7 @@
 #include "base/messages/messages.h"
 #include "base/messages/unit_commands.h"
 #include "base/time.h"
+#include "controller/core/host_map.h"
 #include "platform/drivers/virtual_time/event_queue.h"
 #include "platform/drivers/virtual_time/state_network.h"
 #include "platform/drivers/virtual_time/virtual_event.h"
@@ -34,7 +35,8 @@ class VirtualNetwork {
         units_fail_(options.faults.any()),
         units_(units),
         observers_(observers),
-        states_(options, record_bytes) {}
+        states_(options, record_bytes),
+        hosts_(options.controller) {}
 
   Instant now() const { return now_; }
   void AdvanceTo(Instant time) { now_ = std::max(now_, time); }
@@ -60,8 +62,14 @@ class VirtualNetwork {
   // Sends a message of a unit, or of its logger, to another unit or its logger,
   // with the epoch of the sender. Chaos may befall the message.
   void Send(UnitId from, const UnitCommand& command);
+  // A Push comes to all units of the host of `to`.
   void SendState(UnitId from, UnitId to, const State& state,
                  std::span<const std::byte> record);
+  // Hands a State over to another unit of the same host.
+  void HandOver(UnitId from, UnitId to, const State& state,
+                std::span<const std::byte> record);
+
+  const HostMap& hosts() const { return hosts_; }
 
   // Returns the network of the messages between units.
   StateNetwork& states() { return states_; }
@@ -80,11 +88,15 @@ class VirtualNetwork {
     return std::max(process.epoch, process.log_epoch);
   }
 
+  void DeliverState(UnitId from, UnitId to, const State& state,
+                    std::span<const std::byte> record, Nanos delay);
+
   const Nanos hop_delay_;
   const bool units_fail_;
   VirtualUnits& units_;
   Observers& observers_;
   StateNetwork states_;
+  HostMap hosts_;
   EventQueue<VirtualEvent> events_;
   Instant now_ = Instant::min();
 };

@@ -32,7 +32,6 @@ void DescribeCandidates(const Decision& decision, const UnitPool& units,
   }
   const std::array<UnitId, 3> telling = {decision.placement.unit, fullest,
                                          units.LeastLoaded()};
-  const auto replicas = request.replicas.span();
   flowlet.placeable_units = units.placeable_units();
   flowlet.starting_units = units.starting_units();
   for (uint32_t i = 0; i < units.max_units(); ++i) {
@@ -40,8 +39,7 @@ void DescribeCandidates(const Decision& decision, const UnitPool& units,
     if (!units.placeable(unit)) continue;
     const int64_t score = PlacementScore(request, unit, units);
     flowlet.units_with_room += score >= 0 ? 1 : 0;
-    const bool has_state = unit == request.owner ||
-                           std::ranges::find(replicas, unit) != replicas.end();
+    const bool has_state = HasState(request, unit, units);
     if (all || has_state || std::ranges::find(telling, unit) != telling.end()) {
       flowlet.candidates.push_back({.unit = unit,
                                     .load = units.load(unit),

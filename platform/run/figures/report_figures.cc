@@ -79,7 +79,8 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
 
 bool KeepsNoState(const RunResult& result) {
   const StateFigures& state = result.state;
-  return state.pushes + state.answers > 0 && state.bytes == 0;
+  return state.pushes + state.answers > 0 &&
+         state.bytes + state.bytes_within_host == 0;
 }
 
 std::string_view HeldFor(const RunResult& result) {
