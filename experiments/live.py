@@ -9,8 +9,9 @@ third one is between them. Ways:
 
   bridge       the kernel's bridge
   nftables     the kernel routes, with the rules and source NAT of nftables
-  SNF flags    the words of RULED or PLAIN, and flags: "chain thread",
-               "chain process loggers", "plain thread"
+  CHAIN ISOLATION [loggers]
+               SNF: "plain" is passthrough, "chain" the same rules and NAT; then
+               thread, process or lxc: "chain process loggers"
 
 Wants root, iperf3 and, for nftables, nft. Prints a JSON object: "rows" have the
 medians over the rounds, by way; "waited" is the share of the time in which
@@ -348,9 +349,10 @@ def rows_of(options) -> list[dict]:
                         continue
                     words = way.split()
                     kernel = {"bridge": by_bridge, "nftables": by_nftables}
-                    context = (kernel[way](words) if way in kernel else
-                               by_snf(words, options.snf, pathlib.Path(folder)))
                     try:
+                        context = (
+                            kernel[way](words) if way in kernel else
+                            by_snf(words, options.snf, pathlib.Path(folder)))
                         with context as daemon:
                             rounds[way].append(measure(daemon, options.seconds))
                     except (CannotMeasure, subprocess.TimeoutExpired) as error:
@@ -367,6 +369,19 @@ def rows_of(options) -> list[dict]:
             row[name] = statistics.median(one[name] for one in measured)
         rows.append(row)
     return rows
+
+
+def ways_of(text: str) -> list[str]:
+    """Of "bridge,chain thread"; an error names what is no way."""
+    ways = text.split(",")
+    for way in ways:
+        chain, *more = way.split() or [""]
+        is_snf = (chain in ("plain", "chain") and
+                  more[:1] in (["thread"], ["process"], ["lxc"]) and
+                  more[1:] in ([], ["loggers"]))
+        if way not in ("bridge", "nftables") and not is_snf:
+            raise argparse.ArgumentTypeError(f"'{way}' is no way")
+    return ways
 
 
 def why_not(options) -> str:
@@ -387,8 +402,7 @@ def main() -> int:
         return connect(sys.argv[2], float(sys.argv[3])) or 0
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("snf")
-    parser.add_argument("--ways", type=lambda text: text.split(","),
-                        required=True)
+    parser.add_argument("--ways", type=ways_of, required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=2)
     options = parser.parse_args()

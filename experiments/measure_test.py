@@ -3,6 +3,7 @@
 """The scripts that measure, with a program that only pretends, and what is
 made of a machine that is busy."""
 
+import argparse
 import contextlib
 import io
 import json
@@ -16,6 +17,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import at_load
+import live
 import pressure
 import startup
 from scenario import BETTER, BUSY, DIFFERS, NOT_RUN, REPRODUCED, in_calm
@@ -135,6 +137,53 @@ class Containers(unittest.TestCase):
             found = json.loads(out.getvalue())
             self.assertEqual(found["rows"], [])
             self.assertIn(words, found["why_not"])
+
+
+class Live(unittest.TestCase):
+    def test_tells_why_it_cannot_measure(self):
+        for euid, tools, words in ((1000, True, "wants root"),
+                                   (0, False, "iperf3, nft not installed")):
+            out = io.StringIO()
+            with mock.patch.object(live.os, "geteuid", return_value=euid), \
+                    mock.patch.object(
+                        live.shutil, "which", side_effect=lambda name:
+                        tools or name not in ("iperf3", "nft")), \
+                    mock.patch.object(sys, "argv", [
+                        "live.py", "/nonesuch", "--ways=bridge,nftables"]), \
+                    contextlib.redirect_stdout(out):
+                self.assertEqual(live.main(), 0)
+            found = json.loads(out.getvalue())
+            self.assertEqual(found["rows"], [])
+            self.assertIn(words, found["why_not"])
+
+    def test_refuses_what_is_no_way(self):
+        for ways in ("", "brigde", "chain", "chain thread lxc", "plain cloud",
+                     "bridge,chain process logger"):
+            with self.subTest(ways), self.assertRaisesRegex(
+                    argparse.ArgumentTypeError, "is no way"):
+                live.ways_of(ways)
+        self.assertEqual(live.ways_of("bridge,chain lxc loggers"),
+                         ["bridge", "chain lxc loggers"])
+
+    def test_gives_medians_by_way_and_why_one_has_none(self):
+        values = iter([3.0, 1.0, 2.0])
+
+        def measure(daemon, seconds):
+            return {"tcp_up": next(values)}
+        with mock.patch.multiple(
+                live, make_hosts=mock.DEFAULT, remove_hosts=mock.DEFAULT,
+                measure=measure, by_snf=mock.Mock(
+                    side_effect=live.CannotMeasure("no LXC")),
+                by_bridge=lambda _: contextlib.nullcontext()) as mocks, \
+                mock.patch.object(live.subprocess, "Popen") as started:
+            started.return_value.stdout.readline.return_value = b"ready\n"
+            rows = live.rows_of(argparse.Namespace(
+                snf="/nonesuch", ways=["bridge", "chain lxc"], rounds=3,
+                seconds=1))
+        self.assertEqual(rows, [
+            {"way": "bridge", "why_not": "", "tcp_up": 2.0},
+            {"way": "chain lxc", "why_not": "no LXC"}])
+        mocks["remove_hosts"].assert_called_once_with()
 
 
 class Flows(unittest.TestCase):
