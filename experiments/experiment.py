@@ -71,8 +71,8 @@ def parser() -> argparse.ArgumentParser:
         "failed, 2 usage, 69 something is not available,\n74 I/O, 130 "
         "interrupted: the same command goes on where it stood.")
     made.add_argument("name", metavar="NAME",
-                      help=f"an experiment; {ALL} of them, with a page of all "
-                      f"results; {SWEEP}: tries settings of your choice; or "
+                      help=f"an experiment; {ALL} that make no networks, with "
+                      f"a page of the results; {SWEEP}: tries settings of your choice; or "
                       "list: tells which there are")
     made.add_argument("--quick", action="store_true",
                       help="less traffic and one seed: some seconds")
@@ -146,8 +146,8 @@ def chosen_by(options: argparse.Namespace) -> dict:
     if options.name != ALL and options.name not in names:
         raise Refused(f"no experiment '{options.name}'; there are "
                       f"{', '.join(names)}, {ALL} and {SWEEP}")
-    return {name: load(name) for name in names
-            if options.name in (name, ALL)}
+    return {name: load(name) for name in names if options.name == name or
+            (options.name == ALL and getattr(load(name), "IN_ALL", True))}
 
 
 # --- Running ------------------------------------------------------------------

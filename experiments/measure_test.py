@@ -147,7 +147,8 @@ class Live(unittest.TestCase):
             with mock.patch.object(live.os, "geteuid", return_value=euid), \
                     mock.patch.object(
                         live.shutil, "which", side_effect=lambda name:
-                        tools or name not in ("iperf3", "nft")), \
+                        name if tools or name not in ("iperf3", "nft") else
+                        None), \
                     mock.patch.object(sys, "argv", [
                         "live.py", "/nonesuch", "--ways=bridge,nftables"]), \
                     contextlib.redirect_stdout(out):

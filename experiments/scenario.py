@@ -8,6 +8,7 @@ A scenario is a file scenario_NAME.py with
   ABOUT      what is swept, and what the source found: the head of the tables
   jobs(lab)            the jobs to run, from what the command line says (Lab)
   tell(lab, outcomes)  a Report of tables and charts, from their outcomes
+  IN_ALL     False: `./snf experiment all` leaves it out; True by default
 
 `outcomes[job]` is the outcome of a job, and raises Missing if it failed.
 """

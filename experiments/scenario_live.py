@@ -6,6 +6,8 @@ from scenario import (Column, Findings, Job, Lab, Missing, Outcomes, Program,
                       Report, Table, holds, in_calm)
 
 SUMMARY = "live traffic beside a bridge and nftables: rates, times, CPU, memory"
+# It wants root, and makes network namespaces.
+IN_ALL = False
 SOURCE = "the kernel's bridge and nftables, in the same run"
 ABOUT = """
 Measured: two hosts, each a network namespace, and between them in turns the
