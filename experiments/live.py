@@ -167,7 +167,7 @@ def by_snf(words: list[str], snf: str, folder: pathlib.Path):
     rules.write_text("".join(f"deny any to {net}\n" for net in blocked()) +
                      "deny tcp to any port 23\ndeny udp to any port 1900\n")
     nf = ("passthrough" if chain == "plain" else
-          f"firewall(rules={rules}) | nat(ip={EXTERNAL4})")
+          f"firewall(rules={rules}) | nat(ip={EXTERNAL4},host_ports=0)")
     loggers = ["--loggers=on"] if "loggers" in more else []
     started = subprocess.Popen(
         inside(MIDDLE, snf, "run", "--port=inside=lan0", "--port=outside=wan0",
@@ -238,7 +238,7 @@ def ask(address: str, count: int) -> int:
     return 0 if times else 1
 
 
-def connect(address: str, seconds: float):
+def connect(address: str, seconds: int):
     """Prints how many connections it made and ended in a second."""
     count, begin = 0, time.monotonic()
     while (took := time.monotonic() - begin) < seconds:
@@ -288,7 +288,7 @@ def bytes_of(pid: int) -> int:
     return total
 
 
-def iperf(seconds: float, *words) -> dict:
+def iperf(seconds: int, *words) -> dict:
     # The server may still be busy with the run before.
     for _ in range(25):
         told = json.loads(call(*inside(CLIENT, "iperf3", "-c", SERVER4, "-t",
@@ -301,7 +301,7 @@ def iperf(seconds: float, *words) -> dict:
     return told["end"]
 
 
-def measure(daemon: int | None, seconds: float) -> dict:
+def measure(daemon: int | None, seconds: int) -> dict:
     row = {}
     if daemon is not None:
         time.sleep(0.5)  # what came before is over
@@ -384,6 +384,13 @@ def ways_of(text: str) -> list[str]:
     return ways
 
 
+def seconds_of(text: str) -> int:
+    """Whole seconds, from 1 on: iperf3 takes 0 for no end."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}': want whole seconds")
+    return int(text)
+
+
 def why_not(options) -> str:
     if os.geteuid() != 0:
         return "wants root: it makes network namespaces"
@@ -399,12 +406,12 @@ def main() -> int:
     if sys.argv[1:2] == ["--ask"]:
         return ask(sys.argv[2], int(sys.argv[3]))
     if sys.argv[1:2] == ["--connect"]:
-        return connect(sys.argv[2], float(sys.argv[3])) or 0
+        return connect(sys.argv[2], int(sys.argv[3])) or 0
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("snf")
     parser.add_argument("--ways", type=ways_of, required=True)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--seconds", type=seconds_of, default=2)
     options = parser.parse_args()
     why = why_not(options)
     stalls = Stalls()

@@ -163,6 +163,10 @@ class Live(unittest.TestCase):
             with self.subTest(ways), self.assertRaisesRegex(
                     argparse.ArgumentTypeError, "is no way"):
                 live.ways_of(ways)
+        for text in ("0", "0.5", "-1", "x"):
+            with self.subTest(text), self.assertRaisesRegex(
+                    argparse.ArgumentTypeError, "whole seconds"):
+                live.seconds_of(text)
         self.assertEqual(live.ways_of("bridge,chain lxc loggers"),
                          ["bridge", "chain lxc loggers"])
 

@@ -48,7 +48,7 @@ def job(lab: Lab) -> Job:
     return Job("live traffic, by each way", "live.py",
                (Program(), "--ways=" + ",".join(KERNEL + SNF),
                 f"--rounds={lab.choose(3, 1)}",
-                f"--seconds={lab.choose(2, 0.5)}"),
+                f"--seconds={lab.choose(2, 1)}"),
                lab.choose(4_500, 700), is_timed=True)
 
 
