@@ -120,7 +120,8 @@ absl::Status UnitFlags::CheckHosts() const {
         .because = "a store has the state, not a host"},
        {.flags = {"local_handover"},
         .with = "units_per_host",
-        .when = per_host == 1,
+        .when = per_host == 1 &&
+                request.run.local_handover != RunOptions().local_handover,
         .because = "no host has another unit"}});
 }
 
