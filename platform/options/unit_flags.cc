@@ -105,6 +105,10 @@ void UnitFlags::AddHosts() {
 absl::Status UnitFlags::CheckHosts() const {
   const RunRequest& request = set_.request;
   const uint32_t per_host = request.run.controller.units_per_host;
+  // Flags at their defaults change nothing.
+  const bool hands_over =
+      request.run.local_handover != RunOptions().local_handover;
+  const bool has_hosts = per_host > 1 || hands_over;
   return set_.Check(
       {{.flags = {"units_per_host"},
         .with = "max_units",
@@ -112,16 +116,15 @@ absl::Status UnitFlags::CheckHosts() const {
         .because = "there are fewer units than that"},
        {.flags = {"units_per_host", "local_handover"},
         .with = "controllers",
-        .when = request.cluster.controllers > 1,
+        .when = has_hosts && request.cluster.controllers > 1,
         .because = "several controllers have units on hosts of their own"},
        {.flags = {"units_per_host", "local_handover"},
         .with = "state",
-        .when = request.run.state == StateMode::kExternal,
+        .when = has_hosts && request.run.state == StateMode::kExternal,
         .because = "a store has the state, not a host"},
        {.flags = {"local_handover"},
         .with = "units_per_host",
-        .when = per_host == 1 &&
-                request.run.local_handover != RunOptions().local_handover,
+        .when = per_host == 1 && hands_over,
         .because = "no host has another unit"}});
 }
 
