@@ -16,7 +16,7 @@ nftables, and SNF: `passthrough`, and the same 18 rules with a NAT, with units
 as threads, processes and containers, without and with output loggers. Of each:
 TCP in one connection up and down and in 8 up (iperf3), the share of datagrams
 lost at two rates (1,400 bytes), the time of a request and its answer alone on
-the wire (63 bytes by UDP), connections made and ended one after the other, the
+the wire (63 bytes by UDP), connections one after the other with a byte there and back, the
 CPU time of the whole machine for a Gbit up, iperf3's included, and what SNF
 takes: CPU while no packet comes, and memory. Values are medians of the rounds.
 """
