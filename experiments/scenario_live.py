@@ -146,8 +146,10 @@ def draw(figure, lab: Lab, outcomes: Outcomes):
         axes.set_yticks(range(len(ways)),
                         [NAMES[way].replace(", ", ",\n", 1) for way in ways],
                         fontsize=8)
-        axes.set_xscale("log")
+        axes.locator_params(axis="x", nbins=4)
         if unit:
             show_unit_of(axes.xaxis, unit)
+        else:
+            axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_title(title)
     axes.invert_yaxis()
