@@ -136,6 +136,7 @@ class Firewall final : public NetworkFunction {
   }
 
   bool is_barrier() const override { return true; }
+  bool takes_merged() const override { return true; }
 
   std::span<const std::string_view> drop_reasons() const override {
     static constexpr std::string_view kReasons[] = {"denied", "no_connection",
@@ -414,16 +415,18 @@ class Firewall final : public NetworkFunction {
       if (rules_->is_logged(rule)) Log(packet, rule);
     }
     if (hits_.has_value()) {
-      hits_->update(decision.rule, {1, 1, packet.original_length()});
+      hits_->update(decision.rule,
+                    {1, packet.wire_packets(), packet.wire_bytes()});
     }
     return decision;
   }
 
   void Log(const Packet& packet, uint32_t rule) {
-    logged_->update({.ends = FiveTuple(packet.bytes(), packet.headers(), false),
-                     .time_ns = static_cast<uint64_t>(packet.arrival().ns),
-                     .rule = rule},
-                    {.times = 1, .bytes = packet.original_length()});
+    logged_->update(
+        {.ends = FiveTuple(packet.bytes(), packet.headers(), false),
+         .time_ns = static_cast<uint64_t>(packet.arrival().ns),
+         .rule = rule},
+        {.times = packet.wire_packets(), .bytes = packet.wire_bytes()});
   }
 
   void NoteRule(uint32_t rule, Place place, FlowState& flow) const {
@@ -437,7 +440,7 @@ class Firewall final : public NetworkFunction {
   void CountAgain(const Packet& packet, Place place, const FlowState& flow) {
     if (!hits_.has_value()) return;
     const uint64_t rule = flow.get(*rules_of_).rules[place];
-    hits_->update(rule, {0, 1, packet.original_length()});
+    hits_->update(rule, {0, packet.wire_packets(), packet.wire_bytes()});
   }
 
   void ReportLog(NfReport& report) const {

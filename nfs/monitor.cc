@@ -135,13 +135,15 @@ class Monitor final : public NetworkFunction {
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const FlowKey key =
         FiveTuple(packet.bytes(), packet.headers(), /*with_vlan=*/false);
-    const uint64_t bytes = packet.original_length();
+    const uint64_t packets = packet.wire_packets();
+    const uint64_t bytes = packet.wire_bytes();
     const Use use = flow.get(use_);
-    flow.put(use_, {use.packets + 1, use.bytes + bytes});
+    flow.put(use_, {use.packets + packets, use.bytes + bytes});
     if (flow_.has_value()) Follow(key, packet, flow);
-    if (IsCounted(key.source)) hosts_->update(key.source, {{1, bytes}, {}});
+    if (IsCounted(key.source))
+      hosts_->update(key.source, {{packets, bytes}, {}});
     if (IsCounted(key.destination)) {
-      hosts_->update(key.destination, {{}, {1, bytes}});
+      hosts_->update(key.destination, {{}, {packets, bytes}});
     }
     count(bytes_, bytes);
     return Verdict::forward();
@@ -173,6 +175,8 @@ class Monitor final : public NetworkFunction {
     }
     flow.put(*flow_, seen);
   }
+
+  bool takes_merged() const override { return true; }
 
   void on_end(FlowState& flow) override {
     if (!flow.has(use_)) return;

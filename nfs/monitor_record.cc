@@ -66,12 +66,16 @@ void AddRecord(const FlowKey& ends, const MonitorRecord& record, bool ipv4,
 MonitorRecord MonitorRecord::Of(const Packet& packet) {
   const ParsedPacket& headers = packet.headers();
   const auto now_ns = static_cast<uint64_t>(packet.arrival().ns);
-  MonitorRecord record = {.packets = 1,
-                          .octets = OctetsOf(packet),
-                          .link_octets = packet.original_length(),
-                          .first_ns = now_ns,
-                          .last_ns = now_ns,
-                          .vlan = headers.outer_vlan};
+  // All packets of a frame have its link header.
+  const uint64_t link_octets = packet.wire_bytes() - packet.original_length();
+  const uint64_t more = packet.wire_packets() - 1;
+  MonitorRecord record = {
+      .packets = packet.wire_packets(),
+      .octets = OctetsOf(packet) + link_octets - more * headers.l3_offset,
+      .link_octets = packet.wire_bytes(),
+      .first_ns = now_ns,
+      .last_ns = now_ns,
+      .vlan = headers.outer_vlan};
   if (headers.fragment == Fragment::kLater) return record;
   const std::span<Byte> bytes =
       std::span<Byte>(packet.bytes()).first(headers.end_offset);

@@ -121,6 +121,8 @@ class Nat final : public NetworkFunction {
   }
 
   bool is_barrier() const override { return true; }
+  // A packet that changes its version of IP changes its size.
+  bool takes_merged() const override { return !options_.nat64.has_value(); }
 
   std::span<const std::string_view> drop_reasons() const override {
     return std::span(kNatDropNames).subspan(1);

@@ -37,8 +37,10 @@ struct CapturedPacket {
   uint16_t link_number = 0;
   uint64_t number =
       0;  // among the packets that MergedReader returned, from 1; else 0
+  // ParsedPacket::segment_bytes; captures have 0.
+  uint16_t segment_bytes = 0;
 };
-static_assert(sizeof(CapturedPacket) == 48);
+static_assert(sizeof(CapturedPacket) == 56);
 
 // The facts that a capture states about itself, besides its packets.
 struct CaptureFacts {

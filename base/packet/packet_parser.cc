@@ -274,7 +274,7 @@ ParseResult SkipTags(Frame frame, EtherType& type, IpPlace& place,
     if (packet.vlan_tags == kMaxVlanTags) return ParseResult::kTooManyTags;
     const auto tag = VlanTag<Byte>::At(frame, place.offset);
     if (!tag) return ParseResult::kLinkTruncated;
-    if (packet.vlan_tags == 0) packet.outer_vlan = tag.id();
+    if (packet.vlan_tags == 0) packet.outer_vlan = tag.id() & 0x0fff;
     if (packet.vlan_tags == 1) packet.inner_vlan = tag.id();
     ++packet.vlan_tags;
     type = tag.type();

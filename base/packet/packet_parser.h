@@ -63,9 +63,15 @@ struct ParsedPacket {
   // The offset of the IP header quoted in an ICMP error; 0 if none is quoted or
   // it was not captured.
   uint16_t icmp_inner_offset = 0;
-  uint16_t outer_vlan = 0;  // 0: no tag, or one with a priority only
+  uint16_t outer_vlan : 12 = 0;  // 0: no tag, or one with a priority only
+  uint16_t vlan_tags : 4 = 0;
   uint16_t inner_vlan = 0;  // of the second tag
-  uint8_t vlan_tags = 0;
+  // If the frame stands for several packets of TCP or UDP, which its sender has
+  // left to a network card to cut (GSO): the payload bytes of each packet. Then
+  // IP and UDP have the length of the whole frame, and the checksum of TCP or
+  // UDP is not complete. 0: a single packet. The parser sets 0, as nothing in
+  // the frame tells it; ports set it.
+  uint16_t segment_bytes = 0;
   L3 l3 = L3::kNone;
   // The protocol of the header at l4_offset. In a later IPv6 fragment it is the
   // fragment header's next header, which may be an extension header.
@@ -76,6 +82,12 @@ struct ParsedPacket {
   bool has_ip() const { return l3 != L3::kNone; }
   uint32_t l4_bytes() const { return end_offset - l4_offset; }
   uint32_t payload_bytes() const { return end_offset - payload_offset; }
+  // Returns the number of packets that the frame stands for, at least 1.
+  uint32_t packets() const {
+    if (segment_bytes == 0 || payload_bytes() == 0) [[likely]]
+      return 1;
+    return (payload_bytes() + segment_bytes - 1) / segment_bytes;
+  }
 
   friend bool operator==(const ParsedPacket&, const ParsedPacket&) = default;
 };

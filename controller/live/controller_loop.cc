@@ -70,6 +70,13 @@ void ControllerLoop::IdleWait(Nanos most) {
       shares_thread_ ? 0 : Doorbell::kSpins);
 }
 
+void ControllerLoop::AwaitUnits(Nanos most,
+                                absl::FunctionRef<bool()> is_other_work) {
+  const auto has_work = [&] { return links_.has_items() || is_other_work(); };
+  Doorbell::WaitAtAll(links_.bells(), has_work, most, RealClock::Monotonic(),
+                      Doorbell::SpinsOnSpareCpus());
+}
+
 Instant ControllerLoop::NextDue() const {
   return std::min(NextTimer(), links_.next_due());
 }

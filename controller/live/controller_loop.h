@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/messages/controller_commands.h"
@@ -137,6 +138,10 @@ class ControllerLoop {
   // Sleeps until there is something to do, for `most` at most, or yields if
   // that is hardly any time.
   void IdleWait(Nanos most);
+  // Waits for what units send, for `most` at most: spins for some 50 µs, if
+  // there are CPUs to spare and as long as `is_other_work` is false, then
+  // sleeps. Units must have threads of their own.
+  void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
   // The packet of this on_packet is at its end: frees its slot of the unit's
   // channel.
   void FreeSlot(const UnitCommand& command, ControllerEvents& events);

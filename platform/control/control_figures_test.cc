@@ -20,6 +20,7 @@ LiveFigures Figures() {
                          .interface = "lan0",
                          .received = 6,
                          .split = 1,
+                         .merged = 9,
                          .refused = 2,
                          .kernel_drops = 3,
                          .sent = 4,

@@ -457,12 +457,24 @@ void LiveChains::Keep(EarlierChain sums) {
   ended_.erase(ended_.begin() + 1);
 }
 
-Nanos LiveChains::MayWait() const {
-  Nanos most = newest().MayWait();
-  for (const Chain& chain : chains_) {
-    most = std::min(most, chain.driver->MayWait());
-  }
+Nanos LiveChains::MayWait(Nanos most) const {
+  for (const Chain& chain : chains_) most = chain.driver->MayWait(most);
   return most;
+}
+
+// If several chains have packets at units, waits for one of them.
+void LiveChains::AwaitUnits(Nanos most,
+                            absl::FunctionRef<bool()> is_other_work) {
+  for (const Chain& chain : chains_) {
+    if (chain.driver->MayWait().ns > 0) continue;
+    chain.driver->AwaitUnits(most, is_other_work);
+    return;
+  }
+}
+
+bool LiveChains::takes_merged() const {
+  return std::ranges::all_of(
+      chains_, [](const Chain& chain) { return chain.driver->takes_merged(); });
 }
 
 bool LiveChains::has_failed() const {

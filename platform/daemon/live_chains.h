@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "base/time.h"
 #include "platform/daemon/live_leases.h"
@@ -124,7 +125,10 @@ class LiveChains {
   // Returns false if no chain takes the packet, which is only after Retire.
   bool Offer(const CapturedPacket& captured);
   bool Poll();
-  Nanos MayWait() const;
+  Nanos MayWait(Nanos most) const;
+  void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
+  // Returns true if all chains take frames of several packets whole.
+  bool takes_merged() const;
   Instant Now() const { return newest().clock().Now(); }
   // Returns true if a chain has failed and does not restart.
   bool has_failed() const;

@@ -179,6 +179,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
                      ? LiveTraffic::OpenAsSuccessor(options.ports, lost)
                      : LiveTraffic::Open(options.ports, lost);
   if (!traffic.ok()) return traffic.status();
+  // A capture has packets as they are on the wire.
+  if (!options.gso || !options.out.empty()) (*traffic)->CutMerged();
   std::unique_ptr<CaptureSink> sink;
   if (!options.out.empty() || !options.drops.empty()) {
     auto opened = CaptureSink::Open({.out = options.out,

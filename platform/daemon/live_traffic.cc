@@ -88,6 +88,7 @@ void LiveTraffic::Begin(LiveChains& chains) {
 
 bool LiveTraffic::Turn(LiveChains& chains) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
+  KeepMerged(keeps_merged_ && chains.takes_merged());
   // What cannot go anywhere waits in the ports' rings.
   const bool has_received = !chains.has_no_unit() && Receive(chains);
   const bool did = chains.Poll();
@@ -97,12 +98,20 @@ bool LiveTraffic::Turn(LiveChains& chains) {
     next_update_ = now + kUpdatePeriod;
     UpdateFigures();
   }
-  return has_received || did;
+  if (!has_received && !did) return false;
+  idle_wait_ = {};
+  return true;
 }
 
 void LiveTraffic::Finish() {
   Flush();
   UpdateFigures();
+}
+
+void LiveTraffic::KeepMerged(bool keep) {
+  if (keep == are_kept_) return;
+  are_kept_ = keep;
+  for (const Place& place : places_) place.port->KeepMerged(keep);
 }
 
 void LiveTraffic::Flush() {
@@ -113,21 +122,19 @@ bool LiveTraffic::Receive(LiveChains& chains) {
   bool has_received = false;
   for (size_t i = 0; i < places_.size(); ++i) {
     Instant now = Instant::min();  // when the frames are here
-    has_received |= places_[i].port->Receive(
-        [&, i](std::span<const std::byte> frame, Nanos age) {
-          if (now == Instant::min()) now = chains.Now();
-          Offer(chains, i, frame, age, now + Nanos{-age.ns});
-        });
+    has_received |= places_[i].port->Receive([&, i](const PortFrame& frame) {
+      if (now == Instant::min()) now = chains.Now();
+      Offer(chains, i, frame, now + Nanos{-frame.age.ns});
+    });
   }
   return has_received;
 }
 
-void LiveTraffic::Offer(LiveChains& chains, size_t port,
-                        std::span<const std::byte> frame, Nanos age,
+void LiveTraffic::Offer(LiveChains& chains, size_t port, const PortFrame& frame,
                         Instant came) {
   if (!has_one_port()) {
-    addresses_.Learn(frame, port);
-    if (StaysAtItsSide(port, frame)) {
+    addresses_.Learn(frame.bytes, port);
+    if (StaysAtItsSide(port, frame.bytes)) {
       ++figures_.filtered;
       return;
     }
@@ -136,19 +143,20 @@ void LiveTraffic::Offer(LiveChains& chains, size_t port,
   last_came_ = std::max(last_came_, came);
   CapturedPacket packet;
   packet.time = last_came_;
-  packet.bytes = frame;
-  packet.original_bytes = static_cast<uint32_t>(frame.size());
+  packet.bytes = frame.bytes;
+  packet.original_bytes = static_cast<uint32_t>(frame.bytes.size());
+  packet.segment_bytes = frame.segment_bytes;
   packet.side = places_[port].side;
   packet.number = ++offered_;
   if (!chains.Offer(packet)) [[unlikely]]
-    PassOn(chains, port, frame, age);
+    PassOn(chains, port, frame);
 }
 
 // If the successor has ended, this process takes all packets as before.
 void LiveTraffic::PassOn(LiveChains& chains, size_t port,
-                         std::span<const std::byte> frame, Nanos age) {
+                         const PortFrame& frame) {
   ++passed_on_;
-  channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-age.ns});
+  channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-frame.age.ns});
   if (channels_[port].is_open()) return;
   channels_.clear();
   chains.Resume();
@@ -201,59 +209,69 @@ void LiveTraffic::AwaitPredecessor(LiveChains& chains) {
 
 void LiveTraffic::on_release(const ReleasedPacket& packet) {
   if (packet.comes_back) return;
+  const Leaving frame = {.bytes = packet.bytes,
+                         .segment_bytes = packet.segment_bytes};
   if (has_one_port()) {
-    places_.front().port->Send(packet.bytes);
+    Send(*places_.front().port, frame);
   } else if (packet.side == Side::kUnknown) {
-    SendToReceiver(packet.bytes);
-  } else if (packet.side == Side::kOutside && IsFromInside(packet.bytes)) {
-    SendBack(packet.bytes);
+    SendToReceiver(frame);
+  } else if (packet.side == Side::kOutside && IsFromInside(frame.bytes)) {
+    SendBack(frame);
   } else {
-    SendTo(OtherSide(packet.side), packet.bytes);
+    SendTo(OtherSide(packet.side), frame);
   }
 }
 
-void LiveTraffic::SendTo(Side side, std::span<const std::byte> frame) {
-  const std::optional<size_t> known = addresses_.PortOfReceiver(frame);
+void LiveTraffic::Send(PacketPort& port, const Leaving& frame) {
+  if (frame.segment_bytes == 0) [[likely]] {
+    port.Send(frame.bytes);
+  } else {
+    port.SendMerged(frame.bytes, frame.segment_bytes);
+  }
+}
+
+void LiveTraffic::SendTo(Side side, const Leaving& frame) {
+  const std::optional<size_t> known = addresses_.PortOfReceiver(frame.bytes);
   if (known.has_value() && places_[*known].side == side &&
       places_[*known].port->is_there()) {
-    places_[*known].port->Send(frame);
+    Send(*places_[*known].port, frame);
   } else {
     SendToAll(side, frame);
   }
 }
 
 // If no port has its interface, the first one counts the frame.
-void LiveTraffic::SendToAll(Side side, std::span<const std::byte> frame) {
+void LiveTraffic::SendToAll(Side side, const Leaving& frame) {
   PacketPort* first = nullptr;
   uint64_t sent = 0;
   for (const Place& place : places_) {
     if (place.side != side) continue;
     if (first == nullptr) first = place.port.get();
     if (!place.port->is_there()) continue;
-    place.port->Send(frame);
+    Send(*place.port, frame);
     ++sent;
   }
   if (sent == 0) {
-    first->Send(frame);
+    Send(*first, frame);
   } else {
     figures_.copies += sent - 1;
   }
 }
 
-void LiveTraffic::SendToReceiver(std::span<const std::byte> frame) {
-  const std::optional<size_t> known = addresses_.PortOfReceiver(frame);
+void LiveTraffic::SendToReceiver(const Leaving& frame) {
+  const std::optional<size_t> known = addresses_.PortOfReceiver(frame.bytes);
   if (known.has_value()) {
-    places_[*known].port->Send(frame);
+    Send(*places_[*known].port, frame);
   } else {
     ++figures_.unrouted;
   }
 }
 
-void LiveTraffic::SendBack(std::span<const std::byte> frame) {
-  turned_.assign(frame.begin(), frame.end());
+void LiveTraffic::SendBack(const Leaving& frame) {
+  turned_.assign(frame.bytes.begin(), frame.bytes.end());
   std::swap_ranges(turned_.begin(), turned_.begin() + kAddressBytes,
                    turned_.begin() + kAddressBytes);
-  SendTo(Side::kInside, turned_);
+  SendTo(Side::kInside, {turned_, frame.segment_bytes});
 }
 
 bool LiveTraffic::StaysAtItsSide(size_t port,
@@ -270,12 +288,17 @@ bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
   return known.has_value() && places_[*known].side == Side::kInside;
 }
 
-void LiveTraffic::WaitForFrames(const LiveChains& chains) const {
-  const Nanos most = chains.MayWait();
+// Waits longer and longer while nothing happens.
+void LiveTraffic::WaitForFrames(LiveChains& chains) {
+  constexpr Nanos kFirst = Milliseconds(1), kLongest = Milliseconds(4);
+  constexpr Nanos kForUnits = Microseconds(100);
+  const bool takes_frames = !chains.has_no_unit();
+  const Nanos most = chains.MayWait(std::max(idle_wait_, kFirst));
   if (most.ns <= 0) {
-    std::this_thread::yield();
+    chains.AwaitUnits(kForUnits, [&] { return takes_frames && has_frames(); });
     return;
   }
+  idle_wait_ = std::min(Nanos{2 * most.ns}, kLongest);
   std::array<pollfd, kMostPorts> wanted = {};
   for (size_t i = 0; i < places_.size(); ++i) {
     wanted[i] = {
@@ -284,8 +307,12 @@ void LiveTraffic::WaitForFrames(const LiveChains& chains) const {
   const timespec timeout = {.tv_sec = most.ns / 1'000'000'000,
                             .tv_nsec = most.ns % 1'000'000'000};
   // Frames that are not taken wake nobody.
-  ppoll(wanted.data(), chains.has_no_unit() ? 0 : places_.size(), &timeout,
-        nullptr);
+  ppoll(wanted.data(), takes_frames ? places_.size() : 0, &timeout, nullptr);
+}
+
+bool LiveTraffic::has_frames() const {
+  return std::ranges::any_of(
+      places_, [](const Place& place) { return place.port->has_frames(); });
 }
 
 void LiveTraffic::UpdateFigures() {
@@ -306,14 +333,16 @@ absl::Status LiveTraffic::status() const {
 std::string LiveTraffic::WhatDoesNotAddUp(
     const RunResult& result, const std::vector<EarlierChain>& earlier) const {
   uint64_t received = 0;
+  uint64_t came_out_of_frames = 0;
   uint64_t left = figures_.unrouted + result.aliases.packets_hairpinned;
   for (const PortFigures& port : figures_.ports) {
     received += port.received;
     left += port.sent + port.send_drops;
+    came_out_of_frames += port.cut;
   }
   uint64_t came_in = result.packets_in + passed_on_ + figures_.filtered;
-  uint64_t released =
-      result.packets_released + result.packets_passed_through + figures_.copies;
+  uint64_t released = result.packets_released + result.packets_passed_through +
+                      figures_.copies + came_out_of_frames;
   for (const EarlierChain& chain : earlier) {
     came_in += chain.packets_in;
     released += chain.packets_released + chain.packets_passed_through;

@@ -106,6 +106,9 @@ class LiveTraffic final : public RunObserver {
   absl::StatusOr<std::vector<HandedPort>> HandOn();
   bool has_handed_on() const { return !channels_.empty(); }
 
+  // Has frames of several packets cut even if the chains take them whole.
+  void CutMerged() { keeps_merged_ = false; }
+
   // Takes packets until `interrupted` is set, or a port or a chain fails.
   // What had come by then is offered. Letters in the mailbox, which may be
   // null, are opened between batches. An error is that of a port.
@@ -141,30 +144,40 @@ class LiveTraffic final : public RunObserver {
     std::unique_ptr<PacketPort> port;
   };
 
+  struct Leaving {
+    std::span<const std::byte> bytes;
+    uint16_t segment_bytes;  // ParsedPacket::segment_bytes
+  };
+
   LiveTraffic() = default;
   bool has_one_port() const { return places_.size() == 1; }
   bool Receive(LiveChains& chains);
+  void KeepMerged(bool keep);
   void Flush();
-  void Offer(LiveChains& chains, size_t port, std::span<const std::byte> frame,
-             Nanos age, Instant came);
-  void PassOn(LiveChains& chains, size_t port, std::span<const std::byte> frame,
-              Nanos age);
+  void Offer(LiveChains& chains, size_t port, const PortFrame& frame,
+             Instant came);
+  void PassOn(LiveChains& chains, size_t port, const PortFrame& frame);
   bool has_predecessor() const;
   void AwaitPredecessor(LiveChains& chains);
-  void SendTo(Side side, std::span<const std::byte> frame);
-  void SendToAll(Side side, std::span<const std::byte> frame);
-  void SendToReceiver(std::span<const std::byte> frame);
-  void SendBack(std::span<const std::byte> frame);
+  static void Send(PacketPort& port, const Leaving& frame);
+  void SendTo(Side side, const Leaving& frame);
+  void SendToAll(Side side, const Leaving& frame);
+  void SendToReceiver(const Leaving& frame);
+  void SendBack(const Leaving& frame);
   // The frame came in by this port. Returns true if its receiver is at the same
   // side.
   bool StaysAtItsSide(size_t port, std::span<const std::byte> frame) const;
   bool IsFromInside(std::span<const std::byte> frame) const;
-  void WaitForFrames(const LiveChains& chains) const;
+  void WaitForFrames(LiveChains& chains);
+  bool has_frames() const;
   void UpdateFigures();
   absl::Status status() const;
 
   std::vector<Place> places_;
-  AddressTable addresses_;  // its ports are those of places_
+  bool keeps_merged_ = true;  // where the chains take them
+  bool are_kept_ = false;     // now, at the ports
+  Nanos idle_wait_;           // the next wait while nothing happens
+  AddressTable addresses_;    // its ports are those of places_
   PortsFigures figures_;
   Instant next_update_ = Instant::min();
   uint64_t offered_ = 0;

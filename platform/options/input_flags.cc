@@ -94,6 +94,12 @@ void InputFlags::AddPorts() {
         }
         return text;
       });
+  set_.flags.Switch(
+      "gso", set_.request.gso,
+      "a frame of several packets (GSO), as TCP in containers and virtual "
+      "machines sends them, stays whole if all NFs of the chain take it, and "
+      "then counts as one packet; else it is cut into its packets. With --out "
+      "all are cut");
 }
 
 void InputFlags::AddController() {

@@ -61,7 +61,8 @@ void RealFlags::AddThreads() {
       "threads", "auto|COUNT",
       fmt::format("threads, from 1 to {}, with the controller's; with "
                   "--loggers=on and at least three, one is of the loggers. "
-                  "auto: as many as CPUs",
+                  "auto: as many as CPUs, or one thread for live traffic if "
+                  "there are at most two",
                   RealOptions::kMaxThreads),
       [this](const std::string& text) { return ParseThreads(text); },
       [&real] {

@@ -12,6 +12,7 @@ RunRequest DefaultsOf(RunFlags::Input input) {
   if (input == RunFlags::Input::kCaptures) return request;
   request.is_real_time = true;
   request.real.unpaced = true;
+  request.real.one_of_two_cpus = true;
   request.run.check = false;
   return request;
 }

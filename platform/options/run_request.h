@@ -25,6 +25,8 @@ struct RunRequest {
   // The following say what is run.
   std::vector<std::string> files;  // captures, merged by time
   std::vector<PortSpec> ports;     // of live traffic, without files
+  // Frames of several packets stay whole if the NF takes them.
+  bool gso = true;
   ControllerOf controller;         // of those at the ports
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds

@@ -123,7 +123,7 @@ bool CapturePort::Receive(Take take) {
         next_->bytes.size() <= kMaxFrameBytes) {
       if (IsOwn(now)) {
         ++figures_.received;
-        take(next_->bytes, Nanos{-left.ns});
+        take({.bytes = next_->bytes, .age = Nanos{-left.ns}});
       }
     } else {
       ++figures_.refused;

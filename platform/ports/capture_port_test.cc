@@ -110,8 +110,8 @@ TEST(CapturePort, GivesEachOfSeveralControllersItsFrames) {
     spec.steering = *Steering::Of(AnyFunction(), {.id = id, .count = 3});
     const auto port = *CapturePort::Open(spec);
     const size_t before = came.size();
-    while (port->Receive([&](std::span<const std::byte> frame, Nanos) {
-      came.emplace_back(frame.begin(), frame.end());
+    while (port->Receive([&](const PortFrame& frame) {
+      came.emplace_back(frame.bytes.begin(), frame.bytes.end());
     })) {
     }
     EXPECT_GT(came.size(), before);
@@ -132,9 +132,9 @@ TEST(CapturePort, GivesFramesUpOnceTheyAreDue) {
   std::vector<std::vector<std::byte>> came;
   for (int turns = 0; came.size() < 20; ++turns) {
     ASSERT_LT(turns, 100'000);
-    port->Receive([&](std::span<const std::byte> frame, Nanos age) {
-      came.emplace_back(frame.begin(), frame.end());
-      EXPECT_GE(age.ns, 0);
+    port->Receive([&](const PortFrame& frame) {
+      came.emplace_back(frame.bytes.begin(), frame.bytes.end());
+      EXPECT_GE(frame.age.ns, 0);
     });
     pollfd due = {.fd = port->descriptor(), .events = POLLIN, .revents = 0};
     poll(&due, 1, 1'000);
@@ -151,7 +151,7 @@ TEST(CapturePort, GivesFramesUpOnceTheyAreDue) {
   port->Send(came.front());
   EXPECT_EQ(port->figures().sent, 1u);
   port->StopReceiving();
-  EXPECT_FALSE(port->Receive([](std::span<const std::byte>, Nanos) {}));
+  EXPECT_FALSE(port->Receive([](const PortFrame&) {}));
 }
 
 }  // namespace

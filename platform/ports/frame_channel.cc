@@ -30,12 +30,15 @@ absl::StatusOr<std::pair<FrameChannel, FrameChannel>> FrameChannel::Make() {
 
 FrameChannel::FrameChannel(Descriptor socket) : socket_(std::move(socket)) {}
 
-bool FrameChannel::Send(std::span<const std::byte> frame, Instant came) {
+bool FrameChannel::Send(const PortFrame& frame, Instant came) {
   if (!is_open()) return false;
-  Head head = {.came_ns = came.ns, .next_slot = 0, .is_last = 0};
+  Head head = {.came_ns = came.ns,
+               .next_slot = 0,
+               .is_last = 0,
+               .segment_bytes = frame.segment_bytes};
   std::array<iovec, 2> parts = {
       {{&head, sizeof head},
-       {const_cast<std::byte*>(frame.data()), frame.size()}}};
+       {const_cast<std::byte*>(frame.bytes.data()), frame.bytes.size()}}};
   msghdr message = {};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
@@ -48,14 +51,17 @@ bool FrameChannel::Send(std::span<const std::byte> frame, Instant came) {
 
 void FrameChannel::Finish(const LastOfPort& last) {
   if (!is_open()) return;
-  const Head head = {.came_ns = 0, .next_slot = last.next_slot, .is_last = 1};
+  const Head head = {.came_ns = 0,
+                     .next_slot = last.next_slot,
+                     .is_last = 1,
+                     .segment_bytes = 0};
   // Waits up to a second for room: the receiver needs this message.
   send(socket_.number(), &head, sizeof head, MSG_NOSIGNAL);
   Close();
 }
 
 FrameChannel::Taken FrameChannel::Receive(
-    absl::FunctionRef<void(std::span<const std::byte>, Instant came)> take) {
+    absl::FunctionRef<void(const PortFrame& frame, Instant came)> take) {
   Taken taken;
   if (room_ == nullptr) room_.reset(new std::byte[kMaxFrameBytes]);
   for (size_t i = 0; i < kBatch && !taken.is_over; ++i) {
@@ -75,7 +81,8 @@ FrameChannel::Taken FrameChannel::Receive(
       taken.last.next_slot = head.next_slot;
     } else {
       taken.any = true;
-      take({room_.get(), static_cast<size_t>(bytes) - sizeof head},
+      take({.bytes = {room_.get(), static_cast<size_t>(bytes) - sizeof head},
+            .segment_bytes = static_cast<uint16_t>(head.segment_bytes)},
            Instant{head.came_ns});
     }
   }

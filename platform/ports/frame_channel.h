@@ -43,26 +43,27 @@ class FrameChannel {
 
   // Returns false if the frame is lost, for example because the channel is
   // full. Closes the channel if the receiver is gone.
-  bool Send(std::span<const std::byte> frame, Instant came);
+  bool Send(const PortFrame& frame, Instant came);
   // Sends the last message, and closes the channel.
   void Finish(const LastOfPort& last);
 
-  // Calls take() for the frames that have come, at most some dozens. Returns
-  // the last message; nothing while more frames may come. A channel that was
-  // closed without a last message returns kNowhere.
+  // Calls take() for the frames that have come, without their ages, at most
+  // some dozens. Returns the last message; nothing while more frames may come.
+  // A channel that was closed without a last message returns kNowhere.
   struct Taken {
     bool any = false;
     bool is_over = false;
     LastOfPort last{};
   };
   Taken Receive(
-      absl::FunctionRef<void(std::span<const std::byte>, Instant came)> take);
+      absl::FunctionRef<void(const PortFrame& frame, Instant came)> take);
 
  private:
   struct Head {
     int64_t came_ns;
     uint64_t next_slot;
-    uint64_t is_last;
+    uint32_t is_last;
+    uint32_t segment_bytes;
   };
   static_assert(sizeof(Head) == 24);
 

@@ -20,8 +20,9 @@ class FrameChannelTest : public testing::Test {
     out_ = std::move(both->second);
   }
   FrameChannel::Taken Receive() {
-    return out_.Receive([this](std::span<const std::byte> frame, Instant came) {
-      frames_.emplace_back(frame.begin(), frame.end());
+    return out_.Receive([this](const PortFrame& frame, Instant came) {
+      frames_.emplace_back(frame.bytes.begin(), frame.bytes.end());
+      segments_.push_back(frame.segment_bytes);
       times_.push_back(came);
     });
   }
@@ -30,14 +31,17 @@ class FrameChannelTest : public testing::Test {
   FrameChannel out_;
   std::vector<Frame> frames_;
   std::vector<Instant> times_;
+  std::vector<uint16_t> segments_;
 };
 
 TEST_F(FrameChannelTest, BringsFramesWholeAndInOrderAndSaysWhereItEnds) {
   EXPECT_FALSE(Receive().any);
   const std::vector<size_t> sizes = {60, 1, 0, kMaxFrameBytes, 1'514};
   for (size_t i = 0; i < sizes.size(); ++i) {
-    EXPECT_TRUE(in_.Send(Frame(sizes[i], std::byte(i)),
-                         Instant{static_cast<int64_t>(i)}));
+    const Frame frame(sizes[i], std::byte(i));
+    EXPECT_TRUE(in_.Send(
+        {.bytes = frame, .segment_bytes = static_cast<uint16_t>(i * 16'000)},
+        Instant{static_cast<int64_t>(i)}));
   }
   EXPECT_TRUE(Receive().any);
   in_.Finish({.next_slot = 42});
@@ -50,11 +54,12 @@ TEST_F(FrameChannelTest, BringsFramesWholeAndInOrderAndSaysWhereItEnds) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     EXPECT_EQ(frames_[i], Frame(sizes[i], std::byte(i)));
     EXPECT_EQ(times_[i].ns, static_cast<int64_t>(i));
+    EXPECT_EQ(segments_[i], i * 16'000);
   }
 }
 
 TEST_F(FrameChannelTest, EndsNowhereIfTheOtherEndIsGone) {
-  EXPECT_TRUE(in_.Send(Frame(60), Instant{}));
+  EXPECT_TRUE(in_.Send({.bytes = Frame(60)}, Instant{}));
   in_.Close();
   const FrameChannel::Taken taken = Receive();
   EXPECT_TRUE(taken.any && taken.is_over);
@@ -63,7 +68,7 @@ TEST_F(FrameChannelTest, EndsNowhereIfTheOtherEndIsGone) {
 
 TEST_F(FrameChannelTest, IsClosedOnceNobodyReceivesAnyMore) {
   out_.Close();
-  EXPECT_FALSE(in_.Send(Frame(60), Instant{}));
+  EXPECT_FALSE(in_.Send({.bytes = Frame(60)}, Instant{}));
   EXPECT_FALSE(in_.is_open());
   in_.Finish({.next_slot = 1});
 }
@@ -71,13 +76,13 @@ TEST_F(FrameChannelTest, IsClosedOnceNobodyReceivesAnyMore) {
 TEST_F(FrameChannelTest, LosesWhatThereIsNoRoomForAndGoesOn) {
   const Frame frame(kMaxFrameBytes);
   int sent = 0;
-  while (in_.Send(frame, Instant{})) ++sent;
+  while (in_.Send({.bytes = frame}, Instant{})) ++sent;
   EXPECT_GT(sent, 0);
   EXPECT_TRUE(in_.is_open());
   while (Receive().any) {
   }
   EXPECT_EQ(frames_.size(), static_cast<size_t>(sent));
-  EXPECT_TRUE(in_.Send(frame, Instant{}));
+  EXPECT_TRUE(in_.Send({.bytes = frame}, Instant{}));
 }
 
 }  // namespace

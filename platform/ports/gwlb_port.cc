@@ -197,7 +197,8 @@ void GwlbPort::TakePacket(size_t i, Instant now, Take take) {
   std::ranges::copy(link, frame.begin());
   ++figures_.received;
   const bool is_dated = beside.came != Instant::min();
-  take(frame, is_dated ? std::max(now - beside.came, Nanos{}) : Nanos{});
+  take({.bytes = frame,
+        .age = is_dated ? std::max(now - beside.came, Nanos{}) : Nanos{}});
 }
 
 // The kernel counts packets that the filter refuses as its drops.

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "platform/ports/capture_port.h"
+#include "platform/ports/frames/frame_offload.h"
 #include "platform/ports/gwlb_port.h"
 #include "platform/ports/network_interface.h"
 #include "platform/ports/packet_socket.h"
@@ -63,6 +64,18 @@ absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::OpenToSend(
   }
   if (spec.kind == PortSpec::Kind::kTap) return TapPort::OpenToSend(spec);
   return CannotBeHandedOn(spec);
+}
+
+void PacketPort::SendMerged(std::span<const std::byte> frame,
+                            uint16_t segment_bytes) {
+  const size_t packets =
+      CutFrame(frame, segment_bytes,
+               [this](std::span<const std::byte> packet) { Send(packet); });
+  if (packets == 0) {
+    ++figures_.send_drops;
+  } else {
+    figures_.cut += packets - 1;
+  }
 }
 
 absl::StatusOr<PacketReceiver> PacketPort::HandOn() {

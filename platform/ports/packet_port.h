@@ -33,16 +33,26 @@ struct PortReason {
   uint64_t count = 0;
 };
 
+// A frame that has come.
+struct PortFrame {
+  std::span<const std::byte> bytes;
+  Nanos age{};  // how long ago it came
+  // ParsedPacket::segment_bytes: 0 unless frames of several packets stay whole
+  // (KeepMerged).
+  uint16_t segment_bytes = 0;
+};
+
 // An Ethernet interface of this machine: packets come in and leave as whole
 // frames, with VLAN tags, right checksums and no checksum of the frame itself.
+// A frame of several packets (GSO), as the machine's own TCP sends them, is cut
+// into these, or stays whole (KeepMerged).
 // Frames that the machine sends by the interface do not come in.
 //
 // No call waits. Owner-thread only.
 class PacketPort {
  public:
-  // A frame is valid during the call; `age` is how long ago it came.
-  using Take =
-      absl::FunctionRef<void(std::span<const std::byte> frame, Nanos age)>;
+  // A frame is valid during the call.
+  using Take = absl::FunctionRef<void(const PortFrame& frame)>;
 
   // Opens the port of a spec. Errors name the port and the interface:
   // PermissionDenied; FailedPrecondition if the interface does not exist, is
@@ -63,11 +73,22 @@ class PacketPort {
   // Gives up to some dozens of frames that have come, in their order. Returns
   // false if there was none.
   virtual bool Receive(Take take) = 0;
+  // Returns true if a frame is known to wait for Receive. Ports that cannot
+  // know without a system call return false.
+  virtual bool has_frames() const { return false; }
   // Nothing that comes after this is received any more.
   virtual void StopReceiving() = 0;
   // Copies a frame into a queue, whose frames leave when it is full or at
   // Flush. Frames that the kernel does not take are dropped, and counted.
   virtual void Send(std::span<const std::byte> frame) = 0;
+  // Sends a frame of several packets, whose TCP or UDP checksum may be
+  // anything: whole if the kind of port can and they are no longer than the
+  // MTU; else cut.
+  virtual void SendMerged(std::span<const std::byte> frame,
+                          uint16_t segment_bytes);
+  // From now on, frames of several packets that come stay whole, if the kind of
+  // port can do that, or are cut, as at the beginning.
+  virtual void KeepMerged(bool /*keep*/) {}
   virtual void Flush() = 0;
   // Brings figures() up to date with the kernel's counters.
   virtual void UpdateFigures() {}

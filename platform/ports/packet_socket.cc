@@ -61,9 +61,14 @@ std::optional<be32> TagOf(const tpacket2_hdr& slot) {
 // Not cleared: pages are the kernel's zeros, and are there once they are used.
 PacketSocket::Batch::Batch() : rooms(new std::byte[kBatch * kRoomBytes]) {
   for (size_t i = 0; i < kBatch; ++i) {
-    messages[i].msg_hdr.msg_iov = &parts[i];
-    messages[i].msg_hdr.msg_iovlen = 1;
+    messages[i].msg_hdr.msg_iov = parts[i].data();
+    messages[i].msg_hdr.msg_iovlen = parts[i].size();
   }
+}
+
+void PacketSocket::Batch::DescribePlain() {
+  static OffloadHeader plain{};
+  for (auto& frame : parts) frame[0] = {&plain, sizeof plain};
 }
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketSocket::Open(
@@ -123,6 +128,8 @@ absl::Status PacketSocket::ConnectOut() {
   if (!SetOption(out_, SOL_SOCKET, SO_SNDBUFFORCE, kSendBytes)) {
     SetOption(out_, SOL_SOCKET, SO_SNDBUF, kSendBytes);
   }
+  sends_offload_ = SetOption(out_, SOL_PACKET, PACKET_VNET_HDR, 1);
+  if (sends_offload_) queued_.DescribePlain();
   // The socket that sends has no protocol: nothing comes to it.
   if (!BindTo(out_, interface_.index(), 0)) {
     return Failed("binding a packet socket");
@@ -207,23 +214,21 @@ bool PacketSocket::Receive(Take take) {
 }
 
 // Returns nothing for what FinishFrame does not know.
-std::optional<FrameOffload> PacketSocket::Read(const Offload& offload,
+std::optional<FrameOffload> PacketSocket::Read(const OffloadHeader& offload,
                                                size_t tag_bytes) {
-  constexpr uint8_t kNeedsChecksum = 1;
-  constexpr uint8_t kNone = 0, kTcpIpv4 = 1, kTcpIpv6 = 4, kUdp = 5;
-  constexpr uint8_t kCongestion = 0x80;  // a flag beside them
+  using Header = OffloadHeader;
   FrameOffload left = {.segment_bytes = 0};
-  if ((offload.flags & kNeedsChecksum) != 0) {
+  if ((offload.flags & Header::kNeedsChecksum) != 0) {
     left.checksum_start =
         static_cast<uint16_t>(offload.checksum_start + tag_bytes);
     left.checksum_offset = offload.checksum_offset;
   }
-  switch (offload.segments & ~kCongestion) {
-    case kNone:
+  switch (offload.segments & ~Header::kCongestion) {
+    case Header::kNone:
       return left;
-    case kTcpIpv4:
-    case kTcpIpv6:
-    case kUdp:
+    case Header::kTcpIpv4:
+    case Header::kTcpIpv6:
+    case Header::kUdp:
       if (offload.segment_bytes == 0) return std::nullopt;
       left.segment_bytes = offload.segment_bytes;
       return left;
@@ -253,9 +258,17 @@ void PacketSocket::TakeFrame(tpacket2_hdr& slot, Instant now, Take take) {
     return;
   }
   const Nanos age = AgeOf(slot, now);
-  const size_t packets = FinishFrame(
-      frame, *offload,
-      [&](std::span<const std::byte> packet) { take(packet, age); });
+  if (keeps_merged_ && offload->segment_bytes > 0 && !tag.has_value() &&
+      CanStayWhole(frame, *offload)) {
+    ++figures_.received;
+    ++figures_.merged;
+    take({.bytes = frame, .age = age, .segment_bytes = offload->segment_bytes});
+    return;
+  }
+  const size_t packets =
+      FinishFrame(frame, *offload, [&](std::span<const std::byte> packet) {
+        take({.bytes = packet, .age = age});
+      });
   figures_.received += packets;
   figures_.refused += packets == 0 ? 1 : 0;
   figures_.split += packets > 1 ? 1 : 0;
@@ -309,8 +322,39 @@ void PacketSocket::Send(std::span<const std::byte> frame) {
   }
   const std::span<std::byte> room = queued_.room(queue_);
   std::ranges::copy(frame, room.begin());
-  queued_.parts[queue_] = {room.data(), frame.size()};
+  queued_.parts[queue_][1] = {room.data(), frame.size()};
   ++queue_;
+}
+
+// Sends the frame at once, as the kernel reads it from the caller's memory.
+void PacketSocket::SendMerged(std::span<const std::byte> frame,
+                              uint16_t segment_bytes) {
+  std::array<std::byte, kMostMergedHeaders> headers;
+  OffloadHeader described{};
+  const size_t bytes =
+      sends_offload_ ? DescribeMerged(frame, segment_bytes, headers, described)
+                     : 0;
+  if (bytes == 0 || bytes + segment_bytes > mtu_ + ETH_HLEN) {
+    PacketPort::SendMerged(frame, segment_bytes);
+    return;
+  }
+  Flush();
+  const std::span<const std::byte> payload = frame.subspan(bytes);
+  std::array<iovec, 3> parts = {
+      {{&described, sizeof described},
+       {headers.data(), bytes},
+       {const_cast<std::byte*>(payload.data()), payload.size()}}};
+  msghdr message = {};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = parts.size();
+  if (sendmsg(out_.number(), &message, MSG_DONTWAIT) >= 0) {
+    ++figures_.sent;
+  } else if (errno == EINVAL) {
+    // A kernel before 6.2 does not take frames of several UDP packets.
+    PacketPort::SendMerged(frame, segment_bytes);
+  } else {
+    CountUnsent(errno);
+  }
 }
 
 void PacketSocket::Flush() {
@@ -325,13 +369,17 @@ void PacketSocket::Flush() {
     }
     const int error = errno;
     if (error == EINTR) continue;
-    // The frame is dropped that could not be sent, as where a link is full.
-    ++figures_.send_drops;
-    figures_.too_long += error == EMSGSIZE ? 1 : 0;
     ++done;
-    if (IsOfInterface(error)) Fail(error);
+    CountUnsent(error);
   }
   queue_ = 0;
+}
+
+// A frame is dropped that could not be sent, as where a link is full.
+void PacketSocket::CountUnsent(int error) {
+  ++figures_.send_drops;
+  figures_.too_long += error == EMSGSIZE ? 1 : 0;
+  if (IsOfInterface(error)) Fail(error);
 }
 
 void PacketSocket::UpdateFigures() {

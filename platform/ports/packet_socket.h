@@ -29,7 +29,8 @@ namespace snf {
 // and the port restores the packet as a wire would have carried it: the VLAN
 // tag is put back where it was; checksums that the sender left to its network
 // card are completed, and frames that it left to be cut into packets are cut
-// (frame_offload.h).
+// (frame_offload.h), or stay whole (KeepMerged) until the kernel gets them as
+// they came.
 //
 // A frame longer than the interface's MTU, such as one to be cut into packets,
 // does not fit into a slot of the ring and is read by a system call.
@@ -61,8 +62,14 @@ class PacketSocket final : public PacketPort {
     gate_.LetsIn(frame, now);
   }
   bool Receive(Take take) override;
+  bool has_frames() const override {
+    return in_.is_open() && ring_.Next() != nullptr;
+  }
   void StopReceiving() override;
   void Send(std::span<const std::byte> frame) override;
+  void SendMerged(std::span<const std::byte> frame,
+                  uint16_t segment_bytes) override;
+  void KeepMerged(bool keep) override { keeps_merged_ = keep; }
   void Flush() override;
   void UpdateFigures() override;
   int descriptor() const override { return in_.number(); }
@@ -74,30 +81,21 @@ class PacketSocket final : public PacketPort {
   static constexpr size_t kTagBytes = 4;
   static constexpr size_t kRoomBytes =
       (kTagBytes + kMaxFrameBytes + 63) / 64 * 64;
+  // The first part of each message is the header of the kernel, all zeros.
   struct Batch {
     Batch();
+    // Each frame gets a header of the kernel's in front of it.
+    void DescribePlain();
     std::span<std::byte> room(size_t i) {
       return {&rooms[i * kRoomBytes], kRoomBytes};
     }
     std::unique_ptr<std::byte[]> rooms;
     std::array<mmsghdr, kBatch> messages{};
-    std::array<iovec, kBatch> parts{};
+    std::array<std::array<iovec, 2>, kBatch> parts{};
   };
-  // The kernel's header in front of a frame: virtio_net_hdr of
-  // <linux/virtio_net.h>, which does not compile as C++. Numbers are in the
-  // machine's order.
-  struct Offload {
-    uint8_t flags;
-    uint8_t segments;
-    uint16_t header_bytes;
-    uint16_t segment_bytes;
-    uint16_t checksum_start;
-    uint16_t checksum_offset;
-  };
-  static_assert(sizeof(Offload) == 10);
   // A frame with room for a VLAN tag ahead of it.
   struct Whole {
-    Offload offload;
+    OffloadHeader offload;
     std::span<std::byte> frame;
   };
 
@@ -115,8 +113,9 @@ class PacketSocket final : public PacketPort {
   bool Claim();
   bool AttachFilter();
   absl::Status Failed(const char* what) const;
-  static std::optional<FrameOffload> Read(const Offload& offload,
+  static std::optional<FrameOffload> Read(const OffloadHeader& offload,
                                           size_t tag_bytes);
+  void CountUnsent(int error);
   void TakeFrame(tpacket2_hdr& slot, Instant now, Take take);
   std::optional<Whole> WholeOf(tpacket2_hdr& slot);
 
@@ -124,8 +123,10 @@ class PacketSocket final : public PacketPort {
   FragmentGate gate_;
   Descriptor in_;
   Descriptor out_;
+  bool sends_offload_ = false;  // the kernel takes its header
   PacketRing ring_;
   std::unique_ptr<std::byte[]> long_room_;  // for a frame that fits in no slot
+  bool keeps_merged_ = false;
   Batch queued_;
   size_t queue_ = 0;  // frames in it
 };

@@ -26,6 +26,7 @@ ReturningPort::ReturningPort(const PortSpec& spec,
 
 void ReturningPort::Take(std::unique_ptr<PacketPort> port) {
   port_ = std::move(port);
+  port_->KeepMerged(keeps_merged_);
   mtu_ = port_->mtu();
   changes_ = port_->changes();
 }
@@ -45,6 +46,20 @@ void ReturningPort::Send(std::span<const std::byte> frame) {
   } else {
     ++before_.send_drops;
   }
+}
+
+void ReturningPort::SendMerged(std::span<const std::byte> frame,
+                               uint16_t segment_bytes) {
+  if (port_ != nullptr) {
+    port_->SendMerged(frame, segment_bytes);
+  } else {
+    ++before_.send_drops;
+  }
+}
+
+void ReturningPort::KeepMerged(bool keep) {
+  keeps_merged_ = keep;
+  if (port_ != nullptr) port_->KeepMerged(keep);
 }
 
 absl::StatusOr<PacketReceiver> ReturningPort::HandOn() {

@@ -37,8 +37,14 @@ class ReturningPort final : public PacketPort {
                                                           Notice notice);
 
   bool Receive(Take take) override;
+  bool has_frames() const override {
+    return port_ != nullptr && port_->has_frames();
+  }
   void StopReceiving() override;
   void Send(std::span<const std::byte> frame) override;
+  void SendMerged(std::span<const std::byte> frame,
+                  uint16_t segment_bytes) override;
+  void KeepMerged(bool keep) override;
   void Flush() override;
   // Also looks at the interface: call it again and again.
   void UpdateFigures() override;
@@ -68,6 +74,7 @@ class ReturningPort final : public PacketPort {
   PortFigures before_;  // of ports before this one, and of the time without
   std::vector<PortReason> reasons_before_;         // of ports before this one
   std::chrono::steady_clock::time_point lost_at_;  // if the port is null
+  bool keeps_merged_ = false;
   bool stops_ = false;
   bool is_handed_on_ = false;  // and not lost since
   std::chrono::steady_clock::time_point next_look_;

@@ -83,13 +83,12 @@ Instant RoutedPort::Now() {
 bool RoutedPort::Receive(Take take) {
   const bool had_returned = GiveReturned(take);
   const Instant now = Now();
-  const bool had_frames =
-      port_->Receive([&](std::span<const std::byte> frame, Nanos age) {
-        const auto passed = router_.Take(now, frame);
-        if (passed.empty()) return;
-        ++figures_.received;
-        take(passed, age);
-      });
+  const bool had_frames = port_->Receive([&](const PortFrame& frame) {
+    const auto passed = router_.Take(now, frame.bytes);
+    if (passed.empty()) return;
+    ++figures_.received;
+    take({.bytes = passed, .age = frame.age});
+  });
   return had_returned || had_frames;
 }
 
@@ -98,7 +97,7 @@ bool RoutedPort::GiveReturned(Take take) {
   size_t at = 0;
   for (uint32_t i = 0; i < frames; ++i) {
     ++figures_.received;
-    take({&returned_[at], returned_bytes_[i]}, Nanos{});
+    take({.bytes = {&returned_[at], returned_bytes_[i]}});
     at += returned_bytes_[i];
   }
   returned_end_ = 0;

@@ -32,6 +32,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
 
   bool Receive(Take take) override;
+  bool has_frames() const override { return port_->has_frames(); }
   void StopReceiving() override;
   void Send(std::span<const std::byte> frame) override;
   void Flush() override { port_->Flush(); }

@@ -29,10 +29,11 @@ bool SuccessorPort::Receive(PacketPort::Take take) {
   if (!has_predecessor()) return port_->Receive(take);
   const Instant now = WallClock();
   const FrameChannel::Taken taken =
-      channel_.Receive([&](std::span<const std::byte> frame, Instant came) {
+      channel_.Receive([&](PortFrame frame, Instant came) {
         ++passed_on_;
-        port_->Overhear(frame, now);
-        take(frame, std::max(now - came, Nanos{}));
+        port_->Overhear(frame.bytes, now);
+        frame.age = std::max(now - came, Nanos{});
+        take(frame);
       });
   if (taken.is_over) {
     port_->Adopt(std::move(receiver_), taken.last.next_slot);

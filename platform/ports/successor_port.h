@@ -33,8 +33,16 @@ class SuccessorPort final : public PacketPort {
   bool has_predecessor() const override { return channel_.is_open(); }
 
   bool Receive(Take take) override;
+  bool has_frames() const override {
+    return !has_predecessor() && port_->has_frames();
+  }
   void StopReceiving() override;
   void Send(std::span<const std::byte> frame) override { port_->Send(frame); }
+  void SendMerged(std::span<const std::byte> frame,
+                  uint16_t segment_bytes) override {
+    port_->SendMerged(frame, segment_bytes);
+  }
+  void KeepMerged(bool keep) override { port_->KeepMerged(keep); }
   void Flush() override { port_->Flush(); }
   void UpdateFigures() override;
   int descriptor() const override {

@@ -94,7 +94,7 @@ bool TapPort::Receive(Take take) {
       continue;
     }
     ++figures_.received;
-    take(std::span(room_).first(static_cast<size_t>(bytes)), Nanos{});
+    take({.bytes = std::span(room_).first(static_cast<size_t>(bytes))});
   }
   return !has_stopped_;
 }

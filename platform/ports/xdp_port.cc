@@ -267,7 +267,7 @@ bool XdpPort::Receive(Take take) {
             return;
           }
           ++figures_.received;
-          take(frame, Nanos{});
+          take({.bytes = frame});
         });
     if (has_stopped_) left_[i] -= count;
     received += count;

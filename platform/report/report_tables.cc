@@ -162,9 +162,12 @@ void AddPorts(const RunResult& result, Page& page) {
                fmt::format("received by {} ({})", port.name,
                            Printable(port.interface)));
     count(port.split, "frames, of several packets each, split into these");
+    count(port.merged,
+          "frames among these, of several packets each, kept whole");
     count(port.refused, "frames refused: cut, or not to be split");
     count(port.kernel_drops, "frames dropped by the kernel: too fast");
     page.Count("", port.sent, "sent");
+    count(port.cut, "of these, more than the frames that they were cut from");
     count(port.send_drops - port.too_long,
           port.router.empty()
               ? "not taken by the kernel: too fast, or it is down"

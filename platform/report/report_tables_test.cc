@@ -83,6 +83,7 @@ TEST(ReportTables, TellsWhatCameAndLeftByPorts) {
                             .interface = "lan0",
                             .received = 1'200,
                             .split = 34,
+                            .merged = 9,
                             .sent = 56},
                            {.name = "outside",
                             .interface = "wan0",
@@ -101,6 +102,7 @@ TEST(ReportTables, TellsWhatCameAndLeftByPorts) {
   EXPECT_EQ(page.Take(),
             R"(Port            1,200  received by inside (lan0)
                    34  frames, of several packets each, split into these
+                    9  frames among these, of several packets each, kept whole
                    56  sent
 Port               60  received by outside (wan0)
                     7  frames refused: cut, or not to be split

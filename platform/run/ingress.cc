@@ -49,6 +49,7 @@ Ingress::Ingress(const RunOptions& options, const NetworkFunction& nf,
       own_keys_(nf),
       has_sides_(HasSides(nf)),
       is_barrier_(nf.is_barrier()),
+      takes_merged_(nf.takes_merged()),
       drops_unread_(options.unreadable == Unreadable::kAuto
                         ? is_barrier_
                         : options.unreadable == Unreadable::kDrop),
@@ -171,6 +172,7 @@ bool Ingress::Fill(Instant arrival, const CapturedPacket& captured) {
                            .headers = headers_,
                            .link = captured.link,
                            .side = captured.side};
+  info.headers.segment_bytes = captured.segment_bytes;
   numbers_[buffers_.place(taken_.packet)] = number_;
   taken_.fate = Taken::Fate::kPacket;
   return true;

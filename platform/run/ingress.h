@@ -87,6 +87,9 @@ class Ingress {
   // The last packet once more, which was dropped.
   const Taken& TakeAgain(Instant arrival, const CapturedPacket& captured);
 
+  // Returns NetworkFunction::takes_merged().
+  bool takes_merged() const { return takes_merged_; }
+
   // Is told of all aliases from now on, and must outlive the object.
   void set_listener(AliasListener& listener) { listener_ = &listener; }
 
@@ -146,6 +149,7 @@ class Ingress {
   OwnKeys own_keys_;
   bool has_sides_;
   bool is_barrier_;
+  bool takes_merged_;
   bool drops_unread_;
   bool say_sides_ = false;  // packets name theirs
   FlowClassifier classifier_;

@@ -39,13 +39,16 @@ struct ReleasedPacket {
   Side side = Side::kUnknown;
   // It goes to an alias of another flow, and so back to where it leaves.
   bool comes_back = false;
+  // ParsedPacket::segment_bytes: the bytes may be a frame of several packets.
+  uint16_t segment_bytes = 0;
 
   static ReleasedPacket Of(Instant time, const CapturedPacket& packet) {
     return {.time = time,
             .bytes = packet.bytes,
             .original_length = packet.original_bytes,
             .link = packet.link,
-            .side = packet.side};
+            .side = packet.side,
+            .segment_bytes = packet.segment_bytes};
   }
   static ReleasedPacket Of(Instant time, BufferPool& buffers,
                            PacketHandle packet, const PacketRoute& route) {
@@ -55,7 +58,8 @@ struct ReleasedPacket {
             .original_length = info.original_length,
             .link = info.link,
             .route = route,
-            .side = info.side};
+            .side = info.side,
+            .segment_bytes = info.headers.segment_bytes};
   }
 };
 

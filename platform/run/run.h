@@ -388,9 +388,14 @@ struct PortFigures {
   std::string interface;  // "lan0"
   uint64_t received = 0;  // packets that came in
   uint64_t split = 0;     // frames that were several packets in one
-  uint64_t refused = 0;   // frames that are no packets: cut, or not to be split
+  // Frames of several packets that stayed whole: each is one of `received`.
+  uint64_t merged = 0;
+  uint64_t refused = 0;  // frames that are no packets: cut, or not to be split
   uint64_t kernel_drops = 0;  // frames that came too fast
   uint64_t sent = 0;
+  // Packets that left because a frame of several was cut on its way out, one
+  // less than its packets each.
+  uint64_t cut = 0;
   uint64_t send_drops = 0;  // packets that the kernel did not take
   uint64_t too_long = 0;    // of these, packets that are longer than the MTU
   // Fragments that were another controller's (platform/ports/steering.h),
@@ -405,7 +410,7 @@ struct PortFigures {
 };
 // Tells of all ports. Then
 //   the sum of received = packets_in + filtered, and
-//   packets_released + packets_passed_through + copies
+//   packets_released + packets_passed_through + copies + the sum of cut
 //     = the sum of sent + send_drops, unrouted and packets_hairpinned.
 struct PortsFigures {
   std::vector<PortFigures> ports;  // none: the run had a capture

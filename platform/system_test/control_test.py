@@ -397,7 +397,7 @@ class Control(unittest.TestCase):
             sum(port["received"] for port in told_status["port"]),
             count["packets_in"])
         self.assertEqual(
-            sum(port["sent"] + port["send_drops"]
+            sum(port["sent"] + port["send_drops"] - port["cut"]
                 for port in told_status["port"]),
             count["packets_released"] + count["packets_passed_through"])
         by_unit = units()

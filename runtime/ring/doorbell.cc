@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <thread>
 
 #include "base/check.h"
 
@@ -37,6 +38,11 @@ timespec TimeOf(Nanos time) {
 }
 
 }  // namespace
+
+uint32_t Doorbell::SpinsOnSpareCpus() {
+  static const uint32_t cpus = std::thread::hardware_concurrency();
+  return cpus > kFewCpus ? kSpins : 0;
+}
 
 void Doorbell::Wake() {
   rings_.fetch_add(1, std::memory_order_seq_cst);

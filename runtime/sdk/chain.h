@@ -109,6 +109,10 @@ class Chain final : public NetworkFunction {
     return std::ranges::any_of(
         steps_, [](const Step& step) { return step.nf->is_barrier(); });
   }
+  bool takes_merged() const override {
+    return std::ranges::all_of(
+        steps_, [](const Step& step) { return step.nf->takes_merged(); });
+  }
   OwnFlow flow_key(const KeyedPacket& packet) const override;
   // The reasons of all NFs, as "firewall.denied". Valid as long as the chain.
   std::span<const std::string_view> drop_reasons() const override {

@@ -123,6 +123,15 @@ class NetworkFunction {
   // (--unreadable). The same for all objects of a class.
   virtual bool is_barrier() const { return false; }
 
+  // Returns true if the NF takes a frame of several packets of a connection
+  // whole, as the machine's TCP hands it to a network card (GSO): up to 64 KiB
+  // of payload, with the length and flags of all and a checksum of TCP or UDP
+  // that is not complete. Such an NF counts by Packet::wire_packets(), neither
+  // reads nor sets the checksum but by its changes (rewrite.h), and changes no
+  // packet's size. Else the platform cuts such a frame before the NF gets it.
+  // The same for all objects of a class with the same options.
+  virtual bool takes_merged() const { return false; }
+
   // Names of the reasons that this NF drops for, at most kMaxDropReasons; they
   // appear in reports. Static lifetime.
   virtual std::span<const std::string_view> drop_reasons() const { return {}; }

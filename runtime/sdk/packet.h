@@ -42,6 +42,14 @@ class Packet {
   // original_length(): captures are often cut.
   std::span<std::byte> bytes() const { return bytes_; }
   uint32_t original_length() const { return info_.original_length; }
+  // Return how many packets this stands for, and the bytes that they take on
+  // the wire, headers included. Not 1 and original_length() if the NF
+  // takes_merged() and the frame is one of several packets.
+  uint32_t wire_packets() const { return headers().packets(); }
+  uint64_t wire_bytes() const {
+    return original_length() +
+           uint64_t{wire_packets() - 1} * headers().payload_offset;
+  }
   LinkType link() const { return info_.link; }
 
   // The places of its headers (base/packet/packet_parser.h); has_ip() is true.

@@ -93,13 +93,22 @@ absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
   return unit_faults_->KillLoggers();
 }
 
-Nanos RealDriver::MayWait() const {
-  constexpr Nanos kMost = Milliseconds(1);
+Nanos RealDriver::MayWait(Nanos most) const {
   if (loop_.in_channels() > 0) return Nanos{};
   if (!loop_.is_led()) return Nanos{};
   const Instant due = loop_.NextDue();
   const Instant now = clock_.Now();
-  return due - now < kMost ? std::max(due - now, Nanos{}) : kMost;
+  most = std::min(most, LongestWait());
+  return due - now < most ? std::max(due - now, Nanos{}) : most;
+}
+
+void RealDriver::AwaitUnits(Nanos most,
+                            absl::FunctionRef<bool()> is_other_work) {
+  if (has_threads() && loop_.is_led()) {
+    loop_.AwaitUnits(most, is_other_work);
+  } else {
+    std::this_thread::yield();
+  }
 }
 
 void RealDriver::Offer(const CapturedPacket& captured) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/packet/classifier.h"
@@ -112,8 +113,13 @@ class RealDriver final : private NfCallNames {
   // Takes a turn between packets that have no schedule; returns false if there
   // was nothing to do. Not before Begin.
   bool Poll();
-  // Returns for how long there is nothing to do, as far as known, at most 1 ms.
-  Nanos MayWait() const;
+  // Returns for how long there is nothing to do, as far as known, at most
+  // `most`; 0 while units have packets.
+  Nanos MayWait(Nanos most = Milliseconds(1)) const;
+  // Waits until units have sent something, for `most` at most, or
+  // `is_other_work` returns true. If units have the caller's thread, only
+  // yields.
+  void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
   const RealClock& clock() const { return clock_; }
   // Returns true if all packets that were taken are at their end.
   bool is_idle() const {
@@ -129,6 +135,8 @@ class RealDriver final : private NfCallNames {
   // Ends the run and returns its result. Call it once.
   RunResult Finish();
 
+  // Returns true if the NF takes frames of several packets whole.
+  bool takes_merged() const { return ingress_.takes_merged(); }
   uint64_t packets_in() const { return result_.packets_in; }
   const Controller& controller() const { return loop_.controller(); }
   // Returns what each unit did so far.

@@ -42,6 +42,10 @@ struct RealOptions {
   // processes.
   uint32_t threads = 0;
   static constexpr uint32_t kMaxThreads = 33;
+  // If threads = 0 and there are at most two CPUs, the caller's thread runs
+  // all: waking another thread takes longer than most NFs do, and the kernel
+  // wants the other CPU.
+  bool one_of_two_cpus = false;
   BufferPool::Options buffers = {.small = 32'768, .medium = 1'024, .large = 64};
   // Gives each thread a CPU of its own, in order, of those that the process may
   // use. Requires at most one thread for each such CPU.

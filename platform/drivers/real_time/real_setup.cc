@@ -105,6 +105,7 @@ uint32_t HowManyThreads(const RunOptions& options, const RealOptions& real,
   }
   if (real.threads > 0) return real.threads;
   const uint32_t least = real.isolation == Isolation::kThread ? 1 : 2;
+  if (real.one_of_two_cpus && cpus <= 2) return least;
   return std::clamp(cpus, least, RealOptions::kMaxThreads);
 }
 

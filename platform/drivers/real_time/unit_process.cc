@@ -20,6 +20,7 @@
 #include "resource_manager/launch/container_method.h"
 #include "resource_manager/launch/launch_server.h"
 #include "runtime/live/rehearsal.h"
+#include "runtime/ring/doorbell.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_spec.h"
@@ -218,6 +219,7 @@ std::vector<std::byte> UnitProcessSetup::WithNf(const std::string& nf) const {
 }
 
 int UnitProcessMain(int socket) {
+  Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
   const absl::StatusOr<Launch> launch = ReceiveLaunch(socket);
   if (!launch.ok()) {
     fmt::print(stderr, "snf {}: {}\n", kUnitProcessCommand,

@@ -94,6 +94,41 @@ void FinishPiece(const Piece& piece, const ParsedPacket& headers) {
   }
 }
 
+bool IsWholeFrame(std::span<const std::byte> frame,
+                  const ParsedPacket& headers) {
+  return CanSplit(headers) && headers.vlan_tags == 0 &&
+         headers.end_offset == frame.size() &&
+         headers.payload_offset <= kMostMergedHeaders;
+}
+
+// Returns false if the frame is a tunnel's, whose inner packet is to be split,
+// which is not supported.
+bool IsOfOutermost(std::span<const std::byte> frame,
+                   const FrameOffload& offload) {
+  return offload.checksum_start == 0 ||
+         offload.checksum_start == Parse(LinkType::kEthernet, frame).l4_offset;
+}
+
+// Returns the sum that a network card begins with, not complemented.
+be16 PseudoHeaderSum(std::span<const std::byte> frame,
+                     const ParsedPacket& headers) {
+  IpAddress source, destination;
+  if (headers.l3 == L3::kIpv4) {
+    const auto ip = Ipv4Header<const std::byte>::At(frame, headers.l3_offset);
+    source = IpAddress::FromIpv4(ip.source());
+    destination = IpAddress::FromIpv4(ip.destination());
+  } else {
+    const auto ip = Ipv6Header<const std::byte>::At(frame, headers.l3_offset);
+    source = ip.source();
+    destination = ip.destination();
+  }
+  const be16 without_length =
+      L4Checksum(source, destination, headers.l4_protocol, {});
+  const be16 checksum =
+      UpdateChecksum(without_length, be32(0), be32(headers.l4_bytes()));
+  return be16(static_cast<uint16_t>(~checksum.host()));
+}
+
 }  // namespace
 
 size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
@@ -105,21 +140,21 @@ size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
     take(frame);
     return 1;
   }
+  if (!IsOfOutermost(frame, offload)) return 0;
+  return CutFrame(frame, offload.segment_bytes, take);
+}
+
+size_t CutFrame(std::span<const std::byte> frame, uint16_t segment_bytes,
+                absl::FunctionRef<void(std::span<const std::byte>)> take) {
   const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
   if (!CanSplit(headers)) return 0;
-  // If the frame is a tunnel's, the inner packet is to be split, which is not
-  // supported.
-  if (offload.checksum_start != 0 &&
-      offload.checksum_start != headers.l4_offset) {
-    return 0;
-  }
   const auto head = frame.first(headers.payload_offset);
   const auto payload = frame.subspan(head.size(), headers.payload_bytes());
-  std::vector<std::byte> room(head.size() + offload.segment_bytes);
+  std::vector<std::byte> room(head.size() + segment_bytes);
   Piece piece = {.bytes = {}, .number = 0, .offset = 0, .is_last = false};
   while (piece.offset < payload.size()) {
     const size_t left = payload.size() - piece.offset;
-    const size_t bytes = std::min<size_t>(left, offload.segment_bytes);
+    const size_t bytes = std::min<size_t>(left, segment_bytes);
     piece.is_last = bytes == left;
     piece.bytes = std::span(room).first(head.size() + bytes);
     std::ranges::copy(head, piece.bytes.begin());
@@ -130,6 +165,38 @@ size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
     piece.offset += static_cast<uint32_t>(bytes);
   }
   return piece.number;
+}
+
+bool CanStayWhole(std::span<const std::byte> frame,
+                  const FrameOffload& offload) {
+  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+  return IsWholeFrame(frame, headers) &&
+         (offload.checksum_start == 0 ||
+          offload.checksum_start == headers.l4_offset);
+}
+
+size_t DescribeMerged(std::span<const std::byte> frame, uint16_t segment_bytes,
+                      std::span<std::byte, kMostMergedHeaders> headers,
+                      OffloadHeader& described) {
+  const ParsedPacket h = Parse(LinkType::kEthernet, frame);
+  if (!IsWholeFrame(frame, h)) return 0;
+  std::ranges::copy(frame.first(h.payload_offset), headers.begin());
+  const bool is_tcp = h.l4_protocol == IpProtocol::kTcp;
+  const size_t at =
+      is_tcp ? TcpHeader<std::byte>::kChecksumOffset : kUdpChecksumOffset;
+  Store(&headers[h.l4_offset + at], PseudoHeaderSum(frame, h));
+  const uint8_t tcp =
+      h.l3 == L3::kIpv4 ? OffloadHeader::kTcpIpv4 : OffloadHeader::kTcpIpv6;
+  described = {.flags = OffloadHeader::kNeedsChecksum,
+               .segments = is_tcp ? tcp : OffloadHeader::kUdp,
+               .header_bytes = h.payload_offset,
+               .segment_bytes = segment_bytes,
+               .checksum_start = h.l4_offset,
+               .checksum_offset = static_cast<uint16_t>(at)};
+  if (is_tcp && (std::to_integer<uint8_t>(frame[h.l4_offset + 13]) & kCwr)) {
+    described.segments |= OffloadHeader::kCongestion;
+  }
+  return h.payload_offset;
 }
 
 }  // namespace snf

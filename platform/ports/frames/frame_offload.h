@@ -40,6 +40,43 @@ struct FrameOffload {
 size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
                    absl::FunctionRef<void(std::span<const std::byte>)> take);
 
+// The same for a frame that is to be cut into packets of `segment_bytes`, which
+// are not 0, whatever its TCP or UDP checksum is.
+size_t CutFrame(std::span<const std::byte> frame, uint16_t segment_bytes,
+                absl::FunctionRef<void(std::span<const std::byte>)> take);
+
+// The kernel's header in front of a frame: virtio_net_hdr of
+// <linux/virtio_net.h>, which does not compile as C++. Numbers are in the
+// machine's order.
+struct OffloadHeader {
+  static constexpr uint8_t kNeedsChecksum = 1;  // in flags
+  static constexpr uint8_t kNone = 0, kTcpIpv4 = 1, kTcpIpv6 = 4, kUdp = 5;
+  static constexpr uint8_t kCongestion = 0x80;  // beside one of these
+  uint8_t flags;
+  uint8_t segments;
+  uint16_t header_bytes;
+  uint16_t segment_bytes;
+  uint16_t checksum_start;
+  uint16_t checksum_offset;
+};
+static_assert(sizeof(OffloadHeader) == 10);
+
+// The longest headers of TCP or UDP in a frame that is sent whole.
+inline constexpr size_t kMostMergedHeaders = 256;
+
+// Returns true if a frame of several packets can be sent whole later: it has no
+// VLAN tags, no longer headers, and nothing behind the IP packet.
+bool CanStayWhole(std::span<const std::byte> frame,
+                  const FrameOffload& offload);
+
+// Prepares a frame of several packets to be sent whole. Copies its headers, up
+// to the payload, into `headers`, with the sum of the pseudo header as
+// checksum, and describes the frame for the kernel. Returns the bytes of the
+// headers; 0 if the frame cannot be sent whole (CanStayWhole).
+size_t DescribeMerged(std::span<const std::byte> frame, uint16_t segment_bytes,
+                      std::span<std::byte, kMostMergedHeaders> headers,
+                      OffloadHeader& described);
+
 }  // namespace snf
 
 #endif  // SNF_PLATFORM_PORTS_FRAMES_FRAME_OFFLOAD_H_

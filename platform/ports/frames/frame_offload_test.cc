@@ -2,6 +2,7 @@
 #include "platform/ports/frames/frame_offload.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -195,6 +196,95 @@ TEST(FrameOffload, RefusesWhatItCannotDo) {
       Finished(Ethernet(0x0800, Ipv4({.more_fragments = true}, Udp(1, 2, 64))),
                {.segment_bytes = 16})
           .empty());
+}
+
+// --- Frames that stay whole. ---
+
+std::vector<Frame> MergedFrames() {
+  return {Ethernet(0x0800, Ipv4({.protocol = 6}, TcpFrame(1, kAck, 3'000))),
+          Ethernet(0x86dd, Ipv6({.next_header = 6}, TcpFrame(9, kAck, 2'001))),
+          Ethernet(0x0800, Ipv4({}, Udp(1, 2, 2'500))),
+          Ethernet(0x86dd, Ipv6({}, Udp(1, 2, 1'500)))};
+}
+
+// The kernel's own TCP and UDP describe their frames in the same way.
+TEST(MergedFrame, IsDescribedAsTheKernelLeavesIt) {
+  const uint8_t kinds[] = {OffloadHeader::kTcpIpv4, OffloadHeader::kTcpIpv6,
+                           OffloadHeader::kUdp, OffloadHeader::kUdp};
+  for (size_t i = 0; i < 4; ++i) {
+    SCOPED_TRACE(i);
+    Frame right = MergedFrames()[i];
+    const bool is_tcp = i < 2;
+    const FrameOffload left =
+        LeaveChecksum(right, is_tcp ? kTcpChecksum : kUdpChecksum);
+    Frame frame = right;
+    const size_t at = left.checksum_start + left.checksum_offset;
+    Store(&frame[at], be16(0x1234));
+
+    std::array<std::byte, kMostMergedHeaders> headers{};
+    OffloadHeader described{};
+    const size_t bytes = DescribeMerged(frame, 1'000, headers, described);
+    ASSERT_EQ(bytes, Parse(LinkType::kEthernet, frame).payload_offset);
+    EXPECT_TRUE(
+        std::equal(headers.begin(), headers.begin() + bytes, right.begin()));
+    EXPECT_EQ(described.flags, OffloadHeader::kNeedsChecksum);
+    EXPECT_EQ(described.segments, kinds[i]);
+    EXPECT_EQ(described.header_bytes, bytes);
+    EXPECT_EQ(described.segment_bytes, 1'000);
+    EXPECT_EQ(described.checksum_start, left.checksum_start);
+    EXPECT_EQ(described.checksum_offset, left.checksum_offset);
+  }
+}
+
+TEST(MergedFrame, IsCutWhateverItsChecksumIs) {
+  for (Frame frame : MergedFrames()) {
+    Frame payload;
+    const size_t packets =
+        CutFrame(frame, 700, [&](std::span<const std::byte> bytes) {
+          const Frame packet(bytes.begin(), bytes.end());
+          EXPECT_TRUE(HasRightChecksums(packet));
+          const size_t head = Parse(LinkType::kEthernet, packet).payload_offset;
+          payload.insert(payload.end(), packet.begin() + head, packet.end());
+        });
+    ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+    headers.segment_bytes = 700;
+    EXPECT_EQ(packets, headers.packets());
+    EXPECT_EQ(payload,
+              Frame(frame.begin() + headers.payload_offset, frame.end()));
+  }
+}
+
+TEST(MergedFrame, TellsTheCongestionWindowReduced) {
+  const Frame frame =
+      Ethernet(0x0800, Ipv4({.protocol = 6}, TcpFrame(1, kAck | kCwr, 3'000)));
+  std::array<std::byte, kMostMergedHeaders> headers{};
+  OffloadHeader described{};
+  ASSERT_GT(DescribeMerged(frame, 1'000, headers, described), 0u);
+  EXPECT_EQ(described.segments,
+            OffloadHeader::kTcpIpv4 | OffloadHeader::kCongestion);
+}
+
+TEST(MergedFrame, StaysWholeOnlyIfItCanLeaveSo) {
+  const FrameOffload offload = {
+      .checksum_start = 34, .checksum_offset = 16, .segment_bytes = 1'000};
+  const Frame tcp = TcpFrame(1, kAck, 3'000);
+  const Frame plain = Ethernet(0x0800, Ipv4({.protocol = 6}, tcp));
+  EXPECT_TRUE(CanStayWhole(plain, offload));
+  // A tag in the frame, a tunnel's inner packet, bytes behind the packet, GRE.
+  EXPECT_FALSE(CanStayWhole(
+      Ethernet(0x8100, Vlan(7, 0x0800, Ipv4({.protocol = 6}, tcp))), offload));
+  FrameOffload inner = offload;
+  inner.checksum_start = 84;
+  EXPECT_FALSE(CanStayWhole(plain, inner));
+  Frame padded = plain;
+  padded.resize(padded.size() + 4);
+  EXPECT_FALSE(CanStayWhole(padded, offload));
+  EXPECT_FALSE(CanStayWhole(
+      Ethernet(0x0800, Ipv4({.protocol = 47}, Frame(3'000))), offload));
+  EXPECT_FALSE(CanStayWhole(Hex("ffff"), offload));
+  std::array<std::byte, kMostMergedHeaders> headers{};
+  OffloadHeader described{};
+  EXPECT_EQ(DescribeMerged(padded, 1'000, headers, described), 0u);
 }
 
 }  // namespace
