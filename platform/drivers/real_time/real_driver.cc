@@ -88,6 +88,12 @@ absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
   return unit_faults_->KillUnit(unit);
 }
 
+std::string_view RealDriver::HostOf(UnitId unit) const {
+  const auto loops = static_cast<uint32_t>(loops_.size());
+  const HostPlace* const host = real_.hosts.Of(value(unit) % loops, loops);
+  return host == nullptr ? "" : host->name.data();
+}
+
 absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
   if (!unit_faults_.has_value()) return NoneMayDie();
   return unit_faults_->KillLoggers();

@@ -95,6 +95,21 @@ absl::Status CheckWarmPool(const RunOptions& options, const RealOptions& real) {
   return absl::OkStatus();
 }
 
+absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
+                        uint32_t loops) {
+  if (real.hosts.empty()) return absl::OkStatus();
+  if (!Recovers(options, real)) {
+    return absl::InvalidArgumentError(
+        "units on other hosts need --isolation=process or lxc, and "
+        "--loggers=on: a host may be lost");
+  }
+  if (real.pin) {
+    return absl::InvalidArgumentError(
+        "units on other hosts cannot be pinned to CPUs of this one");
+  }
+  return real.hosts.Check(loops);
+}
+
 uint32_t HowManyThreads(const RunOptions& options, const RealOptions& real,
                         uint32_t cpus) {
   if (real.host != nullptr) return 1 + real.host->threads();
@@ -280,6 +295,7 @@ std::string KeptIdentity(const RunOptions& options, const RealOptions& real,
   Add("--isolation",
       real.isolation == Isolation::kContainer ? "lxc" : "process", identity);
   Add("loops of units (--threads)", of.loops, identity);
+  Add("--host", real.hosts.text(), identity);
   Add("--max_units", c.max_units, identity);
   Add("--max_flows", c.max_flows, identity);
   Add("packet buffers",
@@ -316,6 +332,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   if (auto s = CheckThreads(run, resolved, own); !s.ok()) return s;
 
   const LoopRegion::Options layout = LayoutOf(run, resolved, *example);
+  if (auto s = CheckHosts(run, resolved, layout.loops); !s.ok()) return s;
   std::string identity;
   size_t table_bytes = 0;
   if (real.keep.has_value()) {
