@@ -47,6 +47,8 @@ absl::StatusOr<TlsContextPointer> ContextOf(const TlsFiles& files, TlsEnd end) {
                      nullptr);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+  // An end without a word is an end: frames say what is missing.
+  SSL_CTX_set_options(context.get(), SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   return context;

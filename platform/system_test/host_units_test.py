@@ -30,6 +30,7 @@ HOME_ADDRESS, AWAY_ADDRESS, OTHER_ADDRESS = (
     "10.99.7.1", "10.99.7.2", "10.99.7.3")
 PORT = 7000
 AGENT = f"{AWAY_ADDRESS}:{PORT}"
+NAT = "nat(" + LASTING_NAT.removeprefix("nat:") + ")"
 FAST = ("--clock=real", "--speed=max", "--unit_capacity=none")
 UNITS = ("--isolation=process", "--loggers=on", "--threads=4")
 HEAD = struct.Struct("<IHHQQ")
@@ -102,7 +103,7 @@ class Hosts(Command):
         self.path = pathlib.Path(self.folder.name) / "long.json"
         run = subprocess.Popen(
             ["ip", "netns", "exec", HOME, PROGRAM, "replay", self.frames,
-             "--clock=real", "--speed=1x", "--loop=1000", "--quiet", *UNITS,
+             "--clock=real", "--speed=1x", "--loop=1000", *UNITS,
              f"--host=away={AGENT}", f"--json={self.path}", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(run.stderr.close)
@@ -149,7 +150,7 @@ class Runs(Hosts):
         reports = []
         for hosts in (0, 1):
             done, report = self.replay(
-                *FAST, f"--nf=firewall | {LASTING_NAT}", "--policy=rotate",
+                *FAST, f"--nf=firewall | {NAT}", "--policy=rotate",
                 hosts=hosts)
             self.assertEqual(done.returncode, OK, done.stderr)
             self.assertTrue(report["conserved"])
@@ -288,7 +289,7 @@ class Losses(Hosts):
         self.assertIn(f"host away ({AGENT}) is lost", said)
         self.assertGreaterEqual(said.count("is back as process"), 3)
         self.assertEqual(report["packets_dropped"].get("nf_failed", 0), 0)
-        self.assertEqual(report["faults"]["flows_given_up"], 0)
+        self.assertEqual(report["faults"].get("flows_given_up", 0), 0)
 
     def test_units_go_on_without_a_host_whose_link_is_down(self):
         agent = self.agent()

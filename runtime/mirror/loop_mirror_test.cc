@@ -280,12 +280,13 @@ TEST(LoopMirror, SendsNoMessageWithoutAnEarlierOneOfAnotherRing) {
   TestMirrorPair pair;
   constexpr uint64_t kMessages = 60'000;
   std::atomic<bool> ends = false;
+  std::atomic<bool> stops = false;
   std::thread units([&] {
     auto log = pair.away->Producer(Ring::kToRelay);
     auto up = pair.away->Producer(Ring::kUp);
     for (uint64_t i = 0; i < kMessages; ++i) {
-      while (Push(log, TestCell(i)) == 0) std::this_thread::yield();
-      while (Push(up, TestCell(i)) == 0) std::this_thread::yield();
+      while (!stops && Push(log, TestCell(i)) == 0) std::this_thread::yield();
+      while (!stops && Push(up, TestCell(i)) == 0) std::this_thread::yield();
     }
     ends = true;
   });
@@ -295,17 +296,18 @@ TEST(LoopMirror, SendsNoMessageWithoutAnEarlierOneOfAnotherRing) {
   uint64_t earlier = 0;
   uint64_t later = 0;
   std::array<Cell, 64> cells;
-  while (!ends || later < kMessages) {
+  while (!stops && (!ends || later < kMessages)) {
     const auto frame = TestMirrorPair::Collect(*pair.at_away);
     frames += frame.empty() ? 0 : 1;
-    ASSERT_TRUE(pair.at_home->Apply(frame).ok());
+    stops = !pair.at_home->Apply(frame).ok();
     while (const size_t count = controller.Pop(cells)) later += count;
     while (const size_t count = relay.Pop(cells)) earlier += count;
-    ASSERT_GE(earlier, later);
-    ASSERT_TRUE(
+    stops = stops || earlier < later;
+    EXPECT_TRUE(
         pair.at_away->Apply(TestMirrorPair::Collect(*pair.at_home)).ok());
   }
   units.join();
+  EXPECT_FALSE(stops) << earlier << " before " << later;
   printf("%llu frames\n", static_cast<unsigned long long>(frames));
   EXPECT_GT(frames, 100u);
 }
@@ -363,7 +365,7 @@ TEST(LoopMirror, RefusesFramesThatCannotBeByName) {
 
 TEST(LoopMirror, SurvivesFramesOfAnyBytes) {
   uint64_t refused = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
     TestMirrorPair pair;
@@ -381,7 +383,7 @@ TEST(LoopMirror, SurvivesFramesOfAnyBytes) {
     }
     refused += pair.at_home->Apply(frame).ok() ? 0 : 1;
   }
-  EXPECT_GT(refused, 75u);
+  EXPECT_GT(refused, 30u);
 }
 
 // Units write nonsense into their rings: their own side sends none of it.

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -24,6 +25,7 @@
 #include "platform/process/exit_code.h"
 #include "platform/process/nf_guard.h"
 #include "platform/process/unit_word.h"
+#include "platform/run/run_setup.h"
 #include "runtime/mirror/loop_mirror.h"
 #include "runtime/ring/shared_region.h"
 
@@ -183,6 +185,10 @@ absl::Status Serve(AwaySide& side, const Asked& asked) {
 
 }  // namespace
 
+uint32_t PlacedLoops(uint32_t loops, uint32_t max_units) {
+  return std::min(loops, max_units - std::min(kSpareUnits, max_units));
+}
+
 int RunUnitsOnHost(const UnitProcessSetup& setup,
                    std::span<const std::byte> text, int region, int socket) {
   BeginTelling(socket, "snf-host", setup.command.data());
@@ -195,8 +201,8 @@ int RunUnitsOnHost(const UnitProcessSetup& setup,
   if (!memory.ok()) return refuse(memory.status(), kExitUnavailable);
   auto parts = PartsOf(memory->bytes(), setup.region);
   if (!parts.ok()) return refuse(parts.status(), kExitInternal);
-  const HostPlace* const host =
-      setup.hosts.Of(setup.loop.index, setup.region.loops);
+  const HostPlace* const host = setup.hosts.Of(
+      setup.loop.index, PlacedLoops(setup.region.loops, setup.loop.max_units));
   HomeSide side({.host = host->name.data(),
                  .address = host->address.data(),
                  .tls = setup.hosts.tls(),

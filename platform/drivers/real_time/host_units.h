@@ -10,6 +10,10 @@
 
 namespace snf {
 
+// Counts the loops of which the last ones may be on other hosts: the loops of
+// spare units are on this host, since spare units only replace failed ones.
+uint32_t PlacedLoops(uint32_t loops, uint32_t max_units);
+
 // Is the process of the loop of units `setup.loop.index`, which runs on another
 // host (HomeSide), in place of a process of this host. `text` is the NF's, as
 // TextWithModules returns it. Returns the exit code if the host starts nothing;

@@ -12,6 +12,7 @@
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
+#include "platform/drivers/real_time/host_units.h"
 #include "platform/drivers/real_time/loop_host.h"
 #include "platform/run/figures/run_totals.h"
 #include "platform/run/figures/table_totals.h"
@@ -90,7 +91,8 @@ absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
 
 std::string_view RealDriver::HostOf(UnitId unit) const {
   const auto loops = static_cast<uint32_t>(loops_.size());
-  const HostPlace* const host = real_.hosts.Of(value(unit) % loops, loops);
+  const HostPlace* const host = real_.hosts.Of(
+      value(unit) % loops, PlacedLoops(loops, options_.controller.max_units));
   return host == nullptr ? "" : host->name.data();
 }
 

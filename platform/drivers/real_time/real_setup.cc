@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
+#include "platform/drivers/real_time/host_units.h"
 #include "platform/drivers/real_time/loop_host.h"
 #include "platform/run/run_setup.h"
 #include "runtime/logger/log_entry.h"
@@ -107,7 +108,7 @@ absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
     return absl::InvalidArgumentError(
         "units on other hosts cannot be pinned to CPUs of this one");
   }
-  return real.hosts.Check(loops);
+  return real.hosts.Check(PlacedLoops(loops, options.controller.max_units));
 }
 
 uint32_t HowManyThreads(const RunOptions& options, const RealOptions& real,

@@ -150,8 +150,9 @@ std::vector<LaunchMethod::Process> ProcessesOf(
     std::span<const std::byte> launch, std::span<const int> descriptors) {
   std::vector<LaunchMethod::Process> processes;
   const auto sockets = descriptors.last(setup.processes());
+  const uint32_t placed = PlacedLoops(setup.region.loops, setup.loop.max_units);
   for (uint32_t i = 0; i < setup.region.loops; ++i) {
-    const bool is_here = setup.hosts.Of(i, setup.region.loops) == nullptr;
+    const bool is_here = setup.hosts.Of(i, placed) == nullptr;
     processes.push_back(
         is_here ? ProcessOfUnits(setup, nf, i, descriptors[i], sockets[i])
                 : ProcessOfHost(setup, launch, i, descriptors[i], sockets[i]));
@@ -187,10 +188,11 @@ class MethodOfHosts final : public LaunchMethod {
 
  private:
   LaunchMethod& Of(uint32_t index) {
-    const uint32_t loops = setup_.region.loops;
-    const bool is_host =
-        index < loops && setup_.hosts.Of(index, loops) != nullptr;
-    return is_host ? static_cast<LaunchMethod&>(of_hosts_) : of_units_;
+    const uint32_t placed =
+        PlacedLoops(setup_.region.loops, setup_.loop.max_units);
+    return setup_.hosts.Of(index, placed) == nullptr
+               ? of_units_
+               : static_cast<LaunchMethod&>(of_hosts_);
   }
 
   const UnitProcessSetup& setup_;
