@@ -154,7 +154,11 @@ absl::Status AwaySide::Run(LoopMirror& mirror, const Units& units) {
   close(pidfd);
   if (was_lost) return why;
   if (absl::Status s = relay.SendRest(); !s.ok()) return s;
-  while (has_words) has_words = CarryWords(units.words);
+  // A container's monitor may have the other end open for longer.
+  pollfd rest = {.fd = units.words, .events = POLLIN, .revents = 0};
+  while (has_words && poll(&rest, 1, 0) > 0) {
+    has_words = CarryWords(units.words);
+  }
   end.in_call = value(units.progress->in_call.load());
   return stream_.Send(HostFrame::kEnd, std::as_bytes(std::span(&end, 1)));
 }

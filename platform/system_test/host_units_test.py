@@ -25,6 +25,7 @@ from command_case import (LASTING_NAT, OK, PROGRAM, SOURCE, USAGE, Command,
                           below, is_alive, pcap, stat_of, udp_frame, wait_for)
 
 SMALL = SOURCE / "traces/small.pcap.zst"
+UNAVAILABLE = 69
 HOME, AWAY = (f"snf-{name}-{os.getpid()}" for name in ("home", "away"))
 HOME_ADDRESS, AWAY_ADDRESS, OTHER_ADDRESS = (
     "10.99.7.1", "10.99.7.2", "10.99.7.3")
@@ -262,6 +263,23 @@ class Encrypted(Hosts):
         self.assertIn("has the role look, not admin", self.said())
 
 
+class Containers(Hosts):
+    def test_units_of_both_hosts_may_be_containers(self):
+        self.agent()
+        path = os.path.join(self.folder.name, "lxc.json")
+        done = self.home(
+            PROGRAM, "replay", self.frames, *FAST, "--isolation=lxc",
+            "--loggers=on", "--threads=4", "--nf=chronicle", "--policy=hash",
+            "--flow_timeout=1h", f"--host=away={AGENT}", "--quiet",
+            f"--json={path}")
+        if done.returncode == UNAVAILABLE:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        report = json.loads(pathlib.Path(path).read_text())
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violation_messages"], [])
+
+
 class Losses(Hosts):
     NF = "--nf=chronicle"
 
@@ -290,6 +308,8 @@ class Losses(Hosts):
         self.assertGreaterEqual(said.count("is back as process"), 3)
         self.assertEqual(report["packets_dropped"].get("nf_failed", 0), 0)
         self.assertEqual(report["faults"].get("flows_given_up", 0), 0)
+        self.assertEqual(report["faults"]["packets_lost"], 0)
+        self.assertEqual(report["packets_released"], report["packets_in"])
 
     def test_units_go_on_without_a_host_whose_link_is_down(self):
         agent = self.agent()
