@@ -182,11 +182,13 @@ std::string TextOf(const proto::UnitsReply& reply) {
       fmt::format("{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}\n", "unit", "state",
                   "flows", "flowlets", "packets", "bytes");
   for (const proto::Unit& unit : reply.unit()) {
-    text += fmt::format("{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}{}\n", unit.id(),
-                        Printable(unit.state()), FormatCount(unit.flows()),
-                        FormatCount(unit.open_flowlets()),
-                        FormatCount(unit.packets()), FormatCount(unit.bytes()),
-                        unit.is_drained() ? "  drained" : "");
+    const std::string host =
+        unit.host().empty() ? "" : "  on " + Printable(unit.host());
+    text += fmt::format(
+        "{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}{}{}\n", unit.id(),
+        Printable(unit.state()), FormatCount(unit.flows()),
+        FormatCount(unit.open_flowlets()), FormatCount(unit.packets()),
+        FormatCount(unit.bytes()), unit.is_drained() ? "  drained" : "", host);
   }
   return text;
 }

@@ -140,6 +140,7 @@ absl::Status ControlDesk::Units(Deadline deadline,
       unit.set_open_flowlets(units.open_flowlets(id));
       unit.set_packets(total.packets);
       unit.set_bytes(total.bytes);
+      unit.set_host(std::string(driver.HostOf(id)));
     }
   };
   return mailbox_.Ask(look, deadline);

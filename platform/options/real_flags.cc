@@ -18,6 +18,7 @@ RealFlags::RealFlags(RunFlagSet& set) : set_(set) {
   if (set_.has_captures) AddPace();
   AddThreads();
   AddIsolation();
+  AddHosts();
   AddLooks();
 }
 
@@ -110,6 +111,27 @@ void RealFlags::AddIsolation() {
                   WarmPool::kMostTimes, RealOptions::kMaxUnitProcesses));
 }
 
+void RealFlags::AddHosts() {
+  HostPlaces& hosts = set_.request.real.hosts;
+  set_.flags.Repeated(
+      "host", "NAME=ADDRESS:PORT[,units=COUNT]",
+      fmt::format("another host, on which snf host serve listens there, and "
+                  "how many processes of units run on it, 1 if not said. The "
+                  "units with the highest numbers are on the last host; the "
+                  "controller and the loggers are here. At most {}, with "
+                  "--loggers=on and --isolation=process or lxc",
+                  HostPlace::kMost),
+      [&hosts](const std::string& text) { return hosts.Add(text); },
+      [&hosts] { return hosts.text(); });
+  set_.flags.Custom(
+      "host_tls", "DIRECTORY",
+      "encrypt the connections to other hosts: with ca.crt, client.crt and "
+      "client.key of this directory, as snf cert --role=admin makes them; the "
+      "hosts need snf host serve --tls",
+      [&hosts](const std::string& text) { return hosts.SetTls(text); },
+      [&hosts] { return hosts.tls(); });
+}
+
 void RealFlags::AddLooks() {
   set_.flags
       .Switch("watch", set_.request.watch,
@@ -152,7 +174,23 @@ absl::Status RealFlags::Check() const {
        {.flags = {"isolation"},
         .with = "threads",
         .when = real.isolation != Isolation::kThread && real.threads == 1,
-        .because = "processes need at least 2"}});
+        .because = "processes need at least 2"},
+       {.flags = {"host_tls"},
+        .with = "host",
+        .when = real.hosts.empty(),
+        .because = "no units are on other hosts"},
+       {.flags = {"host"},
+        .with = "isolation",
+        .when = real.isolation == Isolation::kThread,
+        .because = "threads stay in one process"},
+       {.flags = {"host"},
+        .with = "loggers",
+        .when = !request.run.loggers,
+        .because = "without loggers, a lost host loses state"},
+       {.flags = {"host"},
+        .with = "pin",
+        .when = real.pin,
+        .because = "it pins to CPUs of this host"}});
   if (!status.ok()) return status;
   if (absl::Status s = CheckWarmPool(); !s.ok()) return s;
   return set_.Check({{.flags = {"watch"},
@@ -164,8 +202,8 @@ absl::Status RealFlags::Check() const {
 absl::Status RealFlags::CheckVirtualTime() const {
   return set_.Check(
       {{.flags = {"redis", "speed", "overload", "threads", "isolation",
-                  "warm_pool", "pin", "preload", "loop", "watch",
-                  "metrics_port"},
+                  "warm_pool", "host", "host_tls", "pin", "preload", "loop",
+                  "watch", "metrics_port"},
         .with = "clock",
         .when = true,
         .because = "only real time has that"},

@@ -25,6 +25,7 @@ class RealFlags {
   void AddPace();
   void AddThreads();
   void AddIsolation();
+  void AddHosts();
   void AddLooks();
   absl::Status ParseThreads(const std::string& text);
   absl::Status CheckVirtualTime() const;

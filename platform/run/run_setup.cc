@@ -12,9 +12,6 @@ namespace {
 
 // Slots of each channel for what is re-routed after failures.
 constexpr uint32_t kRecoverySlots = 64;
-// Of two next to each other, one is of another process than any that has ended,
-// if there are several processes.
-constexpr uint32_t kSpareUnits = 2;
 
 // At most kMaxUnderWay, which no run comes near.
 uint32_t SlotsOfAllChannels(const ControllerOptions& options) {

@@ -20,6 +20,10 @@ TableOptions TableOptionsOf(const RunOptions& options);
 
 // Sets the limits of a controller whose units, or itself, may fail.
 void PrepareForFailures(ControllerOptions& options);
+// Number of spare units of a run in which units may fail: of two neighbours,
+// one is of another process than any that has ended, if there are several
+// processes.
+inline constexpr uint32_t kSpareUnits = 2;
 // Adds spare units (ControllerOptions::spare_units) unless there are some.
 void AddSpareUnits(ControllerOptions& options);
 // Sets what such a controller does for its units' loggers and for a successor:

@@ -31,6 +31,13 @@ class RealClock {
   Instant Now() const {
     return Monotonic() + Nanos{offset_.load(std::memory_order_seq_cst)};
   }
+  // How far the clock is ahead of Monotonic().
+  Nanos offset() const {
+    return Nanos{offset_.load(std::memory_order_seq_cst)};
+  }
+  void SetOffset(Nanos offset) {
+    offset_.store(offset.ns, std::memory_order_seq_cst);
+  }
   // Goes as the other one does now.
   void Follow(const RealClock& other) {
     offset_.store(other.offset_.load(std::memory_order_relaxed),

@@ -7,15 +7,19 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "base/version.h"
 #include "platform/control/control_text.h"
 #include "platform/control/etcd_flags.h"
+#include "platform/drivers/real_time/host_units.h"
+#include "platform/hosts/host_agent.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"
 #include "platform/service/background.h"
@@ -220,15 +224,66 @@ class HostListCommand final : public HostCommand {
   bool json_ = false;
 };
 
+// Runs the agent of this host.
+class HostServeCommand final : public FlagCommand {
+ public:
+  HostServeCommand()
+      : FlagCommand(
+            {.summary = "run units for daemons of other hosts",
+             .usage = "snf host serve --listen=ADDRESS:PORT "
+                      "[--from=ADDRESS,…] [--tls=DIRECTORY]",
+             .about =
+                 "Starts processes of units for daemons that name this host "
+                 "with --host, until Ctrl-C or SIGTERM. Each process ends with "
+                 "its daemon, or if the daemon is silent for 1.5 s. Files that "
+                 "an NF names are read on this host, under the same path. The "
+                 "daemon must run the same program. Without --tls the "
+                 "connection is not encrypted, and any user at an address of "
+                 "--from may run NFs here, as this user."}) {
+    flags().Text("listen", listen_, "ADDRESS:PORT",
+                 "address at which daemons connect; port 0 is any free one, "
+                 "which is printed");
+    flags().Text("from", from_, "ADDRESS,…",
+                 "addresses of the daemons' hosts; all others are refused");
+    flags().Text("tls", tls_, "DIRECTORY",
+                 "encrypt: with ca.crt, server.crt and server.key of this "
+                 "directory, as snf cert --host=ADDRESS makes them; daemons "
+                 "need a certificate with the role admin");
+  }
+
+ private:
+  absl::Status Run() override {
+    if (listen_.empty()) {
+      return absl::InvalidArgumentError(
+          "--listen: is missing; as --listen=192.0.2.2:7000");
+    }
+    std::optional<TlsFiles> files;
+    if (!tls_.empty()) {
+      absl::StatusOr<TlsFiles> read = ReadTlsFiles(tls_, TlsEnd::kServer);
+      if (!read.ok()) return read.status();
+      files = *std::move(read);
+    }
+    return HostAgent({.listen = listen_, .from = absl::StrSplit(from_, ',')})
+        .Serve([&files](int socket) {
+          return ServeHostSession(socket, files ? &*files : nullptr);
+        });
+  }
+
+  std::string listen_;
+  std::string from_ = "127.0.0.1";
+  std::string tls_;
+};
+
 }  // namespace
 
 std::unique_ptr<Command> CreateHostCommand() {
   return std::make_unique<CommandGroup>(
-      "join, leave and list the hosts of a cluster",
-      "Keeps the hosts of a cluster in etcd.",
+      "join, leave, list and serve as the hosts of a cluster",
+      "Keeps the hosts of a cluster in etcd, and runs units of other hosts.",
       CommandTable{{"join", CreateCommand<HostJoinCommand>},
                    {"leave", CreateCommand<HostLeaveCommand>},
-                   {"list", CreateCommand<HostListCommand>}});
+                   {"list", CreateCommand<HostListCommand>},
+                   {"serve", CreateCommand<HostServeCommand>}});
 }
 
 }  // namespace snf

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <new>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,13 @@ namespace snf {
 // the same places in each process. A part that there is not is empty.
 
 using Memory = std::span<std::byte>;
+
+// Returns the object there. Objects live where their bytes are, in whichever
+// process made them.
+template <typename T>
+T* At(Memory memory) {
+  return std::launder(reinterpret_cast<T*>(memory.data()));
+}
 
 // Returns how many cells the links have: between loops of units, which have
 // room for some messages with the largest record; from and to a relay; to

@@ -16,12 +16,6 @@ namespace {
 
 constexpr size_t kUnitReserve = 512;  // cells that may wait at a link of units
 
-// Objects live where their bytes are, in whichever process made them.
-template <typename T>
-T* At(Memory memory) {
-  return std::launder(reinterpret_cast<T*>(memory.data()));
-}
-
 void MakeRing(Memory memory, uint32_t cells) {
   SNF_CHECK(CellRing::Format(memory, cells).ok());
 }
@@ -163,14 +157,18 @@ void AddLoggers(const LoopRegion::Options& options, const Places& places,
   }
 }
 
+absl::StatusOr<SharedRegion> NewApart(const LoopRegion::Options& options,
+                                      uint32_t loop) {
+  return SharedRegion::Create({.name = absl::StrCat("snf loop ", loop),
+                               .bytes = LoopPlaces::BytesFor(options),
+                               .in_advance = LoopRegion::InAdvance(options)});
+}
+
 absl::StatusOr<std::vector<SharedRegion>> MakeApart(
     const LoopRegion::Options& options) {
   std::vector<SharedRegion> memories;
   for (uint32_t i = 0; options.apart && i < options.loops; ++i) {
-    auto memory =
-        SharedRegion::Create({.name = absl::StrCat("snf loop ", i),
-                              .bytes = LoopPlaces::BytesFor(options),
-                              .in_advance = LoopRegion::InAdvance(options)});
+    auto memory = NewApart(options, i);
     if (!memory.ok()) return memory.status();
     memories.push_back(*std::move(memory));
   }
@@ -265,6 +263,16 @@ absl::StatusOr<LoopRegion> LoopRegion::Adopt(const Options& options,
                .apart = std::move(mapped),
                .own = std::move(own)},
               /*is_new=*/false);
+}
+
+absl::StatusOr<SharedRegion> LoopRegion::CreateApart(const Options& options,
+                                                     uint32_t loop) {
+  auto memory = NewApart(options, loop);
+  if (!memory.ok()) return memory.status();
+  RegionCarver carver(memory->bytes());
+  absl::Status status = MakeLoop(LoopPlaces(carver, options), options);
+  if (!status.ok()) return status;
+  return memory;
 }
 
 std::vector<int> LoopRegion::memory_fds() const {

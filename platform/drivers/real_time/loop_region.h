@@ -92,6 +92,9 @@ struct LoopRegion {
   // InvalidArgument if the memory cannot be that.
   static absl::StatusOr<LoopRegion> Adopt(const Options& options,
                                           std::span<const int> fds);
+  // Returns new memory of its own for a loop of units, as Create makes it.
+  static absl::StatusOr<SharedRegion> CreateApart(const Options& options,
+                                                  uint32_t loop);
   // Returns the descriptors of all memory: of the loops of units, of what the
   // controller and the loggers have between them, and of the controller's.
   std::vector<int> memory_fds() const;

@@ -12,6 +12,7 @@
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
+#include "platform/drivers/real_time/host_units.h"
 #include "platform/drivers/real_time/loop_host.h"
 #include "platform/run/figures/run_totals.h"
 #include "platform/run/figures/table_totals.h"
@@ -86,6 +87,13 @@ bool RealDriver::Tune(const ControllerOptions& options) {
 absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
   if (!unit_faults_.has_value()) return NoneMayDie();
   return unit_faults_->KillUnit(unit);
+}
+
+std::string_view RealDriver::HostOf(UnitId unit) const {
+  const auto loops = static_cast<uint32_t>(loops_.size());
+  const HostPlace* const host = real_.hosts.Of(
+      value(unit) % loops, PlacedLoops(loops, options_.controller.max_units));
+  return host == nullptr ? "" : host->name.data();
 }
 
 absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -152,6 +153,8 @@ class RealDriver final : private NfCallNames {
   // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition
   // if the end of a process would end the run; those of RealFaults.
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
+  // Returns the name of the host where the unit runs; "": this one.
+  std::string_view HostOf(UnitId unit) const;
   absl::StatusOr<RealFaults::Killed> KillLoggers();
   // Lets the controller fail; between Begin and Finish, in a run in which it
   // may (RunOptions::faults). Counts a kill in vain if it has failed already.

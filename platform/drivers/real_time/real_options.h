@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/time.h"
+#include "platform/hosts/host_place.h"
 #include "platform/run/pace.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/ring/buffer_pool.h"
@@ -52,6 +53,9 @@ struct RealOptions {
   bool pin = false;
   // Says where loops of units run. Their loggers share one process.
   Isolation isolation = Isolation::kThread;
+  // Other hosts, where some loops of units run: with processes, and loggers,
+  // which are on this host.
+  HostPlaces hosts = {};
   // If present, each unit has a process that comes and goes with it, up to
   // kMaxUnitProcesses; this many processes wait, parked, for the next units.
   // The driver then chooses `threads`, units take as long to start as their

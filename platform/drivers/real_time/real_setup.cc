@@ -20,6 +20,7 @@
 #include "absl/strings/str_split.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
+#include "platform/drivers/real_time/host_units.h"
 #include "platform/drivers/real_time/loop_host.h"
 #include "platform/run/run_setup.h"
 #include "runtime/logger/log_entry.h"
@@ -93,6 +94,21 @@ absl::Status CheckWarmPool(const RunOptions& options, const RealOptions& real) {
         "a warm pool is not possible if a controller may fail");
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
+                        uint32_t loops) {
+  if (real.hosts.empty()) return absl::OkStatus();
+  if (!Recovers(options, real)) {
+    return absl::InvalidArgumentError(
+        "units on other hosts need --isolation=process or lxc, and "
+        "--loggers=on: a host may be lost");
+  }
+  if (real.pin) {
+    return absl::InvalidArgumentError(
+        "units on other hosts cannot be pinned to CPUs of this one");
+  }
+  return real.hosts.Check(PlacedLoops(loops, options.controller.max_units));
 }
 
 uint32_t HowManyThreads(const RunOptions& options, const RealOptions& real,
@@ -281,6 +297,7 @@ std::string KeptIdentity(const RunOptions& options, const RealOptions& real,
   Add("--isolation",
       real.isolation == Isolation::kContainer ? "lxc" : "process", identity);
   Add("loops of units (--threads)", of.loops, identity);
+  Add("--host", real.hosts.text(), identity);
   Add("--max_units", c.max_units, identity);
   Add("--max_flows", c.max_flows, identity);
   Add("packet buffers",
@@ -317,6 +334,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   if (auto s = CheckThreads(run, resolved, own); !s.ok()) return s;
 
   const LoopRegion::Options layout = LayoutOf(run, resolved, *example);
+  if (auto s = CheckHosts(run, resolved, layout.loops); !s.ok()) return s;
   std::string identity;
   size_t table_bytes = 0;
   if (real.keep.has_value()) {

@@ -11,11 +11,12 @@
 #include <utility>
 #include <vector>
 
+#include "platform/drivers/real_time/host_units.h"
 #include "platform/drivers/real_time/loop_results.h"
 #include "platform/drivers/real_time/real_loggers.h"
-#include "platform/drivers/real_time/unit_word.h"
 #include "platform/process/exit_code.h"
 #include "platform/process/nf_guard.h"
+#include "platform/process/unit_word.h"
 #include "platform/run/nf_watchdog.h"
 #include "resource_manager/launch/container_method.h"
 #include "resource_manager/launch/launch_server.h"
@@ -128,29 +129,34 @@ int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
   return kExitOk;
 }
 
-absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation) {
-  if (isolation != Isolation::kContainer) return std::make_unique<ForkMethod>();
-  return ContainerMethod::Make({});
+// Stands for a process of units of another host, which gets the whole set-up.
+LaunchMethod::Process ProcessOfHost(const UnitProcessSetup& setup,
+                                    std::span<const std::byte> launch,
+                                    uint32_t loop, int region, int socket) {
+  const auto body = [setup, launch, loop, region, socket](uint32_t /*starts*/) {
+    UnitProcessSetup of_start = setup;
+    of_start.loop.index = loop;
+    return RunUnitsOnHost(of_start, launch.subspan(sizeof(setup)), region,
+                          socket);
+  };
+  return {.body = body,
+          .descriptors = {region, socket},
+          .name = "snf-host",
+          .is_at_once = setup.is_at_once(loop)};
 }
 
-// The NF must outlive what it returns.
+// The NF and the launch must outlive what it returns.
 std::vector<LaunchMethod::Process> ProcessesOf(
     const UnitProcessSetup& setup, const NfSpec& nf,
-    std::span<const int> descriptors) {
+    std::span<const std::byte> launch, std::span<const int> descriptors) {
   std::vector<LaunchMethod::Process> processes;
   const auto sockets = descriptors.last(setup.processes());
+  const uint32_t placed = PlacedLoops(setup.region.loops, setup.loop.max_units);
   for (uint32_t i = 0; i < setup.region.loops; ++i) {
-    const int region = descriptors[i];
-    const auto body = [setup, &nf, region, i,
-                       own = sockets[i]](uint32_t /*starts*/) {
-      UnitProcessSetup of_start = setup;
-      of_start.loop.index = i;
-      return RunUnits(of_start, nf, region, own);
-    };
-    processes.push_back({.body = body,
-                         .descriptors = {region, sockets[i]},
-                         .name = kUnit,
-                         .is_at_once = setup.is_at_once(i)});
+    const bool is_here = setup.hosts.Of(i, placed) == nullptr;
+    processes.push_back(
+        is_here ? ProcessOfUnits(setup, nf, i, descriptors[i], sockets[i])
+                : ProcessOfHost(setup, launch, i, descriptors[i], sockets[i]));
   }
   if (!setup.region.loggers) return processes;
   const auto first = descriptors.first(setup.region.loops + 1);
@@ -167,6 +173,33 @@ std::vector<LaunchMethod::Process> ProcessesOf(
       {.body = body, .descriptors = std::move(theirs), .name = kLoggers});
   return processes;
 }
+
+// Starts processes that stand for units of other hosts by fork: in a container
+// there is no network.
+class MethodOfHosts final : public LaunchMethod {
+ public:
+  MethodOfHosts(const UnitProcessSetup& setup, LaunchMethod& of_units)
+      : setup_(setup), of_units_(of_units) {}
+
+  absl::StatusOr<pid_t> Start(uint32_t index, uint32_t starts,
+                              const Process& process) override {
+    return Of(index).Start(index, starts, process);
+  }
+  void on_ended(uint32_t index) override { Of(index).on_ended(index); }
+
+ private:
+  LaunchMethod& Of(uint32_t index) {
+    const uint32_t placed =
+        PlacedLoops(setup_.region.loops, setup_.loop.max_units);
+    return setup_.hosts.Of(index, placed) == nullptr
+               ? of_units_
+               : static_cast<LaunchMethod&>(of_hosts_);
+  }
+
+  const UnitProcessSetup& setup_;
+  ForkMethod of_hosts_;
+  LaunchMethod& of_units_;
+};
 
 // Starts what the launch asks for, and returns when that is over.
 absl::Status Serve(int socket, const Launch& launch) {
@@ -186,12 +219,33 @@ absl::Status Serve(int socket, const Launch& launch) {
   if (!nf.ok()) return nf.status();
   const auto method = MethodOf(setup.isolation);
   if (!method.ok()) return method.status();
-  ServeLaunch(socket, **method, ProcessesOf(setup, *nf, launch.descriptors),
+  MethodOfHosts of_all(setup, **method);
+  ServeLaunch(socket, of_all,
+              ProcessesOf(setup, *nf, launch.setup, launch.descriptors),
               launch.keep.has_value() ? &*launch.keep : nullptr);
   return absl::OkStatus();
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation) {
+  if (isolation != Isolation::kContainer) return std::make_unique<ForkMethod>();
+  return ContainerMethod::Make({});
+}
+
+LaunchMethod::Process ProcessOfUnits(const UnitProcessSetup& setup,
+                                     const NfSpec& nf, uint32_t loop,
+                                     int region, int socket) {
+  const auto body = [setup, &nf, loop, region, socket](uint32_t /*starts*/) {
+    UnitProcessSetup of_start = setup;
+    of_start.loop.index = loop;
+    return RunUnits(of_start, nf, region, socket);
+  };
+  return {.body = body,
+          .descriptors = {region, socket},
+          .name = kUnit,
+          .is_at_once = setup.is_at_once(loop)};
+}
 
 std::string TextWithModules(const NfSpec& nf) {
   std::string text;

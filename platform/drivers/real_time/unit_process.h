@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -14,7 +15,9 @@
 #include "base/time.h"
 #include "platform/drivers/real_time/loop_region.h"
 #include "platform/drivers/real_time/real_options.h"
+#include "platform/hosts/host_place.h"
 #include "platform/process/command.h"
+#include "resource_manager/launch/launch_server.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/sdk/nf_spec.h"
@@ -35,6 +38,8 @@ struct UnitProcessSetup {
   // Each process runs the NF once, with a packet of its own, before it is
   // ready.
   bool rehearses = false;
+  // Hosts where some processes of units run.
+  HostPlaces hosts{};
   std::array<char, 64> command{};  // named first in messages; ends with a zero
 
   // Returns the set-up, followed by the text of the NF (TextWithModules).
@@ -47,6 +52,14 @@ struct UnitProcessSetup {
   }
 };
 static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
+
+// Returns the process of a loop of units. The NF, and what `region` and
+// `socket` are of, must outlive it.
+LaunchMethod::Process ProcessOfUnits(const UnitProcessSetup& setup,
+                                     const NfSpec& nf, uint32_t loop,
+                                     int region, int socket);
+// Returns the way to start processes. Errors: those of ContainerMethod::Make.
+absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation);
 
 // Returns the text of an NF for another process: behind the files of modules,
 // as they are loaded now, each of which ends with a zero.

@@ -23,8 +23,8 @@
 #include "base/time.h"
 #include "platform/drivers/real_time/loop_results.h"
 #include "platform/drivers/real_time/unit_process.h"
-#include "platform/drivers/real_time/unit_word.h"
 #include "platform/process/printed_lines.h"
+#include "platform/process/unit_word.h"
 #include "resource_manager/launch/launcher.h"
 
 namespace snf {

@@ -51,7 +51,7 @@ REPORT = {"platform/report", "platform/report/explain", "platform/report/watch"}
 # What commands may include: all but each other.
 COMMAND = CHECK | DRIVERS | REPORT | {
     "nfs/snort", "runtime/live", "runtime/wire", "runtime/redis", "controller/live",
-    "resource_manager/etcd", "resource_manager/launch", "resource_manager/live",
+    "platform/hosts", "resource_manager/etcd", "resource_manager/launch", "resource_manager/live",
     "proto", "platform/process", "platform/service", "platform/ports",
     "platform/options", "platform/outcome", "platform/control",
     "platform/daemon"}
@@ -82,6 +82,8 @@ MAY_INCLUDE = {
     "runtime/wire": BASE | {"runtime/sdk", "runtime/ring", "runtime/tables"},
     "runtime/live": BASE | RUNTIME_CORES | {"runtime/sdk", "runtime/ring",
                                             "runtime/wire"},
+    "runtime/mirror": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger",
+                              "runtime/tables", "runtime/wire"},
     "nfs/esp": {"base", "base/packet"},
     "nfs/snort": {"base", "base/packet"},
     "nfs": BASE | {"runtime/sdk", "runtime/sdk/stream", "nfs/esp",
@@ -103,6 +105,11 @@ MAY_INCLUDE = {
                                      "resource_manager/etcd", "runtime/leases",
                                      "runtime/ring", "proto"},
     "platform/process": TRACES | {"runtime/sdk", "runtime/ring"},
+    "platform/service": TRACES | {"platform/process",
+                                  # launchers that wait for a daemon
+                                  "resource_manager/launch"},
+    "platform/hosts": TEXT | {"runtime/mirror", "runtime/ring",
+                              "platform/process", "platform/service"},
     "platform/run": RUN - {"platform/run/figures"},
     "platform/run/figures": RUN,
     "platform/check": RUN,
@@ -111,8 +118,9 @@ MAY_INCLUDE = {
     "platform/drivers/virtual_cluster": CHECK | {
         "platform/drivers/cluster", "platform/drivers/virtual_time"},
     "platform/drivers/real_time": RUN | {
-        "runtime/live", "runtime/wire", "runtime/redis", "controller/live",
-        "resource_manager/launch", "platform/process"},
+        "runtime/live", "runtime/mirror", "runtime/wire", "runtime/redis",
+        "controller/live", "resource_manager/launch", "platform/hosts",
+        "platform/process", "platform/service"},
     "platform/drivers/real_cluster": RUN | {
         "platform/drivers/cluster", "platform/drivers/real_time",
         "platform/process"},
@@ -126,14 +134,11 @@ MAY_INCLUDE = {
     "platform/report": RUN | {"platform/report/explain"},  # stories as JSON
     "platform/report/watch": RUN | {"platform/process"},
     "platform/options": RUN | {
-        "controller/policies", "platform/process", "platform/drivers/cluster",
-        "platform/drivers/real_time", "platform/ports", "platform/report",
+        "controller/policies", "platform/process", "platform/hosts",
+        "platform/drivers/cluster", "platform/drivers/real_time", "platform/ports", "platform/report",
         "platform/report/explain", "proto"},
     "platform/outcome": RUN | {"platform/options", "platform/process",
                                "platform/report", "platform/report/explain"},
-    "platform/service": TRACES | {"platform/process",
-                                  # launchers that wait for a daemon
-                                  "resource_manager/launch"},
     "platform/control": RUN | {"platform/drivers/real_time", "platform/process",
                                "platform/service", "resource_manager/etcd",
                                "proto"},
@@ -153,8 +158,9 @@ MAY_INCLUDE = {
 # From the ground to the roof. Tests may reach further (TESTS_MAY_INCLUDE).
 TOP = ["base", "traces", "proto", "runtime", "nfs", "controller",
        "resource_manager", "platform", "experiments"]
-WINGS = ["process", "run", "check", "drivers", "ports", "report", "options",
-         "outcome", "service", "control", "daemon", "commands", "system_test"]
+WINGS = ["process", "service", "hosts", "run", "check", "drivers", "ports",
+         "report", "options", "outcome", "control", "daemon", "commands",
+         "system_test"]
 # Tests of the drivers, and of what watches runs, make whole runs.
 WHOLE_RUN = CHECK | DRIVERS | {"platform/system_test"}
 TESTS_MAY_INCLUDE = {

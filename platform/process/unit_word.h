@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_WORD_H_
-#define SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_WORD_H_
+#ifndef SNF_PLATFORM_PROCESS_UNIT_WORD_H_
+#define SNF_PLATFORM_PROCESS_UNIT_WORD_H_
 
 #include <array>
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace snf {
 
-// A process of units or loggers tells this down its socket: a header, and so
-// many bytes.
+// Message of a process of units or loggers down its socket: a header, and
+// `bytes` bytes.
 struct UnitWord {
   enum class Kind : uint32_t {
     kReady,     // it takes turns from now on
@@ -39,13 +39,13 @@ struct UnitWord {
   };
 };
 
-// Makes this process one that tells such words down the socket: what an NF does
-// wrong is among them. `name` is the process's, `command` that of the program.
+// Lets this process tell words down the socket, also when an NF fails. `name`
+// is the name of the process, `command` that of the program.
 void BeginTelling(int socket, const char* name, const char* command);
-// These tell what has gone wrong, and anything.
+// Tell a fault, and any word.
 void TellFault(std::string_view text);
 void TellWord(UnitWord::Kind kind, const void* data, size_t bytes);
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_DRIVERS_REAL_TIME_UNIT_WORD_H_
+#endif  // SNF_PLATFORM_PROCESS_UNIT_WORD_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/drivers/real_time/unit_word.h"
+#include "platform/process/unit_word.h"
 
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -22,7 +22,7 @@ void SendAll(const void* data, size_t bytes) {
   while (bytes > 0) {
     const ssize_t sent = send(told_socket, from, bytes, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // nobody listens any more
+    if (sent <= 0) return;  // the reader has closed its end
     from += sent;
     bytes -= static_cast<size_t>(sent);
   }

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_HOSTS_HOST_AGENT_H_
+#define SNF_PLATFORM_HOSTS_HOST_AGENT_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace snf {
+
+// The agent of a host: listens, and runs a process for each connection of a
+// daemon, which is one process of units (AwaySide). All of them end with the
+// agent, by a signal of the kernel. A connection from an address that is not
+// named, or beyond kMostSessions, is refused by name. In a process with one
+// thread.
+class HostAgent {
+ public:
+  static constexpr size_t kMostSessions = 64;
+
+  struct Options {
+    std::string listen;             // ADDRESS:PORT
+    std::vector<std::string> from;  // addresses
+  };
+  explicit HostAgent(Options options) : options_(std::move(options)) {}
+
+  // Serves until a signal ends the process. `session` gets the socket of a
+  // connection, in a process of its own, and returns the exit code. Errors:
+  // as HostStream::Listen.
+  absl::Status Serve(const std::function<int(int)>& session);
+
+ private:
+  void Begin(int listener, int socket, const std::function<int(int)>& session);
+  bool IsMember(const std::string& peer) const;
+  void Reap();
+
+  Options options_;
+  std::vector<pid_t> sessions_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_HOSTS_HOST_AGENT_H_

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/hosts/host_place.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <string_view>
+
+#include "base/text/wording.h"
+#include "platform/hosts/host_stream.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kMostProcesses = 32;
+
+absl::Status Bad(const std::string& text, const std::string& why) {
+  return absl::InvalidArgumentError(
+      fmt::format("\"{}\": {}", Printable(text), why));
+}
+
+bool IsName(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+  });
+}
+
+}  // namespace
+
+absl::Status HostPlaces::Add(const std::string& text) {
+  HostPlace host = {.processes = 1};
+  const size_t equals = text.find('=');
+  const size_t comma = std::min(text.find(','), text.size());
+  if (equals == std::string::npos || equals > comma) {
+    return Bad(text, "is not NAME=ADDRESS:PORT[,units=COUNT]");
+  }
+  const std::string name = text.substr(0, equals);
+  const std::string address = text.substr(equals + 1, comma - equals - 1);
+  if (!IsName(name) || name.size() >= host.name.size()) {
+    return Bad(name, "is no name of a host");
+  }
+  if (auto s = HostStream::CheckAddress(address); !s.ok()) return s;
+  if (address.size() >= host.address.size()) return Bad(address, "is too long");
+  if (comma < text.size()) {
+    constexpr std::string_view kUnits = ",units=";
+    const std::string_view rest = std::string_view(text).substr(comma);
+    const char* const end = rest.data() + rest.size();
+    const auto [stop, error] =
+        rest.starts_with(kUnits)
+            ? std::from_chars(rest.data() + kUnits.size(), end, host.processes)
+            : std::from_chars_result{rest.data(), std::errc::invalid_argument};
+    if (error != std::errc() || stop != end || host.processes == 0 ||
+        host.processes > kMostProcesses) {
+      return Bad(
+          std::string(rest.substr(1)),
+          fmt::format("is not units=COUNT, from 1 to {}", kMostProcesses));
+    }
+  }
+  name.copy(host.name.data(), host.name.size() - 1);
+  address.copy(host.address.data(), host.address.size() - 1);
+  for (const HostPlace& other : std::span(hosts_).first(count_)) {
+    if (std::strcmp(other.name.data(), host.name.data()) == 0) {
+      return Bad(name, "names two hosts");
+    }
+  }
+  if (count_ == HostPlace::kMost) {
+    return Bad(name, fmt::format("are more than {} hosts", HostPlace::kMost));
+  }
+  hosts_[count_++] = host;
+  return absl::OkStatus();
+}
+
+absl::Status HostPlaces::SetTls(const std::string& directory) {
+  if (directory.size() >= tls_.size()) return Bad(directory, "is too long");
+  tls_ = {};
+  directory.copy(tls_.data(), tls_.size() - 1);
+  return absl::OkStatus();
+}
+
+std::string HostPlaces::text() const {
+  std::string text;
+  for (const HostPlace& host : std::span(hosts_).first(count_)) {
+    text += fmt::format("{}{}={},units={}", text.empty() ? "" : " ",
+                        host.name.data(), host.address.data(), host.processes);
+  }
+  return text;
+}
+
+uint32_t HostPlaces::processes() const {
+  uint32_t sum = 0;
+  for (const HostPlace& host : hosts_) sum += host.processes;
+  return sum;
+}
+
+absl::Status HostPlaces::Check(uint32_t processes) const {
+  if (this->processes() < processes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("{} units on other hosts leave none of {} on this one",
+                  this->processes(), Plural(processes, "unit")));
+}
+
+const HostPlace* HostPlaces::Of(uint32_t process, uint32_t processes) const {
+  uint32_t first = processes - this->processes();
+  if (process < first) return nullptr;
+  for (const HostPlace& host : std::span(hosts_).first(count_)) {
+    first += host.processes;
+    if (process < first) return &host;
+  }
+  return nullptr;
+}
+
+}  // namespace snf

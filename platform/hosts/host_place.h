@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_HOSTS_HOST_PLACE_H_
+#define SNF_PLATFORM_HOSTS_HOST_PLACE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace snf {
+
+// A host of a cluster beside the daemon's own, and how many processes of units
+// run there.
+struct HostPlace {
+  static constexpr size_t kMost = 8;
+
+  std::array<char, 48> name{};     // ends with a zero
+  std::array<char, 64> address{};  // ADDRESS:PORT of its agent
+  uint32_t processes = 0;
+};
+static_assert(std::is_trivially_copyable_v<HostPlace>);
+
+// The hosts of a run. Processes of units have numbers from 0 on: the first ones
+// are on the daemon's own host, the next ones on the first other host, and so
+// on. Policies fill units of low numbers first, so the own host comes first.
+//
+// Worked example: of 6 processes, with b=10.0.0.2:7000,units=2 and
+// c=10.0.0.3:7000,units=1, 0 to 2 are here, 3 and 4 on b, and 5 on c.
+class HostPlaces {
+ public:
+  // Takes NAME=ADDRESS:PORT[,units=COUNT]. Errors: InvalidArgument, naming the
+  // part.
+  absl::Status Add(const std::string& text);
+  // Returns what Add takes, one for each host, with spaces between.
+  std::string text() const;
+
+  // Sets the directory of the daemon's certificate (ReadTlsFiles). Errors:
+  // InvalidArgument for a name that is too long.
+  absl::Status SetTls(const std::string& directory);
+  std::string tls() const { return tls_.data(); }  // "": no encryption
+
+  size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  // Counts the processes on other hosts.
+  uint32_t processes() const;
+  // Errors: InvalidArgument if none of `processes` processes stays here.
+  absl::Status Check(uint32_t processes) const;
+  // Returns the host of a process among `processes`; null: the own host.
+  const HostPlace* Of(uint32_t process, uint32_t processes) const;
+
+ private:
+  std::array<HostPlace, HostPlace::kMost> hosts_{};
+  uint32_t count_ = 0;
+  std::array<char, 256> tls_{};  // ends with a zero
+};
+static_assert(std::is_trivially_copyable_v<HostPlaces>);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_HOSTS_HOST_PLACE_H_

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/hosts/host_stream.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/rng.h"
+#include "platform/hosts/host_place.h"
+
+namespace snf {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr size_t kHead = 24;
+
+std::span<const std::byte> Bytes(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+std::string Text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// A stream, and the plain socket of its peer.
+struct Ends {
+  Ends() : Ends(Make()) {}
+  explicit Ends(const std::array<int, 2>& sockets)
+      : stream(sockets[0]), peer(sockets[1]) {}
+  ~Ends() {
+    if (peer >= 0) close(peer);
+  }
+  static std::array<int, 2> Make() {
+    std::array<int, 2> sockets{};
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets.data()), 0);
+    return sockets;
+  }
+  void Write(const std::string& bytes) const {
+    EXPECT_EQ(write(peer, bytes.data(), bytes.size()),
+              static_cast<ssize_t>(bytes.size()));
+  }
+  std::string Refusal(Nanos patience = Seconds(10)) {
+    const auto got = stream.Receive(patience, 1'000);
+    return got.ok() ? "" : std::string(got.status().message());
+  }
+
+  HostStream stream;
+  int peer;
+};
+
+// Returns the bytes of these frames, each apart.
+std::vector<std::string> FramesOf(size_t count) {
+  Ends ends;
+  std::vector<std::string> frames;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string text(i, 'x');
+    EXPECT_TRUE(ends.stream.Send(HostFrame::kUpdate, Bytes(text)).ok());
+    std::string frame(kHead + i, '\0');
+    EXPECT_EQ(read(ends.peer, frame.data(), frame.size()),
+              static_cast<ssize_t>(frame.size()));
+    frames.push_back(frame);
+  }
+  return frames;
+}
+
+TEST(HostStream, BringsFramesOfAllSizesInOrder) {
+  const std::array<int, 2> sockets = Ends::Make();
+  HostStream from(sockets[0]);
+  HostStream to(sockets[1]);
+  const std::vector<size_t> sizes = {0, 1, 16'384, 16'385, 70'000, 5'000'000};
+  std::thread sender([&] {
+    for (const size_t size : sizes) {
+      const std::string text(size, static_cast<char>('a' + size % 26));
+      EXPECT_TRUE(from.Send(HostFrame::kWord, Bytes(text)).ok());
+    }
+  });
+  for (const size_t size : sizes) {
+    const auto got = to.Receive(Seconds(10));
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->kind, HostFrame::kWord);
+    EXPECT_EQ(Text(got->bytes),
+              std::string(size, static_cast<char>('a' + size % 26)));
+  }
+  sender.join();
+}
+
+// A relay in between may lose, double or reorder frames: none gets through.
+TEST(HostStream, RefusesLostDoubledAndReorderedFrames) {
+  const std::vector<std::string> all = FramesOf(12);
+  uint64_t lost = 0;
+  uint64_t doubled = 0;
+  uint64_t reordered = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    std::vector<std::string> frames = all;
+    const auto at = static_cast<std::ptrdiff_t>(rng.Below(11));
+    auto good = static_cast<size_t>(at);
+    switch (rng.Below(3)) {
+      case 0:
+        frames.erase(frames.begin() + at);
+        ++lost;
+        break;
+      case 1:
+        frames.insert(frames.begin() + at, frames[good]);
+        ++good;
+        ++doubled;
+        break;
+      default:
+        std::swap(frames[good], frames[good + 1]);
+        ++reordered;
+    }
+    Ends ends;
+    for (const std::string& frame : frames) ends.Write(frame);
+    for (size_t i = 0; i < good; ++i) {
+      const auto got = ends.stream.Receive(Seconds(10));
+      ASSERT_TRUE(got.ok()) << got.status();
+      EXPECT_EQ(got->bytes.size(), i);
+    }
+    EXPECT_THAT(ends.Refusal(), HasSubstr("a frame with number"));
+  }
+  printf("%d lost, %d doubled, %d reordered\n", static_cast<int>(lost),
+         static_cast<int>(doubled), static_cast<int>(reordered));
+  EXPECT_GT(std::min({lost, doubled, reordered}), 60u);
+}
+
+TEST(HostStream, RefusesWhatIsNoFrameByName) {
+  const std::string good = FramesOf(1)[0];
+  const auto with = [&good](size_t at, char value) {
+    std::string frame = good;
+    frame[at] = value;
+    return frame;
+  };
+  const struct {
+    std::string bytes;
+    const char* why;
+  } cases[] = {{"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "a frame with mark"},
+               {with(4, 99), "a frame with kind 0x63"},
+               {with(6, 1), "a frame with kind"},
+               {with(8, 5), "a frame with number 0x5"},
+               {with(18, 1), "a frame with bytes 0x10000"},
+               {with(23, 127), "a frame with bytes 0x7f00000000000000"}};
+  for (const auto& c : cases) {
+    Ends ends;
+    ends.Write(c.bytes);
+    EXPECT_THAT(ends.Refusal(), HasSubstr(c.why));
+  }
+}
+
+TEST(HostStream, TellsAClosedConnectionFromASilentOne) {
+  for (size_t cut = 0; cut < kHead; ++cut) {
+    Ends ends;
+    ends.Write(FramesOf(1)[0].substr(0, cut));
+    EXPECT_EQ(ends.Refusal(Milliseconds(2)), "was silent for 2 ms");
+    close(std::exchange(ends.peer, -1));
+    EXPECT_EQ(ends.Refusal(), "the connection was closed");
+  }
+}
+
+TEST(HostStream, GivesUpAPeerThatTakesNothing) {
+  Ends ends;
+  const std::string text(20'000'000, 'x');
+  const absl::Status status = ends.stream.Send(HostFrame::kUpdate, Bytes(text));
+  EXPECT_EQ(status.message(), "the connection takes no more bytes");
+}
+
+TEST(HostHello, RefusesAnotherVersionBuildAndProtocolByName) {
+  HostHello own;
+  own.build = 0x1234;
+  std::strcpy(own.version, "1.0");
+  const auto refusal = [&own](const HostHello& hello) {
+    return std::string(
+        CheckHello(std::as_bytes(std::span(&hello, 1)), own).message());
+  };
+  EXPECT_EQ(refusal(own), "");
+  HostHello other = own;
+  std::strcpy(other.version, "2.0");
+  EXPECT_THAT(refusal(other), HasSubstr("runs snf 1.0"));
+  EXPECT_THAT(refusal(other), HasSubstr("the daemon snf 2.0"));
+  other = own;
+  other.build = 0x99;
+  EXPECT_THAT(refusal(other), HasSubstr("0000000000000099"));
+  other = own;
+  other.protocol = 7;
+  EXPECT_THAT(refusal(other), HasSubstr("protocol 7"));
+  std::memset(other.version, 'x', sizeof(other.version));  // without an end
+  EXPECT_THAT(refusal(other), HasSubstr("xxx"));
+  EXPECT_THAT(std::string(CheckHello(Bytes("hello"), own).message()),
+              HasSubstr("a hello of 5 bytes"));
+}
+
+TEST(HostPlaces, PutsTheFirstProcessesOnTheOwnHost) {
+  HostPlaces hosts;
+  ASSERT_TRUE(hosts.Add("b=10.0.0.2:7000,units=2").ok());
+  ASSERT_TRUE(hosts.Add("c=[2001:db8::3]:7000").ok());
+  std::string of;
+  for (uint32_t i = 0; i < 6; ++i) {
+    const HostPlace* const host = hosts.Of(i, 6);
+    of += host == nullptr ? "-" : host->name.data();
+  }
+  EXPECT_EQ(of, "---bbc");
+  EXPECT_EQ(hosts.text(),
+            "b=10.0.0.2:7000,units=2 c=[2001:db8::3]:7000,units=1");
+  EXPECT_TRUE(hosts.Check(4).ok());
+  EXPECT_THAT(std::string(hosts.Check(3).message()),
+              HasSubstr("3 units on other hosts leave none of 3"));
+}
+
+TEST(HostPlaces, RefusesBadTextsByName) {
+  const struct {
+    const char* text;
+    const char* why;
+  } cases[] = {{"b", "NAME=ADDRESS:PORT"},
+               {"=1.2.3.4:5", "\"\""},
+               {"b c=1.2.3.4:5", "\"b c\""},
+               {"b=host:5", "\"host:5\""},
+               {"b=1.2.3.4", "\"1.2.3.4\""},
+               {"b=1.2.3.4:5,units=0", "\"units=0\""},
+               {"b=1.2.3.4:5,units=2x", "\"units=2x\""},
+               {"b=1.2.3.4:5,unit=2", "\"unit=2\""},
+               {"a=1.2.3.4:5", "two hosts"}};
+  HostPlaces hosts;
+  ASSERT_TRUE(hosts.Add("a=1.2.3.4:5").ok());
+  for (const auto& c : cases) {
+    EXPECT_THAT(std::string(hosts.Add(c.text).message()), HasSubstr(c.why));
+  }
+  for (int i = 1; i < 8; ++i) {
+    EXPECT_TRUE(hosts.Add("h" + std::to_string(i) + "=1.2.3.4:5").ok());
+  }
+  EXPECT_THAT(std::string(hosts.Add("h8=1.2.3.4:5").message()),
+              HasSubstr("more than 8 hosts"));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/hosts/mirror_relay.h"
+
+#include <utility>
+
+#include "runtime/ring/real_clock.h"
+
+namespace snf {
+
+MirrorRelay::MirrorRelay(LoopMirror& mirror, HostStream& stream,
+                         std::vector<Doorbell*> bells,
+                         std::function<void(const absl::Status&)> lost)
+    : mirror_(mirror),
+      stream_(stream),
+      bells_(std::move(bells)),
+      lost_(std::move(lost)) {}
+
+void MirrorRelay::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void MirrorRelay::Stop() {
+  if (!thread_.joinable()) return;
+  stops_.store(true);
+  bells_.front()->Ring();
+  thread_.join();
+}
+
+absl::Status MirrorRelay::Turn(bool& did) {
+  frame_.clear();
+  did = mirror_.Collect(frame_);
+  if (did) return stream_.Send(HostFrame::kUpdate, frame_);
+  if (stream_.is_beat_due()) return stream_.Send(HostFrame::kBeat, frame_);
+  return absl::OkStatus();
+}
+
+absl::Status MirrorRelay::SendRest() {
+  for (bool did = true; did || mirror_.has_news();) {
+    if (absl::Status s = Turn(did); !s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+void MirrorRelay::Run() {
+  const auto ready = [this] { return stops_.load() || mirror_.has_news(); };
+  while (!stops_.load()) {
+    bool did = false;
+    if (const absl::Status status = Turn(did); !status.ok()) {
+      lost_(status);
+      return;
+    }
+    if (did) continue;
+    const Nanos timeout = mirror_.awaits_release() ? kExpecting : kIdle;
+    Doorbell::WaitAtAll(bells_, ready, timeout, RealClock::Monotonic(), kSpins);
+  }
+}
+
+}  // namespace snf

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_HOSTS_MIRROR_RELAY_H_
+#define SNF_PLATFORM_HOSTS_MIRROR_RELAY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "platform/hosts/host_stream.h"
+#include "runtime/mirror/loop_mirror.h"
+#include "runtime/ring/doorbell.h"
+
+namespace snf {
+
+// Sends what a LoopMirror collects, and beats, from a thread of its own. The
+// thread sleeps at the bells that the processes of its side ring.
+//
+// Start and Stop are for the owner's thread. `lost` is called once, on the
+// relay's thread, if the connection has ended.
+class MirrorRelay {
+ public:
+  MirrorRelay(LoopMirror& mirror, HostStream& stream,
+              std::vector<Doorbell*> bells,
+              std::function<void(const absl::Status&)> lost);
+  MirrorRelay(const MirrorRelay&) = delete;
+  MirrorRelay& operator=(const MirrorRelay&) = delete;
+  ~MirrorRelay() { Stop(); }
+
+  void Start();
+  // Returns when the thread has ended.
+  void Stop();
+  // Sends the rest; after Stop.
+  absl::Status SendRest();
+
+ private:
+  // How long the thread sleeps: while it expects a release, which rings no
+  // bell; while it has sent or received lately; and else.
+  static constexpr Nanos kExpecting = Microseconds(50);
+  static constexpr Nanos kIdle = Milliseconds(5);
+  static constexpr uint32_t kSpins = 100;
+
+  void Run();
+  absl::Status Turn(bool& did);
+
+  LoopMirror& mirror_;
+  HostStream& stream_;
+  const std::vector<Doorbell*> bells_;
+  const std::function<void(const absl::Status&)> lost_;
+  std::vector<std::byte> frame_;
+  std::atomic<bool> stops_ = false;
+  std::thread thread_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_HOSTS_MIRROR_RELAY_H_

@@ -1,0 +1,439 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Units on another host: `snf host serve`, and --host.
+
+    home 10.99.7.1 ── 10.99.7.2 away
+    snf replay        snf host serve
+
+Each host is a network namespace. Wants root, and is skipped without.
+
+Usage: host_units_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import json
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import (LASTING_NAT, OK, PROGRAM, SOURCE, USAGE, Command,
+                          below, free_port, is_alive, pcap, run, stat_of, udp_frame, wait_for)
+
+SMALL = SOURCE / "traces/small.pcap.zst"
+UNAVAILABLE = 69
+HOME, AWAY = (f"snf-{name}-{os.getpid()}" for name in ("home", "away"))
+HOME_ADDRESS, AWAY_ADDRESS, OTHER_ADDRESS = (
+    "10.99.7.1", "10.99.7.2", "10.99.7.3")
+PORT = 7000
+AGENT = f"{AWAY_ADDRESS}:{PORT}"
+NAT = "nat(" + LASTING_NAT.removeprefix("nat:") + ")"
+FAST = ("--clock=real", "--speed=max", "--unit_capacity=none")
+UNITS = ("--isolation=process", "--loggers=on", "--threads=4")
+HEAD = struct.Struct("<IHHQQ")
+MARK = 0x484E4653
+
+
+def ip(*words, check=True):
+    return subprocess.run(["ip", *words], check=check, capture_output=True,
+                          timeout=60)
+
+
+def frame(kind, number, data=b"", bytes_=None):
+    size = len(data) if bytes_ is None else bytes_
+    return HEAD.pack(MARK, kind, 0, number, size) + data
+
+
+class Hosts(Command):
+    @classmethod
+    def setUpClass(cls):
+        for name in (HOME, AWAY):
+            ip("netns", "add", name)
+            cls.addClassCleanup(ip, "netns", "del", name, check=False)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", HOME, "link", "add", "eth0", "type", "veth", "peer", "eth0",
+           "netns", AWAY)
+        ip("-n", HOME, "address", "add", f"{HOME_ADDRESS}/24", "dev", "eth0")
+        ip("-n", HOME, "address", "add", f"{OTHER_ADDRESS}/24", "dev", "eth0")
+        ip("-n", AWAY, "address", "add", f"{AWAY_ADDRESS}/24", "dev", "eth0")
+        for name in (HOME, AWAY):
+            ip("-n", name, "link", "set", "eth0", "up")
+
+    def setUp(self):
+        super().setUp()
+        self.frames = self.file("frames.pcap", pcap(
+            [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(4000)]))
+
+    def agent(self, *flags):
+        """Starts the agent of the host away, and returns its process."""
+        self.errors = open(os.path.join(self.folder.name, "agent.txt"), "a+b")
+        self.addCleanup(self.errors.close)
+        agent = subprocess.Popen(
+            ["ip", "netns", "exec", AWAY, PROGRAM, "host", "serve",
+             f"--listen={AGENT}", f"--from={HOME_ADDRESS}", *flags],
+            stdout=subprocess.PIPE, stderr=self.errors, text=True)
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        self.assertIn(f"listens at {AGENT}", agent.stdout.readline())
+        self.addCleanup(agent.stdout.close)
+        return agent
+
+    def said(self):
+        self.errors.seek(0)
+        return self.errors.read().decode()
+
+    def home(self, *words):
+        return subprocess.run(
+            ["ip", "netns", "exec", HOME, *map(str, words)],
+            capture_output=True, text=True, timeout=300, check=False)
+
+    def replay(self, *flags, capture=None, hosts=1):
+        path = pathlib.Path(self.folder.name) / "report.json"
+        path.unlink(missing_ok=True)
+        on = (f"--host=away={AGENT},units={hosts}",) if hosts else ()
+        done = self.home(PROGRAM, "replay", capture or self.frames, "--quiet",
+                         f"--json={path}", *UNITS, *on, *flags)
+        return done, json.loads(path.read_text()) if path.exists() else None
+
+    def start(self, *flags):
+        """A run that goes on for long, with its units."""
+        self.path = pathlib.Path(self.folder.name) / "long.json"
+        run = subprocess.Popen(
+            ["ip", "netns", "exec", HOME, PROGRAM, "replay", self.frames,
+             "--clock=real", "--speed=1x", "--loop=1000", *UNITS,
+             f"--host=away={AGENT}", f"--json={self.path}", *flags],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.wait)
+        self.addCleanup(run.kill)
+        return run
+
+    def units_of(self, agent):
+        return [p for p in below(agent.pid)
+                if (stat := stat_of(p)) and stat[2] == "snf-unit"]
+
+    def end(self, run):
+        run.send_signal(signal.SIGINT)
+        _, said = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, OK, said)
+        report = json.loads(self.path.read_text())
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violation_messages"], [])
+        return report, said
+
+
+class Runs(Hosts):
+    def test_units_of_two_hosts_release_what_those_of_one_do(self):
+        self.agent()
+        for nf, policy in (("chronicle", "rotate"), ("monitor", "rotate"),
+                           ("chronicle", "snf")):
+            flags = (*FAST, f"--nf={nf}", f"--policy={policy}",
+                     "--flow_timeout=1h")
+            with self.subTest(nf=nf, policy=policy):
+                reports = []
+                for hosts in (0, 1):
+                    done, report = self.replay(*flags, capture=SMALL,
+                                               hosts=hosts)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assertTrue(report["conserved"])
+                    self.assertEqual(report["violation_messages"], [])
+                    reports.append(report)
+                for what in ("digest", "packets_released", "packets_dropped"):
+                    self.assertEqual(reports[0][what], reports[1][what], what)
+        self.assertEqual(self.said(), "")
+
+    def test_nat_of_two_hosts_names_connections_as_that_of_one(self):
+        self.agent()
+        reports = []
+        for hosts in (0, 1):
+            done, report = self.replay(
+                *FAST, f"--nf=firewall | {NAT}", "--policy=rotate",
+                hosts=hosts)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assertTrue(report["conserved"])
+            reports.append(report)
+        for what in ("digest_up_to_renaming", "packets_released"):
+            self.assertEqual(reports[0][what], reports[1][what], what)
+
+    def test_processes_of_a_warm_pool_come_and_go_there_as_well(self):
+        self.agent()
+        path = os.path.join(self.folder.name, "pool.json")
+        done = self.home(
+            PROGRAM, "replay", self.frames, *FAST, "--isolation=process",
+            "--loggers=on", "--policy=rotate", "--nf=chronicle",
+            "--max_units=4", "--warm_pool=4", f"--host=away={AGENT},units=2",
+            "--quiet", f"--json={path}")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        report = json.loads(pathlib.Path(path).read_text())
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violation_messages"], [])
+        self.assertEqual(report["units_used_max"], 4)
+
+
+SEND = """
+import socket, sys
+frames = [bytes.fromhex(line) for line in sys.stdin]
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as port:
+    port.bind(("lanp", 0))
+    for frame in frames:
+        port.send(frame)
+"""
+
+
+class Live(Hosts):
+    def ports(self):
+        for name in ("lan", "wan"):
+            ip("-n", HOME, "link", "add", f"{name}0", "type", "veth", "peer",
+               f"{name}p")
+            self.addCleanup(ip, "-n", HOME, "link", "del", f"{name}0",
+                            check=False)
+            for end in (f"{name}0", f"{name}p"):
+                ip("-n", HOME, "link", "set", end, "up")
+
+    def test_units_tells_the_host_of_each_unit_that_has_packets(self):
+        self.ports()
+        self.agent()
+        name = f"hosts-{os.getpid()}"
+        log = os.path.join(self.folder.name, "log.txt")
+        done = self.home(PROGRAM, "up", f"--name={name}",
+                         "--port=inside=lan0", "--port=outside=wan0",
+                         "--nf=monitor", "--policy=rotate", "--max_units=4",
+                         "--isolation=process", "--loggers=on",
+                         "--warm_pool=4", f"--host=away={AGENT},units=2",
+                         f"--log={log}")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.addCleanup(self.home, PROGRAM, "down", f"--name={name}")
+
+        def listed():
+            frames = "\n".join(udp_frame(5000 + i).hex() for i in range(100))
+            subprocess.run(
+                ["ip", "netns", "exec", HOME, sys.executable, "-c", SEND],
+                input=frames, text=True, timeout=60, check=True)
+            units = json.loads(self.home(PROGRAM, "units", f"--name={name}",
+                                         "--json").stdout)["unit"]
+            on = [unit.get("host", "") for unit in units
+                  if int(unit.get("packets", 0)) > 0]
+            return on == ["", "", "away", "away"]
+
+        wait_for("packets of all units", listed)
+        text = self.home(PROGRAM, "units", f"--name={name}").stdout
+        self.assertEqual(text.count("  on away\n"), 2, text)
+
+
+class Encrypted(Hosts):
+    def certificates(self, role):
+        folder = os.path.join(self.folder.name, role)
+        done = subprocess.run(
+            [PROGRAM, "cert", folder, f"--host={AWAY_ADDRESS}",
+             f"--role={role}"], capture_output=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return folder
+
+    def test_both_ends_show_certificates(self):
+        admin = self.certificates("admin")
+        self.agent(f"--tls={admin}")
+        done, report = self.replay(*FAST, "--nf=chronicle",
+                                   f"--host_tls={admin}")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violation_messages"], [])
+
+    def test_other_ends_are_refused_by_name(self):
+        admin, look = self.certificates("admin"), self.certificates("look")
+        self.agent(f"--tls={admin}")
+        for flags, words in (((), "the connection"),
+                             ((f"--host_tls={look}",), "certificate"),
+                             (("--host_tls=/nowhere",), "/nowhere")):
+            with self.subTest(flags=flags):
+                done, _ = self.replay(*FAST, *flags)
+                self.assertNotEqual(done.returncode, OK)
+                self.assertIn(f"host away ({AGENT}): ", done.stderr)
+                self.assertIn(words, done.stderr)
+        self.assertIn("TLS: ", self.said())
+
+    def test_a_certificate_of_another_role_starts_nothing(self):
+        look = self.certificates("look")
+        self.agent(f"--tls={look}")
+        done, _ = self.replay(*FAST, f"--host_tls={look}")
+        self.assertNotEqual(done.returncode, OK)
+        self.assertIn("has the role look, not admin", self.said())
+
+
+class Containers(Command):
+    """On loopback: `ip netns exec` hides the control groups."""
+
+    def test_units_of_both_hosts_may_be_containers(self):
+        path = os.path.join(self.folder.name, "lxc.json")
+        address = f"127.0.0.1:{free_port()}"
+        agent = subprocess.Popen(
+            [PROGRAM, "host", "serve", f"--listen={address}"],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(agent.wait)
+        self.addCleanup(agent.kill)
+        self.addCleanup(agent.stdout.close)
+        self.assertIn("listens at", agent.stdout.readline())
+        done = run("replay", SMALL, *FAST, "--isolation=lxc", "--loggers=on",
+                   "--threads=4", "--nf=chronicle", "--policy=hash",
+                   f"--host=away={address}", "--quiet", f"--json={path}")
+        if done.returncode == UNAVAILABLE:
+            self.skipTest(done.stderr.decode())
+        self.assertEqual(done.returncode, OK, done.stderr)
+        report = json.loads(pathlib.Path(path).read_text())
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violation_messages"], [])
+
+
+class Losses(Hosts):
+    NF = "--nf=chronicle"
+
+    def kill_all(self, agent):
+        """As a host that loses its power."""
+        processes = [*below(agent.pid), agent.pid]
+        os.kill(agent.pid, signal.SIGKILL)
+        wait_for("end of all", lambda: not any(
+            is_alive(p) for p in processes if p != agent.pid))
+        agent.wait()
+
+    def test_a_host_that_is_killed_loses_no_state_and_comes_back(self):
+        agent = self.agent()
+        run = self.start("--policy=rotate", self.NF)
+        wait_for("units", lambda: self.units_of(agent))
+        for _ in range(3):
+            time.sleep(1)
+            self.kill_all(agent)
+            time.sleep(0.5)
+            self.assertIsNone(run.poll())
+            agent = self.agent()
+            wait_for("units", lambda a=agent: self.units_of(a))
+        time.sleep(1)
+        report, said = self.end(run)
+        self.assertIn(f"host away ({AGENT}) is lost", said)
+        self.assertGreaterEqual(said.count("is back as process"), 3)
+        self.assertEqual(report["packets_dropped"].get("nf_failed", 0), 0)
+        self.assertEqual(report["faults"].get("flows_given_up", 0), 0)
+        self.assertEqual(report["faults"]["packets_lost"], 0)
+        self.assertEqual(report["packets_released"], report["packets_in"])
+
+    def test_units_go_on_without_a_host_whose_link_is_down(self):
+        agent = self.agent()
+        run = self.start("--policy=rotate", self.NF)
+        first = wait_for("units", lambda: self.units_of(agent))
+        time.sleep(1)
+        ip("-n", AWAY, "link", "set", "eth0", "down")
+        self.addCleanup(ip, "-n", AWAY, "link", "set", "eth0", "up")
+        # The host away kills units of a daemon that it does not hear.
+        wait_for("end of units", lambda: not any(map(is_alive, first)))
+        time.sleep(2)
+        self.assertIsNone(run.poll())
+        ip("-n", AWAY, "link", "set", "eth0", "up")
+        wait_for("units", lambda: self.units_of(agent))
+        time.sleep(1)
+        _, said = self.end(run)
+        self.assertIn("is lost: was silent for 1500 ms", said)
+
+    def test_a_unit_there_may_be_killed_like_one_here(self):
+        agent = self.agent()
+        run = self.start("--policy=rotate", self.NF)
+        first = wait_for("units", lambda: self.units_of(agent))
+        time.sleep(0.5)
+        os.kill(first[0], signal.SIGKILL)
+        wait_for("another", lambda: (found := self.units_of(agent))
+                 and found != first)
+        time.sleep(0.5)
+        _, said = self.end(run)
+        self.assertIn("was killed by signal 9", said)
+        self.assertNotIn("is lost", said)
+
+    def test_units_end_with_their_daemon(self):
+        agent = self.agent()
+        run = self.start(self.NF)
+        units = wait_for("units", lambda: self.units_of(agent))
+        run.kill()
+        wait_for("end of units", lambda: not any(map(is_alive, units)))
+        self.assertIsNone(agent.poll())
+
+
+class BadInput(Hosts):
+    def talk(self, data, source=HOME_ADDRESS):
+        """What the agent answers to these bytes, until it closes."""
+        script = (
+            "import socket, sys\n"
+            "s = socket.create_connection(sys.argv[1:3], 20, (sys.argv[3], 0))\n"
+            "s.sendall(bytes.fromhex(sys.argv[4]))\n"
+            "s.settimeout(20)\n"
+            "while True:\n"
+            "    try:\n"
+            "        part = s.recv(65536)\n"
+            "    except ConnectionError:\n"
+            "        break\n"
+            "    if not part:\n"
+            "        break\n"
+            "    sys.stdout.buffer.write(part)\n")
+        done = subprocess.run(
+            ["ip", "netns", "exec", HOME, sys.executable, "-c", script,
+             AWAY_ADDRESS, str(PORT), source, data.hex()],
+            capture_output=True, timeout=60, check=True)
+        return done.stdout.decode(errors="replace")
+
+    def hello(self, version=b"9.9.9", build=1):
+        return struct.pack("<IIQ48s", 1, 0, build, version)
+
+    def test_bad_messages_are_refused_by_name_and_the_agent_goes_on(self):
+        agent = self.agent()
+        for data, why in (
+                (frame(0, 0, self.hello()), "both hosts need the same program"),
+                (frame(0, 0, b"hello"), "a hello of 5 bytes"),
+                (frame(0, 0, bytes_=1 << 40), "a frame with bytes"),
+                (frame(0, 7, self.hello()), "a frame with number 0x7"),
+                (frame(8, 0), "a frame of kind 8"),
+                (frame(77, 0), "a frame with kind 0x4d"),
+                (b"GET / HTTP/1.0\r\n\r\n" + bytes(40), "a frame with mark"),
+                (b"", "was silent for 2000 ms"),
+                (frame(0, 0, self.hello())[:20], "was silent for 2000 ms")):
+            with self.subTest(why):
+                self.assertIn(why, self.talk(data))
+                self.assertIn(why, self.said())
+        self.assertIn("snf 9.9.9", self.said())
+        self.assertIsNone(agent.poll())
+        done, report = self.replay(*FAST, "--nf=chronicle")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertTrue(report["conserved"])
+
+    def test_who_is_no_member_is_refused_by_name(self):
+        agent = self.agent()
+        self.assertIn("is not named by --from",
+                      self.talk(b"", source=OTHER_ADDRESS))
+        self.assertIn(f"daemon at {OTHER_ADDRESS}", self.said())
+        self.assertIsNone(agent.poll())
+
+    def test_a_host_that_is_not_there_is_named(self):
+        done, _ = self.replay(*FAST)
+        self.assertIn(f"host away ({AGENT}): no connection: Connection refused",
+                      done.stderr)
+        self.assertNotEqual(done.returncode, OK)
+
+    def test_flags_that_cannot_be_together_are_refused_by_name(self):
+        host = f"--host=b={AGENT}"
+        for flags, words in (
+                ((host, "--clock=real"), ("--host", "--isolation")),
+                ((host, "--clock=real", "--isolation=process"),
+                 ("--host", "--loggers")),
+                ((host,), ("--host", "--clock")),
+                ((f"--host=b={AGENT},units=3", *UNITS, "--clock=real"),
+                 ("leave none",)),
+                (("--host=b", "--clock=real"), ("NAME=ADDRESS:PORT",)),
+                ((host, host, "--clock=real"), ("two hosts",))):
+            with self.subTest(flags=flags):
+                self.refused(USAGE, words, "replay", SMALL, *flags)
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or ip("netns", "list", check=False).returncode != 0:
+        print("skipped: needs root and network namespaces")
+        sys.exit(4)
+    del sys.argv[1:3]
+    unittest.main()
