@@ -163,7 +163,6 @@ class Nat final : public NetworkFunction {
   }
 
   void on_end(FlowState& flow) override { GiveBack(flow); }
-
   void write_record(const LogRecord& record, std::string& lines) override {
     WriteBinding(record, lines);
   }
@@ -593,7 +592,6 @@ class Nat final : public NetworkFunction {
     LogBinding(NatBindingRecord::kReleased, mapping, flow);
   }
 
-  // Forwards are no bindings: the options say them.
   void LogBinding(NatBindingRecord::Event event, const Mapping& mapping,
                   FlowState& flow) const {
     if (!log_.has_value()) return;
