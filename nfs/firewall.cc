@@ -202,8 +202,7 @@ class Firewall final : public NetworkFunction {
     if (one.key.rule >= rules_->size()) return;
     const std::optional<uint64_t> held_back = log_limit_.Passes(one.key);
     if (!held_back.has_value()) return;
-    lines +=
-        LogLine(*rules_, one.key, {.times = 1, .bytes = one.bytes}, *held_back);
+    lines += LogLine(*rules_, one.key, one.logged, *held_back);
   }
 
   NfReport report() const override {
@@ -439,9 +438,9 @@ class Firewall final : public NetworkFunction {
         {.ends = FiveTuple(packet.bytes(), packet.headers(), false),
          .time_ns = static_cast<uint64_t>(packet.arrival().ns),
          .rule = rule},
-        packet.original_length()};
+        {.times = 1, .bytes = packet.original_length()}};
     flow.log(*log_id_, std::as_bytes(std::span(&record, 1)));
-    logged_->update(record.key, {.times = 1, .bytes = record.bytes});
+    logged_->update(record.key, record.logged);
   }
 
   void NoteRule(uint32_t rule, Place place, FlowState& flow) const {

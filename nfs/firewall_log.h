@@ -39,7 +39,7 @@ struct FirewallLogged {
 // The same as the NF's log record (NetworkFunction::write_record).
 struct FirewallLogRecord {
   FirewallLogKey key;
-  uint64_t bytes = 0;
+  FirewallLogged logged;
 };
 static_assert(std::has_unique_object_representations_v<FirewallLogRecord>);
 using FirewallLog = std::vector<std::pair<FirewallLogKey, FirewallLogged>>;

@@ -95,9 +95,8 @@ class Nat final : public NetworkFunction {
       too_big_ = declare_counter(
           "too_big", "senders told that NAT64 makes their packets too long");
     }
-    if (options_.logs_bindings) {
+    if (options_.logs_bindings)
       log_ = declare_log("bindings", "mappings that begin and end, as JSON");
-    }
   }
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
