@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -130,6 +131,8 @@ class Firewall final : public NetworkFunction {
           "hits", rules_->size() + 1, SumOfWords{}, TableReader::kReport));
     }
     if (rules_->has_logged()) {
+      log_id_ = declare_log("decisions",
+                            "decisions of rules with log, as EVE JSON lines");
       logged_.emplace(declare_shared<FirewallLogKey, FirewallLogged>(
           "log", max_log, SumOfWords{}, TableReader::kReport));
     }
@@ -154,7 +157,8 @@ class Firewall final : public NetworkFunction {
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const auto [kind, is_tcp, flags] = Look(packet);
-    if (kind == Kind::kLink) return VerdictOf(DecideOnLink(packet).action);
+    if (kind == Kind::kLink)
+      return VerdictOf(DecideOnLink(packet, flow).action);
     const Connection before = flow.get(connection_);
     Connection now = before;
     if (Has(before, kind, packet.arrival())) {
@@ -168,7 +172,7 @@ class Firewall final : public NetworkFunction {
         CountAgain(packet, place, flow);
         return Refuse((before.rejected & bit) != 0, packet, flow);
       }
-      const Decision decision = Decide(packet);
+      const Decision decision = Decide(packet, flow);
       const bool rejects = decision.action == Action::kReject;
       if (rejects || decision.action == Action::kDeny) {
         NoteRule(decision.rule, place, flow);
@@ -190,6 +194,16 @@ class Firewall final : public NetworkFunction {
       if (is_tcp) Keep(before, now, flow);
     }
     return VerdictOf(now.is_marked != 0 ? Action::kMark : Action::kAllow);
+  }
+
+  void write_record(const LogRecord& record, std::string& lines) override {
+    FirewallLogRecord one;
+    if (record.bytes.size() != sizeof one) return;
+    std::memcpy(&one, record.bytes.data(), sizeof one);
+    if (one.key.rule >= rules_->size()) return;
+    const std::optional<uint64_t> held_back = log_limit_.Passes(one.key);
+    if (!held_back.has_value()) return;
+    lines += LogLine(*rules_, one.key, one.logged, *held_back);
   }
 
   NfReport report() const override {
@@ -325,7 +339,7 @@ class Firewall final : public NetworkFunction {
   Verdict PassOther(const Packet& packet, const Connection& connection,
                     FlowState& flow) {
     if (connection.denied != 0) return Verdict::drop(kDenied);
-    const Decision decision = Decide(packet);
+    const Decision decision = Decide(packet, flow);
     if (decision.action != Action::kReject) return VerdictOf(decision.action);
     return Refuse(true, packet, flow);
   }
@@ -393,26 +407,26 @@ class Firewall final : public NetworkFunction {
   }
 
   // Returns what the first rule that matches says, or else the default.
-  Decision Decide(const Packet& packet) {
-    const Decision decision = AskRules(packet, otherwise_);
+  Decision Decide(const Packet& packet, FlowState& flow) {
+    const Decision decision = AskRules(packet, otherwise_, flow);
     if (decision.rule == rules_->size()) count(by_default_);
     return decision;
   }
 
-  Decision DecideOnLink(const Packet& packet) {
-    const Decision decision = AskRules(packet, Action::kAllow);
+  Decision DecideOnLink(const Packet& packet, FlowState& flow) {
+    const Decision decision = AskRules(packet, Action::kAllow, flow);
     if (decision.rule == rules_->size()) count(link_);
     return decision;
   }
 
-  Decision AskRules(const Packet& packet, Action otherwise) {
+  Decision AskRules(const Packet& packet, Action otherwise, FlowState& flow) {
     const uint32_t rule =
         rules_->Find(FieldsOf(packet.bytes(), packet.headers()));
     Decision decision = {.action = otherwise, .rule = rules_->size()};
     if (rule != RuleTable::kNoRule) {
       decision = {.action = rules_->action(rule), .rule = rule};
       count(by_rule_[static_cast<size_t>(decision.action)]);
-      if (rules_->is_logged(rule)) Log(packet, rule);
+      if (rules_->is_logged(rule)) Log(packet, rule, flow);
     }
     if (hits_.has_value()) {
       hits_->update(decision.rule,
@@ -421,12 +435,14 @@ class Firewall final : public NetworkFunction {
     return decision;
   }
 
-  void Log(const Packet& packet, uint32_t rule) {
-    logged_->update(
+  void Log(const Packet& packet, uint32_t rule, FlowState& flow) {
+    const FirewallLogRecord record = {
         {.ends = FiveTuple(packet.bytes(), packet.headers(), false),
          .time_ns = static_cast<uint64_t>(packet.arrival().ns),
          .rule = rule},
-        {.times = packet.wire_packets(), .bytes = packet.wire_bytes()});
+        {.times = packet.wire_packets(), .bytes = packet.wire_bytes()}};
+    flow.log(*log_id_, std::as_bytes(std::span(&record, 1)));
+    logged_->update(record.key, record.logged);
   }
 
   void NoteRule(uint32_t rule, Place place, FlowState& flow) const {
@@ -475,6 +491,8 @@ class Firewall final : public NetworkFunction {
   std::optional<Slot<RulesOfFlow>> rules_of_;  // with counts
   std::optional<SharedTable<uint64_t, FirewallHits>> hits_;
   std::optional<SharedTable<FirewallLogKey, FirewallLogged>> logged_;
+  std::optional<LogId> log_id_;  // with logged_
+  FirewallLogLimit log_limit_{log_rate_};
   std::array<Counter, 4> by_rule_ = {
       declare_counter("allowed", "times that a rule allowed"),
       declare_counter("denied", "times that a rule denied"),

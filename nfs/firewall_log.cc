@@ -2,9 +2,9 @@
 #include "nfs/firewall_log.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/rules/eve_text.h"
@@ -47,22 +47,27 @@ uint64_t LimitLog(uint64_t rate, FirewallLog& log) {
   std::ranges::sort(log, {}, [](const auto& one) {
     return std::tuple(one.first.time_ns, one.first.ends, one.first.rule);
   });
-  struct Period {
-    uint64_t second = 0;
-    uint64_t count = 0;
-  };
-  std::map<uint64_t, Period> periods;  // by rule
-  const size_t removed = std::erase_if(log, [&](const auto& one) {
-    Period& period = periods[one.first.rule];
-    const uint64_t second = one.first.time_ns / kSecond;
-    if (period.second != second) period = {.second = second, .count = 0};
-    return ++period.count > rate;
-  });
-  return removed;
+  FirewallLogLimit limit(rate);
+  return std::erase_if(
+      log, [&](const auto& one) { return !limit.Passes(one.first); });
+}
+
+std::optional<uint64_t> FirewallLogLimit::Passes(const FirewallLogKey& key) {
+  Period& period = periods_[key.rule];
+  const uint64_t second = key.time_ns / kSecond;
+  if (second > period.second) {
+    period.second = second;
+    period.count = 0;
+  }
+  if (++period.count > rate_) {
+    ++period.held_back;
+    return std::nullopt;
+  }
+  return std::exchange(period.held_back, 0);
 }
 
 std::string LogLine(const FirewallRules& rules, const FirewallLogKey& key,
-                    const FirewallLogged& logged) {
+                    const FirewallLogged& logged, uint64_t held_back) {
   const auto rule = static_cast<uint32_t>(key.rule);
   const FirewallAction action = rules.action(rule);
   const bool passes =
@@ -76,8 +81,9 @@ std::string LogLine(const FirewallRules& rules, const FirewallLogKey& key,
       std::string(kFirewallActions[static_cast<size_t>(action)]),
       "\",\"place\":", EveQuoted(rules.PlaceOf(rule)),
       ",\"rule\":", EveQuoted(rules.TextOf(rule)), ",\"times\":", logged.times,
-      ",\"bytes\":", logged.bytes, "},\"verdict\":{\"action\":\"",
-      passes ? "pass" : "drop", "\"}}\n");
+      ",\"bytes\":", logged.bytes,
+      held_back > 0 ? absl::StrCat(",\"held_back\":", held_back) : "",
+      "},\"verdict\":{\"action\":\"", passes ? "pass" : "drop", "\"}}\n");
 }
 
 }  // namespace snf

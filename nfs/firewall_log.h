@@ -3,7 +3,10 @@
 #define SNF_NFS_FIREWALL_LOG_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -33,6 +36,12 @@ struct FirewallLogged {
   uint64_t times = 0;
   uint64_t bytes = 0;
 };
+// The same as the NF's log record (NetworkFunction::write_record).
+struct FirewallLogRecord {
+  FirewallLogKey key;
+  FirewallLogged logged;
+};
+static_assert(std::has_unique_object_representations_v<FirewallLogRecord>);
 using FirewallLog = std::vector<std::pair<FirewallLogKey, FirewallLogged>>;
 
 // Returns the table of a report: the `top` rules with most packets, in order;
@@ -45,9 +54,29 @@ NfReport::Table RuleHitsTable(const FirewallRules& rules,
 // each rule in a second. Returns how many were taken out.
 uint64_t LimitLog(uint64_t rate, FirewallLog& log);
 
-// Returns a decision as a line of EVE JSON, with its end.
+// Limits the records of each rule in a second. Owner-thread only.
+class FirewallLogLimit {
+ public:
+  explicit FirewallLogLimit(uint64_t rate) : rate_(rate) {}
+  // Returns how many records of the rule were held back since the last that
+  // passed, or nothing if this one is. Records come in the order of time, or
+  // nearly so: one of an earlier second counts in the present one.
+  std::optional<uint64_t> Passes(const FirewallLogKey& key);
+
+ private:
+  struct Period {
+    uint64_t second = 0;
+    uint64_t count = 0;
+    uint64_t held_back = 0;
+  };
+  uint64_t rate_;
+  std::map<uint64_t, Period> periods_;  // by rule
+};
+
+// Returns a decision as a line of EVE JSON, with its end; `held_back` decisions
+// of the rule were left out before it.
 std::string LogLine(const FirewallRules& rules, const FirewallLogKey& key,
-                    const FirewallLogged& logged);
+                    const FirewallLogged& logged, uint64_t held_back = 0);
 
 }  // namespace snf
 

@@ -209,6 +209,25 @@ TEST(FirewallLog, IsLimitedByRuleAndSecond) {
   EXPECT_THAT(RowsOf(nf, "Log of rules"), ElementsAre("4 | 3 | 0"));
 }
 
+// The same lines, as they leave.
+TEST(FirewallLog, IsALogOfTheNfAsWell) {
+  NfTest nf("firewall:allow=log udp;log tcp,log=never.json,log_rate=2");
+  for (int i = 0; i < 5; ++i) {
+    const std::string port = std::to_string(5'000 + i);
+    nf.Send("udp 10.0.0.1:" + port + " > 192.0.2.9:53");
+  }
+  nf.Send("tcp 10.0.0.1:5000 > 192.0.2.9:80 SYN");
+  std::string lines;
+  for (const std::string& line : nf.TakeLog("firewall.decisions")) {
+    lines += line + "\n";
+  }
+  EXPECT_EQ(lines, nf.nf().report().files.at(0).bytes);
+  // The next line of a rule counts what its limit has held back.
+  nf.Send("+2s udp 10.0.0.1:6000 > 192.0.2.9:53");
+  EXPECT_THAT(nf.TakeLog("firewall.decisions"),
+              ElementsAre(HasSubstr(",\"bytes\":42,\"held_back\":3}")));
+}
+
 TEST(FirewallLog, CountsWhatItHasNoRoomFor) {
   NfTest nf("firewall:allow=log udp,max_log=2,log_rate=100");
   for (int i = 0; i < 5; ++i) {

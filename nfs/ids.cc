@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -55,7 +56,8 @@ std::span<const std::byte> BytesOf(std::string_view text) {
 // it, the last bytes of each direction, where its HTTP messages are, and its
 // flowbits. Alerts are updates of a shared table; thresholds, which count over
 // flows, are applied to all alerts of a run in the order of time, when the
-// report is made.
+// report is made. Alerts are log records as well; to these, thresholds are
+// applied in the order in which packets leave.
 class Ids final : public NetworkFunction {
  public:
   explicit Ids(NfOptions& options)
@@ -138,6 +140,7 @@ class Ids final : public NetworkFunction {
     }
   }
   NfReport report() const override;
+  void write_record(const LogRecord& record, std::string& lines) override;
 
   Direction DeclareDirection(const std::string& name) {
     return {{declare<StreamPlace>(name + "_place"),
@@ -173,6 +176,8 @@ class Ids final : public NetworkFunction {
   const std::array<Direction, 2> directions_;  // to the server, to the client
   const Blob flowbits_;
   std::optional<SharedTable<IdsAlertKey, IdsAlert>> alerts_;
+  const LogId log_ = declare_log("alerts", "alerts, as lines of EVE JSON");
+  IdsAlertFilter log_filter_;
 
   const Counter scanned_ =
       declare_counter("scanned", "searches of a payload or a stream window");
@@ -484,8 +489,7 @@ void Ids::Inspect(const snort::Inspected& inspected, Job& job) {
     if (std::ranges::find(told_, telling) != told_.end()) continue;
     told_.push_back(telling);
     count(alerted_);
-    if (!alerts_.has_value()) continue;
-    alerts_->update(
+    const IdsAlertRecord record = {
         {.ends = facts.has_headers ? job.ends : Reversed(job.ends),
          .time_ns = static_cast<uint64_t>(job.packet.arrival().ns),
          .packet = static_cast<uint32_t>(job.connection.packets),
@@ -495,7 +499,9 @@ void Ids::Inspect(const snort::Inspected& inspected, Job& job) {
          .what = (facts.to_server ? uint64_t{IdsAlert::kToServer} : 0) |
                  (is_dropped ? uint64_t{IdsAlert::kDropped} : 0) |
                  (inspected.messages.empty() ? 0 : uint64_t{IdsAlert::kHttp}),
-         .icmp = has_icmp ? byte(0) * 256 + byte(1) : 0});
+         .icmp = has_icmp ? byte(0) * 256 + byte(1) : 0}};
+    job.flow.log(log_, std::as_bytes(std::span(&record, 1)));
+    if (alerts_.has_value()) alerts_->update(record.key, record.alert);
   }
 }
 
@@ -510,6 +516,16 @@ void Ids::CountLimits() {
   add(long_headers_, tracker_.headers_too_long(), long_before_);
   add(cut_bodies_, tracker_.bodies_cut(), cut_before_);
   add(malformed_, tracker_.malformed(), malformed_before_);
+}
+
+void Ids::write_record(const LogRecord& record, std::string& lines) {
+  IdsAlertRecord alert;
+  if (record.bytes.size() != sizeof alert) return;
+  std::memcpy(&alert, record.bytes.data(), sizeof alert);
+  const snort::RuleSet& set = options_.matcher->set();
+  if (alert.key.rule >= set.rules.size()) return;
+  if (!log_filter_.Passes(set, alert.key)) return;
+  lines += EveLine(set, alert.key, alert.alert);
 }
 
 NfReport Ids::report() const {

@@ -19,36 +19,6 @@ using snort::Threshold;
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-// The counts of one rule and one address.
-struct Period {
-  uint64_t begin_ns = 0;
-  uint64_t count = 0;
-  bool is_new = true;
-};
-
-// Returns whether an event passes; events come in the order of time.
-bool Passes(const Threshold& threshold, uint64_t now_ns, Period& period) {
-  const bool is_over =
-      !period.is_new && now_ns - period.begin_ns >= threshold.seconds * kSecond;
-  if (period.is_new || is_over) {
-    period = {.begin_ns = now_ns, .count = 0, .is_new = false};
-  }
-  ++period.count;
-  switch (threshold.kind) {
-    case Threshold::Kind::kLimit:
-      return period.count <= threshold.count;
-    case Threshold::Kind::kThreshold:
-      if (period.count < threshold.count) return false;
-      period.is_new = true;
-      return true;
-    case Threshold::Kind::kBoth:
-      return period.count == threshold.count;
-    case Threshold::Kind::kDetectionFilter:
-      return period.count > threshold.count;
-  }
-  return true;
-}
-
 bool IsSuppressed(const snort::RuleSet& set, const Rule& rule,
                   const FlowKey& ends) {
   return std::ranges::any_of(
@@ -85,21 +55,47 @@ std::string MetadataJson(const Rule& rule) {
 
 }  // namespace
 
+bool IdsAlertFilter::Counts(const Threshold& threshold, uint64_t now_ns,
+                            Period& period) {
+  const bool is_over =
+      now_ns >= period.begin_ns + uint64_t{threshold.seconds} * kSecond;
+  if (period.is_new || is_over) {
+    period = {.begin_ns = now_ns, .count = 0, .is_new = false};
+  }
+  ++period.count;
+  switch (threshold.kind) {
+    case Threshold::Kind::kLimit:
+      return period.count <= threshold.count;
+    case Threshold::Kind::kThreshold:
+      if (period.count < threshold.count) return false;
+      period.is_new = true;
+      return true;
+    case Threshold::Kind::kBoth:
+      return period.count == threshold.count;
+    case Threshold::Kind::kDetectionFilter:
+      return period.count > threshold.count;
+  }
+  return true;
+}
+
+bool IdsAlertFilter::Passes(const snort::RuleSet& set, const IdsAlertKey& key) {
+  const Rule& rule = set.rules[key.rule];
+  if (IsSuppressed(set, rule, key.ends)) return false;
+  if (!rule.threshold.has_value()) return true;
+  const IpAddress& address =
+      rule.threshold->by_destination ? key.ends.destination : key.ends.source;
+  return Counts(*rule.threshold, key.time_ns,
+                periods_[std::pair(key.rule, address)]);
+}
+
 void FilterAlerts(const snort::RuleSet& set, IdsAlerts& alerts) {
   std::ranges::sort(alerts, {}, [](const auto& alert) {
     const IdsAlertKey& key = alert.first;
     return std::tuple(key.time_ns, key.ends, key.packet, key.rule);
   });
-  std::map<std::pair<uint32_t, IpAddress>, Period> periods;
+  IdsAlertFilter filter;
   std::erase_if(alerts, [&](const auto& alert) {
-    const auto& [key, what] = alert;
-    const Rule& rule = set.rules[key.rule];
-    if (IsSuppressed(set, rule, key.ends)) return true;
-    if (!rule.threshold.has_value()) return false;
-    const IpAddress& address =
-        rule.threshold->by_destination ? key.ends.destination : key.ends.source;
-    return !Passes(*rule.threshold, key.time_ns,
-                   periods[std::pair(key.rule, address)]);
+    return !filter.Passes(set, alert.first);
   });
 }
 

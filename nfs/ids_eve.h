@@ -3,7 +3,9 @@
 #define SNF_NFS_IDS_EVE_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,34 @@ struct IdsAlert {
 };
 
 using IdsAlerts = std::vector<std::pair<IdsAlertKey, IdsAlert>>;
+
+// An alert as the NF's log record (NetworkFunction::write_record).
+struct IdsAlertRecord {
+  IdsAlertKey key;
+  IdsAlert alert;
+};
+static_assert(std::has_unique_object_representations_v<IdsAlertRecord>);
+
+// Holds alerts back by thresholds, detection filters and suppressions, whose
+// counts by source and destination are over all flows. Owner-thread only.
+class IdsAlertFilter {
+ public:
+  // Returns whether the alert passes. Alerts come in the order of time, or
+  // nearly so: an alert from before a period counts in the period.
+  bool Passes(const snort::RuleSet& set, const IdsAlertKey& key);
+
+ private:
+  // The counts of one rule and one address.
+  struct Period {
+    uint64_t begin_ns = 0;
+    uint64_t count = 0;
+    bool is_new = true;
+  };
+  static bool Counts(const snort::Threshold& threshold, uint64_t now_ns,
+                     Period& period);
+
+  std::map<std::pair<uint32_t, IpAddress>, Period> periods_;
+};
 
 // Puts the alerts into the order of time, and takes out the alerts that
 // thresholds, detection filters and suppressions hold back. The counts by

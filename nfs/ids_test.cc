@@ -383,6 +383,44 @@ TEST(Ids, TellsWhatIsWrongWithItsOptions) {
       std::string::npos);
 }
 
+// The same lines as in the file of the option eve, as they leave.
+TEST(Ids, LogsAlerts) {
+  NfTest nf(
+      Ids("alert udp any any -> any any (content:\"one\"; sid:1;)\n"
+          "alert udp any any -> any any (content:\"o\"; threshold:type limit, "
+          "track by_src, count 2, seconds 60; sid:2;)\n",
+          "eve=never.json"));
+  for (int i = 0; i < 4; ++i) {
+    nf.Send("+1s udp 10.0.0.1:5 > 192.0.2.9:53 \"one\"");
+  }
+  nf.Send("udp 10.0.0.1:5 > 192.0.2.9:53 \"two\"");
+  std::string lines;
+  for (const std::string& line : nf.TakeLog("ids.alerts")) {
+    lines += line + "\n";
+  }
+  EXPECT_EQ(std::ranges::count(lines, '\n'), 6);
+  EXPECT_EQ(lines, nf.nf().report().files.at(0).bytes);
+}
+
+// A record that comes late counts in the period that has begun.
+TEST(Ids, KeepsThresholdsOverRecordsOutOfOrder) {
+  snort::RuleSet set;
+  set.rules.resize(1);
+  set.rules[0].threshold = {.kind = snort::Threshold::Kind::kLimit,
+                            .by_destination = false,
+                            .count = 2,
+                            .seconds = 60};
+  IdsAlertFilter filter;
+  const auto passes = [&](uint64_t ns) {
+    return filter.Passes(set, {.ends = {}, .time_ns = ns});
+  };
+  constexpr uint64_t kMinute = 60'000'000'000;
+  EXPECT_TRUE(passes(kMinute));
+  EXPECT_TRUE(passes(kMinute - 5));
+  EXPECT_FALSE(passes(kMinute + 5));
+  EXPECT_TRUE(passes(2 * kMinute));
+}
+
 TEST(Ids, RunsEverywhere) {
   const std::string nf =
       Ids("alert tcp any any -> any any (content:\"EVIL\"; "

@@ -14,6 +14,7 @@
 #include "base/packet/ip_headers.h"
 #include "base/packet/rewrite.h"
 #include "nfs/nat_ipv6.h"
+#include "nfs/nat_log.h"
 #include "nfs/nat_options.h"
 #include "nfs/nat_other.h"
 #include "nfs/nat_packet.h"
@@ -94,6 +95,8 @@ class Nat final : public NetworkFunction {
       too_big_ = declare_counter(
           "too_big", "senders told that NAT64 makes their packets too long");
     }
+    if (options_.logs_bindings)
+      log_ = declare_log("bindings", "mappings that begin and end, as JSON");
   }
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
@@ -161,6 +164,9 @@ class Nat final : public NetworkFunction {
   }
 
   void on_end(FlowState& flow) override { GiveBack(flow); }
+  void write_record(const LogRecord& record, std::string& lines) override {
+    WriteBinding(record, lines);
+  }
 
   void on_alias_refused(FlowState& flow, AliasResult why) override {
     if (why == AliasResult::kGroupFull) count(over_host_ports_);
@@ -266,6 +272,7 @@ class Nat final : public NetworkFunction {
     flow.set_alias(KeyOf(mapping.external(), mapping.protocol),
                    view.source.address.host(), options_.host_ports);
     flow.set_idle_timeout(TimeoutOf(mapping.lifetime));
+    LogBinding(NatBindingRecord::kCreated, mapping, flow);
     KeepForRefusal(packet, flow);
     return std::nullopt;
   }
@@ -583,6 +590,23 @@ class Nat final : public NetworkFunction {
     const Mapping mapping = flow.get(mapping_);
     if (!mapping || mapping.is_fixed()) return;
     flow.give_back(PoolId{mapping.pool}, mapping.external_port.host());
+    LogBinding(NatBindingRecord::kReleased, mapping, flow);
+  }
+
+  void LogBinding(NatBindingRecord::Event event, const Mapping& mapping,
+                  FlowState& flow) const {
+    if (!log_.has_value()) return;
+    const bool is_ipv6 = IsStandIn(mapping.inside_address);
+    const NatBindingRecord record = {
+        .inside = is_ipv6 ? flow.get(*inside6_)
+                          : IpAddress::FromIpv4(mapping.inside_address),
+        .external = mapping.external_address,
+        .inside_port = mapping.inside_port,
+        .external_port = mapping.external_port,
+        .event = event,
+        .protocol = mapping.protocol,
+        .is_ipv6 = is_ipv6 ? uint8_t{1} : uint8_t{0}};
+    flow.log(*log_, std::as_bytes(std::span(&record, 1)));
   }
 
   void Forget(FlowState& flow) const {
@@ -664,6 +688,7 @@ class Nat final : public NetworkFunction {
   // The address of the inside host of a mapping of IPv6.
   std::optional<Slot<IpAddress>> inside6_;
   std::optional<Counter> too_big_;
+  std::optional<LogId> log_;  // with log_bindings
   Counter over_host_ports_ = declare_counter(
       "over_host_ports",
       "packets that got no mapping, as their host has host_ports of them");

@@ -277,6 +277,9 @@ NatOptions::NatOptions(NfOptions& options) : fixed(options) {
       options.Choice("other", 0, kOther,
                      "the fate of IPv6 packets; with pass they are "
                      "untouched, from the outside only answers") == 1;
+  logs_bindings = options.Flag(
+      "log_bindings", false,
+      "log each mapping that begins or ends (RFC 6888 REQ-12), for --nf_logs");
 }
 
 }  // namespace snf

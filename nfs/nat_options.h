@@ -73,6 +73,9 @@ struct NatOptions {
   // other=drop|pass: with pass, IPv6 packets pass untouched, those from the
   // outside if they answer the inside.
   bool passes_other = false;
+  // log_bindings=false: with true, each mapping that begins or ends is a log
+  // record (nat_log.h).
+  bool logs_bindings = false;
   // nat64=64:ff9b::/96: packets of IPv6 from the inside to this prefix become
   // packets of IPv4, and their answers packets of IPv6.
   std::optional<Ipv4InIpv6> nat64;

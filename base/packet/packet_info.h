@@ -13,8 +13,9 @@
 namespace snf {
 
 // The side of an NF with two sides from which a packet comes
-// (proto/decisions.md 15).
-enum class Side : uint8_t { kUnknown, kInside, kOutside };
+// (proto/decisions.md 15). kLogs is that of no packet: the buffer has a batch
+// of an NF's log records, which leaves to logs (base/messages/log_batch.h).
+enum class Side : uint8_t { kUnknown, kInside, kOutside, kLogs };
 
 // The bytes by which an NF may let a packet grow. Buffers have room for them.
 inline constexpr uint32_t kMaxPacketGrowth = 128;

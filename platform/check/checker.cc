@@ -18,9 +18,9 @@ std::string Elsewhere(UnitId unit) {
 
 }  // namespace
 
-Checker::Checker(const NfSpec* nf, FlowName flow_name)
+Checker::Checker(const NfSpec* nf, FlowName flow_name, bool nf_logs)
     : flow_name_(std::move(flow_name)) {
-  if (nf != nullptr) oracle_ = std::make_unique<SingleUnitOracle>(*nf);
+  if (nf != nullptr) oracle_ = std::make_unique<SingleUnitOracle>(*nf, nf_logs);
 }
 
 Checker::Flow& Checker::InSlot(FlowId id) {

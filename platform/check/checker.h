@@ -70,7 +70,9 @@ class Checker final : public RunObserver {
 
   // I6 is checked with the NF of the units; null: it is not. `flow_name` may be
   // empty, and is called for messages only.
-  explicit Checker(const NfSpec* nf = nullptr, FlowName flow_name = nullptr);
+  // `nf_logs` is SingleUnitOracle's.
+  explicit Checker(const NfSpec* nf = nullptr, FlowName flow_name = nullptr,
+                   bool nf_logs = false);
 
   // Units have loggers: I4 is checked from now on.
   void ExpectLoggers() { expects_loggers_ = true; }

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "runtime/sdk/nf_call.h"
 
@@ -143,11 +144,11 @@ class ReplayedPieces {
 class ComparedServices final : public FlowServices {
  public:
   ComparedServices(BufferPool& buffers, const Made& made,
-                   ReplayedPieces& pieces)
-      : buffers_(buffers), made_(made), pieces_(pieces) {}
+                   ReplayedPieces& pieces, bool nf_logs)
+      : buffers_(buffers), made_(made), pieces_(pieces), nf_logs_(nf_logs) {}
 
   bool Emit(Bytes frame) override {
-    if (count_ == FlowState::kMaxEmits || frame.empty() ||
+    if (made() == FlowState::kMaxEmits || frame.empty() ||
         frame.size() > BufferPool::kMaxPacketBytes) {
       return false;
     }
@@ -176,9 +177,17 @@ class ComparedServices final : public FlowServices {
   bool IsExhausted(PoolId) const override { return pieces_.IsExhausted(); }
   void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
   void Note(Nanos, bool) override {}
+  LogBatch* Records() override {
+    if (!nf_logs_) return nullptr;
+    if (records_.is_open()) return &records_;
+    if (made() == FlowState::kMaxEmits) return nullptr;
+    records_ = LogBatch(record_bytes_);
+    return &records_;
+  }
 
-  // After the call of the NF.
+  // After the call of the NF. The unit's records are its last frame.
   std::string TakeDifference() {
+    if (records_.is_open()) Emit(std::exchange(records_, {}).bytes());
     if (difference_.empty() && count_ < made_.frame_count) {
       return fmt::format("it emitted {} frames, should be {}",
                          made_.frame_count, count_);
@@ -187,6 +196,7 @@ class ComparedServices final : public FlowServices {
   }
 
  private:
+  size_t made() const { return count_ + (records_.is_open() ? 1 : 0); }
   bool HasRoom(Bytes frame) {
     const PacketHandle buffer =
         buffers_.Allocate(static_cast<uint32_t>(frame.size()));
@@ -198,8 +208,11 @@ class ComparedServices final : public FlowServices {
   BufferPool& buffers_;
   const Made& made_;
   ReplayedPieces& pieces_;
+  bool nf_logs_;
   size_t count_ = 0;
   std::string difference_;
+  std::array<std::byte, LogBatch::kMaxBytes> record_bytes_;
+  LogBatch records_;
 };
 
 // Services for the NF when its alias was refused. It emits if there are free
@@ -243,8 +256,10 @@ class RefusalServices final : public FlowServices {
 
 }  // namespace
 
-SingleUnitOracle::SingleUnitOracle(const NfSpec& nf)
-    : nf_(nf.create()), record_bytes_(nf_->schema().record_bytes()) {
+SingleUnitOracle::SingleUnitOracle(const NfSpec& nf, bool nf_logs)
+    : nf_(nf.create()),
+      record_bytes_(nf_->schema().record_bytes()),
+      nf_logs_(nf_logs) {
   for (const NetworkFunction::Part& part : nf_->parts()) {
     for (const auto& table : part.nf->tables()) tables_.push_back(table.get());
   }
@@ -278,7 +293,7 @@ SingleUnitOracle::Findings SingleUnitOracle::After(Instant now,
   const bool waited =
       made.verdict.has_value() && made.verdict->kind() == Verdict::Kind::kWait;
   ReplayedPieces pieces(meta.flow, outcome.pieces_taken, waited, uniqueness);
-  ComparedServices services(outcome.buffers, made, pieces);
+  ComparedServices services(outcome.buffers, made, pieces, nf_logs_);
   if (keeps_) {
     own.kept.push_back(
         {.clock = meta.clock,

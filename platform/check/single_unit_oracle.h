@@ -81,7 +81,8 @@ class SingleUnitOracle {
   };
   static constexpr size_t kCauses = 2;
 
-  explicit SingleUnitOracle(const NfSpec& nf);
+  // `nf_logs` is UnitOptions::nf_logs: log records are compared as well.
+  explicit SingleUnitOracle(const NfSpec& nf, bool nf_logs = false);
 
   // The packet that a unit is about to run: copies it.
   void Before(const PacketInfo& info, std::span<const std::byte> bytes);
@@ -159,6 +160,7 @@ class SingleUnitOracle {
   std::unique_ptr<NetworkFunction> nf_;
   std::vector<const TableCopy*> tables_;  // of all its parts
   uint32_t record_bytes_;
+  bool nf_logs_;
   PacketInfo info_;
   std::vector<std::byte> copy_;
   absl::flat_hash_map<FlowId, Flow> flows_;

@@ -118,6 +118,16 @@ void Daemon::on_chain_ended(std::string_view line) {
   LogLine(LogLevel::kInfo, line);
 }
 
+void Daemon::set_nf_logs(NfLogFiles* logs) {
+  const std::scoped_lock lock(nf_logs_mutex_);
+  nf_logs_ = logs;
+}
+
+void Daemon::ReopenNfLogs() {
+  const std::scoped_lock lock(nf_logs_mutex_);
+  if (nf_logs_ != nullptr) nf_logs_->Reopen();
+}
+
 void Daemon::Reload() {
   const std::scoped_lock lock(reload_mutex_);
   if (!may_reload_) return;

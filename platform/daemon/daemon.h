@@ -23,6 +23,7 @@
 #include "platform/daemon/live_traffic.h"
 #include "platform/daemon/live_upgrade.h"
 #include "platform/options/run_request.h"
+#include "platform/outcome/nf_log_files.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/mailbox.h"
 #include "platform/run/figures/live_board.h"
@@ -44,7 +45,8 @@ namespace snf {
 // takes (LiveSuccessor). A daemon with a resource manager leases its units
 // (DaemonLeases).
 //
-// Owner-thread only, except Reload: calls are made on the thread of the run.
+// Owner-thread only, except Reload and ReopenNfLogs: calls are made on the
+// thread of the run.
 class Daemon {
  public:
   // References must outlive the daemon. `lock` is empty for a successor until
@@ -96,6 +98,11 @@ class Daemon {
   // Stops listening, once all chains have ended.
   void End(LiveChains& chains);
 
+  // Names the files of NFs' logs, until null is set.
+  void set_nf_logs(NfLogFiles* logs);
+  // Opens these files again. Any thread.
+  void ReopenNfLogs();
+
   // Begins to take the configuration file in force again, unless it is under
   // way or there is none; the log tells the outcome. Any thread.
   void Reload();
@@ -135,6 +142,8 @@ class Daemon {
   bool may_reload_ ABSL_GUARDED_BY(reload_mutex_) = false;
   std::atomic<bool> reloads_ = false;
   std::thread reload_ ABSL_GUARDED_BY(reload_mutex_);
+  std::mutex nf_logs_mutex_;
+  NfLogFiles* nf_logs_ ABSL_GUARDED_BY(nf_logs_mutex_) = nullptr;
 };
 
 }  // namespace snf

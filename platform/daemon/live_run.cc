@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/check.h"
 #include "base/text/wording.h"
 #include "controller/core/placement.h"
@@ -22,6 +23,7 @@
 #include "platform/daemon/loss_log.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/outcome/capture_sink.h"
+#include "platform/outcome/nf_log_files.h"
 #include "platform/outcome/run_output.h"
 #include "platform/process/mailbox.h"
 #include "platform/report/watch/live_outputs.h"
@@ -103,6 +105,13 @@ class Makers {
 };
 
 using Told = std::function<void(const std::string&)>;
+
+void AddLogLosses(const NfLogFiles& logs, LiveFigures& figures) {
+  NfLogFigures losses;
+  logs.AddLosses(losses);
+  figures.counts[&NfLogFigures::queue_full] = losses.queue_full;
+  figures.counts[&NfLogFigures::write_failed] = losses.write_failed;
+}
 
 // Makes the chain of the options.
 absl::StatusOr<std::unique_ptr<LiveChains>> BeginAnew(
@@ -191,6 +200,16 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   }
   auto outputs = CreateOutputs(options, daemon != nullptr);
   if (!outputs.ok()) return outputs.status();
+  std::unique_ptr<NfLogFiles> logs;
+  if (!options.nf_logs.empty()) {
+    auto opened = NfLogFiles::Open({.directory = options.nf_logs});
+    if (!opened.ok()) return opened.status();
+    logs = *std::move(opened);
+    if (daemon != nullptr) daemon->set_nf_logs(logs.get());
+  }
+  const absl::Cleanup forget_logs = [daemon] {
+    if (daemon != nullptr) daemon->set_nf_logs(nullptr);
+  };
   LossLog losses([&](std::string_view line) {
     if (daemon != nullptr) {
       daemon->Notice(line);
@@ -201,7 +220,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   std::unique_ptr<LiveChains> chains;
   const std::string policy = options.policies.front();
   Makers makers;
-  const LiveChainSetter::Start start = [&](const RunRequest& of) {
+  const LiveChainSetter::Start start =
+      [&](const RunRequest& of) -> absl::StatusOr<std::unique_ptr<RealDriver>> {
     RealOptions real = of.real;
     real.interrupted = &interrupt.came;
     real.failed_packets = options.real.failed_packets;
@@ -209,6 +229,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     real.amend = [&](LiveFigures& figures) {
       figures.live = (*traffic)->figures();
       chains->AddFigures(figures);
+      if (logs != nullptr) AddLogLosses(*logs, figures);
       losses.Look(figures);
     };
     if (daemon != nullptr) {
@@ -219,10 +240,16 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
         fmt::print(stderr, "{}: {}\n", command, line);
       };
     }
-    auto driver = RealDriver::Start(
-        of.run, real, *FindPlacementPolicy(policy), of.config.chains.front().nf,
-        {sink.get(), traffic->get(),
-         daemon != nullptr ? &daemon->observer() : nullptr});
+    const NfSpec& nf = of.config.chains.front().nf;
+    Observers observers({sink.get(), traffic->get(),
+                         daemon != nullptr ? &daemon->observer() : nullptr});
+    if (logs != nullptr) {
+      auto reader = logs->Read(nf);
+      if (!reader.ok()) return reader.status();
+      observers.Add(**reader);
+    }
+    auto driver = RealDriver::Start(of.run, real, *FindPlacementPolicy(policy),
+                                    nf, std::move(observers));
     if (driver.ok()) makers.Add(**driver, of);
     return driver;
   };
@@ -277,6 +304,11 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   if (daemon != nullptr) daemon->End(*chains);
   if (sink != nullptr) {
     if (absl::Status s = sink->Close(); !s.ok()) return s;
+  }
+  if (logs != nullptr) {
+    // The report and the log name the records that were not written.
+    logs->Flush().IgnoreError();
+    logs->AddLosses(live.replayed.run.result.nf_log);
   }
   return live;
 }

@@ -40,9 +40,15 @@ void LossLog::Look(const LiveFigures& figures) {
          port.send_drops - std::min(port.send_drops, port.too_long));
     look("longer than the MTU", port.too_long);
   }
+  constexpr std::string_view kRecord = "log record";
+  const FigureCounts& counts = figures.counts;
+  Look("no_room", counts[&NfLogFigures::no_room], now, kRecord);
+  Look("queue_full", counts[&NfLogFigures::queue_full], now, kRecord);
+  Look("write_failed", counts[&NfLogFigures::write_failed], now, kRecord);
 }
 
-void LossLog::Look(std::string_view what, uint64_t count, Instant now) {
+void LossLog::Look(std::string_view what, uint64_t count, Instant now,
+                   std::string_view noun) {
   const auto at = losses_.find(what);
   Loss& loss = at != losses_.end()
                    ? at->second
@@ -54,7 +60,7 @@ void LossLog::Look(std::string_view what, uint64_t count, Instant now) {
       has_rested ? kFirstPause : std::min(Nanos{2 * loss.pause.ns}, kLastPause);
   loss.next = now + loss.pause;
   notice_(fmt::format("{} lost: {}; {} in all",
-                      Plural(count - loss.told, "packet"), what,
+                      Plural(count - loss.told, std::string(noun)), what,
                       FormatCount(count)));
   loss.told = count;
 }

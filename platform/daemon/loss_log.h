@@ -17,9 +17,9 @@ namespace snf {
 // Logs the losses of a live run: packets that the platform dropped, and frames
 // that ports could not receive or send. Drops by an NF are verdicts, not
 // losses, unless the name of the reason ends in "_exhausted": the NF has
-// reached a limit. Each reason gets a line at its first lost packet. While
-// losses continue, the time until its next line doubles from kFirstPause to
-// kLastPause.
+// reached a limit. Log records of NFs that are lost are losses as well. Each
+// reason gets a line at its first loss. While losses continue, the time until
+// its next line doubles from kFirstPause to kLastPause.
 //
 // Owner-thread only.
 class LossLog {
@@ -41,7 +41,8 @@ class LossLog {
     Nanos pause;                    // until the next line; 0: no line yet
     Instant next = Instant::min();  // no line before this time
   };
-  void Look(std::string_view what, uint64_t count, Instant now);
+  void Look(std::string_view what, uint64_t count, Instant now,
+            std::string_view noun = "packet");
 
   Notice notice_;
   std::map<std::string, Loss, std::less<>> losses_;

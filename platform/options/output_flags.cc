@@ -53,6 +53,12 @@ void OutputFlags::AddReports() {
             "write time series per 100 ms, in virtual time also of single "
             "units per 10 ms, latency quantiles and all figures to DIR")
       .is_output = true;
+  flags
+      .Text("nf_logs", set_.request.nf_logs, "DIR",
+            "write the log records of NFs, such as ids.alerts, to "
+            "DIR/NF.LOG.log as they leave with their packets; live traffic "
+            "appends, and SIGUSR1 to a daemon opens the files again")
+      .is_output = true;
   flags.Switch("quiet", set_.request.quiet, "no progress on stderr").is_output =
       true;
 }

@@ -13,6 +13,7 @@ class OutputFlags {
   explicit OutputFlags(RunFlagSet& set);
 
   absl::Status Check() const;
+  void Settle() { set_.request.run.nf_logs = !set_.request.nf_logs.empty(); }
 
  private:
   void AddCaptures();

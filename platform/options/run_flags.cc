@@ -101,6 +101,7 @@ void RunFlags::SettleParts() {
   lease_.Settle();
   unit_.Settle();
   real_.Settle();
+  output_.Settle();
 }
 
 void RunFlags::SettleFlags() {

@@ -58,6 +58,7 @@ struct RunRequest {
   std::string csv;           // a directory
   std::string decisions;     // a log of placements
   std::string usage;         // what the chain used, by epochs
+  std::string nf_logs;       // a directory for the logs of NFs
   bool watch = false;
   uint16_t metrics_port = 0;  // 0: none
   bool quiet = false;

@@ -101,15 +101,15 @@ absl::Status StoryFlags::ParseCompare(const std::string& text) {
 
 absl::Status StoryFlags::Check() const {
   const bool compares = !compared_.empty();
-  return set_.Check(
-      {{.flags = {"compare"},
-        .with = "policy",
-        .when = set_.request.policies.size() == 1,
-        .because = "there is no other policy to compare with"},
-       {.flags = {"out", "drops", "csv", "decisions", "usage", "explain"},
-        .with = "compare",
-        .when = compares,
-        .because = "only a single run has that"}});
+  return set_.Check({{.flags = {"compare"},
+                      .with = "policy",
+                      .when = set_.request.policies.size() == 1,
+                      .because = "there is no other policy to compare with"},
+                     {.flags = {"out", "drops", "csv", "decisions", "usage",
+                                "nf_logs", "explain"},
+                      .with = "compare",
+                      .when = compares,
+                      .because = "only a single run has that"}});
 }
 
 absl::Status StoryFlags::CheckReadOnce() const {

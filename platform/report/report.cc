@@ -546,6 +546,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   page.Blank();
   AddCounters(result, page);
   AddTables(result, page);
+  AddNfLogs(result, page);
   AddPorts(result, page);
   AddAliases(result, page);
   AddPools(result, page);

@@ -62,6 +62,14 @@ Json Counters(const RunResult& result) {
   return json;
 }
 
+Json NfLogs(const RunResult& result) {
+  Json json = Json::object();
+  for (const NfLogCount& log : result.nf_logs) {
+    json[log.name] = {{"released", log.released}, {"no_room", log.no_room}};
+  }
+  return json;
+}
+
 Json WorstWait(const StateFigures::Worst& worst) {
   if (worst.wait.ns == 0) return nullptr;
   const bool is_known = worst.key != FlowKey{};
@@ -141,6 +149,7 @@ constexpr Composed kComposed[] = {
     {"violation_messages", [](R r, I) { return Json(r.violation_messages); }},
     {"nf", [](R, I i) { return Json(i.nf); }},
     {"counters", [](R r, I) { return Counters(r); }},
+    {"nf_logs", [](R r, I) { return NfLogs(r); }},
     {"tables", [](R r, I) { return JsonOfTables(r); }},
     {"nf_reports", [](R r, I) { return JsonOfNfReports(r); }},
     {"policy", [](R, I i) { return Json(i.policy); }},

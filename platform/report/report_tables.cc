@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -150,6 +151,29 @@ Json JsonOfNfReports(const RunResult& result) {
     }
   }
   return reports;
+}
+
+void AddNfLogs(const RunResult& result, Page& page) {
+  const NfLogFigures& all = result.nf_log;
+  bool is_first = true;
+  const auto count = [&](uint64_t n, const std::string& what) {
+    if (n == 0) return;
+    page.Count(std::exchange(is_first, false) ? "Logs" : "", n, what);
+  };
+  for (const NfLogCount& log : result.nf_logs) {
+    const std::string name = Printable(log.name);
+    count(log.released, fmt::format("records of {}", name));
+    count(log.no_room, fmt::format("more of {} did not fit: too many at one "
+                                   "packet, or too long",
+                                   name));
+  }
+  count(result.state.units.records_refused,
+        "records lost: their unit had no buffer");
+  count(all.batches_lost, "packets lost with their records, in failed units");
+  count(all.batches_refused, "packets' records refused: not well-formed");
+  count(all.queue_full, "records not written: the queue was full");
+  count(all.write_failed, "lines not written: their file failed");
+  if (!is_first) page.Blank();
 }
 
 void AddPorts(const RunResult& result, Page& page) {

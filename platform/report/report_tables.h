@@ -12,6 +12,8 @@ namespace snf {
 // Adds what reports tell of shared tables and what NFs themselves report;
 // nothing if there is none.
 void AddTables(const RunResult& result, Page& page);
+// Adds the records of NFs' logs; nothing if there are none.
+void AddNfLogs(const RunResult& result, Page& page);
 // Adds what came and left by the ports of live traffic; nothing if there are
 // none.
 void AddPorts(const RunResult& result, Page& page);

@@ -15,6 +15,7 @@ namespace snf {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunResult Result() {
   RunResult result;
@@ -55,9 +56,34 @@ TEST(ReportTables, TellsOfTablesAndOfWhatNfsReport) {
                               "  192.0.2.123           7\n"));
 }
 
+TEST(ReportTables, TellsOfLogsAndTheirLosses) {
+  RunResult result;
+  result.nf_logs = {{.name = "ids.alerts", .released = 1'234, .no_room = 2},
+                    {.name = "nat.bindings"}};
+  result.nf_log = {.released = 1'234,
+                   .no_room = 2,
+                   .batches_lost = 3,
+                   .batches_refused = 4,
+                   .queue_full = 5,
+                   .write_failed = 6};
+  result.state.units.records_refused = 7;
+  Page page(Terminal{.columns = 100});
+  AddNfLogs(result, page);
+  const std::string text = page.Take();
+  EXPECT_THAT(text, HasSubstr("1,234  records of ids.alerts\n"));
+  EXPECT_THAT(text, HasSubstr("2  more of ids.alerts did not fit"));
+  EXPECT_THAT(text, HasSubstr("7  records lost: their unit had no buffer"));
+  EXPECT_THAT(text, HasSubstr("3  packets lost with their records"));
+  EXPECT_THAT(text, HasSubstr("4  packets' records refused"));
+  EXPECT_THAT(text, HasSubstr("5  records not written"));
+  EXPECT_THAT(text, HasSubstr("6  lines not written"));
+  EXPECT_THAT(text, Not(HasSubstr("nat.bindings")));
+}
+
 TEST(ReportTables, SaysNothingWhereThereIsNone) {
   Page page(Terminal{});
   AddTables(RunResult{}, page);
+  AddNfLogs(RunResult{}, page);
   EXPECT_EQ(page.Take(), "");
 }
 

@@ -36,6 +36,7 @@ namespace snf {
   EVENT(on_nf_end)            \
   EVENT(on_logged)            \
   EVENT(on_release)           \
+  EVENT(on_records)           \
   EVENT(on_drop)              \
   EVENT(on_consumed)          \
   EVENT(on_taken)             \

@@ -47,6 +47,12 @@ class PacketExits {
   void Drop(Instant now, const CapturedPacket& captured, DropReason reason);
   // Drops a packet that reached the controller and no unit.
   void Drop(Instant now, PacketHandle packet, DropReason reason);
+  // Returns true if the buffer of a kEmit has log records, which ReleaseRecords
+  // releases, instead of a packet.
+  bool has_records(PacketHandle made) const {
+    return buffers_.info(made).side == Side::kLogs;
+  }
+  void ReleaseRecords(PacketHandle made);
   // Releases the packet of a kRelease or kEmit. If it `comes_back` from the
   // network, its buffer stays in use.
   void Release(Instant now, const UnitCommand& command, bool comes_back) {
@@ -70,8 +76,9 @@ class PacketExits {
   // Ends a packet that is not released, or a clock without a packet: `command`
   // is of kind kNfDrop, kDrop, kConsume, kAdvance or kDropPayload.
   void End(Instant now, const UnitCommand& command);
-  // Drops a packet that was lost with its unit, which failed.
-  void Lose(Instant now, UnitId unit, const PacketMeta& meta,
+  // Drops a packet that was lost with its unit, which failed. Returns false if
+  // the buffer had log records instead.
+  bool Lose(Instant now, UnitId unit, const PacketMeta& meta,
             PacketHandle packet, bool generated);
 
   // Adds the latencies that are noted to the result.

@@ -185,6 +185,7 @@ struct RunOptions {
   // Units fail; only with loggers, and not with NFs whose packets read shared
   // tables.
   FaultOptions faults;
+  bool nf_logs = false;                   // UnitOptions::nf_logs
   Nanos table_period = Milliseconds(10);  // TableOptions::period
   ChaosOptions chaos;
   Nanos unit_start_delay = Milliseconds(10);  // from stopped to ready
@@ -421,6 +422,28 @@ struct PortsFigures {
   uint64_t copies = 0;
 };
 
+// Counts the log records of NFs. Records of a packet that is lost with its unit
+// are counted with their batch alone.
+struct NfLogFigures {
+  uint64_t released = 0;  // left with their packets
+  uint64_t no_room = 0;   // did not fit the batch of their call
+  // Batches that were lost, with their packets, and batches of units that are
+  // no batches.
+  uint64_t batches_lost = 0;
+  uint64_t batches_refused = 0;
+  // Records that left, and were not written: because the queue to the files was
+  // full, or because their file did not take them.
+  uint64_t queue_full = 0;
+  uint64_t write_failed = 0;
+};
+
+// Counts the records of one log.
+struct NfLogCount {
+  std::string name;  // "ids.alerts"
+  uint64_t released = 0;
+  uint64_t no_room = 0;
+};
+
 // The result of a run. By the rule of conservation
 //   packets_in + packets_inherited + packets_generated
 //     + aliases.packets_hairpinned
@@ -445,6 +468,8 @@ struct RunResult {
     uint64_t value = 0;
   };
   std::vector<NfCounter> nf_counters;
+  NfLogFigures nf_log;
+  std::vector<NfLogCount> nf_logs;  // by LogId
 
   std::vector<TableFigures> tables;
   // The reports of those NFs that report anything.

@@ -100,6 +100,10 @@ class RunObserver : public DecisionObserver {
   // The ends of packets. Those that an NF made, and those that passed
   // through without a flow, are released like others; see PacketRoute.
   virtual void on_release(const ReleasedPacket& /*packet*/) {}
+  // Log records of an NF leave, of a packet that arrived then (log_batch.h).
+  // The batch is well-formed, and valid during the call.
+  virtual void on_records(Instant /*arrival*/,
+                          std::span<const std::byte> /*batch*/) {}
   // The packet as it stood when it was dropped, at a unit or before it.
   virtual void on_drop(const ReleasedPacket& /*packet*/,
                        std::string_view /*reason*/) {}

@@ -2,7 +2,9 @@
 #include "platform/run/run_setup.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/check.h"
 #include "controller/core/options.h"
@@ -36,7 +38,8 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
           .replica_lifetime = c.flow_timeout,
           .retry_after = options.state_retry,
           .has_logger = options.loggers,
-          .has_store = options.state == StateMode::kExternal};
+          .has_store = options.state == StateMode::kExternal,
+          .nf_logs = options.nf_logs};
 }
 
 TableOptions TableOptionsOf(const RunOptions& options) {
@@ -79,6 +82,9 @@ RunResult EmptyResult(const NetworkFunction& example) {
     result.nf_drop_names.emplace_back(name);
   }
   result.nf_dropped.resize(result.nf_drop_names.size());
+  for (NfLog& log : LogsOf(example)) {
+    result.nf_logs.push_back({.name = std::move(log.name)});
+  }
   result.aliases.has_sides = HasSides(example);
   result.aliases.pools = static_cast<uint32_t>(example.pools().size());
   return result;

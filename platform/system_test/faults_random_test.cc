@@ -204,6 +204,34 @@ TEST(FaultsRandom, LeaveChroniclesWhole) {
   });
 }
 
+// proto/decisions.md 39.
+TEST(FaultsRandom, NeitherLoseNorDoubleALogRecord) {
+  RunSeeds(700, [](Rng& rng, Totals& totals) {
+    const Schedule schedule = AnyScheduleOfAsks(rng);
+    // One of the NFs logs nothing.
+    const bool logs = schedule.nf != &ForwardingNf();
+    RunOptions options = WithFaults(schedule.options, schedule.packets, rng);
+    options.nf_logs = true;
+    LoggedFrames logged;
+    const Outcome outcome =
+        RunFrames(options, logs ? *schedule.nf : TimelessChronicleNf(),
+                  schedule.packets, schedule.policy, &logged);
+    ExpectSurvived(outcome);
+    const RunResult& run = outcome.run;
+    logged.Expect(run.state.units.records_refused);
+    EXPECT_EQ(run.nf_log.batches_refused, 0u);
+    EXPECT_EQ(run.nf_logs[0].released, logged.records());
+    EXPECT_EQ(run.nf_logs[1].released, logged.ends());
+    totals["kills"] += run.faults.kills;
+    totals["loggers killed"] += run.faults.logger_kills;
+    totals["packets lost"] += run.faults.packets_lost;
+    totals["batches lost with them"] += run.nf_log.batches_lost;
+    totals["records"] += logged.records();
+    totals["ends"] += logged.ends();
+    totals["i6 compared"] += run.i6_compared;
+  });
+}
+
 // Queues are so short that all of them fill with packets that wait for a clock
 // that is lost.
 TEST(FaultsRandom, GiveUpFlowsForWhichThereIsNoRoom) {

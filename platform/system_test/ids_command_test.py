@@ -112,6 +112,58 @@ class Ids(Command):
         self.assertEqual(report["i6_compared"], len(packets()))
         self.assertTrue(report["sound"])
 
+    def logged(self, *arguments, more=""):
+        """The alerts of a run, as eve has them and as --nf_logs, as lines."""
+        eve = os.path.join(self.folder.name, "eve.json")
+        logs = os.path.join(self.folder.name, "logs")
+        report = self.report(self.capture, "--nf", f"{self.nf},eve={eve}{more}",
+                             "--nf_logs", logs, "--force", *arguments)
+        lines = [pathlib.Path(file).read_text(encoding="ascii").splitlines()
+                 for file in (eve, f"{logs}/ids.alerts.log")]
+        for lost in ("no_room", "no_buffer", "batches_refused", "queue_full",
+                     "write_failed"):
+            self.assertEqual(report["nf_log"][lost], 0, lost)
+        return report, *lines
+
+    def test_logs_the_same_alerts_as_they_leave(self):
+        _, eve, log = self.logged()
+        self.assertEqual(log, eve)
+        for arguments in (("--max_units", "1"),
+                          ("--max_units", "32", "--policy", "rotate")):
+            with self.subTest(arguments):
+                self.assertEqual(sorted(self.logged(*arguments)[2]),
+                                 sorted(eve))
+
+    # Packets have other times there.
+    def test_logs_the_same_alerts_in_real_time(self):
+        def who_and_what(lines):
+            alerts = map(json.loads, lines)
+            return sorted((a["src_ip"], a["src_port"], a["dest_ip"],
+                           a["alert"]["signature_id"]) for a in alerts)
+        expected = who_and_what(self.logged()[2])
+        for how in ((), ("--loggers=on",), ("--isolation=process",),
+                    ("--isolation=process", "--loggers=on")):
+            with self.subTest(how):
+                log = self.logged("--clock=real", "--speed=max", *how)[2]
+                self.assertEqual(who_and_what(log), expected)
+
+    # The records and the shared table are two ways, and each is exact.
+    def test_logs_each_alert_once_while_units_die(self):
+        kills = lost = 0
+        for seed in range(12):
+            report, eve, log = self.logged(
+                "--max_units", "8", "--policy", "rotate", "--loggers", "on",
+                "--seed", str(seed), "--faults",
+                "kill any p=0.03; kill any logger p=0.01")
+            with self.subTest(seed=seed):
+                self.assertEqual(sorted(log), sorted(eve))
+                self.assertEqual(len(set(log)), len(log))
+                self.assertTrue(report["sound"])
+            kills += report.get("faults", {}).get("kills", 0)
+            lost += report["packets_dropped"]["unit_failed"]
+        self.assertGreater(kills, 10)
+        self.assertGreater(lost, 5)
+
     def test_counts_the_same_while_units_die(self):
         # Shared tables do not go with several controllers.
         nf = self.nf + ",max_alerts=0"

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <string_view>
 
 #include "controller/core/placement.h"
 #include "runtime/sdk/nf.h"
@@ -14,11 +17,32 @@ namespace {
 
 constexpr size_t kPayload = 14 + 20 + 8;
 
+// Returns a hash of a frame without its last two bytes: "scripted" changes
+// these after the frame is logged.
+uint64_t HashOf(std::span<const std::byte> frame) {
+  const size_t bytes = frame.size() - std::min<size_t>(frame.size(), 2);
+  return std::hash<std::string_view>{}(
+      {reinterpret_cast<const char*>(frame.data()), bytes});
+}
+
+constexpr LogId kFramesLog{0};
+constexpr LogId kEndsLog{1};
+
 class Scripted : public NetworkFunction {
  public:
+  Scripted() {
+    declare_log("frames", "hashes of frames");
+    declare_log("ends", "flows that ended");
+  }
   bool has_timer() const override { return true; }
+  void on_end(FlowState& flow) override {
+    const FlowId id = flow.id();
+    flow.log(kEndsLog, std::as_bytes(std::span(&id, 1)));
+  }
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const std::span<std::byte> bytes = packet.bytes();
+    const uint64_t hash = HashOf(bytes);
+    flow.log(kFramesLog, std::as_bytes(std::span(&hash, 1)));
     Frame reply(bytes.begin(), bytes.end());
     reply.back() = kReplied;
     switch (static_cast<Ask>(bytes.back())) {
@@ -216,6 +240,44 @@ uint32_t FlowOf(std::span<const std::byte> frame) {
 }
 uint32_t SequenceOf(std::span<const std::byte> frame) {
   return Read32(frame, kPayload + 6);
+}
+
+void LoggedFrames::Add(const ReleasedPacket& packet) {
+  if (packet.route.has_clock()) ++packets_[HashOf(packet.bytes)];
+}
+void LoggedFrames::on_release(const ReleasedPacket& packet) { Add(packet); }
+void LoggedFrames::on_drop(const ReleasedPacket& packet,
+                           std::string_view reason) {
+  if (reason == "unwanted" || reason == "unloved") Add(packet);
+}
+
+void LoggedFrames::on_records(Instant /*arrival*/,
+                              std::span<const std::byte> batch) {
+  const bool is_sound = LogBatch::Read(
+      batch,
+      [this](LogId log, std::span<const std::byte> bytes) {
+        const auto word = LoadAs<uint64_t>(bytes.data());
+        if (log == kEndsLog) {
+          EXPECT_EQ(++ends_[FlowId{word}], 1u) << "end of flow " << word;
+          return;
+        }
+        --packets_[word];
+        ++records_;
+      },
+      [](LogId, uint16_t lost) { ADD_FAILURE() << lost << " without room"; });
+  EXPECT_TRUE(is_sound);
+}
+
+void LoggedFrames::Expect(uint64_t refused) const {
+  uint64_t without_record = 0;
+  uint64_t without_frame = 0;
+  for (const auto& [hash, less] : packets_) {
+    (less > 0 ? without_record : without_frame) +=
+        static_cast<uint64_t>(std::abs(less));
+  }
+  EXPECT_LE(without_record, refused) << "packets without a record";
+  EXPECT_LE(without_frame, consumed_) << "records without a packet";
+  EXPECT_GE(without_frame + refused, consumed_) << "packets that were consumed";
 }
 
 void PlaceByDemand(ControllerOptions& options) {

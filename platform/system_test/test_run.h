@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "base/time.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/run/run.h"
+#include "platform/run/run_events.h"
 
 namespace snf {
 
@@ -36,7 +38,8 @@ inline constexpr std::byte kReplied{0xf0};
 // then sets the next one for 10 ms later.
 Frame TimerFrame();
 
-// "scripted": does what the last byte of a frame asks for.
+// "scripted": does what the last byte of a frame asks for. Logs each frame, and
+// the end of each flow (LoggedFrames).
 // "keepalive": the same, but each of its timers sets another one.
 const NfRegistration& ScriptedNf();
 const NfRegistration& KeepaliveNf();
@@ -87,6 +90,33 @@ struct ReleasedFrame {
   uint32_t original_length = 0;
   LinkType link{};
   friend bool operator==(const ReleasedFrame&, const ReleasedFrame&) = default;
+};
+
+// Compares the log records of "scripted" and its relatives with packets. Each
+// packet that ran, and left or was dropped or consumed by the NF, has one
+// record; no other packet has any.
+class LoggedFrames final : public RunObserver {
+ public:
+  void on_release(const ReleasedPacket& packet) override;
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override;
+  void on_consumed(Instant /*now*/, const PacketMeta& /*meta*/) override {
+    ++consumed_;
+  }
+  void on_records(Instant arrival, std::span<const std::byte> batch) override;
+
+  // Called at the end of a run. `refused` counts records for which units had no
+  // buffer.
+  void Expect(uint64_t refused) const;
+  uint64_t records() const { return records_; }
+  uint64_t ends() const { return ends_.size(); }
+
+ private:
+  void Add(const ReleasedPacket& packet);
+
+  std::map<uint64_t, int64_t> packets_;  // less records, by hash of the frame
+  std::map<FlowId, uint64_t> ends_;
+  uint64_t consumed_ = 0;
+  uint64_t records_ = 0;
 };
 
 struct Outcome {

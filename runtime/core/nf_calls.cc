@@ -35,6 +35,7 @@ NfCalls::NfCalls(UnitId id, const UnitOptions& options,
                  std::span<const NetworkFunction::Pool> pools)
     : id_(id),
       has_logger_(options.has_logger),
+      nf_logs_(options.nf_logs),
       schema_(&schema),
       delta_(options.has_logger ? MaxDeltaBytes(schema) : 0),
       guard_every_(options.guard_every),
@@ -72,6 +73,7 @@ void NfCalls::RunEnd(Instant now, NfContext env, uint32_t slot,
   CallNf(env.nf, NfCall::Hook::kOnEnd, &meta, kNoPacket,
          [&] { env.nf.on_end(flow); });
   TakeUpdates();
+  services.SendRecords();
 }
 
 void NfCalls::LogTables(std::span<TableCopy* const> tables) {

@@ -148,6 +148,8 @@ class NfCalls {
   const WaitingPacket& waiting(uint32_t node) const { return waiting_[node]; }
   // Counts the pieces that came from the controller or the NF but cannot be.
   uint64_t pieces_refused() const { return pieces_refused_; }
+  // Counts log records without a buffer.
+  uint64_t records_refused() const { return records_refused_; }
 
  private:
   static constexpr uint32_t kNone = FlowStore::kNone;
@@ -175,6 +177,7 @@ class NfCalls {
   UnitId id_;
   bool stopping_ = false;
   bool has_logger_;
+  bool nf_logs_;
   const StateSchema* schema_;
   std::vector<std::byte> delta_;  // is empty without a logger
   uint32_t delta_bytes_ = 0;
@@ -186,6 +189,7 @@ class NfCalls {
   LazyArray<WaitingPacket> waiting_;  // by node
   UnitPieces pieces_;
   uint64_t pieces_refused_ = 0;
+  uint64_t records_refused_ = 0;
 };
 
 }  // namespace snf

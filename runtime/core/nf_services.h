@@ -56,6 +56,35 @@ class NfCalls::Services final : public FlowServices {
     return true;
   }
 
+  // The batch is one of the call's kMaxEmits.
+  LogBatch* Records() override {
+    if (!calls_.nf_logs_) return nullptr;
+    if (records_.is_open()) return &records_;
+    if (emitted_ < FlowState::kMaxEmits) {
+      batch_ = buffers_.Allocate(LogBatch::kMaxBytes - kMaxPacketGrowth);
+    }
+    if (batch_ == kNoPacket) {
+      ++calls_.records_refused_;
+      return nullptr;
+    }
+    ++emitted_;
+    records_ = LogBatch(buffers_.room(batch_));
+    return &records_;
+  }
+  // Sends the records of the call, which has ended.
+  void SendRecords() {
+    if (!records_.is_open()) [[likely]]
+      return;
+    const auto length = static_cast<uint32_t>(records_.bytes().size());
+    buffers_.info(batch_) = {.arrival = meta_.arrival,
+                             .length = length,
+                             .original_length = length,
+                             .headers = {},
+                             .link = link_,
+                             .side = Side::kLogs};
+    out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kEmit, batch_, meta_));
+  }
+
   std::optional<uint32_t> TakePiece(PoolId pool,
                                     const PiecePreference& wish) override {
     const uint16_t index = IndexOf(pool);
@@ -118,6 +147,7 @@ class NfCalls::Services final : public FlowServices {
   bool has_alias() const { return has_alias_; }
   // Sends the NF's messages at the end of the call, the alias first.
   void Tell() {
+    SendRecords();
     if (has_alias_) [[unlikely]] {
       out_.push(UnitCommand::OfPacket(UnitCommand::Kind::kSendAlias, kNoPacket,
                                       meta_));
@@ -130,7 +160,8 @@ class NfCalls::Services final : public FlowServices {
   // Returns the action of the NF that is not allowed at a waiting packet; "" if
   // there is none.
   std::string_view change() const {
-    return emitted_ > 0        ? "emitted a packet"
+    return records_.is_open()  ? "wrote a log record"
+           : emitted_ > 0      ? "emitted a packet"
            : has_alias_        ? "set an alias"
            : note_.has_value() ? "ended the flow or set its idle timeout"
            : kept_ != 0        ? "kept a piece"
@@ -171,7 +202,9 @@ class NfCalls::Services final : public FlowServices {
   bool has_alias_ = false;
   bool has_returned_ = false;
   int emitted_ = 0;
-  int kept_ = 0;  // counts pieces: taken less given
+  int kept_ = 0;                    // counts pieces: taken less given
+  PacketHandle batch_ = kNoPacket;  // has records_
+  LogBatch records_;
   std::optional<FlowNote> note_;
 };
 

@@ -291,6 +291,7 @@ class Unit {
   UnitCounters counters() const {
     UnitCounters counters = replication_.counters();
     counters.pieces_refused = nf_.pieces_refused();
+    counters.records_refused = nf_.records_refused();
     counters.timers_left = timers_left_;
     return counters;
   }

@@ -56,6 +56,9 @@ struct UnitOptions {
   // Every n-th packet is checked for writes of the NF outside of the packet
   // (packet_guard.h).
   uint32_t guard_every = 64;
+
+  // The logs of NFs have a reader; otherwise FlowState::log does nothing.
+  bool nf_logs = false;
 };
 
 // Reasons why a unit refuses a message about state. The run continues.
@@ -89,6 +92,8 @@ struct UnitCounters {
   // are of no pool, here already, or were not asked for.
   uint64_t pieces_refused = 0;
   uint64_t timers_left = 0;  // of the NF, did not run because of StopTimers
+  // Log records of the NF for which the unit had no buffer.
+  uint64_t records_refused = 0;
   std::array<uint64_t, kStateRefusals> refused{};
 };
 

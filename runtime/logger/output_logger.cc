@@ -257,10 +257,13 @@ OutputLogger::Result OutputLogger::ApplyState(const LogEntryView& entry,
   return Result::kTaken;
 }
 
+// Packets that the end of a flow emits leave behind the flow's last clock,
+// since the end has no clock of the controller's.
 void OutputLogger::Release(const LogEntryView& entry, LoggerOut& out) {
+  PacketMeta made = entry->meta;
+  if ((made.flags & PacketMeta::kEnd) != 0) made.clock = entry->base;
   for (size_t i = 0; i < entry->emitted; ++i) {
-    out.push(
-        {.kind = Kind::kEmit, .packet = entry.emitted(i), .meta = entry->meta});
+    out.push({.kind = Kind::kEmit, .packet = entry.emitted(i), .meta = made});
   }
   if (entry->packet != kNoPacket) {
     out.push({.kind = KindOf(entry->outcome),

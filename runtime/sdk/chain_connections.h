@@ -131,6 +131,7 @@ class ConnectionServices final : public FlowServices {
   }
   void SetAlias(const FlowKey&, uint64_t, uint32_t) override {}
   void Note(Nanos, bool over) override { is_over_ |= over; }
+  LogBatch* Records() override { return services_.Records(); }
 
   bool is_over() const { return is_over_; }
 

@@ -154,6 +154,7 @@ absl::Status Chain::AddState() {
 }
 
 absl::Status Chain::AddReasonsAndPools() {
+  size_t logs = 0;
   for (size_t i = 0; i < steps_.size(); ++i) {
     Step& step = steps_[i];
     const std::string& name = plan_.nfs[i].name;
@@ -171,6 +172,12 @@ absl::Status Chain::AddReasonsAndPools() {
     for (const Pool& pool : step.nf->pools()) {
       pools_.push_back(
           {name + "." + pool.name, pool.first, pool.last, pool.address});
+    }
+    step.place.first_log = static_cast<uint16_t>(logs);
+    logs += step.nf->logs().size();
+    if (logs > LogBatch::kMaxLogs) {
+      return Wrong(name, absl::StrCat("with it a chain has more than ",
+                                      LogBatch::kMaxLogs, " logs"));
     }
     if (pools_.size() > kMaxPools) {
       return Wrong(name, absl::StrCat("with it a chain has more than ",

@@ -11,6 +11,7 @@ ChainUndo::ChainUndo(uint32_t record_bytes)
     : record_(record_bytes),
       packet_(kMaxPacketBytes),
       frames_(kMaxEmittedBytes),
+      record_bytes_(LogBatch::kMaxBytes),
       given_(kMaxGiven) {}
 
 void ChainUndo::Begin(FlowServices& services, const Packet& packet,
@@ -27,6 +28,7 @@ void ChainUndo::Begin(FlowServices& services, const Packet& packet,
   alias_.reset();
   idle_timeout_.reset();
   is_over_ = false;
+  records_ = {};
 }
 
 void ChainUndo::Undo(Packet& packet, StateView& state) {
@@ -47,6 +49,10 @@ void ChainUndo::Do() {
     // If there is no buffer now, the frame is lost, as if on the wire.
     services_->Emit({frames_.data() + begin, end - begin});
     begin = end;
+  }
+  if (records_.is_open()) {
+    LogBatch* const batch = services_->Records();
+    if (batch != nullptr) batch->Append(records_);
   }
   for (size_t i = 0; i < pieces_given_; ++i) {
     services_->GivePiece(given_[i].pool, given_[i].number);
@@ -69,6 +75,12 @@ bool ChainUndo::Emit(std::span<const std::byte> frame) {
   std::ranges::copy(frame, frames_.data() + begin);
   frame_ends_[frames_emitted_++] = begin + frame.size();
   return true;
+}
+
+// Without a reader of logs the unit refuses the batch in Do().
+LogBatch* ChainUndo::Records() {
+  if (!records_.is_open()) records_ = LogBatch(record_bytes_.span());
+  return &records_;
 }
 
 std::optional<uint32_t> ChainUndo::TakePiece(PoolId pool,

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/lazy_array.h"
+#include "base/messages/log_batch.h"
 #include "base/packet/flow_key.h"
 #include "base/time.h"
 #include "runtime/sdk/packet.h"
@@ -60,6 +61,7 @@ class ChainUndo final : public FlowServices {
     if (idle_timeout.ns >= 0) idle_timeout_ = idle_timeout;
     is_over_ |= over;
   }
+  LogBatch* Records() override;
 
  private:
   struct Piece {
@@ -84,6 +86,8 @@ class ChainUndo final : public FlowServices {
   LazyArray<std::byte> frames_;  // the emitted frames, end to end
   std::array<size_t, FlowState::kMaxEmits> frame_ends_;
   size_t frames_emitted_ = 0;
+  LazyArray<std::byte> record_bytes_;
+  LogBatch records_;
   std::array<Piece, kMaxTaken> taken_;
   size_t pieces_taken_ = 0;
   LazyArray<Piece> given_;

@@ -46,6 +46,24 @@ NetworkFunction::Counter NetworkFunction::declare_counter(std::string name,
   return Counter(static_cast<uint32_t>(counters_.size() - 1));
 }
 
+LogId NetworkFunction::declare_log(std::string name, std::string help) {
+  if (std::ranges::find(logs_, name, &LogInfo::name) != logs_.end()) {
+    Refuse("log", name, "there is one of that name");
+  } else if (logs_.size() == LogBatch::kMaxLogs) {
+    Refuse("log", name, absl::StrCat("it has ", LogBatch::kMaxLogs));
+    return LogId{0};
+  }
+  logs_.push_back({std::move(name), std::move(help)});
+  return LogId{static_cast<uint16_t>(logs_.size() - 1)};
+}
+
+void NetworkFunction::write_record(const LogRecord& record,
+                                   std::string& lines) {
+  lines.append(reinterpret_cast<const char*>(record.bytes.data()),
+               record.bytes.size());
+  lines += '\n';
+}
+
 void NetworkFunction::Refuse(std::string_view what, std::string_view name,
                              std::string_view why) {
   if (!declared_.ok()) return;
@@ -171,6 +189,21 @@ std::vector<TableCopy*> TablesOf(const NetworkFunction& nf) {
     for (const auto& table : part.nf->tables()) tables.push_back(table.get());
   }
   return tables;
+}
+
+std::vector<NfLog> LogsOf(const NetworkFunction& nf) {
+  std::vector<NfLog> logs;
+  for (const NetworkFunction::Part& part : nf.parts()) {
+    const std::string of(part.name.empty() ? nf.name() : part.name);
+    uint16_t own = 0;
+    for (const NetworkFunction::LogInfo& log : part.nf->logs()) {
+      // The maker of the NF may call its parts.
+      logs.push_back({.nf = const_cast<NetworkFunction*>(part.nf),
+                      .own = LogId{own++},
+                      .name = absl::StrCat(of, ".", log.name)});
+    }
+  }
+  return logs;
 }
 
 }  // namespace snf

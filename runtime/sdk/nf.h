@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "base/byte_order.h"
 #include "base/check.h"
+#include "base/messages/log_batch.h"
 #include "base/messages/messages.h"
 #include "runtime/sdk/flow_scope.h"
 #include "runtime/sdk/nf_options.h"
@@ -68,6 +69,12 @@ namespace snf {
 //
 //     Counter odd_ = declare_counter("odd", "frames of odd length");
 //     … count(odd_);
+//
+// A log is one line as well: records go there exactly once whatever fails
+// (FlowState::log, --nf_logs):
+//
+//     LogId frames_ = declare_log("frames", "frames of odd length");
+//     … flow.log(frames_, "a frame of 61 bytes");
 class NetworkFunction {
  public:
   virtual ~NetworkFunction() = default;
@@ -158,6 +165,18 @@ class NetworkFunction {
   };
   std::span<const CounterInfo> counters() const { return counters_; }
   std::span<const uint64_t> counts() const { return counts_; }
+  // The declared logs, in order.
+  struct LogInfo {
+    std::string name;
+    std::string help;
+  };
+  std::span<const LogInfo> logs() const { return logs_; }
+  // Appends a record to `lines`, as one or more lines; appends nothing if a
+  // threshold holds the record back. Called for each record of the NF's logs,
+  // in the order in which records left, on an object that processes no packet,
+  // and off the path of packets. By default a record is a line of text.
+  virtual void write_record(const LogRecord& record, std::string& lines);
+
   // The NFs of a chain, by name; for any other NF only itself, without a name.
   struct Part {
     std::string_view name;
@@ -245,6 +264,9 @@ class NetworkFunction {
   };
   // Declares a counter; `name` is unique in the NF.
   Counter declare_counter(std::string name, std::string help);
+  // Declares a log; `name` is unique in the NF. A chain has at most
+  // LogBatch::kMaxLogs.
+  LogId declare_log(std::string name, std::string help);
   void count(Counter counter, uint64_t n = 1) { counts_[counter.index_] += n; }
 
  private:
@@ -262,6 +284,7 @@ class NetworkFunction {
   StateSchema schema_;
   std::vector<Pool> pools_;
   std::vector<CounterInfo> counters_;
+  std::vector<LogInfo> logs_;
   std::vector<uint64_t> counts_;
   std::vector<uint64_t> kept_counts_;  // before BeginTentative
   // Handles of tables are members of the NF, so an object with tables must not
@@ -326,6 +349,14 @@ std::unique_ptr<NetworkFunction> MakeNf(NfOptions& options) {
 
 // Returns the shared tables of all NFs that `nf` is made of; they are the NF's.
 std::vector<TableCopy*> TablesOf(const NetworkFunction& nf);
+// A log of an NF, or of one of a chain.
+struct NfLog {
+  NetworkFunction* nf;  // that has declared it
+  LogId own;            // its number there
+  std::string name;     // "ids.alerts"
+};
+// Returns the logs of all NFs that `nf` is made of, by LogId.
+std::vector<NfLog> LogsOf(const NetworkFunction& nf);
 
 }  // namespace snf
 

@@ -13,6 +13,7 @@
 namespace snf {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -351,6 +352,70 @@ TEST(NfSpec, NamesTheFilesThatItsNfsRead) {
     files += option + "=" + file + "\n";
   }
   EXPECT_EQ(files, "text: file=a.txt\ntext: file=c.txt\n");
+}
+
+// --- Logs of NFs ---
+
+class TwoLogs final : public NetworkFunction {
+ public:
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+
+ private:
+  LogId first_ = declare_log("first", "");
+  LogId second_ = declare_log("second", "");
+};
+SNF_REGISTER_NF(TwoLogs, "two_logs", "for tests");
+
+class OneLog final : public NetworkFunction {
+ public:
+  OneLog() { declare_log("only", ""); }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(OneLog, "one_log", "for tests");
+
+class SameLogs final : public NetworkFunction {
+ public:
+  SameLogs() {
+    declare_log("same", "");
+    declare_log("same", "");
+  }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(SameLogs, "same_logs", "for tests");
+
+std::vector<std::string> NamesOf(const std::string& nf) {
+  std::vector<std::string> names;
+  const auto made = NfSpec::Parse(nf)->create();
+  for (const NfLog& log : LogsOf(*made)) names.push_back(log.name);
+  return names;
+}
+
+TEST(NfLogs, AreNamedAfterTheirNfs) {
+  EXPECT_THAT(NamesOf("two_logs"),
+              ElementsAre("two_logs.first", "two_logs.second"));
+  EXPECT_THAT(NamesOf("two_logs | one_log | text"),
+              ElementsAre("two_logs.first", "two_logs.second", "one_log.only"));
+}
+
+TEST(NfLogs, OfOneNameAreRefused) {
+  const auto spec = NfSpec::Parse("same_logs");
+  ASSERT_TRUE(spec.ok());
+  EXPECT_THAT(std::string(spec->check().message()),
+              HasSubstr("a log \"same\": there is one of that name"));
+}
+
+TEST(NfLogs, OfAChainAreLimited) {
+  std::string chain = "two_logs";
+  for (int i = 0; i < 8; ++i) chain += " | two_logs";
+  const auto spec = NfSpec::Parse(chain);
+  const absl::Status status = spec.ok() ? spec->check() : spec.status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("more than 16 logs"));
 }
 
 }  // namespace

@@ -88,6 +88,9 @@ class NfTest {
   // Return the packets emitted since the last call, as text or as they are.
   std::vector<std::string> TakeEmitted();
   std::vector<TestPacket> TakeEmittedPackets();
+  // Returns the lines of a log since the last call, such as "ids.alerts", as
+  // --nf_logs writes them.
+  std::vector<std::string> TakeLog(const std::string& log);
   // The value of a counter; in a chain it is called "NF.COUNTER".
   uint64_t count(const std::string& counter) const;
 

@@ -9,10 +9,12 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include "base/byte_order.h"
 #include "base/ids.h"
+#include "base/messages/log_batch.h"
 #include "base/packet/flow_key.h"
 #include "base/time.h"
 #include "runtime/sdk/piece_set.h"
@@ -159,6 +161,9 @@ class FlowServices {
                         uint32_t group_limit) = 0;
   // Sets the fields of FlowNote; a negative idle_timeout leaves it unchanged.
   virtual void Note(Nanos idle_timeout, bool over) = 0;
+  // Returns the batch of the call's log records; null if logs have no reader,
+  // or if the unit has no room for a batch.
+  virtual LogBatch* Records() { return nullptr; }
 
  protected:
   ~FlowServices() = default;
@@ -169,6 +174,7 @@ struct NfPart {
   uint32_t first_slot = 0;
   uint32_t first_byte = 0;  // added to the offset of each slot
   uint16_t first_pool = 0;
+  uint16_t first_log = 0;
 };
 
 namespace internal {
@@ -264,6 +270,22 @@ class FlowState {
     return services_.Emit(frame);
   }
 
+  // Writes a record into a log that the NF declared. The record leaves with the
+  // packet being processed: once if the packet leaves or is dropped by an NF,
+  // and not at all if the packet is lost with its unit. Text becomes a line;
+  // other bytes are for NetworkFunction::write_record. Returns false, and
+  // writes nothing, if logs have no reader, or if the records of this call
+  // exceed LogBatch::kMaxBytes; then the record is counted as lost. A call that
+  // returns Verdict::wait writes no record.
+  bool log(LogId id, std::span<const std::byte> record) {
+    LogBatch* const batch = services_.Records();
+    if (batch == nullptr) return false;
+    return batch->Add(In(id), record);
+  }
+  bool log(LogId id, std::string_view line) {
+    return log(id, std::as_bytes(std::span(line)));
+  }
+
   // Requests one call of NetworkFunction::on_timer, `after` from now, in place
   // of the flow's timer so far. From on_timer itself, `after` is at least
   // kMinPeriod, so that time passes. The timer is part of the flow's state and
@@ -330,6 +352,10 @@ class FlowState {
   PoolId In(PoolId pool) const {
     return PoolId{
         static_cast<uint16_t>(part_.first_pool + static_cast<uint16_t>(pool))};
+  }
+  LogId In(LogId log) const {
+    return LogId{
+        static_cast<uint16_t>(part_.first_log + static_cast<uint16_t>(log))};
   }
 
   FlowId id_;

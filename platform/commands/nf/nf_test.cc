@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "base/packet/flow_key_text.h"
 #include "platform/commands/nf/test_nf_platform.h"
 #include "platform/process/nf_guard.h"
@@ -82,6 +83,17 @@ std::vector<std::string> NfTest::TakeEmitted() {
 std::vector<TestPacket> NfTest::TakeEmittedPackets() {
   if (platform_ == nullptr) return {};
   return std::exchange(platform_->emitted, {});
+}
+
+std::vector<std::string> NfTest::TakeLog(const std::string& log) {
+  if (platform_ == nullptr) return {};
+  const auto found = platform_->logs.find(log);
+  if (found == platform_->logs.end()) {
+    ADD_FAILURE() << "no log \"" << log << "\"";
+    return {};
+  }
+  const std::string text = std::exchange(found->second, {});
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
 }
 
 uint64_t NfTest::count(const std::string& counter) const {

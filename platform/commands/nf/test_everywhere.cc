@@ -117,6 +117,7 @@ class Watcher final : public RunObserver {
 RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
   RunOptions options;
   options.inside = inside;
+  options.nf_logs = true;
   options.controller.load_signal = LoadSignal::kDemand;
   options.controller.alpha_1024 = 256;
   options.controller.replica_choice = ReplicaChoice::kWeighted;
@@ -195,6 +196,13 @@ std::string CounterDifference(const Everything& expected,
     }
     return "counter " + name + " is " + std::to_string(b.value) +
            ", but on one unit " + std::to_string(a.value);
+  }
+  for (size_t i = 0; i < expected.run.nf_logs.size(); ++i) {
+    const NfLogCount& a = expected.run.nf_logs[i];
+    const NfLogCount& b = found.run.nf_logs[i];
+    if (a.released == b.released && a.no_room == b.no_room) continue;
+    return "log " + a.name + " has " + std::to_string(b.released) +
+           " records, but on one unit " + std::to_string(a.released);
   }
   return "";
 }

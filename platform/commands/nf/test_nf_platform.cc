@@ -55,10 +55,12 @@ class GuardedRoom final : public NfCallGuard {
 
 NfTest::Platform::Platform(const NfSpec& spec, std::vector<IpPrefix> inside)
     : nf_(spec.create()),
+      log_writer_(spec.create()),
       has_sides_(nf_->flow_scope() == FlowScope::kInsideEndpoint),
       own_keys_(*nf_),
       classifier_({}),
       peer_emulator_(std::move(inside)) {
+  for (const NfLog& log : LogsOf(*nf_)) logs[log.name];
   for (const NetworkFunction::Pool& pool : nf_->pools()) {
     PieceSet& pieces = pools_.emplace_back(Pool{PieceSet(pool.words())}).here;
     for (uint32_t p = pool.first; p <= pool.last; ++p) {
@@ -120,6 +122,24 @@ void NfTest::Platform::Keep(FlowId id, const FlowState& state) {
   EXPECT_TRUE(nf_->schema().IsWellFormed(flow.record));
   flow.timer = state.timer();
   if (call_.idle_timeout.has_value()) flow.idle_timeout = *call_.idle_timeout;
+  WriteRecords();
+}
+
+// Writes the records of the call, by an object that processes no packet.
+void NfTest::Platform::WriteRecords() {
+  if (!records_.is_open()) return;
+  const std::vector<NfLog> all = LogsOf(*log_writer_);
+  const bool is_sound = LogBatch::Read(
+      records_.bytes(),
+      [&](LogId id, std::span<const std::byte> bytes) {
+        const NfLog& log = all.at(static_cast<size_t>(id));
+        log.nf->write_record({log.own, now_, bytes}, logs[log.name]);
+      },
+      [](LogId /*log*/, uint16_t lost) {
+        ADD_FAILURE() << lost << " log records of one call found no room";
+      });
+  EXPECT_TRUE(is_sound);
+  records_ = {};
 }
 
 template <typename Function>
@@ -243,6 +263,7 @@ void NfTest::Platform::CheckUnchanged(const Flow& before,
   unchanged(bytes == bytes_before, "the packet was changed");
   unchanged(state.timer() == before.timer, "a timer was set");
   unchanged(call_.emitted == 0, "a packet was emitted");
+  unchanged(!records_.is_open(), "a log record was written");
   unchanged(call_.kept == 0, "a piece was taken");
   unchanged(!call_.alias.has_value(), "an alias was set");
   unchanged(!call_.over && !call_.idle_timeout.has_value(),

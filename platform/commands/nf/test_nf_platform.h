@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_COMMANDS_NF_TEST_NF_PLATFORM_H_
 #define SNF_PLATFORM_COMMANDS_NF_TEST_NF_PLATFORM_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -53,6 +54,10 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
   void SetAlias(const FlowKey& key, uint64_t group,
                 uint32_t group_limit) override;
   void Note(Nanos idle_timeout, bool over) override;
+  LogBatch* Records() override {
+    if (!records_.is_open()) records_ = LogBatch(record_bytes_);
+    return &records_;
+  }
 
   struct Pool {
     PieceSet here;
@@ -63,6 +68,7 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
   Pool& pool(size_t index) { return pools_[index]; }
   size_t flows() const { return flows_.size(); }
   std::vector<TestPacket> emitted;
+  std::map<std::string, std::string> logs;  // lines by name
   std::optional<AliasResult> next_alias;
 
  private:
@@ -110,10 +116,14 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
   FlowKey FlowOf(FlowId id) const override { return flows_.at(id).key; }
   uint64_t NumberOf(PacketHandle /*packet*/) const override { return sent_; }
   void Keep(FlowId id, const FlowState& state);
+  void WriteRecords();
   void CheckUnchanged(const Flow& before, const Frame& bytes_before,
                       const Frame& bytes, const FlowState& state);
 
   std::unique_ptr<NetworkFunction> nf_;
+  std::unique_ptr<NetworkFunction> log_writer_;
+  std::array<std::byte, LogBatch::kMaxBytes> record_bytes_;
+  LogBatch records_;  // of the present call
   bool has_sides_;
   OwnKeys own_keys_;
   FlowClassifier classifier_;

@@ -111,6 +111,7 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   Observers observers;
   if (watchers.sink != nullptr) observers.Add(*watchers.sink);
   if (watchers.usage != nullptr) observers.Add(*watchers.usage);
+  if (absl::Status s = ReadLogs(watchers, {&observers, 1}); !s.ok()) return s;
   auto driver = RealDriver::Start(
       options_.run, real, *FindPlacementPolicy(run.policy),
       options_.config.chains.front().nf, std::move(observers));
@@ -167,6 +168,7 @@ absl::Status ReplayRun::RunRealCluster(MergedReader& reader,
     each.Add(meters.emplace_back(options_.run.controller.max_units,
                                  nf.create()->schema().record_bytes()));
   }
+  if (absl::Status s = ReadLogs(watchers, observers); !s.ok()) return s;
   auto cluster = RealCluster::Start(options_.run, real, options_.cluster,
                                     *FindPlacementPolicy(run.policy), nf,
                                     std::move(observers));

@@ -16,6 +16,7 @@
 #include "platform/drivers/virtual_cluster/virtual_cluster.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/outcome/capture_sink.h"
+#include "platform/outcome/nf_log_files.h"
 #include "platform/process/console.h"
 #include "platform/report/after_warm_up.h"
 #include "platform/report/explain/decision_log.h"
@@ -38,6 +39,8 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
   if (!sink.ok()) return sink.status();
   auto decisions = OpenDecisions();
   if (!decisions.ok()) return decisions.status();
+  auto logs = OpenLogs();
+  if (!logs.ok()) return logs.status();
   std::optional<UnitSeries> units;
   if (!options_.csv.empty() && !options_.is_real_time) {
     const ControllerOptions& c = options_.run.controller;
@@ -53,6 +56,7 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
                              .decisions = decisions->get(),
                              .units = units.has_value() ? &*units : nullptr,
                              .usage = usage.has_value() ? &*usage : nullptr,
+                             .logs = logs->get(),
                              .explainers = *explainers};
   absl::StatusOr<ReplayedRun> replayed =
       RunCaptures(options_.policies.front(), watchers, "replaying");
@@ -62,6 +66,9 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
   }
   if (*decisions != nullptr) {
     if (absl::Status s = (*decisions)->Close(); !s.ok()) return s;
+  }
+  if (*logs != nullptr) {
+    if (absl::Status s = (*logs)->Flush(); !s.ok()) return s;
   }
   if (usage.has_value()) {
     absl::StatusOr<std::string> lines = usage->JsonLines(nf.text());
@@ -94,8 +101,11 @@ absl::StatusOr<ReplayedChains> ReplayRun::RunChains() const {
   auto sink = OpenSink();
   if (!sink.ok()) return sink.status();
   const std::string& policy = options_.policies.front();
-  auto chains = SideBySide::Make(options_.config, options_.run,
-                                 *FindPlacementPolicy(policy), sink->get());
+  auto logs = OpenLogs();
+  if (!logs.ok()) return logs.status();
+  auto chains =
+      SideBySide::Make(options_.config, options_.run,
+                       *FindPlacementPolicy(policy), sink->get(), logs->get());
   if (!chains.ok()) return chains.status();
   absl::Status status = Feed(**reader, {.sink = sink->get()}, "replaying",
                              [&](const CapturedPacket& packet) {
@@ -104,6 +114,9 @@ absl::StatusOr<ReplayedChains> ReplayRun::RunChains() const {
                              });
   if (!status.ok()) return status;
   std::vector<RunResult> results = (*chains)->Finish();
+  if (*logs != nullptr) {
+    if (absl::Status s = (*logs)->Flush(); !s.ok()) return s;
+  }
   if (*sink != nullptr) {
     if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
@@ -118,6 +131,22 @@ absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayRun::OpenSink() const {
   return CaptureSink::Open({.out = options_.out,
                             .drops = options_.drops,
                             .annotate = options_.annotate});
+}
+
+// A run of captures empties the files first, and loses no record.
+absl::StatusOr<std::unique_ptr<NfLogFiles>> ReplayRun::OpenLogs() const {
+  if (options_.nf_logs.empty()) return nullptr;
+  return NfLogFiles::Open(
+      {.directory = options_.nf_logs, .appends = false, .waits = true});
+}
+
+absl::Status ReplayRun::ReadLogs(const Watchers& watchers,
+                                 std::span<Observers> observers) const {
+  if (watchers.logs == nullptr) return absl::OkStatus();
+  auto reader = watchers.logs->Read(options_.config.chains.front().nf);
+  if (!reader.ok()) return reader.status();
+  for (Observers& each : observers) each.Add(**reader);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<DecisionLog>> ReplayRun::OpenDecisions() const {
@@ -153,6 +182,7 @@ absl::Status ReplayRun::RunVirtual(MergedReader& reader,
   if (watchers.units != nullptr) observers.Add(*watchers.units);
   if (watchers.usage != nullptr) observers.Add(*watchers.usage);
   for (Explainer& explainer : watchers.explainers) observers.Add(explainer);
+  if (absl::Status s = ReadLogs(watchers, {&observers, 1}); !s.ok()) return s;
   const ControllerOptions& c = options_.run.controller;
   AfterWarmUp after(options_.warm_up, c);
   if (options_.warm_up.ns > 0) observers.Add(after);
@@ -207,6 +237,7 @@ absl::Status ReplayRun::RunCluster(MergedReader& reader,
     each.Add(meters.emplace_back(options_.run.controller.max_units,
                                  example->schema().record_bytes()));
   }
+  if (absl::Status s = ReadLogs(watchers, observers); !s.ok()) return s;
   VirtualCluster cluster(options_.run, options_.cluster,
                          *FindPlacementPolicy(run.policy), nf,
                          std::move(observers));

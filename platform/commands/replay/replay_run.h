@@ -19,6 +19,7 @@
 #include "platform/report/compare.h"
 #include "platform/report/explain/explain.h"
 #include "platform/report/unit_series.h"
+#include "platform/run/observers.h"
 #include "platform/run/run.h"
 #include "traces/capture_reader.h"
 
@@ -28,6 +29,7 @@ class CaptureSink;
 class DecisionLog;
 class LoadedCapture;
 class MergedReader;
+class NfLogFiles;
 class UsageMeter;
 
 // Tells what came of running them through several chains side by side.
@@ -60,6 +62,7 @@ class ReplayRun {
     DecisionLog* decisions = nullptr;
     UnitSeries* units = nullptr;
     UsageMeter* usage = nullptr;
+    NfLogFiles* logs = nullptr;
     std::span<Explainer> explainers{};
     bool has_view = false;  // which shows how far the run is
   };
@@ -67,6 +70,12 @@ class ReplayRun {
 
   // Returns what writes --out and --drops; null if nothing does.
   absl::StatusOr<std::unique_ptr<CaptureSink>> OpenSink() const;
+  // Returns what writes --nf_logs; null if nothing does.
+  absl::StatusOr<std::unique_ptr<NfLogFiles>> OpenLogs() const;
+  // Adds the reader of the logs of the chain's NFs to the observers, unless
+  // null.
+  absl::Status ReadLogs(const Watchers& watchers,
+                        std::span<Observers> observers) const;
   // Returns what writes --decisions; null if nothing does.
   absl::StatusOr<std::unique_ptr<DecisionLog>> OpenDecisions() const;
   // Runs all captures under a policy.

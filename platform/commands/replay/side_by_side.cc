@@ -45,9 +45,10 @@ class SideBySide::Lane final : public RunObserver {
   };
 
   Lane(const Config::Chain& chain, const RunOptions& run_options,
-       const PlacementPolicy& policy, bool is_watched)
+       const PlacementPolicy& policy, bool is_watched, RunObserver* log_reader)
       : options(OptionsOf(chain, run_options)),
-        driver(options, policy, chain.nf, {is_watched ? this : nullptr}) {}
+        driver(options, policy, chain.nf,
+               {is_watched ? this : nullptr, log_reader}) {}
 
   void on_release(const ReleasedPacket& packet) override { Keep(packet, {}); }
   void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
@@ -71,14 +72,20 @@ class SideBySide::Lane final : public RunObserver {
 
 absl::StatusOr<std::unique_ptr<SideBySide>> SideBySide::Make(
     const Config& config, const RunOptions& options,
-    const PlacementPolicy& policy, RunObserver* sink) {
+    const PlacementPolicy& policy, RunObserver* sink, NfLogFiles* logs) {
   absl::StatusOr<RuleTable> table = RuleTable::Build(config.rules);
   if (!table.ok()) return table.status();
   auto made = std::unique_ptr<SideBySide>(
       new SideBySide(config, options, sink, *std::move(table)));
   for (const Config::Chain& chain : config.chains) {
-    made->lanes_.push_back(
-        std::make_unique<Lane>(chain, options, policy, sink != nullptr));
+    NfLogFiles::Reader* reader = nullptr;
+    if (logs != nullptr) {
+      auto read = logs->Read(chain.nf);
+      if (!read.ok()) return read.status();
+      reader = *read;
+    }
+    made->lanes_.push_back(std::make_unique<Lane>(chain, options, policy,
+                                                  sink != nullptr, reader));
   }
   return made;
 }

@@ -14,6 +14,7 @@
 #include "base/rules/rule_table.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/options/config.h"
+#include "platform/outcome/nf_log_files.h"
 #include "platform/run/run.h"
 
 namespace snf {
@@ -33,10 +34,12 @@ class SideBySide {
  public:
   // `config` is checked (config.h) and has the sizes that chains give
   // themselves; `options` has all others. The policy must outlive this; `sink`
-  // may be null. Fails where the rules are too many for a table.
+  // and `logs` may be null. Fails where the rules are too many for a table, or
+  // a log cannot be opened.
   static absl::StatusOr<std::unique_ptr<SideBySide>> Make(
       const Config& config, const RunOptions& options,
-      const PlacementPolicy& policy, RunObserver* sink);
+      const PlacementPolicy& policy, RunObserver* sink,
+      NfLogFiles* logs = nullptr);
   ~SideBySide();
 
   void Offer(const CapturedPacket& captured);

@@ -44,9 +44,13 @@ class Running {
     const std::scoped_lock lock(mutex_);
     daemon_ = daemon;
   }
-  void Reload() {
+  // Opens the files of NFs' logs again, and, if `reloads`, takes the
+  // configuration file again.
+  void OnHangup(bool reloads) {
     const std::scoped_lock lock(mutex_);
-    if (daemon_ != nullptr) daemon_->Reload();
+    if (daemon_ == nullptr) return;
+    daemon_->ReopenNfLogs();
+    if (reloads) daemon_->Reload();
   }
 
  private:
@@ -145,7 +149,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   EndCleanlyWhenInterrupted(name(), &interrupt, [file = log.file](int came) {
     ReopenLog();
     Background::ReopenErrors(file);
-    if (came == SIGHUP) running.Reload();
+    running.OnHangup(came == SIGHUP);
   });
   std::optional<DaemonLock> lock;
   std::unique_ptr<LiveSuccessor> successor;

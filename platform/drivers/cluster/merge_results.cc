@@ -44,6 +44,10 @@ void AddOthers(RunResult& sum, const RunResult& one) {
   for (size_t i = 0; i < sum.nf_dropped.size(); ++i) {
     sum.nf_dropped[i] += one.nf_dropped[i];
   }
+  for (size_t i = 0; i < sum.nf_logs.size(); ++i) {
+    sum.nf_logs[i].released += one.nf_logs[i].released;
+    sum.nf_logs[i].no_room += one.nf_logs[i].no_room;
+  }
   for (size_t i = 0; i < sum.nf_counters.size(); ++i) {
     sum.nf_counters[i].value += one.nf_counters[i].value;
   }

@@ -84,7 +84,11 @@ void Egress::EndPacket(Instant now, const UnitCommand& command) {
   if (!granted_.empty()) [[unlikely]]
     ShowAlias(command.meta);
   if (command.kind == Kind::kEmit) [[unlikely]] {
-    Release(now, command);
+    if (exits_.has_records(command.packet)) {
+      exits_.ReleaseRecords(command.packet);
+    } else {
+      Release(now, command);
+    }
     return;
   }
   observers_.on_run(now, command.meta);

@@ -88,6 +88,8 @@ struct Plan {
       frames.push_back({.time = Instant{kStart + i * int64_t{10'000}},
                         .bytes = UdpFrame(fields)});
     }
+    // Half the runs write log records, none of them with a NAT.
+    options.nf_logs = kind < 2 && seed / 8 % 2 == 0;
     if (fails) {
       fails_65536 = static_cast<uint32_t>(rng.Uniform(1, 400));
       PrepareForFailures(c);
@@ -165,8 +167,8 @@ class World {
               TableHomes(*example_, plan.options.controller.max_units,
                          TableOptionsOf(plan.options)),
               clock_, Links()),
-        egress_(plan.options, {&by_flow_}, ingress_, region_.buffers, loop_,
-                result_) {
+        egress_(plan.options, {&by_flow_, &logged_}, ingress_, region_.buffers,
+                loop_, result_) {
     AddPiecePools(*example_, loop_.controller());
     units_.resize(plan.loops);
     for (uint32_t i = 0; i < plan.loops; ++i) MakeUnits(i);
@@ -211,6 +213,14 @@ class World {
   }
 
   const ByFlow& by_flow() const { return by_flow_; }
+  const LoggedFrames& logged() const { return logged_; }
+  uint64_t records_refused() const {
+    uint64_t refused = 0;
+    for (const auto& loop : units_) {
+      refused += loop->figures().state.units.records_refused;
+    }
+    return refused;
+  }
   uint64_t packets_lost() const {
     return plan_.fails() ? loop_.succession()->counters().packets_lost : 0;
   }
@@ -414,6 +424,7 @@ class World {
   RealClock clock_;
   Ingress ingress_;
   ByFlow by_flow_;
+  LoggedFrames logged_;
   ControllerLoop loop_;
   Egress egress_;
   std::vector<std::unique_ptr<UnitLoop>> units_;
@@ -444,6 +455,11 @@ void RunSeed(uint64_t seed, bool fails, Totals& totals) {
   }
   EXPECT_EQ(world.pieces().pieces_faulty, 0u);
   EXPECT_EQ(world.pieces().messages_faulty, 0u);
+  if (plan.options.nf_logs) {
+    world.logged().Expect(world.records_refused());
+    totals["log records"] += world.logged().records();
+    totals["flows whose end was logged"] += world.logged().ends();
+  }
   if (!plan.is_chronicle() && !plan.is_chain()) return;
   one.loggers = false;
   one.controller.max_units = 1;
@@ -495,6 +511,7 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   EXPECT_GE(totals["compared with one unit"], 45u);
   EXPECT_GE(totals["processes of loggers replaced"], 2'000u);
   EXPECT_GE(totals["records restored"], 15'000u);
+  EXPECT_GE(totals["log records"], 10'000u);
 }
 
 // F9: what a controller has not sent is lost, and nothing else is.
@@ -517,6 +534,8 @@ TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
   EXPECT_GE(totals["loggers and controllers that failed at once"], 200u);
   EXPECT_GE(totals["flows compared after failures"], 100u);
   EXPECT_GE(totals["ports"], 100u);
+  EXPECT_GE(totals["log records"], 10'000u);
+  EXPECT_GE(totals["flows whose end was logged"], 100u);
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ namespace {
 // The share of a loop of units, for packets that NFs make.
 constexpr BufferPool::Options kWorkerBuffers = {
     .small = 512, .medium = 16, .large = 2};
+// If the logs of NFs have a reader, each packet may bring a batch of records.
+constexpr BufferPool::Options kLoggingBuffers = {
+    .small = 4'096, .medium = 16, .large = 2};
 
 std::vector<int> OwnCpus() {
   cpu_set_t set;
@@ -159,7 +162,7 @@ LoopRegion::Options LayoutOf(const RunOptions& options, const RealOptions& real,
                              const NetworkFunction& example) {
   const StateSchema& schema = example.schema();
   return {.controller = real.buffers,
-          .loop = kWorkerBuffers,
+          .loop = options.nf_logs ? kLoggingBuffers : kWorkerBuffers,
           .loops = HowManyWorkers(real, options.loggers),
           .apart = real.isolation != Isolation::kThread,
           .record_bytes = schema.record_bytes(),
@@ -307,6 +310,7 @@ std::string KeptIdentity(const RunOptions& options, const RealOptions& real,
   Add("--unit_queue", c.unit_queue_packets, identity);
   Add("--start_buffer", c.start_buffer_packets, identity);
   Add("--hold_queue", options.hold_packets, identity);
+  Add("--nf_logs", options.nf_logs, identity);
   Add("--replicas", c.replicas, identity);
   Add("--state", static_cast<int>(options.state), identity);
   Add("--unit_capacity",

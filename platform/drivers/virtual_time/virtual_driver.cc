@@ -50,11 +50,13 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
              options.controller.max_units, options.faults.any_of_loggers(),
              options.faults.any()),
       observers_(std::move(observers)),
-      checker_(options.check ? &nf : nullptr,
-               [this](FlowId flow) {
-                 const FlowKey key = KeyOf(flow);
-                 return key == FlowKey{} ? "" : ToString(key);
-               }),
+      checker_(
+          options.check ? &nf : nullptr,
+          [this](FlowId flow) {
+            const FlowKey key = KeyOf(flow);
+            return key == FlowKey{} ? "" : ToString(key);
+          },
+          options.nf_logs),
       provisioning_(options.controller),
       result_(EmptyResult(*example_)),
       exits_(buffers_, observers_, provisioning_, result_,
@@ -372,6 +374,9 @@ void VirtualDriver::Release(const UnitCommand& command) {
   std::optional<Ingress::Return> to;
   if (command.kind != UnitCommand::Kind::kEmit) {
     to = ingress_.ComesBack(now(), command.packet);
+  } else if (exits_.has_records(command.packet)) {
+    exits_.ReleaseRecords(command.packet);
+    return;
   }
   exits_.Release(now(), command, to.has_value());
   if (!to.has_value()) return;

@@ -320,11 +320,12 @@ void VirtualFaults::LoseClock(UnitId unit, const PacketMeta& meta,
   observers_.on_lost(network_.now(), unit, meta);
 }
 
-// A packet that an NF made is lost.
+// A packet that an NF made, or its log records, are lost.
 void VirtualFaults::LoseMade(UnitId unit, const PacketMeta& meta,
                              PacketHandle packet) {
-  ++figures_.packets_lost;
-  exits_.Lose(network_.now(), unit, meta, packet, /*generated=*/true);
+  const bool is_packet =
+      exits_.Lose(network_.now(), unit, meta, packet, /*generated=*/true);
+  figures_.packets_lost += is_packet ? 1 : 0;
 }
 
 // --- What units have. ---

@@ -260,8 +260,9 @@ void VirtualLoggers::LosePackets(VirtualUnit& shell, uint64_t first,
     if ((*entry)->kind != LogEntry::Kind::kClock) continue;
     FaultFigures& figures = result_.faults;
     for (size_t i = 0; i < (*entry)->emitted; ++i) {
-      ++figures.logger_packets_lost;
-      exits_.Lose(network_.now(), self, meta, entry->emitted(i), true);
+      const bool is_packet =
+          exits_.Lose(network_.now(), self, meta, entry->emitted(i), true);
+      figures.logger_packets_lost += is_packet ? 1 : 0;
     }
     if (is_end) continue;
     ++figures.logger_clocks_kept;

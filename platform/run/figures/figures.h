@@ -51,7 +51,8 @@ using FigurePlace = std::variant<
     uint32_t RealFigures::*, bool ReportFigures::*, uint64_t ReportFigures::*,
     int64_t ReportFigures::*, double ReportFigures::*, Histogram RunResult::*,
     Histogram StateFigures::*, Histogram RealFigures::*,
-    uint64_t UnitStartFigures::*, Histogram UnitStartFigures::*>;
+    uint64_t UnitStartFigures::*, Histogram UnitStartFigures::*,
+    uint64_t NfLogFigures::*>;
 
 // Says how a figure is shown while a run goes on. Figures that are gathered at
 // the end have neither a metric nor a row.
@@ -116,6 +117,8 @@ const Part& PartIn(const RunResult& result) {
     return result.cluster;
   } else if constexpr (std::is_same_v<Part, RealFigures>) {
     return result.real;
+  } else if constexpr (std::is_same_v<Part, NfLogFigures>) {
+    return result.nf_log;
   } else {
     static_assert(std::is_same_v<Part, UnitStartFigures>);
     return result.real.starts;
