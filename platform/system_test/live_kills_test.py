@@ -178,7 +178,8 @@ class Kills(traffic_test.Traffic):
                         f"--threads={threads}"):
                 self.check_curl(host, sums)
             self.check_every_packet_left()
-            self.assertGreater(self.report["loggers"]["entries"], 1_000)
+            # Frames of several packets have one entry.
+            self.assertGreater(self.report["loggers"]["entries"], 100)
 
     @wants("iperf3")
     def test_iperf3_through_passthrough(self):

@@ -150,7 +150,7 @@ MAY_INCLUDE = {
         "resource_manager/launch", "resource_manager/live", "runtime/live",
         "proto"},
     **COMMANDS,
-    "platform/system_test": COMMAND,
+    "platform/system_test": COMMAND | {"platform/ports/frames"},
     "platform/system_test/house_rules": set(),
     "platform": COMMAND | set(COMMANDS) | {"nfs"},
     "experiments": COMMAND,
