@@ -455,6 +455,18 @@ class DaemonFaults(control_test.Control):
         self.assertNotIn("goes on with", told("status"))
         self.down()
 
+    def kill_loggers_and_a_unit(self):
+        """One after the other: at once is outside of the promise."""
+        for name, back in ((LOGGERS, "loggers are back"),
+                           (UNITS, "recovered ")):
+            before = self.log().count(back)
+            os.kill(self.part(name)[0], signal.SIGKILL)
+            wait_for(back, lambda: self.log().count(back) > before)
+            time.sleep(0.5)  # until the others have what they need
+        wait_for("all units", lambda: self.log().count("was killed") ==
+                 self.log().count(" is back") +
+                 self.log().count("loggers are back"))
+
     def test_sums_of_shared_tables_outlive_a_daemon(self):
         flags = [*PROCESSES, CHAIN, "--keep=60s"]
         ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
@@ -463,6 +475,8 @@ class DaemonFaults(control_test.Control):
         for life in range(lives):
             self.up(*flags)
             self.assertEqual("goes on with" in told("status"), life > 0)
+            # Units and loggers die as well, before and after the pings.
+            self.kill_loggers_and_a_unit()
             self.assertEqual(len(peer(CLIENT, "ping", SERVER4, pings)), pings)
             if life < lives - 1:
                 self.kill_daemon()

@@ -40,6 +40,7 @@
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/real_clock.h"
+#include "runtime/tables/unit_tables.h"
 
 namespace snf {
 namespace {
@@ -92,8 +93,6 @@ struct Plan {
       fails_65536 = static_cast<uint32_t>(rng.Uniform(1, 400));
       PrepareForFailures(c);
       c.awaits_ends = c.names_flows = true;
-      // Without shared tables.
-      if (is_chain()) nf = *NfSpec::Parse("firewall | nat(ip=203.0.113.1)");
     } else if (rng.Chance(32'768)) {
       replaced_65536 = static_cast<uint32_t>(rng.Uniform(16, 3'200));
       PrepareForFailures(c);
@@ -109,6 +108,7 @@ struct Plan {
     }
     c.forgets_copies = fails && recovers();
     is_apart = seed / 4 % 2 == 0 || kills();
+    options.table_period = Microseconds(rng.Uniform(1, 300));
   }
   bool fails() const { return fails_65536 > 0; }
   bool kills() const { return kills_65536 > 0; }
@@ -145,7 +145,8 @@ class World {
                    .record_bytes = example_->schema().record_bytes(),
                    .controller_cells = uint32_t{64} << plan.rng.Below(3),
                    .loggers = true,
-                   .entry_bytes = MaxLogEntryBytes(example_->schema()),
+                   .entry_bytes = MaxLogEntryBytes(example_->schema(),
+                                                   LoggedTablesOf(*example_)),
                    .logger_cells = 1,
                    .recovers = plan.recovers(),
                    .reports = plan.fails(),
@@ -211,11 +212,27 @@ class World {
   }
 
   const ByFlow& by_flow() const { return by_flow_; }
+  // Returns the sum over all entries of tables of that name.
+  uint64_t SumOfTable(std::string_view name, uint32_t word) const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < loop_.tables().size(); ++i) {
+      const TableHome& home = loop_.tables().home(i);
+      if (home.shape().name != name) continue;
+      sum += home.rest()[word];
+      for (uint32_t slot = 0; slot < home.slots(); ++slot) {
+        if (home.IsEntry(slot)) sum += home.total(slot)[word];
+      }
+    }
+    return sum;
+  }
   uint64_t packets_lost() const {
     return plan_.fails() ? loop_.succession()->counters().packets_lost : 0;
   }
   const PieceCounters& pieces() const {
     return loop_.controller().counters().pieces;
+  }
+  bool have_all_failed() const {
+    return kills_ > 0 && failures_ > 0 && process_ > 0;
   }
   void AddTo(Totals& totals) const {
     for (const auto& loop : units_) {
@@ -249,8 +266,7 @@ class World {
     totals["processes of loggers replaced"] += process_;
     totals["processes of units replaced"] += kills_;
     totals["failed with both"] += kills_ > 0 && failures_ > 0 ? 1 : 0;
-    const bool have_all_failed = kills_ > 0 && failures_ > 0 && process_ > 0;
-    totals["failed with all three"] += have_all_failed ? 1 : 0;
+    totals["failed with all three"] += have_all_failed() ? 1 : 0;
     totals["loggers and controllers that failed at once"] += amid_;
     for (const LoopRegion::Loop& loop : region_.loops) {
       if (loop.log_control == nullptr) continue;
@@ -309,6 +325,7 @@ class World {
                           .max_units = plan_.options.controller.max_units,
                           .max_copies = 65'536,
                           .reports = plan_.fails(),
+                          .tables = TableOptionsOf(plan_.options),
                           .process = process_},
         plan_.nf, *std::move(side));
   }
@@ -444,6 +461,14 @@ void RunSeed(uint64_t seed, bool fails, Totals& totals) {
   }
   EXPECT_EQ(world.pieces().pieces_faulty, 0u);
   EXPECT_EQ(world.pieces().messages_faulty, 0u);
+  if (plan.is_chain()) {
+    // The monitor's table has the packets that hosts sent: each counts once.
+    EXPECT_EQ(world.SumOfTable("hosts", 0), result.packets_released);
+    totals["updates of tables"] += result.packets_released;
+    totals["sums of logged updates"] += plan.recovers() ? 1 : 0;
+    totals["sums of logged updates, all failing"] +=
+        world.have_all_failed() ? 1 : 0;
+  }
   if (!plan.is_chronicle() && !plan.is_chain()) return;
   one.loggers = false;
   one.controller.max_units = 1;

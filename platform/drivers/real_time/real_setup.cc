@@ -55,8 +55,7 @@ bool MayFail(const RunOptions& options, const RealOptions& real) {
   return options.faults.any_controller() || real.keep.has_value();
 }
 
-absl::Status CheckFailures(const RunOptions& options, const RealOptions& real,
-                           const NetworkFunction& example) {
+absl::Status CheckFailures(const RunOptions& options, const RealOptions& real) {
   if (real.keep.has_value() && !Recovers(options, real)) {
     return absl::InvalidArgumentError(
         "only processes of units with output loggers can be kept");
@@ -65,10 +64,6 @@ absl::Status CheckFailures(const RunOptions& options, const RealOptions& real,
   if (!options.loggers) {
     return absl::InvalidArgumentError(
         "a controller that fails needs units with output loggers");
-  }
-  if (!real.keep.has_value() && !TablesOf(example).empty()) {
-    return absl::InvalidArgumentError(
-        "a controller that fails needs an NF without shared tables");
   }
   return absl::OkStatus();
 }
@@ -147,7 +142,9 @@ LoopRegion::Options LayoutOf(const RunOptions& options, const RealOptions& real,
           .apart = real.isolation != Isolation::kThread,
           .record_bytes = schema.record_bytes(),
           .loggers = options.loggers,
-          .entry_bytes = MaxLogEntryBytes(schema),
+          .entry_bytes = MaxLogEntryBytes(
+              schema, Recovers(options, real) ? LoggedTablesOf(example)
+                                              : std::vector<TableShape>()),
           .recovers = Recovers(options, real),
           .reports = MayFail(options, real),
           .piece_words = LoggerLoop::PieceWordsOf(example),
@@ -305,7 +302,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
                                           const RealOptions& real,
                                           const NfSpec& nf) {
   const std::unique_ptr<NetworkFunction> example = nf.create();
-  if (auto s = CheckFailures(options, real, *example); !s.ok()) return s;
+  if (auto s = CheckFailures(options, real); !s.ok()) return s;
   if (auto s = CheckWarmPool(options, real); !s.ok()) return s;
   RunOptions run = options;
   SettleFailures(real, run);
