@@ -63,8 +63,7 @@ class Receiver {
     homes_.on_message(Instant{1}, message, ignore);
     const uint64_t version = homes_.home(message.table).version();
     homes_.on_message(Instant{1}, message, ignore);
-    SNF_CHECK(!is_logged ||
-              homes_.home(message.table).version() == version);
+    SNF_CHECK(!is_logged || homes_.home(message.table).version() == version);
   }
 
  private:

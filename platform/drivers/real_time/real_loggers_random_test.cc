@@ -390,7 +390,11 @@ class World {
     if (plan_.fails()) FailOrSucceed();
     if (plan_.rng.Chance(plan_.kills_65536)) {
       const auto victim = static_cast<uint32_t>(plan_.rng.Below(plan_.loops));
-      if (units_[victim] != nullptr && HaveLoggersAll()) KillUnits(victim);
+      if (units_[victim] != nullptr && HaveLoggersAll()) {
+        KillUnits(victim);
+        // Only if no unit was up there, these are not needed any more.
+        if (plan_.rng.Chance(32'768)) ReplaceLoggers();
+      }
     }
     uint64_t all = 0;
     for (const uint32_t weight : weights_) all += weight;
@@ -520,6 +524,7 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   EXPECT_GE(totals["compared with one unit"], 45u);
   EXPECT_GE(totals["processes of loggers replaced"], 2'000u);
   EXPECT_GE(totals["records restored"], 15'000u);
+  EXPECT_GE(totals["sums of logged updates"], 8u);
 }
 
 // F9: what a controller has not sent is lost, and nothing else is.
@@ -542,6 +547,8 @@ TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
   EXPECT_GE(totals["loggers and controllers that failed at once"], 200u);
   EXPECT_GE(totals["flows compared after failures"], 100u);
   EXPECT_GE(totals["ports"], 100u);
+  EXPECT_GE(totals["sums of logged updates"], 10u);
+  EXPECT_GE(totals["sums of logged updates, all failing"], 2u);
 }
 
 }  // namespace
