@@ -4,6 +4,7 @@
 // a home, and from a home to loggers. A message that passes a decoder must be
 // safe for its receiver, and logged updates count at most once.
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -41,10 +42,11 @@ class Counting final : public NetworkFunction {
 class Receiver {
  public:
   explicit Receiver(bool logs_tables)
-      : memory_(BufferPool::BytesFor(kShares)),
+      : memory_(BufferPool::BytesFor(kShares) / sizeof(Line) + 1),
         homes_(Counting(), kUnits, TableOptions{}) {
-    SNF_CHECK(BufferPool::Format(memory_, kShares).ok());
-    pool_.emplace(*BufferPool::Attach(memory_, BufferPool::Party{0}));
+    const auto bytes = std::as_writable_bytes(std::span(memory_));
+    SNF_CHECK(BufferPool::Format(bytes, kShares).ok());
+    pool_.emplace(*BufferPool::Attach(bytes, BufferPool::Party{0}));
     words_.emplace(
         UnitsOfLoop(0, 1, kUnits),
         WordsToController::Limits{
@@ -70,7 +72,10 @@ class Receiver {
   static constexpr BufferPool::Options kShares[] = {
       {.small = 2, .medium = 1, .large = 0},
       {.small = 2, .medium = 1, .large = 0}};
-  std::vector<std::byte> memory_;
+  struct alignas(128) Line {
+    std::array<std::byte, 128> bytes;
+  };
+  std::vector<Line> memory_;
   TableHomes homes_;
   std::optional<BufferPool> pool_;
   WireFaults faults_;
