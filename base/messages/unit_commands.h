@@ -64,6 +64,9 @@ struct UnitCommand {
     kReportUnit,    // of units: what `standing` says; of loggers: its grants
     kReported,  // the loop's reports to the controller with this `epoch` are
                 // complete
+    // A logger tells its unit: homes have merged all updates of shared tables
+    // in entries up to `entry`.
+    kUpdatesMerged,
   };
   Kind kind{};
   DropReason reason{};
@@ -88,6 +91,7 @@ struct UnitCommand {
     FlowReport report;
     UnitReport standing;
     uint32_t epoch;
+    uint64_t entry;
   };
 
   static UnitCommand OfPacket(Kind kind, PacketHandle packet,
@@ -152,6 +156,9 @@ struct UnitCommand {
   }
   static UnitCommand OfName(UnitId unit) {
     return {.kind = Kind::kReportName, .unit = unit, .ended = {}};
+  }
+  static UnitCommand Merged(UnitId unit, uint64_t entry) {
+    return {.kind = Kind::kUpdatesMerged, .unit = unit, .entry = entry};
   }
   static UnitCommand Reported(UnitId any, uint32_t epoch) {
     return {.kind = Kind::kReported, .unit = any, .epoch = epoch};

@@ -35,8 +35,9 @@ struct ControllerLoopOptions {
   bool shares_units = false;
   // Loops of units may end while others go on (EndLoop). Units have loggers.
   bool recovers = false;
-  // The controller may fail (Fail), or its process. Units have loggers; and no
-  // shared tables, unless their homes are kept (TableHomes::Keep).
+  // The controller may fail (Fail), or its process, which is survived by the
+  // homes of shared tables if they are kept (TableHomes::Keep). Units have
+  // loggers.
   bool fails = false;
   // With `fails`: the loop takes the place of a loop of a dead process, which
   // had made these links. Succeed has to follow.

@@ -87,7 +87,7 @@ bool ControllerLoop::IsQuiet() const {
   const uint64_t received = links_.received();
   const bool is_due = NextDue() <= clock_.Now();
   return received == links_.sent() && !is_due && batch_.empty() &&
-         !IsRecovering();
+         !IsRecovering() && !links_.have_updates();
 }
 
 // Leaves in out_ what the controller commands.
@@ -97,8 +97,10 @@ void ControllerLoop::HandleOther(size_t loop, bool of_logger, const Cell& cell,
   using Kind = UnitCommand::Kind;
   ReportDrained(events);
   out_.clear();
-  if (!links_.words(loop, /*of_logger=*/false).IsSound(cell, payload)) {
-    links_.loops()[loop].in.Close();
+  // Loggers forward other words of units.
+  const bool is_loggers = of_logger && cell.is_table();
+  if (!links_.words(loop, is_loggers).IsSound(cell, payload)) {
+    links_.in(loop, is_loggers).Close();
     return;
   }
   if (cell.is_table()) {
@@ -184,9 +186,15 @@ void ControllerLoop::on_alias(const Alias& alias, ControllerEvents& events) {
 
 void ControllerLoop::on_table(const TableMessage& message) {
   tables_.Count(message);
-  tables_.on_message(now_, message, [this](const TableMessage& answer) {
-    SendToUnit(answer);
-  });
+  tables_.on_message(now_, message,
+                     [this](const TableMessage& answer) { Answer(answer); });
+}
+
+void ControllerLoop::Answer(const TableMessage& answer) {
+  if (answer.kind != TableMessage::Kind::kLoggedAck) return SendToUnit(answer);
+  tables_.Count(answer);
+  links_.loggers()[links_.loop_of(answer.unit)].out->Send(
+      Cell::OfTable(), std::as_bytes(std::span(&answer, 1)));
 }
 
 void ControllerLoop::RunTableTimers() {
@@ -366,6 +374,7 @@ bool ControllerLoop::IsUp(UnitId unit) const {
 // The history of a failed controller is out of date once a unit has failed
 // since. An heir has no history.
 bool ControllerLoop::NeedsLoggers() const {
+  if (links_.have_undrained()) return true;
   if (!has_controller() && (unled_->is_heir() || unled_->has_ended())) {
     return true;
   }

@@ -53,6 +53,9 @@ struct ControllerLoopFigures {
 //   host ◄─on_packet, ControllerEvents─┐       ▲                │
 //                                      └───────┴─UnitCommand────┘
 //
+// Updates of tables that no packet reads come from loggers if loops of units
+// may end; other updates come from units.
+//
 // The host takes turns on its thread: a turn takes a burst from each link,
 // reads the clock once, handles the messages, and does what is due. Arrivals
 // are collected into a batch, which the host hands over with HandleBatch, or
@@ -295,6 +298,7 @@ class ControllerLoop {
   void SendName(const ControllerCommand& command);
   void on_alias(const Alias& alias, ControllerEvents& events);
   void on_table(const TableMessage& message);
+  void Answer(const TableMessage& answer);
   void RunTableTimers();
   void SendToUnit(const TableMessage& message);
   void ReportDrained(ControllerEvents& events);

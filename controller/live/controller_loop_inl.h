@@ -268,6 +268,7 @@ bool UnledLoop::Turn(Host& host) {
     for_each_awaited([&](size_t loop, bool of_logger) {
       messages += HandleLink(loop, of_logger, host);
     });
+    loop_.links_.FlushToLoggers();
     loop_.links_.ReleaseHandled(true);
     if (messages == before) break;
   }

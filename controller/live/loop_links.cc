@@ -8,6 +8,18 @@
 #include "runtime/wire/link_payload.h"
 
 namespace snf {
+namespace {
+
+// As LoggedTablesOf, of the same tables.
+bool AreForReports(const TableHomes& tables) {
+  bool are = tables.size() > 0;
+  for (size_t i = 0; i < tables.size(); ++i) {
+    are = are && tables.home(i).shape().for_reports;
+  }
+  return are;
+}
+
+}  // namespace
 
 LoopLinks::LoopLinks(ControllerLinks ends, const ControllerLoopOptions& options,
                      const TableHomes& tables)
@@ -15,6 +27,7 @@ LoopLinks::LoopLinks(ControllerLinks ends, const ControllerLoopOptions& options,
       recovers_(options.recovers),
       sends_whole_(options.fails),
       keeps_words_(options.fails && !ends_.copies.empty()),
+      logs_tables_(options.recovers && AreForReports(tables)),
       bells_(ends_.other_bells) {
   SNF_CHECK(!ends_.loops.empty());
   const uint32_t max_units = options.controller.max_units;
@@ -27,7 +40,8 @@ LoopLinks::LoopLinks(ControllerLinks ends, const ControllerLoopOptions& options,
         WordsToController::Limits{.max_flows = options.controller.max_flows,
                                   .nf_reasons = options.nf_reasons,
                                   .pools = options.pools,
-                                  .sender = sender},
+                                  .sender = sender,
+                                  .logs_tables = logs_tables_},
         *ends_.buffers, tables, *ends_.faults);
   };
   const bool has_loggers = !ends_.loggers.empty();
@@ -83,7 +97,7 @@ bool LoopLinks::FlushToLoggers() {
   bool is_all = true;
   if (!recovers_) return is_all;
   for (ControllerLinks::LoggerLoopEnd& loop : ends_.loggers) {
-    is_all &= loop.out->Flush();
+    is_all &= loop.out->FlushWhole(PayloadFromController);
   }
   return is_all;
 }
@@ -165,6 +179,18 @@ Instant LoopLinks::next_due() const {
     due = std::min(due, Instant{loop.progress->next_due.load()});
   }
   return due;
+}
+
+bool LoopLinks::have_updates() const {
+  return std::ranges::any_of(ends_.loggers, [](const auto& loop) {
+    return loop.progress->has_updates.load(std::memory_order_acquire);
+  });
+}
+
+bool LoopLinks::have_undrained() const {
+  return logs_tables_ && std::ranges::any_of(ends_.loggers, [](auto& loop) {
+           return loop.control->ends.load() != loop.control->drained.load();
+         });
 }
 
 bool LoopLinks::IsIdle(size_t loop) {

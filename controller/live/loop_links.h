@@ -103,6 +103,11 @@ class LoopLinks {
   uint64_t sent() const;
   // Returns when something is due in a loop of units; Instant::max() for never.
   Instant next_due() const;
+  // Returns true if loggers have updates of tables that no home has merged.
+  bool have_updates() const;
+  // Returns true if updates of a process of units that has ended may be with
+  // its loggers alone.
+  bool have_undrained() const;
   // Returns true if nothing is under way to or from the loop of units, and no
   // packet lies in a buffer of its share.
   bool IsIdle(size_t loop);
@@ -128,6 +133,7 @@ class LoopLinks {
   bool recovers_;     // loops of units may end
   bool sends_whole_;  // or the controller may fail amid its messages
   bool keeps_words_;  // in their rings, for a loop that inherits
+  bool logs_tables_;
   std::vector<WordsToController> words_;         // by loop
   std::vector<WordsToController> logger_words_;  // by loop, if there are any
   std::vector<LinkOut*> link_to_;                // by unit

@@ -216,7 +216,12 @@ void UnledLoop::HandleWord(size_t loop, bool of_logger, const Cell& cell,
     if (!of_logger || !loop_.recovery_.has_value()) in.Close();
     return;
   }
-  if (cell.is_table()) return;  // units repeat requests without an answer
+  if (cell.is_table()) {
+    // Loggers with too many updates take no entries, and report behind these.
+    // Units repeat requests without an answer.
+    if (of_logger) loop_.on_table(LoadAs<TableMessage>(payload.data()));
+    return;
+  }
   const auto& word = cell.As<UnitCommand>();
   if (word.kind == Kind::kSendNote || word.kind == Kind::kSendEnded) {
     reports_.Keep(word);

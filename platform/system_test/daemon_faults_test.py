@@ -313,14 +313,19 @@ class DaemonFaults(control_test.Control):
             self.skipTest(f"wants LXC (Debian's package liblxc1): {error}")
         self.check_units_and_daemon_die("lxc")
 
-    def check_units_and_daemon_die(self, isolation):
-        flags = [f"--isolation={isolation}", *STAY, WITHOUT_TABLES,
-                 "--keep=60s"]
-        self.up(*flags)
+    def launcher(self):
+        """Outlives the daemon, which must be the first one."""
         launcher, = [pid for pid in below(self.pid)
                      if "unit-process" in pathlib.Path(
                          f"/proc/{pid}/cmdline").read_text()
                      and processes_of(pid, UNITS)]
+        return launcher
+
+    def check_units_and_daemon_die(self, isolation):
+        flags = [f"--isolation={isolation}", *STAY, WITHOUT_TABLES,
+                 "--keep=60s"]
+        self.up(*flags)
+        launcher = self.launcher()
 
         def a_unit():
             return processes_of(launcher, UNITS)[0]
@@ -455,14 +460,29 @@ class DaemonFaults(control_test.Control):
         self.assertNotIn("goes on with", told("status"))
         self.down()
 
+    def kill_loggers_and_a_unit(self, launcher):
+        """One after the other: at once is outside of the promise."""
+        for name, back in ((LOGGERS, "loggers are back"),
+                           (UNITS, "recovered ")):
+            before = self.log().count(back)
+            os.kill(processes_of(launcher, name)[0], signal.SIGKILL)
+            wait_for(back, lambda: self.log().count(back) > before)
+            time.sleep(0.5)  # until the others have what they need
+        wait_for("all units", lambda: self.log().count("was killed") ==
+                 self.log().count(" is back") +
+                 self.log().count("loggers are back"))
+
     def test_sums_of_shared_tables_outlive_a_daemon(self):
         flags = [*PROCESSES, CHAIN, "--keep=60s"]
         ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
            net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
-        lives, pings = 4, 20
+        lives, pings, launcher = 4, 20, None
         for life in range(lives):
             self.up(*flags)
             self.assertEqual("goes on with" in told("status"), life > 0)
+            # Units and loggers die as well, before and after the pings.
+            launcher = launcher or self.launcher()
+            self.kill_loggers_and_a_unit(launcher)
             self.assertEqual(len(peer(CLIENT, "ping", SERVER4, pings)), pings)
             if life < lives - 1:
                 self.kill_daemon()

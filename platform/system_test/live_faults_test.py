@@ -8,7 +8,8 @@ Usage: live_faults_test.py PROGRAM SOURCE_DIR [TEST…]
 Each run is under load from its first packet to its last, and processes of units
 and loggers are killed at random, by --faults and from outside, though not both
 at once, which is outside the promise. What it releases must be,
-flow by flow, what a run without failures releases. Controllers are killed by
+flow by flow, what a run without failures releases, and its shared tables count
+each packet once. Controllers are killed by
 --faults, also among units and loggers, which are killed by --faults or from
 outside: they take what they had not sent along, and what survived units that
 are down, and nothing else. SNF_DRILL_KILLS=n asks for so
@@ -41,6 +42,9 @@ LONGER = "--loop=5"  # units are killed once they have run for some time
 LOGGERS = ("snf-loggers",)
 BOTH = ("snf-unit", "snf-loggers")
 ALL = "; kill any p=0.0003; kill process of any logger p=0.0005"
+# With all hosts in the report.
+MONITOR = "firewall | monitor(top=1000)"
+CHAIN = f"{MONITOR} | {NAT.replace(':', '(', 1)})"
 INTERNAL, AT_ONCE = 70, b"units and their loggers failed at once"
 
 
@@ -62,6 +66,7 @@ class AtOnce(Exception):
 
 class Drill(Command):
     NFS = {"chronicle": "digest", NAT: "digest_up_to_renaming"}
+    CHAINS = {CHAIN: "digest_up_to_renaming"}
 
     def report_of(self, *flags, kill_by=None):
         path = os.path.join(self.folder.name, "report.json")
@@ -96,9 +101,11 @@ class Drill(Command):
         self.assertEqual(faults["flows_given_up"], 0)
         self.assertEqual(report["packets_released"], want["packets_released"])
         self.assertEqual(report[digest], want[digest])
+        # The tables of the chain, which count packets by host.
+        self.assertEqual(report.get("nf_reports"), want.get("nf_reports"))
 
     def drill(self, nf, kill_with, *flags, victims=("snf-unit",)):
-        digest = self.NFS[nf]
+        digest = (self.NFS | self.CHAINS)[nf]
         rng = random.Random(SEED)
         want, _ = self.report_of(*REAL, *flags, f"--nf={nf}", "--threads=3")
         done = rounds = at_once = 0
@@ -211,6 +218,13 @@ class Drill(Command):
     def test_kills_of_both_from_outside_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.from_outside, LONGER, victims=BOTH)
 
+    def test_kills_of_both_by_flag_lose_nothing_of_a_chain_with_tables(self):
+        self.drill(CHAIN, self.by_flag, victims=BOTH)
+
+    def test_kills_from_outside_lose_nothing_of_a_chain_with_tables(self):
+        self.drill(CHAIN, self.from_outside, LONGER, victims=LOGGERS)
+        self.drill(CHAIN, self.from_outside, LONGER)
+
     def drill_controllers(self, nf, flags, others="", victims=()):
         rng = random.Random(SEED)
         totals, rounds = Counter(), 0
@@ -240,6 +254,8 @@ class Drill(Command):
                 dropped.pop("nf:not_ipv4", None)
                 self.assertEqual(sum(dropped.values()), 0, dropped)
                 self.assertEqual(succession["flows_unnamed"], 0)
+                if nf == MONITOR:
+                    self.check_sums(report)
                 if others or victims:
                     faults = report["faults"]
                     self.assertEqual(faults["flows_given_up"], 0)
@@ -261,6 +277,19 @@ class Drill(Command):
         if "logger" in others or victims:
             self.assertGreater(totals["loggers"], 0, text)
         print(text)
+
+    def check_sums(self, report):
+        """Each packet that left counts once, and no other packet."""
+        hosts = report["nf_reports"]["monitor.Top talkers"]
+        for way in ("packets_sent", "packets_received"):
+            self.assertEqual(sum(host[way] for host in hosts),
+                             report["packets_released"])
+
+    def test_sums_of_tables_are_exact_whatever_dies(self):
+        self.drill_controllers(MONITOR, REAL, ALL)
+
+    def test_so_they_are_beside_threads(self):
+        self.drill_controllers(MONITOR, THREADS)
 
     def test_kills_of_controllers_and_units_lose_nothing_else(self):
         self.drill_controllers("chronicle", REAL, "; kill any p=0.0005")

@@ -33,7 +33,7 @@ from traffic_test import background, listens, wants
 
 SEED = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
 UNITS, LOGGERS = "snf-unit", "snf-loggers"
-CHAIN = f"firewall | monitor | nat(ip={EXTERNAL4})"
+CHAIN = f"firewall | monitor(top=1000) | nat(ip={EXTERNAL4})"
 STAY = ["--loggers=on", "--threads=4"]
 PROCESSES = ["--isolation=process", *STAY]
 
@@ -149,6 +149,14 @@ class Kills(traffic_test.Traffic):
         dropped = {reason: count for reason, count
                    in self.report["packets_dropped"].items() if count}
         self.assertEqual(set(dropped) - self.may_drop, set(), dropped)
+        hosts = self.report.get("nf_reports", {}).get("monitor.Top talkers")
+        if hosts is not None:
+            # The monitor's table counts each packet once that came past it.
+            past = self.report["packets_released"] + sum(
+                count for reason, count in dropped.items()
+                if reason.startswith("nf:nat."))
+            self.assertEqual(sum(host["packets_sent"] for host in hosts), past,
+                             told)
         print(f"SNF_TEST_SEED={SEED}: kills {killer.kills}, units failed "
               f"{faults['failures']}, packets that survived "
               f"{faults['packets_rerouted']}, flows moved "

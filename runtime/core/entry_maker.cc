@@ -5,6 +5,8 @@
 #include <new>
 #include <utility>
 
+#include "runtime/logger/table_update.h"
+
 namespace snf {
 namespace {
 
@@ -35,13 +37,8 @@ std::optional<LogEntry::Outcome> LoggedOutcome(const UnitCommand& command) {
 }  // namespace
 
 EntryMaker::EntryMaker(uint32_t incarnation, const StateSchema& schema,
-                       const UpdateLog& updates)
-    : schema_(&schema), incarnation_(incarnation) {
-  std::vector<TableShape> tables;
-  for (uint16_t i = 0; i < updates.tables(); ++i) {
-    tables.push_back(updates.shape(i));
-    updates_.push_back(updates.newest(i));
-  }
+                       std::span<const TableShape> tables)
+    : schema_(&schema), incarnation_(incarnation), updates_(tables.size()) {
   bytes_.resize(MaxLogEntryBytes(schema, tables));
   parts_.updates.reserve(MaxUpdateBytes(tables));
   parts_.pieces.reserve(kMaxPieceUses);

@@ -15,8 +15,8 @@
 #include "base/time.h"
 #include "runtime/core/unit.h"
 #include "runtime/logger/log_entry.h"
-#include "runtime/logger/update_log.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/sdk/table_copy.h"
 
 namespace snf {
 
@@ -41,10 +41,10 @@ class EntryMaker {
     kEntry,  // entry() is complete
   };
 
-  // The schema is that of the unit's NF; it must outlive the maker. Updates of
-  // shared tables are numbered behind `updates`, the logger's log.
+  // The schema is that of the unit's NF; it must outlive the maker. Clocks
+  // have updates of these tables (Unit::LogTables).
   EntryMaker(uint32_t incarnation, const StateSchema& schema,
-             const UpdateLog& updates = UpdateLog());
+             std::span<const TableShape> tables = {});
 
   // Takes the next command of the unit's present call.
   Taken Take(const UnitCommand& command, const Unit& unit);

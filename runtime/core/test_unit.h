@@ -296,6 +296,7 @@ class TestUnit {
       case Kind::kReportWord:
       case Kind::kReportUnit:
       case Kind::kReported:
+      case Kind::kUpdatesMerged:
         break;  // loops say these for units
     }
     return "?";

@@ -5,6 +5,7 @@
 
 #include "base/byte_order.h"
 #include "base/check.h"
+#include "runtime/tables/unit_tables.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {
@@ -22,6 +23,8 @@ LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
       links_(std::move(links)),
       example_(nf.create()),
       schema_(example_->schema()),
+      tables_(links_.recovery.has_value() ? LoggedTablesOf(*example_)
+                                          : std::vector<TableShape>()),
       loggers_(options.max_units),
       incarnation_(options.max_units),
       sealed_(options.max_units),
@@ -33,8 +36,11 @@ LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
     }
     ledger_.emplace(links_.ledger, words);
   }
-  words_.emplace(UnitsOfLoop(options.index, options.loops, options.max_units),
-                 options.max_units, MaxLogEntryBytes(schema_), *links_.faults);
+  const UnitsOfLoop units(options.index, options.loops, options.max_units);
+  words_.emplace(units, options.max_units, MaxLogEntryBytes(schema_, tables_),
+                 *links_.faults);
+  order_words_.emplace(units, static_cast<uint32_t>(tables_.size()),
+                       *links_.faults);
   if (options.process > 0) TakeOver();
 }
 
@@ -52,11 +58,10 @@ bool LoggerLoop::Turn() {
   if (has_report()) [[unlikely]] {
     GoOnReporting();
   } else {
-    links_.from_units.ReceiveKept();
-    CloseIfBroken();
     did = HandleEntries() > 0;
     if (links_.recovery.has_value() && !has_report()) [[unlikely]]
       did |= Recover(!did);
+    if (!senders_.empty() && !has_report()) did |= SendUpdates();
   }
   Publish();
   FlushAndRelease();
@@ -72,11 +77,15 @@ void LoggerLoop::Publish() {
     received += links_.recovery->from_controller.handled();
     sent += links_.recovery->to_units.sent_in_all();
   }
+  links_.progress->has_updates.store(HasUpdates(), std::memory_order_relaxed);
   links_.progress->sent.store(sent, std::memory_order_release);
   links_.progress->received.store(received, std::memory_order_release);
 }
 
 size_t LoggerLoop::HandleEntries() {
+  if (!senders_.empty() && MustHoldEntries()) return 0;
+  links_.from_units.ReceiveKept();
+  CloseIfBroken();
   return links_.from_units.Handle(
       *words_, [this](const Cell& cell, std::span<const std::byte>) {
         const LogWord word = LogWord::Of(cell);
@@ -118,8 +127,13 @@ OutputLogger& LoggerLoop::MakeLogger(UnitId unit, uint32_t incarnation) {
   loggers_[value(unit)] = std::make_unique<OutputLogger>(
       incarnation,
       OutputLoggerOptions{.max_flows = options_.max_copies,
-                          .packets = kHandles},
-      schema_, example_->pools(), /*takes_over=*/options_.process > 0);
+                          .packets = kHandles,
+                          .bounds_updates = false},
+      schema_, example_->pools(), /*takes_over=*/options_.process > 0, tables_);
+  if (!tables_.empty()) {
+    senders_.try_emplace(
+        unit, Sender{UpdateSender(unit, options_.tables, tables_.size())});
+  }
   return *loggers_[value(unit)];
 }
 

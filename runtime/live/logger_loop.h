@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,9 @@
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/sdk/table_copy.h"
+#include "runtime/tables/table_message.h"
+#include "runtime/tables/update_sender.h"
 #include "runtime/wire/decoder.h"
 #include "runtime/wire/kept_word.h"
 #include "runtime/wire/log_word.h"
@@ -49,6 +53,7 @@ struct LoggerLoopOptions {
   uint32_t max_copies = 1 << 20;
   // The controller may fail: loggers report to the next one.
   bool reports = false;
+  TableOptions tables{};
   // Numbers the process that runs the loop. Any but the first, which is 0,
   // takes over from the one before it, whose end was seen.
   uint32_t process = 0;
@@ -122,8 +127,17 @@ struct LoggerLoopLinks {
 // asks for it on until all of it is in the ring, and nothing else is done
 // meanwhile: if the process is killed over it, the next one reports anew.
 //
+// Where units may fail, entries have updates of tables that no packet reads
+// (proto/protocol.md §8). The loop sends these to their
+// homes at the controller, apart from the words of entries: a process that
+// takes over sends updates again, by what its units hand over. An end of the
+// units' process counts as seen once homes have merged all its updates, which
+// are in this loop alone by then. While a logger keeps too many updates, no
+// entries are taken.
+//
 // Owner-thread only, but for the progress in its links. Allocates a logger with
-// the first word of its unit, and nothing for a packet.
+// the first word of its unit, memory for updates of tables, and nothing else
+// for a packet.
 class LoggerLoop {
  public:
   // The NF must be good (NfSpec::check).
@@ -178,7 +192,8 @@ class LoggerLoop {
   bool has_orders() {
     const LogControl& control = *links_.recovery->control;
     return links_.recovery->from_controller.has_items() ||
-           control.ends.load(std::memory_order_seq_cst) != ends_ ||
+           (!awaits_homes_ &&
+            control.ends.load(std::memory_order_seq_cst) != ends_) ||
            control.asked.load(std::memory_order_seq_cst) > controller_;
   }
   bool Recover(bool has_drained);
@@ -200,6 +215,12 @@ class LoggerLoop {
   void EndRestore();
   void Note(LogNote::Others others);
   void on_ahead(UnitId unit, const LogEntry& entry);
+  // Updates of tables (logger_loop_seal.cc as well):
+  bool MustHoldEntries() const;
+  bool HaveHomesAll();
+  void on_home(const TableMessage& answer);
+  bool SendUpdates();
+  bool HasUpdates() const;
   void on_pull(UnitId unit, const Pull& pull);
   void SendState(const LoggerCommand& command,
                  std::span<const std::byte> record);
@@ -220,7 +241,9 @@ class LoggerLoop {
   LoggerLoopLinks links_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
   StateSchema schema_;
+  std::vector<TableShape> tables_;  // of which entries have updates
   std::optional<WordsToLoggers> words_;
+  std::optional<OrdersToLoggers> order_words_;
   std::vector<std::unique_ptr<OutputLogger>> loggers_;  // by unit
   std::vector<Told> told_;  // with what is not flushed yet
   std::span<const std::unique_ptr<LoggerLoop>> all_;
@@ -242,6 +265,14 @@ class LoggerLoop {
   std::optional<LoggerLedger> ledger_;
   std::vector<KeptReport> kept_;
   FreshNames fresh_;
+  // Sends the updates of a unit's logger.
+  struct Sender {
+    UpdateSender sender;
+    uint64_t told = 0;  // entries whose updates are merged, as the unit knows
+  };
+  std::map<UnitId, Sender> senders_;
+  std::vector<TableMessage> to_homes_;  // not yet sent
+  bool awaits_homes_ = false;  // which lack updates of units that have ended
   // The newest controller to which there is, or was, a report.
   enum class Reporting : uint8_t { kNobody, kDue, kSending };
   Reporting reporting_to_ = Reporting::kNobody;

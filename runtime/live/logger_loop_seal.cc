@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a loop of loggers does when the process of their units has ended, or its
-// own, in whose place another one goes on.
+// The part of a loop of loggers that recovers: when the process of their units
+// has ended, or its own, which another one replaces; and updates of shared
+// tables, which no end of a process may lose.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/byte_order.h"
 #include "base/messages/controller_commands.h"
 #include "runtime/live/logger_loop.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 
@@ -17,17 +20,25 @@ bool LoggerLoop::Recover(bool has_drained) {
   LoggerLoopLinks::Recovery& links = *links_.recovery;
   // What the controller has ordered and seen before it asked is here by then.
   const uint32_t asked = links.control->asked.load(std::memory_order_acquire);
-  links.from_controller.Receive();
+  links.from_controller.ReceiveKept();
   const size_t orders = links.from_controller.Handle(
-      [](const Cell&) { return size_t{0}; },
-      [this](const Cell& cell, std::span<const std::byte>) {
-        on_order(cell.As<ControllerCommand>());
+      *order_words_,
+      [this](const Cell& cell, std::span<const std::byte> payload) {
+        if (cell.is_table()) {
+          on_home(LoadAs<TableMessage>(payload.data()));
+        } else {
+          on_order(cell.As<ControllerCommand>());
+        }
       });
+  links.from_controller.Release();
   // Read after the Seals: an end that these follow is seen.
   const uint32_t ends = links.control->ends.load(std::memory_order_acquire);
   if (ends != ends_) {
     // What was published before its end was seen is here by now.
     if (!has_drained || links_.from_units.has_items()) return true;
+    // No unit has the updates now.
+    awaits_homes_ = !HaveHomesAll();
+    if (awaits_homes_) return orders > 0;
     links_.from_units.SkipAll();
     links.to_units.SkipAll();
     links.kept.SkipAll();
@@ -176,6 +187,8 @@ void LoggerLoop::BeginAnew(UnitId unit) {
   }
   incarnation_[value(unit)] = incarnation();
   logger.Begin(incarnation());
+  const auto sender = senders_.find(unit);
+  if (sender != senders_.end()) sender->second.told = 0;
   if (kept_.empty()) return;
   fresh_.EraseAllOf(unit);
   kept_[value(unit)].BeginAnew(
@@ -216,7 +229,7 @@ void LoggerLoop::TakeOver() {
   LoggerLoopLinks::Recovery& links = *links_.recovery;
   kept_words_.emplace(
       UnitsOfLoop(options_.index, options_.loops, options_.max_units),
-      MaxLogEntryBytes(schema_), *links_.faults);
+      MaxLogEntryBytes(schema_, tables_), *links_.faults);
   ends_ = links.control->drained.load(std::memory_order_acquire);
   is_restoring_ = true;
   noted_ = links.note->Read();
@@ -333,6 +346,89 @@ void LoggerLoop::Note(LogNote::Others others) {
   if (now == noted_) return;
   noted_ = now;
   links_.recovery->note->Write(now);
+}
+
+// --- Updates of shared tables. ---
+
+bool LoggerLoop::HasUpdates() const {
+  return std::ranges::any_of(senders_, [this](const auto& one) {
+    return !loggers_[value(one.first)]->updates().empty();
+  });
+}
+
+// A process that takes over sees entries again whose updates it has already:
+// until it is through with these, nothing else may get in between.
+bool LoggerLoop::MustHoldEntries() const {
+  return sent_before_ == 0 &&
+         std::ranges::any_of(senders_, [this](const auto& one) {
+           return loggers_[value(one.first)]->updates().is_full();
+         });
+}
+
+// Asked when the units' process has ended, and all its entries are here: what
+// is not merged is sent at once.
+bool LoggerLoop::HaveHomesAll() {
+  for (auto& [unit, one] : senders_) {
+    one.sender.Hurry(loggers_[value(unit)]->updates());
+  }
+  return !HasUpdates();
+}
+
+// A home answers. What follows at once is sent with the next SendUpdates.
+void LoggerLoop::on_home(const TableMessage& answer) {
+  LinkIn& link = links_.recovery->from_controller;
+  if (!order_words_->IsSound(answer)) return link.Close();
+  const auto sender = senders_.find(answer.unit);
+  // An earlier process may have asked.
+  if (sender == senders_.end()) return;
+  if (answer.incarnation > incarnation_[value(answer.unit)]) {
+    order_words_->Refuse("table", "incarnation", answer.incarnation);
+    return link.Close();
+  }
+  OutputLogger& logger = *loggers_[value(answer.unit)];
+  Sender& one = sender->second;
+  TableMessage next;
+  if (one.sender.on_message(RealClock::Monotonic(), answer, logger.updates(),
+                            next)) {
+    to_homes_.push_back(next);
+  }
+  // A lost word is repeated with a later answer.
+  LinkOut& to_units = links_.recovery->to_units;
+  const uint64_t merged = logger.updates().entries_merged(logger.taken());
+  if (merged <= one.told || !to_units.has_room(0) ||
+      incarnation_[value(answer.unit)] != incarnation()) {
+    return;
+  }
+  one.told = merged;
+  to_units.Send(UnitCommand::Merged(answer.unit, merged));
+}
+
+// Returns true if there was anything to send. As with a report (ReportSome),
+// the words of all entries are sent before, and noted: updates have no place
+// among the words that a process that takes over counts.
+bool LoggerLoop::SendUpdates() {
+  const Instant now = RealClock::Monotonic();
+  const bool is_due =
+      !to_homes_.empty() || std::ranges::any_of(senders_, [&](const auto& one) {
+        const UpdateLog& log = loggers_[value(one.first)]->updates();
+        return one.second.sender.next_wakeup(log) <= now;
+      });
+  if (!is_due) return false;
+  Publish();
+  if (!FlushAndRelease() || sent_before_ > 0) return true;
+  Note(LogNote::Others::kAnswers);
+  const auto send = [this](const TableMessage& message) {
+    links_.to_controller.Send(Cell::OfTable(),
+                              std::as_bytes(std::span(&message, 1)));
+  };
+  std::ranges::for_each(to_homes_, send);
+  to_homes_.clear();
+  TableMessage out;
+  for (auto& [unit, one] : senders_) {
+    const UpdateLog& log = loggers_[value(unit)]->updates();
+    while (one.sender.on_timers(now, log, out)) send(out);
+  }
+  return true;
 }
 
 // --- Another controller. ---

@@ -13,6 +13,9 @@
 
 #include "runtime/live/logger_loop.h"
 #include "runtime/ring/test_region.h"
+#include "runtime/tables/table_message.h"
+#include "runtime/tables/unit_tables.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 
@@ -36,11 +39,14 @@ class Loggers {
         control_(region_.New<LogControl>()),
         note_(region_.New<LogNote>()),
         log_(OutTo(log_ring_)),
-        from_(InFrom(up_ring_, 0)),
+        from_(InFrom(up_ring_, kMaxPayloadToController)),
+        answers_(InFrom(answer_ring_, 0)),
         orders_(OutTo(down_ring_)),
         kept_(OutTo(kept_ring_)),
         nf_(*NfSpec::Parse(nf)),
-        schema_(nf_.create()->schema()) {
+        schema_(nf_.create()->schema()),
+        tables_(recovers ? LoggedTablesOf(*nf_.create())
+                         : std::vector<TableShape>()) {
     MakeLoop(0);
   }
 
@@ -52,8 +58,19 @@ class Loggers {
   }
   // Units hand over to that process what they keep: of flow 7 a record, of
   // whose clocks those of entries up to `released` are released.
-  void HandOver(uint32_t process, uint64_t released, bool is_ahead = false) {
+  // Of updates of tables it keeps none: those up to `merged` are at homes.
+  void HandOver(uint32_t process, uint64_t released, bool is_ahead = false,
+                uint64_t merged = 0) {
     Keep({.kind = KeptWord::Kind::kBegin, .number = process});
+    if (!tables_.empty()) {
+      LogEntry updates;
+      updates.number = number_;
+      updates.schema = schema_.hash();
+      updates.incarnation = incarnation_;
+      updates.kind = LogEntry::Kind::kUpdates;
+      updates.block.mask = merged;
+      Keep(updates);
+    }
     LogEntry record;
     record.number = number_;
     record.meta.flow = FlowId{7};
@@ -145,6 +162,48 @@ class Loggers {
           .bytes = static_cast<uint32_t>(bytes.size())},
          bytes);
   }
+  // The entry of the next clock, with an update: key 7 of table 0 gets 1 in its
+  // first word.
+  void LogUpdate(uint64_t update) {
+    LogEntry entry = NextClock();
+    std::vector<uint64_t> words(tables_[0].entry_words());
+    words[0] = 7;
+    words[tables_[0].key_words()] = 1;
+    std::vector<std::byte> updates;
+    AppendUpdate(
+        {.number = update, .words = static_cast<uint32_t>(words.size())},
+        words.data(), updates);
+    entry.argument = updates.size();
+    std::vector<std::byte> bytes(sizeof entry + updates.size());
+    WriteLogEntry(entry, {}, {}, nullptr, {}, bytes, updates);
+    Send({.kind = LogWord::Kind::kEntry,
+          .unit = kUnit,
+          .bytes = static_cast<uint32_t>(bytes.size())},
+         bytes);
+  }
+  // A home has merged the unit's updates up to this number.
+  void Answer(uint32_t incarnation, uint64_t merged) {
+    const TableMessage answer = {.kind = TableMessage::Kind::kLoggedAck,
+                                 .unit = kUnit,
+                                 .incarnation = incarnation,
+                                 .merged = merged};
+    orders_.Send(Cell::OfTable(), std::as_bytes(std::span(&answer, 1)));
+    orders_.Flush();
+  }
+  // Returns the messages for homes that TakeHeard has met.
+  std::vector<TableMessage> TakeUpdates() {
+    return std::exchange(updates_, {});
+  }
+  // Returns the entries whose updates are merged, as the unit has been told.
+  uint64_t TakeMerged() {
+    uint64_t merged = 0;
+    answers_.Receive();
+    answers_.Handle([](const Cell&) { return size_t{0}; },
+                    [&](const Cell& cell, std::span<const std::byte>) {
+                      merged = cell.As<UnitCommand>().entry;
+                    });
+    return merged;
+  }
   void Send(const LogWord& word, std::span<const std::byte> bytes) {
     log_.SendBytes(word, bytes);
     log_.Flush();
@@ -166,10 +225,14 @@ class Loggers {
     bool more = true;
     while (std::exchange(more, false)) {
       from_.Receive();
-      from_.Handle([](const Cell&) { return size_t{0}; },
-                   [&](const Cell& cell, std::span<const std::byte>) {
-                     heard.push_back(cell.As<UnitCommand>());
+      from_.Handle(PayloadToController,
+                   [&](const Cell& cell, std::span<const std::byte> payload) {
                      more = true;
+                     if (cell.is_table()) {
+                       updates_.push_back(LoadAs<TableMessage>(payload.data()));
+                     } else {
+                       heard.push_back(cell.As<UnitCommand>());
+                     }
                    });
     }
     return heard;
@@ -198,7 +261,7 @@ class Loggers {
     return {*CellRing::Consumer::Attach(ring), max_payload_bytes};
   }
   void MakeLoop(uint32_t process) {
-    const uint32_t entry_bytes = MaxLogEntryBytes(schema_);
+    const uint32_t entry_bytes = MaxLogEntryBytes(schema_, tables_);
     LoggerLoopLinks links = {.units_bell = bell_,
                              .progress = progress_,
                              .faults = &faults_,
@@ -206,12 +269,12 @@ class Loggers {
                              .to_controller = OutTo(up_ring_),
                              .ledger = ledger_};
     if (recovers_) {
-      links.recovery.emplace(
-          LoggerLoopLinks::Recovery{.from_controller = InFrom(down_ring_, 0),
-                                    .to_units = OutTo(answer_ring_),
-                                    .kept = InFrom(kept_ring_, entry_bytes),
-                                    .control = control_,
-                                    .note = note_});
+      links.recovery.emplace(LoggerLoopLinks::Recovery{
+          .from_controller = InFrom(down_ring_, kMaxPayloadFromController),
+          .to_units = OutTo(answer_ring_),
+          .kept = InFrom(kept_ring_, entry_bytes),
+          .control = control_,
+          .note = note_});
     }
     loop_.emplace(LoggerLoopOptions{.max_units = 4,
                                     .max_copies = 64,
@@ -235,10 +298,13 @@ class Loggers {
   alignas(128) std::array<std::byte, 65'536> ledger_{};
   LinkOut log_;
   LinkIn from_;
+  LinkIn answers_;
   LinkOut orders_;
   LinkOut kept_;
   NfSpec nf_;
   StateSchema schema_;
+  std::vector<TableShape> tables_;
+  std::vector<TableMessage> updates_;
   WireFaults faults_;
   std::optional<LoggerLoop> loop_;
   uint32_t process_ = 0;

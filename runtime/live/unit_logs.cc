@@ -8,6 +8,7 @@
 #include "base/byte_order.h"
 #include "base/check.h"
 #include "runtime/logger/delta.h"
+#include "runtime/logger/table_update.h"
 #include "runtime/wire/log_word.h"
 
 namespace snf {
@@ -30,17 +31,20 @@ UnitLogs::UnitLogs(LinkOut link, uint32_t max_units, uint32_t incarnation,
       sent_(kEntries),
       given_(kGiven) {}
 
-void UnitLogs::KeepForLoggers(std::span<const NetworkFunction::Pool> pools) {
+void UnitLogs::KeepForLoggers(std::span<const NetworkFunction::Pool> pools,
+                              std::vector<TableShape> tables) {
   pools_ = pools;
+  tables_ = std::move(tables);
   limits_ = {.schema = schema_->hash(),
              .max_delta_bytes =
                  std::max(schema_->record_bytes(), MaxDeltaBytes(*schema_)),
              .packets = value(kNoPacket),
-             .pools = static_cast<uint16_t>(pools.size())};
+             .pools = static_cast<uint16_t>(pools.size()),
+             .max_update_bytes = MaxUpdateBytes(tables_)};
 }
 
 void UnitLogs::Make(std::unique_ptr<EntryMaker>& maker) {
-  maker = std::make_unique<EntryMaker>(incarnation_, *schema_);
+  maker = std::make_unique<EntryMaker>(incarnation_, *schema_, tables_);
 }
 
 bool UnitLogs::Take(const UnitCommand& command, const Unit& unit) {
@@ -116,7 +120,9 @@ void UnitLogs::Send(UnitId unit) {
 // has been told, whichever process of loggers does that.
 void UnitLogs::Keep(UnitId unit, std::span<const std::byte> bytes) {
   std::unique_ptr<LogKeeper>& keeper = keepers_[value(unit)];
-  if (keeper == nullptr) keeper = std::make_unique<LogKeeper>(*schema_, pools_);
+  if (keeper == nullptr) {
+    keeper = std::make_unique<LogKeeper>(*schema_, pools_, tables_);
+  }
   const auto entry = LogEntryView::Parse(*limits_, bytes);
   SNF_CHECK(entry.has_value());
   keeper->on_made(*entry);

@@ -23,6 +23,7 @@
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/sdk/table_copy.h"
 
 namespace snf {
 
@@ -57,10 +58,12 @@ class UnitLogs {
 
   // The schema is that of the units' NF, and must outlive the object.
   // `incarnation` is that of all units. If the loggers' process may end, more
-  // is kept of units, whose NF has these pools, from the first entry on.
+  // is kept of units, whose NF has these pools, from the first entry on; and
+  // entries have updates of these tables.
   UnitLogs(LinkOut link, uint32_t max_units, uint32_t incarnation,
            const StateSchema& schema);
-  void KeepForLoggers(std::span<const NetworkFunction::Pool> pools);
+  void KeepForLoggers(std::span<const NetworkFunction::Pool> pools,
+                      std::vector<TableShape> tables = {});
 
   // Takes the next command of a unit's call; returns false if it is not for the
   // logger.
@@ -70,6 +73,11 @@ class UnitLogs {
   // The controller's answer is on its way to the unit.
   void on_alias_ack(UnitId unit, const AliasAck& ack) {
     MakerOf(unit).on_alias_ack(ack);
+  }
+  // Homes have merged all updates in the unit's entries up to this one.
+  void on_updates_merged(UnitId unit, uint64_t entry) {
+    LogKeeper* const keeper = keepers_[value(unit)].get();
+    if (keeper != nullptr) keeper->on_updates_merged(entry);
   }
   // The controller knows of the flow's end, of which the logger keeps a mark.
   void SendEnded(UnitId unit, FlowId flow, Clock clock);
@@ -155,6 +163,7 @@ class UnitLogs {
   std::vector<uint64_t> numbers_released_;           // by unit
   std::optional<LogEntryLimits> limits_;  // of entries, if more is kept
   std::span<const NetworkFunction::Pool> pools_;
+  std::vector<TableShape> tables_;
   std::vector<std::unique_ptr<LogKeeper>> keepers_;  // by unit
   GrowingRing<Sent> sent_;
   GrowingRing<PieceBlock> given_;

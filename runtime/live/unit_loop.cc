@@ -22,13 +22,18 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
       loops_(options.loops),
       service_(options.service),
       measures_busy_(options.measures_busy) {
+  const std::unique_ptr<NetworkFunction> example = nf.create();
+  std::vector<TableShape> logged;
+  if (links_.to_new_loggers.has_value()) logged = LoggedTablesOf(*example);
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
-    UnitTables tables(id, *own, options.tables);
+    UnitTables tables(id, *own, options.tables, !logged.empty());
     shells_.push_back({{.unit = Unit(id, options.unit, schema_, own->pools()),
                         .nf = std::move(own)},
                        std::move(tables)});
+    LoopUnit& made = shells_.back();
+    if (!logged.empty()) made.unit.LogTables(TablesOf(*made.nf));
   }
   shell_of_.resize(options.max_units);
   for (LoopUnit& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
@@ -43,16 +48,20 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   if (links_.to_new_loggers.has_value()) {
     SNF_CHECK(logs_.has_value());
     handover_.emplace(*std::move(links_.to_new_loggers), schema_);
-    if (!shells_.empty()) logs_->KeepForLoggers(shells_[0].nf->pools());
+    if (!shells_.empty()) {
+      logs_->KeepForLoggers(shells_[0].nf->pools(), logged);
+    }
   }
   const auto units_of = [&](uint32_t loop) {
     return UnitsOfLoop(loop, options.loops, options.max_units);
   };
   const UnitsOfLoop own = units_of(options.index);
   words_.emplace(own,
-                 WordsToUnits::Limits{.max_units = options.max_units,
-                                      .tables = static_cast<uint32_t>(
-                                          TablesOf(*nf.create()).size())},
+                 WordsToUnits::Limits{
+                     .max_units = options.max_units,
+                     .tables = logged.empty() ? static_cast<uint32_t>(
+                                                    TablesOf(*example).size())
+                                              : 0},
                  links_.buffers, *links_.faults);
   const auto add_words = [&](const UnitsOfLoop& from) {
     unit_words_.emplace_back(from, own, schema_.record_bytes(), *links_.faults);
@@ -263,6 +272,11 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
 
 void UnitLoop::Handle(const UnitCommand& message,
                       std::span<const std::byte> record) {
+  if (message.kind == UnitCommand::Kind::kUpdatesMerged) [[unlikely]] {
+    if (logs_.has_value())
+      logs_->on_updates_merged(message.unit, message.entry);
+    return;
+  }
   LoopUnit& shell = Shell(message.unit);
   out_.clear();
   shell.Deliver(CallNow(), message, record);

@@ -261,6 +261,10 @@ void UnitLoop::MakeReport() {
   Sender sender(out);
   for (LoopUnit& shell : shells_) {
     shell.unit.on_start();  // a Stop is void from now on
+    if (shell.incarnation > 0 && !shell.has_left) {
+      shell.tables.on_ready(now_, shell.incarnation);
+      NoteTimer(shell);
+    }
     const UnitId unit = shell.unit.id();
     if (links_.turns != nullptr && shell.ready && !shell.has_left) {
       shell.leaves = false;

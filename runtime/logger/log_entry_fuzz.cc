@@ -2,7 +2,8 @@
 //
 // Reads any bytes as an entry of a unit for its logger, and as a delta: the
 // readers must stay inside the bytes, an entry that is read must be written as
-// the same bytes, and a record must stay well-formed.
+// the same bytes, a record must stay well-formed, and a log takes each update
+// of a table once.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +14,7 @@
 #include "base/check.h"
 #include "runtime/logger/delta.h"
 #include "runtime/logger/log_entry.h"
+#include "runtime/logger/update_log.h"
 #include "runtime/sdk/state_schema.h"
 
 namespace snf {
@@ -34,7 +36,24 @@ LogEntryLimits Limits() {
           .max_delta_bytes =
               std::max(Schema().record_bytes(), MaxDeltaBytes(Schema())),
           .packets = 1'000,
-          .pools = 3};
+          .pools = 3,
+          .max_update_bytes = 400};
+}
+
+// Takes the updates, which are sound, twice, as two entries would bring them.
+void Log(std::span<const std::byte> updates) {
+  static const TableShape shapes[] = {
+      {.name = "n", .key_bytes = 8, .value_bytes = 8, .max_entries = 4},
+      {.name = "m", .key_bytes = 16, .value_bytes = 8, .max_entries = 4}};
+  UpdateLog log(shapes, 1);
+  if (!log.Follows(updates)) return;
+  log.Add(1, updates);
+  const uint64_t added = log.added(0) + log.added(1);
+  SNF_CHECK(log.Follows(updates));
+  log.Add(2, updates);
+  SNF_CHECK(log.added(0) + log.added(1) == added);
+  log.on_entries_merged(1);
+  SNF_CHECK(log.empty());
 }
 
 // Applies the delta to an empty record, and then to the record after it.
@@ -62,9 +81,10 @@ void Read(std::span<const std::byte> bytes) {
   std::vector<std::byte> written(bytes.size());
   const uint32_t size =
       WriteLogEntry(**view, pieces, emitted, has_alias ? &alias : nullptr,
-                    view->delta(), written);
+                    view->delta(), written, view->updates());
   SNF_CHECK(size == bytes.size());
   SNF_CHECK(std::ranges::equal(written, bytes));
+  Log(view->updates());
   if (!(*view)->is(LogEntry::kWhole)) Apply(view->delta());
 }
 
@@ -77,8 +97,10 @@ std::vector<std::byte> Mended(std::span<const std::byte> bytes) {
   entry.schema = Schema().hash();
   entry.pieces %= 4;
   entry.emitted %= 4;
+  entry.argument %= 256;
   const size_t others = entry.pieces * sizeof(PieceUse) +
                         entry.emitted * sizeof(PacketHandle) +
+                        entry.update_bytes() +
                         (entry.is(LogEntry::kHasAlias) ? sizeof(Alias) : 0);
   const size_t tail = bytes.size() - sizeof(entry);
   entry.delta_bytes = static_cast<uint32_t>(tail - std::min(tail, others));

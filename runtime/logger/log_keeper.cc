@@ -8,11 +8,8 @@ namespace snf {
 
 LogKeeper::LogKeeper(const StateSchema& schema,
                      std::span<const NetworkFunction::Pool> pools,
-                     const UpdateLog& updates)
-    : schema_(schema.hash()), updates_(updates) {
-  for (uint16_t i = 0; i < updates_.tables(); ++i) {
-    updates_.on_merged(i, updates_.newest(i));
-  }
+                     std::span<const TableShape> tables)
+    : schema_(schema.hash()), updates_(tables) {
   for (const NetworkFunction::Pool& pool : pools) {
     pools_.emplace_back(pool.words());
   }
@@ -117,14 +114,14 @@ void LogKeeper::ShowUpdates(LogEntry entry, const Visit& visit) const {
   std::vector<std::byte> update;
   std::vector<std::byte> bytes;
   for (uint16_t table = 0; table < updates_.tables(); ++table) {
-    uint64_t number = updates_.merged(table);
+    const uint64_t number = updates_.merged(table).number;
     entry.number = std::max<uint64_t>(last_, 1);
     entry.block = {.pool = table, .mask = number};
     entry.argument = 0;
     Show(entry, visit);
     for (const UpdateLog::Update& kept : updates_.updates(table)) {
       const TableUpdate header = {
-          .number = ++number,
+          .number = kept.at.number,
           .table = table,
           .is_rest = kept.is_rest ? uint16_t{1} : uint16_t{0},
           .words = static_cast<uint32_t>(kept.words.size())};

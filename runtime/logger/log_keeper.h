@@ -35,11 +35,10 @@ class LogKeeper {
  public:
   using Visit = absl::FunctionRef<void(std::span<const std::byte>)>;
 
-  // The schema must outlive the keeper. The unit's updates of tables are
-  // numbered behind `updates`.
+  // The schema must outlive the keeper. Entries have updates of these tables.
   LogKeeper(const StateSchema& schema,
             std::span<const NetworkFunction::Pool> pools,
-            const UpdateLog& updates = UpdateLog());
+            std::span<const TableShape> tables = {});
 
   // The unit's next entry was made.
   void on_made(const LogEntryView& entry);

@@ -57,7 +57,7 @@ OutputLogger::OutputLogger(uint32_t incarnation,
       waiting_(size_t{options.window} * entry_bytes_),
       waiting_bytes_(options.window),
       tells_(options.max_tells),
-      updates_(tables) {
+      updates_(tables, incarnation) {
   SNF_CHECK(options.window > 0 && options.max_tells > 0);
   for (const NetworkFunction::Pool& pool : pools) {
     pools_.push_back({PieceSet(pool.words()), pool.first, pool.last});
@@ -160,7 +160,7 @@ OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
     return Result::kWaits;
   }
   // After a Seal no entries come any more.
-  if (entry->update_bytes() > 0 && updates_.is_full() && !sealed_) {
+  if (entry->update_bytes() > 0 && MustHoldUpdates() && !sealed_) {
     return Result::kWaits;
   }
   Result result = Result::kTaken;

@@ -26,6 +26,9 @@ struct OutputLoggerOptions {
   uint32_t window = 256;       // entries that may wait behind a hole
   uint32_t max_tells = 256;    // kept for the controller
   uint32_t packets = 65'536;   // handles are below it
+  // Entries with updates wait while too many are kept; else the caller has to
+  // see to that (UpdateLog::is_full).
+  bool bounds_updates = true;
 };
 
 // Theory of operation. A unit's output logger keeps what the unit's packets did
@@ -179,6 +182,9 @@ class OutputLogger {
   bool RestoreUpdates(const LogEntryView& entry);
   bool RestoreFlow(const LogEntryView& entry);
   void Release(const LogEntryView& entry, LoggerOut& out);
+  bool MustHoldUpdates() const {
+    return options_.bounds_updates && updates_.is_full();
+  }
   void KeepTell(const LogEntry& entry);
   void ForgetOlder(FlowId flow, Clock clock);
   void Drain(LoggerOut& out);

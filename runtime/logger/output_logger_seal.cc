@@ -191,10 +191,10 @@ void OutputLogger::Begin(uint32_t incarnation) {
   restoring_ = false;
   if (!SNF_LOGGER_RULE(kUpdatesThrough, true)) {
     for (uint16_t i = 0; i < updates_.tables(); ++i) {
-      updates_.on_merged(i, updates_.newest(i));
+      updates_.on_merged(i, {incarnation, 0});
     }
   }
-  updates_.EndIncarnation();
+  updates_.Begin(incarnation);
   last_ = asked_ = kept_through_ = last_grant_ = told_ = lost_entries_ = 0;
   first_tell_ = tell_count_ = 0;
   for (Pool& pool : pools_) pool.set = PieceSet(pool.set.words());
@@ -204,7 +204,7 @@ bool OutputLogger::has_more() const {
   if (phase_ != Phase::kDone) return true;
   const size_t at = (last_ + 1) % options_.window;
   return !broken_ && waiting_count_ > 0 && waiting_bytes_[at] != 0 &&
-         tell_count_ < options_.max_tells && !updates_.is_full();
+         tell_count_ < options_.max_tells && !MustHoldUpdates();
 }
 
 void OutputLogger::Resume(LoggerOut& out) {

@@ -9,7 +9,8 @@
 
 namespace snf {
 
-UpdateLog::UpdateLog(std::span<const TableShape> tables) {
+UpdateLog::UpdateLog(std::span<const TableShape> tables, uint32_t incarnation)
+    : incarnation_(incarnation) {
   for (const TableShape& table : tables) tables_.push_back({.shape = table});
 }
 
@@ -36,8 +37,12 @@ void UpdateLog::Add(uint64_t entry, std::span<const std::byte> updates) {
       return;
     }
     Table& table = tables_[update.table];
+    table.newest = update.number;
     Update& added = table.updates.emplace_back(
-        Update{.entry = entry, .is_rest = update.is_rest != 0, .words = {}});
+        Update{.entry = entry,
+               .at = {.incarnation = incarnation_, .number = update.number},
+               .is_rest = update.is_rest != 0,
+               .words = {}});
     added.words.resize(update.words);
     std::memcpy(added.words.data(), words, update.words * sizeof(uint64_t));
     ++kept_;
@@ -46,29 +51,41 @@ void UpdateLog::Add(uint64_t entry, std::span<const std::byte> updates) {
 
 void UpdateLog::BeginBehind(uint16_t table, uint64_t number) {
   SNF_CHECK(tables_[table].updates.empty());
-  tables_[table].merged = number;
+  tables_[table].newest = number;
 }
 
-void UpdateLog::on_merged(uint16_t table, uint64_t number) {
+UpdateLog::Position UpdateLog::merged(uint16_t table) const {
+  const Table& of = tables_[table];
+  if (of.updates.empty()) return {incarnation_, of.newest};
+  const Position first = of.updates.front().at;
+  return {first.incarnation, first.number - 1};
+}
+
+void UpdateLog::PopFront(Table& table) {
+  table.updates.pop_front();
+  ++table.gone;
+  --kept_;
+}
+
+void UpdateLog::on_merged(uint16_t table, Position last) {
   Table& merged = tables_[table];
-  while (merged.merged < number && !merged.updates.empty()) {
-    merged.updates.pop_front();
-    ++merged.merged;
-    --kept_;
+  while (!merged.updates.empty() && merged.updates.front().at <= last) {
+    PopFront(merged);
   }
 }
 
 void UpdateLog::on_entries_merged(uint64_t entry) {
-  for (uint16_t i = 0; i < tables_.size(); ++i) {
-    const std::deque<Update>& updates = tables_[i].updates;
-    while (!updates.empty() && updates.front().entry <= entry) {
-      on_merged(i, merged(i) + 1);
+  for (Table& table : tables_) {
+    while (!table.updates.empty() && table.updates.front().entry <= entry) {
+      PopFront(table);
     }
   }
 }
 
-void UpdateLog::EndIncarnation() {
+void UpdateLog::Begin(uint32_t incarnation) {
+  incarnation_ = incarnation;
   for (Table& table : tables_) {
+    table.newest = 0;
     for (Update& update : table.updates) update.entry = 0;
   }
 }

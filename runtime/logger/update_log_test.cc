@@ -45,13 +45,13 @@ TEST(UpdateLog, KeepsUpdatesUntilTheyAreMerged) {
   EXPECT_EQ(log.newest(0), 2u);
   EXPECT_EQ(log.newest(1), 1u);
   EXPECT_EQ(log.entries_merged(9), 4u);
-  log.on_merged(0, 1);
+  log.on_merged(0, {0, 1});
   EXPECT_EQ(log.updates(0).front().words[1], 30u);
   EXPECT_EQ(log.entries_merged(9), 4u);
-  log.on_merged(1, 7);  // no more than there are
+  log.on_merged(1, {0, 7});  // no more than there are
   EXPECT_EQ(log.newest(1), 1u);
   EXPECT_EQ(log.entries_merged(9), 5u);
-  log.on_merged(0, 2);
+  log.on_merged(0, {0, 2});
   EXPECT_TRUE(log.empty());
   EXPECT_EQ(log.entries_merged(9), 9u);
   log.Add(7, Update(0, 3, 1));
@@ -67,7 +67,7 @@ TEST(UpdateLog, TakesANumberOnce) {
   log.Add(2, Both(Update(0, 1, 10), Update(0, 2, 20)));
   EXPECT_EQ(log.updates(0).size(), 2u);
   EXPECT_EQ(log.updates(0).front().entry, 1u);
-  log.on_merged(0, 2);
+  log.on_merged(0, {0, 2});
   log.Add(3, Update(0, 2, 20));
   EXPECT_TRUE(log.empty());
 }
@@ -88,15 +88,25 @@ TEST(UpdateLog, RefusesUpdatesThatDoNotFollow) {
 }
 
 TEST(UpdateLog, KnowsUpdatesOfEarlierIncarnations) {
-  UpdateLog log(TwoTables());
+  UpdateLog log(TwoTables(), 4);
   log.Add(9, Update(1, 1, 1));
   EXPECT_FALSE(log.has_earlier());
-  log.EndIncarnation();
-  log.Add(1, Update(1, 2, 1));
+  log.Begin(5);
+  // The next incarnation begins with 1 again.
+  EXPECT_FALSE(log.Follows(Update(1, 2, 1)));
+  log.Add(1, Update(1, 1, 1));
+  log.Add(2, Update(1, 2, 1));
   EXPECT_TRUE(log.has_earlier());
   EXPECT_EQ(log.entries_merged(1), 0u);
-  log.on_merged(1, 1);
+  EXPECT_EQ(log.merged(1), (UpdateLog::Position{4, 0}));
+  EXPECT_EQ(log.newest(1), 2u);
+  log.on_merged(1, {4, 9});  // no more than there are
   EXPECT_FALSE(log.has_earlier());
+  EXPECT_EQ(log.merged(1), (UpdateLog::Position{5, 0}));
+  log.on_merged(1, {5, 1});
+  EXPECT_EQ(log.entries_merged(2), 1u);
+  EXPECT_EQ(log.gone(1), 2u);
+  EXPECT_EQ(log.added(1), 3u);
 }
 
 // A new logger has the updates that its unit keeps, and their numbers, also
@@ -109,28 +119,31 @@ TEST(UpdateLog, IsHandedOverToANewLogger) {
                                  .packets = 8,
                                  .pools = 1,
                                  .max_update_bytes = 1'000};
-  UpdateLog before(tables);
-  before.Add(1, Both(Update(0, 1, 1), Update(1, 1, 1)));
-  LogKeeper keeper(unit.nf.schema(), unit.nf.pools(), before);
+  LogKeeper keeper(unit.nf.schema(), unit.nf.pools(), tables);
   LogEntry entry;
   entry.number = 1;
   entry.incarnation = 3;
   entry.schema = limits.schema;
   entry.meta.flow = FlowId{7};
   entry.meta.clock = entry.state = Clock{1};
-  const Bytes updates = Both(Update(0, 2, 4), Update(0, 3, 5));
-  entry.argument = updates.size();
-  Bytes bytes(1'000);
-  bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, {}, bytes, updates));
-  keeper.on_made(*LogEntryView::Parse(limits, bytes));
+  const auto make = [&](const Bytes& updates) {
+    entry.argument = updates.size();
+    Bytes bytes(1'000);
+    bytes.resize(WriteLogEntry(entry, {}, {}, nullptr, {}, bytes, updates));
+    keeper.on_made(*LogEntryView::Parse(limits, bytes));
+    ++entry.number;
+  };
+  make(Both(Update(0, 1, 1), Update(1, 1, 1)));
+  keeper.on_updates_merged(1);
+  make(Both(Update(0, 2, 4), Update(0, 3, 5)));
 
   OutputLogger next(3, {.max_flows = 8}, unit.nf.schema(), unit.nf.pools(),
                     /*takes_over=*/true, tables);
   keeper.ForEach(3, 0, [&](std::span<const std::byte> kept) {
     EXPECT_TRUE(next.Restore(kept));
   });
-  next.EndRestore(0, 1);
-  EXPECT_EQ(next.updates().merged(0), 1u);
+  next.EndRestore(0, 2);
+  EXPECT_EQ(next.updates().merged(0), (UpdateLog::Position{3, 1}));
   EXPECT_EQ(next.updates().newest(0), 3u);
   EXPECT_EQ(next.updates().updates(0).back().words[1], 5u);
   EXPECT_EQ(next.updates().newest(1), 1u);

@@ -33,6 +33,8 @@ struct alignas(128) LoopProgress {
   // The packet that an NF of the loop is called for (CallMark::Show), if the
   // loop shows that. It stays after the end of a process amid a call.
   std::atomic<PacketHandle> in_call{kNoPacket};
+  // A loop of loggers has updates of tables that no home has merged.
+  std::atomic<bool> has_updates{false};
 };
 static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(sizeof(LoopProgress) == 128);

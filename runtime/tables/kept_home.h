@@ -12,11 +12,11 @@ namespace snf {
 
 // Theory of operation. The part of a table's home (table_home.h) that outlives
 // its process, in memory that another process may map: the totals, and for each
-// unit its last update that is in the totals. A process may be killed at any
-// instruction, and an update counts once: so the changes of a message are
-// complete or absent. Before a change, the old values are put into a list,
-// whose length is set then; after the change, the length is set to 0. A process
-// that finds a list restores the values in it.
+// unit its last update that is in the totals, or the last one of its logger. A
+// process may be killed at any instruction, and an update counts once: so the
+// changes of a message are complete or absent. Before a change, the old values
+// are put into a list, whose length is set then; after the change, the length
+// is set to 0. A process that finds a list restores the values in it.
 //
 // Worked example: update 8 of unit 3 adds to the slots 5 and 9. The totals of 5
 // and 9 and unit 3's 7 go into the list, of length 2. The process is killed
@@ -24,7 +24,7 @@ namespace snf {
 // has had no answer, and sends update 8 again.
 //
 // A view of memory that outlives it; one process uses it at a time. Memory: 8
-// bytes and the entry's words an entry, 24 bytes a unit; and, for the list,
+// bytes and the entry's words an entry, 48 bytes a unit; and, for the list,
 // once more for kMostSlots entries.
 class KeptHome {
  public:
@@ -34,11 +34,19 @@ class KeptHome {
   // States of a unit: it has joined the home or not; a unit that has left by
   // its own message may return.
   static constexpr uint32_t kNone = 0, kJoined = 1, kHasLeft = 2;
+  // Updates that came by loggers (TableMessage::Kind::kLogged): the last one
+  // merged, and all of them.
+  struct Logged {
+    uint64_t number = 0;
+    uint64_t updates = 0;
+    uint32_t incarnation = 0;
+  };
   struct Unit {
     uint64_t seq = 0;  // is that of the last update merged
     uint64_t in_rest = 0;
     uint32_t incarnation = 0;
     uint32_t joined = kNone;
+    Logged logged{};
   };
   struct Totals {
     uint64_t version = 0;

@@ -86,6 +86,37 @@ TEST_F(KeptHomeTest, AnUpdateWithoutAnAnswerCountsOnce) {
   EXPECT_EQ(TotalOf(home, 7), 6u);
 }
 
+// Updates of a logger count once, whichever home they came to.
+TEST_F(KeptHomeTest, KnowsWhichLoggedUpdatesItHas) {
+  const auto log = [](TableHome& home, uint32_t incarnation, uint64_t merged) {
+    TableMessage in = {.kind = TableMessage::Kind::kLogged,
+                       .entries = 1,
+                       .unit = UnitId{2},
+                       .incarnation = incarnation,
+                       .seq = merged + 3,
+                       .merged = merged};
+    in.words[0] = 7;
+    in.words[1] = 10;
+    TableMessage out;
+    EXPECT_TRUE(home.on_message(kNow, in, out));
+    EXPECT_EQ(out.kind, TableMessage::Kind::kLoggedAck);
+    return out.merged;
+  };
+  {
+    TableHome home = Begin();
+    EXPECT_EQ(log(home, 4, 0), 3u);
+    EXPECT_EQ(log(home, 4, 3), 6u);  // the answer is lost with the process
+  }
+  TableHome home = Begin();
+  EXPECT_EQ(TotalOf(home, 7), 20u);
+  EXPECT_EQ(home.logged(UnitId{2}), 6u);
+  EXPECT_EQ(log(home, 4, 3), 6u);
+  EXPECT_EQ(TotalOf(home, 7), 20u);
+  EXPECT_EQ(log(home, 5, 0), 3u);
+  EXPECT_EQ(log(home, 4, 6), 3u);  // late
+  EXPECT_EQ(TotalOf(home, 7), 30u);
+}
+
 TEST_F(KeptHomeTest, TellsUnitsAllAgainByNumbersThatAreNew) {
   TableMessage told;
   {

@@ -105,6 +105,7 @@ void TableHome::Keep(Instant now, const KeptHome& kept) {
     units_[number].incarnation = unit.incarnation;
     units_[number].seq = unit.seq;
     units_[number].in_rest = unit.in_rest;
+    logged_[number] = unit.logged;
   }
 }
 
@@ -128,7 +129,8 @@ void TableHome::KeepUnit(uint32_t number) {
                  .incarnation = unit.incarnation,
                  .joined = unit.joined     ? KeptHome::kJoined
                            : unit.has_left ? KeptHome::kHasLeft
-                                           : KeptHome::kNone});
+                                           : KeptHome::kNone,
+                 .logged = logged_[number]});
   for (const uint32_t slot : changed_) {
     kept_->Set(slot, states_[slot].gone_at, entry(slot));
   }
@@ -189,18 +191,27 @@ void TableHome::NoteReads(Instant now, const TableMessage& in) {
 }
 
 // Another message, perhaps of another logger, may have brought some of the
-// updates; then the sender hears which.
+// updates; then the sender hears which. A new incarnation begins with 0: its
+// logger sends only once this home has the updates of all earlier ones.
 void TableHome::on_logged(Instant now, const TableMessage& in,
                           TableMessage& out) {
-  uint64_t& logged = logged_[value(in.unit)];
-  if (in.merged == logged && in.seq > logged) {
+  KeptHome::Logged& logged = logged_[value(in.unit)];
+  const bool is_next =
+      in.incarnation == logged.incarnation
+          ? in.merged == logged.number
+          : in.incarnation > logged.incarnation && in.merged == 0;
+  if (is_next && in.seq > in.merged) {
     Merge(now, in, kNoUnit);
-    logged = in.seq;
+    logged = {.number = in.seq,
+              .updates = logged.updates + (in.seq - in.merged),
+              .incarnation = in.incarnation};
+    KeepUnit(value(in.unit));
   }
   out = {.kind = TableMessage::Kind::kLoggedAck,
          .table = table_,
          .unit = in.unit,
-         .merged = logged};
+         .incarnation = logged.incarnation,
+         .merged = logged.number};
 }
 
 // Returns the bits of the entries that went into the rest.

@@ -105,8 +105,8 @@ class TableHome {
   // Returns the number of entries that were evicted into the rest.
   uint64_t forgotten() const { return forgotten_; }
   uint64_t repeated() const { return repeated_; }
-  // Returns up to which number the unit's logged updates are merged.
-  uint64_t logged(UnitId unit) const { return logged_[value(unit)]; }
+  // Counts the unit's logged updates that are merged.
+  uint64_t logged(UnitId unit) const { return logged_[value(unit)].updates; }
   // Return the words of the entry in a slot; valid until the next call that is
   // not const.
   const uint64_t* key(uint32_t slot) const { return entry(slot); }
@@ -204,7 +204,7 @@ class TableHome {
   uint64_t gone_end_ = 0;
   LazyArray<uint64_t> bits_;  // has bit_words_ for each unit
   LazyArray<Unit> units_;
-  LazyArray<uint64_t> logged_;  // by unit
+  LazyArray<KeptHome::Logged> logged_;  // by unit
   LazyArray<UnitId> joined_;
   uint32_t joined_count_ = 0;
   TimingWheel timers_;  // runs out for a unit's next sweep or repetition

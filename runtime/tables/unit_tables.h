@@ -15,14 +15,19 @@
 
 namespace snf {
 
+// Returns the shapes of all shared tables of the NF if no packet reads any of
+// them; else nothing. If loggers may have to recover what units did, updates of
+// such tables go with the entries of units' logs (proto/protocol.md §8).
+std::vector<TableShape> LoggedTablesOf(const NetworkFunction& nf);
+
 // The replicas of one unit: one for each shared table of its NF. The unit's
 // driver carries the messages between them and the homes (table_homes.h);
 // outgoing messages are handed out as send(message). Owner-thread only.
 class UnitTables {
  public:
-  // `nf` must outlive the object.
+  // `nf` must outlive the object. If updates are logged, there are no replicas.
   UnitTables(UnitId unit, const NetworkFunction& nf,
-             const TableOptions& options);
+             const TableOptions& options, bool are_logged = false);
 
   // The NF is about to be called, until on_stop. A unit that was only parked,
   // or whose stop is withdrawn, still has its incarnation.

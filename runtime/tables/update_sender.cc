@@ -13,12 +13,15 @@ UpdateSender::UpdateSender(UnitId unit, const TableOptions& options,
 TableMessage UpdateSender::Make(uint16_t table, const UpdateLog& log) const {
   const TableShape& shape = log.shape(table);
   const uint32_t key_words = shape.key_words();
+  const UpdateLog::Position begin = log.merged(table);
   TableMessage out = {.kind = TableMessage::Kind::kLogged,
                       .table = table,
                       .unit = unit_,
-                      .seq = log.merged(table),
-                      .merged = log.merged(table)};
+                      .incarnation = begin.incarnation,
+                      .seq = begin.number,
+                      .merged = begin.number};
   for (const UpdateLog::Update& update : log.updates(table)) {
+    if (update.at.incarnation != begin.incarnation) break;
     const auto is_same = [&](uint32_t i) {
       if (update.is_rest || i == out.rest)
         return update.is_rest && i == out.rest;
@@ -47,18 +50,16 @@ bool UpdateSender::on_message(Instant now, const TableMessage& in,
     return false;
   }
   Table& table = tables_[in.table];
-  const uint64_t before = log.merged(in.table);
-  log.on_merged(in.table, in.merged);
+  const uint64_t before = log.gone(in.table);
+  log.on_merged(in.table, {.incarnation = in.incarnation, .number = in.merged});
+  table.sent = std::max(table.sent, log.gone(in.table));
   // A late answer says nothing new.
-  if (log.merged(in.table) == before) return false;
-  if (log.updates(in.table).empty() ||
-      log.merged(in.table) >= table.round_end) {
+  if (log.gone(in.table) == before) return false;
+  if (log.updates(in.table).empty() || log.gone(in.table) >= table.round_end) {
     table.due = now + options_.period;
-    table.sent = log.merged(in.table);
     return false;
   }
   table.due = now;
-  table.sent = log.merged(in.table);
   return on_timers(now, log, out);
 }
 
@@ -67,14 +68,25 @@ bool UpdateSender::on_timers(Instant now, const UpdateLog& log,
   for (uint16_t i = 0; i < tables_.size(); ++i) {
     Table& table = tables_[i];
     if (log.updates(i).empty() || now < table.due) continue;
-    table.repeated += log.merged(i) < table.sent ? 1 : 0;
-    if (log.merged(i) >= table.round_end) table.round_end = log.newest(i);
+    // Another logger, with a log of its own, begins with 0.
+    table.sent = std::min(table.sent, log.added(i));
+    table.round_end = std::min(table.round_end, log.added(i));
+    table.repeated += log.gone(i) < table.sent ? 1 : 0;
+    if (log.gone(i) >= table.round_end) table.round_end = log.added(i);
     out = Make(i, log);
-    table.sent = std::max(table.sent, out.seq);
+    table.sent = std::max(table.sent, log.gone(i) + (out.seq - out.merged));
     table.due = now + options_.retry_after;
     return true;
   }
   return false;
+}
+
+void UpdateSender::Hurry(const UpdateLog& log) {
+  for (uint16_t i = 0; i < tables_.size(); ++i) {
+    tables_[i].round_end = log.added(i);
+    // A message under way is repeated as ever.
+    if (log.gone(i) >= tables_[i].sent) tables_[i].due = Instant::min();
+  }
 }
 
 Instant UpdateSender::next_wakeup(const UpdateLog& log) const {

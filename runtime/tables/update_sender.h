@@ -19,11 +19,12 @@ namespace snf {
 //   logger ─ kLogged    merged, seq, key + delta …  ─► home
 //          ◄ kLoggedAck merged                      ─
 //
-// A message holds the updates behind number `merged` up to `seq`, merged by
-// key. The home merges the message only if `merged` is the number up to which
-// it has the unit's updates already, and answers with that number as it is
-// then. So each update counts once, in whichever messages it is sent, and
-// however often.
+// A message holds the updates of one incarnation behind number `merged` up to
+// `seq`, merged by key. The home merges the message only if `merged` is the
+// number up to which it has the incarnation's updates already, 0 for a new
+// incarnation, and answers with incarnation and number as they are then. So
+// each update counts once, in whichever messages it is sent, and however often.
+// Updates of an incarnation are sent once all earlier incarnations' are merged.
 //
 // Worked example: a logger sends (3, 8], which is merged, and dies. Its
 // successor, which the unit gave the updates behind 3, sends (3, 12]. The home
@@ -38,6 +39,8 @@ class UpdateSender {
   // `out` with a message to be sent.
   bool on_message(Instant now, const TableMessage& in, UpdateLog& log,
                   TableMessage& out);
+  // The unit has ended: makes all updates due at once.
+  void Hurry(const UpdateLog& log);
   // Does one thing that is due. Returns as on_message; the caller calls it
   // until it returns false.
   bool on_timers(Instant now, const UpdateLog& log, TableMessage& out);
@@ -48,8 +51,9 @@ class UpdateSender {
  private:
   struct Table {
     Instant due = Instant::min();  // of the next message
-    uint64_t sent = 0;             // number of the last update sent
-    uint64_t round_end = 0;        // number of the last update of the round
+    // As UpdateLog::added counts:
+    uint64_t sent = 0;       // up to the last update sent
+    uint64_t round_end = 0;  // up to the last update of the round
     uint64_t repeated = 0;
   };
 

@@ -118,6 +118,58 @@ TEST_F(Sending, TakesAsManyMessagesAsItNeeds) {
   EXPECT_EQ(sum, 2 * most + 1);
 }
 
+// A unit's next incarnation numbers its updates from 1 on. The updates are sent
+// once all earlier ones are merged; late messages of these change nothing.
+TEST_F(Sending, SendsOnForTheNextIncarnation) {
+  log_ = UpdateLog({&shape_, 1}, 1);
+  for (int i = 0; i < 3; ++i) Log(7, 1);
+  const TableMessage late = Due();
+  log_.Begin(2);
+  Log(7, 10);
+  AtHome(late);
+  now_ = sender_.next_wakeup(log_);
+  const TableMessage again = Due();
+  EXPECT_EQ(again.incarnation, 1u);
+  EXPECT_EQ(again.seq, 3u);
+  TableMessage next;
+  const TableMessage answer = AtHome(again);
+  now_ = now_ + options_.period;
+  if (!sender_.on_message(now_, answer, log_, next)) {
+    now_ = sender_.next_wakeup(log_);
+    next = Due();
+  }
+  EXPECT_EQ(next.incarnation, 2u);
+  EXPECT_EQ(next.merged, 0u);
+  EXPECT_EQ(AtHome(next).merged, 1u);
+  EXPECT_EQ(AtHome(late).incarnation, 2u);
+  AtHome(next);
+  EXPECT_EQ(Total(7), 13u);
+  EXPECT_EQ(home_.logged(kUnit), 4u);
+}
+
+// No update in front of the first message of an incarnation may be missing.
+TEST_F(Sending, OfANewIncarnationTheHomeTakesTheFirstUpdatesFirst) {
+  log_ = UpdateLog({&shape_, 1}, 1);
+  Log(7, 1);
+  TableMessage message = Due();
+  message.merged = 4;
+  message.seq = 5;
+  EXPECT_EQ(AtHome(message).merged, 0u);
+  EXPECT_EQ(Total(7), 0u);
+}
+
+TEST_F(Sending, HurriesWhenTheUnitHasEnded) {
+  Log(7, 1);
+  EXPECT_FALSE(sender_.on_message(now_, AtHome(Due()), log_, out_));
+  Log(7, 2);
+  EXPECT_GT(sender_.next_wakeup(log_), now_);
+  sender_.Hurry(log_);
+  AtHome(Due());
+  sender_.Hurry(log_);  // the message is under way
+  EXPECT_FALSE(sender_.on_timers(now_, log_, out_));
+  EXPECT_EQ(Total(7), 3u);
+}
+
 // A logger dies after its message was merged. The next one has the updates from
 // further back, and sends on for the unit's next incarnation.
 TEST_F(Sending, IsTakenOverByANewLogger) {

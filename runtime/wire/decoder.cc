@@ -18,7 +18,7 @@ using FromController = ControllerCommand::Kind;
 constexpr size_t kBad = LinkIn::kNoMessage;
 
 std::string_view NameOf(FromUnit kind) {
-  constexpr std::array<std::string_view, 31> kNames = {
+  constexpr std::array<std::string_view, 32> kNames = {
       "release",     "nf_drop",      "drop",          "consume",
       "advance",     "emit",         "wait",          "drop_payload",
       "pieces_came", "log",          "pull",          "state",
@@ -26,8 +26,9 @@ std::string_view NameOf(FromUnit kind) {
       "note",        "timer_due",    "piece_request", "pieces",
       "stopped",     "done",         "ended",         "grants",
       "report_name", "report_flow",  "report_packet", "report_parked",
-      "report_word", "report_unit",  "reported"};
-  static_assert(static_cast<size_t>(FromUnit::kReported) + 1 == kNames.size());
+      "report_word", "report_unit",  "reported",      "updates_merged"};
+  static_assert(static_cast<size_t>(FromUnit::kUpdatesMerged) + 1 ==
+                kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
 }
@@ -51,6 +52,23 @@ uint8_t ByteOf(const bool& flag) {
   return byte;
 }
 bool IsBool(const bool& flag) { return ByteOf(flag) <= 1; }
+
+// Looks at the numbers of a logger's updates.
+template <typename Refuse>
+bool AreLogged(const TableMessage& message, const Refuse& bad) {
+  const bool has_rest = message.rest != TableMessage::kNoRest;
+  if (message.incarnation == 0) return bad("incarnation", 0);
+  if (message.entries == 0) return bad("entries", 0);
+  if (has_rest && message.rest >= message.entries) {
+    return bad("rest", message.rest);
+  }
+  // Each entry has an update, or several of one key.
+  if (message.seq < message.merged ||
+      message.seq - message.merged < message.entries) {
+    return bad("seq", message.seq);
+  }
+  return true;
+}
 
 bool IsForm(FlowKeyForm form) {
   switch (form) {
@@ -145,7 +163,8 @@ bool WordsToController::IsOfSender(const UnitCommand& word) const {
 }
 
 size_t WordsToController::Other(const Cell& cell) const {
-  if (cell.is_table() && limits_.sender != Sender::kLoggers) {
+  const bool is_loggers = limits_.sender == Sender::kLoggers;
+  if (cell.is_table() && is_loggers == limits_.logs_tables) {
     return sizeof(TableMessage);
   }
   const auto& word = cell.As<UnitCommand>();
@@ -315,12 +334,14 @@ bool WordsToController::IsSound(const Cell& cell,
     if (message.entries > TableMessage::MaxEntries(shape)) {
       return bad("entries", message.entries);
     }
-    if (message.kind != TableMessage::Kind::kUpdate &&
-        message.kind != TableMessage::Kind::kToldAck) {
+    if (!IsBool(message.leaves)) return bad("leaves", ByteOf(message.leaves));
+    using Kind = TableMessage::Kind;
+    if (limits_.logs_tables
+            ? message.kind != Kind::kLogged
+            : message.kind != Kind::kUpdate && message.kind != Kind::kToldAck) {
       return bad("kind", static_cast<uint8_t>(message.kind));
     }
-    if (!IsBool(message.leaves)) return bad("leaves", ByteOf(message.leaves));
-    return true;
+    return !limits_.logs_tables || AreLogged(message, bad);
   }
   const auto& word = cell.As<UnitCommand>();
   if (word.kind == FromUnit::kReportName) {
@@ -489,6 +510,9 @@ size_t WordsBetweenUnits::operator()(const Cell& cell) const {
       return FromUnit(word, word.takeover.taker, "taker");
     case FromUnit::kSendTakeoverAck:
       return FromUnit(word, word.takeover_ack.sender, "sender");
+    case FromUnit::kUpdatesMerged:
+      // Sent by the unit's own logger.
+      return FromUnit(word, word.unit, "unit");
     default:
       return Bad(word, "kind", static_cast<uint8_t>(word.kind));
   }
@@ -527,6 +551,19 @@ size_t WordsToLoggers::Other(const LogWord& word) const {
     return 0;
   }
   return kBad;
+}
+
+bool OrdersToLoggers::IsSound(const TableMessage& answer) const {
+  const auto bad = [&](std::string_view field, uint64_t value) {
+    Refuse("table", field, value);
+    return false;
+  };
+  if (answer.kind != TableMessage::Kind::kLoggedAck) {
+    return bad("kind", static_cast<uint8_t>(answer.kind));
+  }
+  if (!units_.Has(answer.unit)) return bad("unit", value(answer.unit));
+  if (answer.table >= tables_) return bad("table", answer.table);
+  return true;
 }
 
 }  // namespace snf

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -67,6 +68,8 @@ class WordsToController {
     uint32_t nf_reasons = 0;  // NetworkFunction::drop_reasons()
     uint32_t pools = 0;       // NetworkFunction::pools()
     Sender sender = Sender::kUnits;
+    // Updates of shared tables come from loggers, not from units.
+    bool logs_tables = false;
   };
   // The arguments must outlive the decoder. `buffers` is the controller's end
   // of the pool; loop i is its party i + 1.
@@ -221,6 +224,32 @@ class WordsToLoggers {
   UnitsOfLoop units_;
   uint32_t max_units_;
   uint32_t entry_bytes_;
+  WireFaults* faults_;
+};
+
+// Words from a controller to the loop of loggers: its orders, which the loop
+// checks, and the answers of tables' homes.
+class OrdersToLoggers {
+ public:
+  OrdersToLoggers(UnitsOfLoop units, uint32_t tables, WireFaults& faults)
+      : units_(std::move(units)), tables_(tables), faults_(&faults) {}
+
+  size_t operator()(const Cell& cell) const {
+    return cell.is_table() ? sizeof(TableMessage) : 0;
+  }
+  bool IsSound(const TableMessage& answer) const;
+  void Refuse(std::string_view kind, std::string_view field,
+              uint64_t value) const {
+    faults_->Add({.loop = units_.index(),
+                  .unit = kNoUnit,
+                  .kind = kind,
+                  .field = field,
+                  .value = value});
+  }
+
+ private:
+  UnitsOfLoop units_;
+  uint32_t tables_;  // of which there are answers
   WireFaults* faults_;
 };
 

@@ -536,6 +536,123 @@ TEST_F(WordsWithLoggers, AreNotOfTablesWhereALoggerSaysThem) {
           "unit 0");
 }
 
+// Updates of tables that loggers send (proto/protocol.md §8).
+class LoggedUpdates : public Decoders {
+ protected:
+  using Sender = WordsToController::Sender;
+  WordsToController Words(Sender sender) {
+    return {UnitsOfLoop(1, 2, kMaxUnits),
+            {.max_flows = 8, .sender = sender, .logs_tables = true},
+            *pool_,
+            *tables_,
+            faults_};
+  }
+  static TableMessage Good() {
+    return {.kind = TableMessage::Kind::kLogged,
+            .rest = 1,
+            .entries = 2,
+            .unit = UnitId{3},
+            .incarnation = 1,
+            .seq = 7,
+            .merged = 5};
+  }
+  bool IsSound(const TableMessage& message) {
+    return Words(Sender::kLoggers)
+        .IsSound(Cell::OfTable(), std::as_bytes(std::span(&message, 1)));
+  }
+  template <typename Change>
+  void Refuses(const Change& change, const std::string& what) {
+    WireFaults faults;
+    const WordsToController words(
+        UnitsOfLoop(1, 2, kMaxUnits),
+        {.max_flows = 8, .sender = Sender::kLoggers, .logs_tables = true},
+        *pool_, *tables_, faults);
+    TableMessage bad = Good();
+    change(bad);
+    EXPECT_FALSE(
+        words.IsSound(Cell::OfTable(), std::as_bytes(std::span(&bad, 1))));
+    ASSERT_EQ(faults.count(), 1u);
+    EXPECT_EQ(ToString(*faults.first()), "the logger of " + what);
+  }
+};
+
+TEST_F(LoggedUpdates, ComeFromLoggersAlone) {
+  const WordsToController loggers = Words(Sender::kLoggers);
+  Takes(loggers(Cell::OfTable()), sizeof(TableMessage));
+  EXPECT_TRUE(IsSound(Good()));
+  EXPECT_EQ(Words(Sender::kUnitsWithLoggers)(Cell::OfTable()), kBad);
+  Told("the loop of units 1 sent a bad word: message with unit 0");
+}
+
+TEST_F(LoggedUpdates, AreRefusedByTheNameOfAField) {
+  const std::string of_unit = "unit 3 sent a bad word: table with ";
+  Refuses([](TableMessage& bad) { bad.unit = UnitId{2}; },
+          "the loop of units 1 sent a bad word: table with unit 2");
+  Refuses([](TableMessage& bad) { bad.table = 9; }, of_unit + "table 9");
+  Refuses([](TableMessage& bad) { bad.entries = 255; },
+          of_unit + "entries 255");
+  Refuses([](TableMessage& bad) { bad.entries = 0; }, of_unit + "entries 0");
+  Refuses([](TableMessage& bad) { bad.rest = 2; }, of_unit + "rest 2");
+  Refuses([](TableMessage& bad) { Spoil(bad.leaves); }, of_unit + "leaves 2");
+  Refuses([](TableMessage& bad) { bad.incarnation = 0; },
+          of_unit + "incarnation 0");
+  // Two entries are two updates at least.
+  Refuses([](TableMessage& bad) { bad.seq = 6; }, of_unit + "seq 6");
+  Refuses([](TableMessage& bad) { bad.seq = 4; }, of_unit + "seq 4");
+  for (const auto kind :
+       {TableMessage::Kind::kUpdate, TableMessage::Kind::kMerged,
+        TableMessage::Kind::kToldAck, TableMessage::Kind::kLoggedAck,
+        TableMessage::Kind{77}}) {
+    Refuses([kind](TableMessage& bad) { bad.kind = kind; },
+            of_unit + "kind " + std::to_string(static_cast<int>(kind)));
+  }
+}
+
+TEST_F(LoggedUpdates, AreNotOfUnitsWithReplicas) {
+  TableMessage message = Good();
+  EXPECT_FALSE(to_controller_->IsSound(Cell::OfTable(),
+                                       std::as_bytes(std::span(&message, 1))));
+  Told("unit 3 sent a bad word: table with kind 4");
+}
+
+TEST_F(LoggedUpdates, HaveAnswersForLoggersOfTheLoop) {
+  const auto told = [](const TableMessage& answer) -> std::string {
+    WireFaults faults;
+    const OrdersToLoggers orders(UnitsOfLoop(1, 2, kMaxUnits), 1, faults);
+    EXPECT_EQ(orders(Cell::OfTable()), sizeof(TableMessage));
+    if (orders.IsSound(answer)) return "sound";
+    return ToString(*faults.first());
+  };
+  const TableMessage good = {.kind = TableMessage::Kind::kLoggedAck,
+                             .unit = UnitId{3}};
+  EXPECT_EQ(told(good), "sound");
+  TableMessage bad = good;
+  bad.kind = TableMessage::Kind::kTold;
+  EXPECT_EQ(told(bad),
+            "the loop of units 1 sent a bad word: table with kind 2");
+  bad = good;
+  bad.unit = UnitId{2};
+  EXPECT_EQ(told(bad),
+            "the loop of units 1 sent a bad word: table with unit 2");
+  bad = good;
+  bad.table = 1;
+  EXPECT_EQ(told(bad),
+            "the loop of units 1 sent a bad word: table with table 1");
+}
+
+// A logger tells its own unit alone what homes have merged.
+TEST_F(LoggedUpdates, AreToldToTheUnitThatMadeThem) {
+  const WordsBetweenUnits own(UnitsOfLoop(1, 2, kMaxUnits),
+                              UnitsOfLoop(1, 2, kMaxUnits), kRecordBytes,
+                              faults_);
+  Takes(own(CellOf(UnitCommand::Merged(UnitId{3}, 9))), 0);
+  const WordsBetweenUnits of_another(UnitsOfLoop(0, 2, kMaxUnits),
+                                     UnitsOfLoop(1, 2, kMaxUnits), kRecordBytes,
+                                     faults_);
+  EXPECT_EQ(of_another(CellOf(UnitCommand::Merged(UnitId{3}, 9))), kBad);
+  Told("the loop of units 0 sent a bad word: updates_merged with unit 3");
+}
+
 // The entries are judged by the loggers.
 TEST_F(WordsWithLoggers, SayHowLongAnEntryIs) {
   constexpr uint32_t kEntryBytes = 500;

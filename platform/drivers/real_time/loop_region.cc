@@ -462,7 +462,7 @@ absl::StatusOr<LoopRegion::LoggersSide> LoopRegion::AttachLoggers(
          .ledger = loop.ledger});
     if (!options.recovers) continue;
     side.loops.back().recovery.emplace(LoggerLoopLinks::Recovery{
-        .from_controller = InFrom(loop.down, 0),
+        .from_controller = InFrom(loop.down, kMaxPayloadFromController),
         .to_units = OutTo(loops[i].answers, units_bell, kUnitReserve),
         .kept = InFrom(loops[i].kept, options.entry_bytes),
         .control = At<LogControl>(loop.control),

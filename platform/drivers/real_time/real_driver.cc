@@ -586,6 +586,14 @@ void RealDriver::Collect() {
   }
   result_.state.pulls -= result_.state.units.pulls_repeated;
   AddTotals(controller(), ingress_, egress_.provisioning(), result_);
+  if (logs_tables()) {
+    for (uint16_t unit = 0; unit < max_units; ++unit) {
+      for (size_t i = 0; i < loop_.tables().size(); ++i) {
+        const uint64_t updates = loop_.tables().home(i).logged(UnitId{unit});
+        tables[unit].push_back({.updates = updates});
+      }
+    }
+  }
   AddTables(loop_.tables(), tables, *example_, result_);
   AddNfReports(*example_, result_);
 }

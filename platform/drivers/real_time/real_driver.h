@@ -46,6 +46,7 @@
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/tables/unit_tables.h"
 #include "runtime/wire/wire_faults.h"
 #include "traces/capture_reader.h"
 
@@ -254,6 +255,10 @@ class RealDriver final : private NfCallNames {
     return ingress_.NumberOf(packet);
   }
   bool has_processes() const { return real_.isolation != Isolation::kThread; }
+  // Returns true if updates of shared tables come from units' loggers.
+  bool logs_tables() const {
+    return recovers_ && !LoggedTablesOf(*example_).empty();
+  }
   bool has_lost_store() const { return redis_ != nullptr && redis_->is_gone(); }
   bool has_threads() const { return real_.threads > 1; }
   // Returns true if no wait is to go on.

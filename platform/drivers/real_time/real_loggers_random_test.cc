@@ -40,6 +40,7 @@
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/real_clock.h"
+#include "runtime/tables/unit_tables.h"
 
 namespace snf {
 namespace {
@@ -94,8 +95,6 @@ struct Plan {
       fails_65536 = static_cast<uint32_t>(rng.Uniform(1, 400));
       PrepareForFailures(c);
       c.awaits_ends = c.names_flows = true;
-      // Without shared tables.
-      if (is_chain()) nf = *NfSpec::Parse("firewall | nat(ip=203.0.113.1)");
     } else if (rng.Chance(32'768)) {
       replaced_65536 = static_cast<uint32_t>(rng.Uniform(16, 3'200));
       PrepareForFailures(c);
@@ -111,6 +110,7 @@ struct Plan {
     }
     c.forgets_copies = fails && recovers();
     is_apart = seed / 4 % 2 == 0 || kills();
+    options.table_period = Microseconds(rng.Uniform(1, 300));
   }
   bool fails() const { return fails_65536 > 0; }
   bool kills() const { return kills_65536 > 0; }
@@ -147,7 +147,8 @@ class World {
                    .record_bytes = example_->schema().record_bytes(),
                    .controller_cells = uint32_t{64} << plan.rng.Below(3),
                    .loggers = true,
-                   .entry_bytes = MaxLogEntryBytes(example_->schema()),
+                   .entry_bytes = MaxLogEntryBytes(example_->schema(),
+                                                   LoggedTablesOf(*example_)),
                    .logger_cells = 1,
                    .recovers = plan.recovers(),
                    .reports = plan.fails(),
@@ -221,11 +222,27 @@ class World {
     }
     return refused;
   }
+  // Returns the sum over all entries of tables of that name.
+  uint64_t SumOfTable(std::string_view name, uint32_t word) const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < loop_.tables().size(); ++i) {
+      const TableHome& home = loop_.tables().home(i);
+      if (home.shape().name != name) continue;
+      sum += home.rest()[word];
+      for (uint32_t slot = 0; slot < home.slots(); ++slot) {
+        if (home.IsEntry(slot)) sum += home.total(slot)[word];
+      }
+    }
+    return sum;
+  }
   uint64_t packets_lost() const {
     return plan_.fails() ? loop_.succession()->counters().packets_lost : 0;
   }
   const PieceCounters& pieces() const {
     return loop_.controller().counters().pieces;
+  }
+  bool have_all_failed() const {
+    return kills_ > 0 && failures_ > 0 && process_ > 0;
   }
   void AddTo(Totals& totals) const {
     for (const auto& loop : units_) {
@@ -259,8 +276,7 @@ class World {
     totals["processes of loggers replaced"] += process_;
     totals["processes of units replaced"] += kills_;
     totals["failed with both"] += kills_ > 0 && failures_ > 0 ? 1 : 0;
-    const bool have_all_failed = kills_ > 0 && failures_ > 0 && process_ > 0;
-    totals["failed with all three"] += have_all_failed ? 1 : 0;
+    totals["failed with all three"] += have_all_failed() ? 1 : 0;
     totals["loggers and controllers that failed at once"] += amid_;
     for (const LoopRegion::Loop& loop : region_.loops) {
       if (loop.log_control == nullptr) continue;
@@ -319,6 +335,7 @@ class World {
                           .max_units = plan_.options.controller.max_units,
                           .max_copies = 65'536,
                           .reports = plan_.fails(),
+                          .tables = TableOptionsOf(plan_.options),
                           .process = process_},
         plan_.nf, *std::move(side));
   }
@@ -383,7 +400,11 @@ class World {
     if (plan_.fails()) FailOrSucceed();
     if (plan_.rng.Chance(plan_.kills_65536)) {
       const auto victim = static_cast<uint32_t>(plan_.rng.Below(plan_.loops));
-      if (units_[victim] != nullptr && HaveLoggersAll()) KillUnits(victim);
+      if (units_[victim] != nullptr && HaveLoggersAll()) {
+        KillUnits(victim);
+        // Only if no unit was up there, these are not needed any more.
+        if (plan_.rng.Chance(32'768)) ReplaceLoggers();
+      }
     }
     uint64_t all = 0;
     for (const uint32_t weight : weights_) all += weight;
@@ -460,6 +481,14 @@ void RunSeed(uint64_t seed, bool fails, Totals& totals) {
     totals["log records"] += world.logged().records();
     totals["flows whose end was logged"] += world.logged().ends();
   }
+  if (plan.is_chain()) {
+    // The monitor's table has the packets that hosts sent: each counts once.
+    EXPECT_EQ(world.SumOfTable("hosts", 0), result.packets_released);
+    totals["updates of tables"] += result.packets_released;
+    totals["sums of logged updates"] += plan.recovers() ? 1 : 0;
+    totals["sums of logged updates, all failing"] +=
+        world.have_all_failed() ? 1 : 0;
+  }
   if (!plan.is_chronicle() && !plan.is_chain()) return;
   one.loggers = false;
   one.controller.max_units = 1;
@@ -512,6 +541,7 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   EXPECT_GE(totals["processes of loggers replaced"], 2'000u);
   EXPECT_GE(totals["records restored"], 15'000u);
   EXPECT_GE(totals["log records"], 10'000u);
+  EXPECT_GE(totals["sums of logged updates"], 8u);
 }
 
 // F9: what a controller has not sent is lost, and nothing else is.
@@ -536,6 +566,8 @@ TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
   EXPECT_GE(totals["ports"], 100u);
   EXPECT_GE(totals["log records"], 10'000u);
   EXPECT_GE(totals["flows whose end was logged"], 100u);
+  EXPECT_GE(totals["sums of logged updates"], 10u);
+  EXPECT_GE(totals["sums of logged updates, all failing"], 2u);
 }
 
 }  // namespace

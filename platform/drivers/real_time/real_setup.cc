@@ -70,9 +70,14 @@ absl::Status CheckFailures(const RunOptions& options, const RealOptions& real,
     return absl::InvalidArgumentError(
         "a controller that fails needs units with output loggers");
   }
-  if (!real.keep.has_value() && !TablesOf(example).empty()) {
+  // A table that packets read has replicas (proto/protocol.md T6), which no new
+  // controller recovers.
+  const bool reads_tables =
+      !TablesOf(example).empty() && LoggedTablesOf(example).empty();
+  if (!real.keep.has_value() && reads_tables) {
     return absl::InvalidArgumentError(
-        "a controller that fails needs an NF without shared tables");
+        "a controller that fails needs an NF whose packets read no shared "
+        "table");
   }
   return absl::OkStatus();
 }
@@ -167,7 +172,9 @@ LoopRegion::Options LayoutOf(const RunOptions& options, const RealOptions& real,
           .apart = real.isolation != Isolation::kThread,
           .record_bytes = schema.record_bytes(),
           .loggers = options.loggers,
-          .entry_bytes = MaxLogEntryBytes(schema),
+          .entry_bytes = MaxLogEntryBytes(
+              schema, Recovers(options, real) ? LoggedTablesOf(example)
+                                              : std::vector<TableShape>()),
           .recovers = Recovers(options, real),
           .reports = MayFail(options, real),
           .piece_words = LoggerLoop::PieceWordsOf(example),

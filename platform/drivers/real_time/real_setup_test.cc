@@ -32,6 +32,21 @@ class Reader final : public NetworkFunction {
 };
 SNF_REGISTER_NF(Reader, "identity_reader", "reads files");
 
+template <TableReader reader>
+class SetupTable final : public NetworkFunction {
+ public:
+  explicit SetupTable(NfOptions& /*options*/) {
+    declare_shared<uint64_t, uint64_t>("n", 8, SumOfWords{}, reader);
+  }
+  Verdict process_packet(Packet& /*packet*/, FlowState& /*flow*/) override {
+    return Verdict::forward();
+  }
+};
+using SetupReported = SetupTable<TableReader::kReport>;
+using SetupRead = SetupTable<TableReader::kPacket>;
+SNF_REGISTER_NF(SetupReported, "setup_reported", "has a table for reports");
+SNF_REGISTER_NF(SetupRead, "setup_read", "has a table that packets read");
+
 class KeptIdentityTest : public testing::Test {
  protected:
   KeptIdentityTest() { std::filesystem::create_directory(folder_); }
@@ -104,6 +119,24 @@ TEST_F(KeptIdentityTest, ChangesWithFlagsAndTheProgram) {
   EXPECT_EQ(Identity("identity_reader"), before);
   real_.program = Write("program", "");
   EXPECT_NE(Identity("identity_reader"), before);
+}
+
+// T6: tables that only reports read go with a controller that fails.
+TEST(RealSetup, RefusesTablesThatPacketsReadIfAControllerFails) {
+  RunOptions run;
+  run.loggers = true;
+  Kill kill;
+  kill.victim = Kill::Victim::kController;
+  run.faults.kills.push_back(kill);
+  RealOptions real;
+  real.threads = 2;
+  const auto made = [&](const std::string& nf) {
+    return RealSetup::Make(run, real, *NfSpec::Parse(nf)).status();
+  };
+  EXPECT_TRUE(made("setup_reported").ok()) << made("setup_reported");
+  EXPECT_EQ(made("setup_read").message(),
+            "a controller that fails needs an NF whose packets read no shared "
+            "table");
 }
 
 }  // namespace

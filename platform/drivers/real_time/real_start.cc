@@ -184,7 +184,8 @@ LoggerLoopOptions RealDriver::LoggerOptions() const {
           .max_units = options_.controller.max_units,
           .max_copies =
               unit.max_flows + unit.queue_packets + unit.packets_elsewhere,
-          .reports = may_fail_};
+          .reports = may_fail_,
+          .tables = TableOptionsOf(options_)};
 }
 
 absl::Status RealDriver::CreateLoggers(const NfSpec& nf,
@@ -321,7 +322,8 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
     options.like.figures.nf_counts.resize(
         options.like.figures.nf_counts.size() + part.nf->counts().size());
   }
-  options.like.tables.emplace_back(TablesOf(*example_).size());
+  options.like.tables.emplace_back(logs_tables() ? 0
+                                                 : TablesOf(*example_).size());
   if (recovers_) faults_->BlameLoops(of.loops);
   auto processes = UnitProcesses::Start(std::move(options));
   if (!processes.ok()) return processes.status();

@@ -41,10 +41,10 @@ LogChannel::LogChannel(uint32_t max_flows, const StateSchema& schema,
               .packets = kHandles,
               .pools = static_cast<uint16_t>(pools.size()),
               .max_update_bytes = MaxUpdateBytes(tables)},
-      maker_(incarnation_, schema, UpdateLog(tables)),
+      maker_(incarnation_, schema, tables),
       logger_(incarnation_, logger_options_, schema, pools,
               /*takes_over=*/false, tables) {
-  if (may_fail) keeper_.emplace(schema, pools, UpdateLog(tables));
+  if (may_fail) keeper_.emplace(schema, pools, tables);
 }
 
 void LogChannel::BeginAnew() {
@@ -56,10 +56,8 @@ void LogChannel::BeginAnew() {
     logger_.Resume(out);
   }
   logger_.Begin(++incarnation_);
-  maker_ = EntryMaker(incarnation_, *schema_, logger_.updates());
-  if (keeper_.has_value()) {
-    keeper_.emplace(*schema_, pools_, logger_.updates());
-  }
+  maker_ = EntryMaker(incarnation_, *schema_, tables_);
+  if (keeper_.has_value()) keeper_.emplace(*schema_, pools_, tables_);
   next_logger_.reset();
   if (failure.has_value()) failure->released = 0;
   if (failure.has_value()) failure->released = 0;

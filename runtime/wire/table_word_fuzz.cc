@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reads any bytes as messages about a shared table: from units, from loggers to
+// a home, and from a home to loggers. A message that passes a decoder must be
+// safe for its receiver, and logged updates count at most once.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/check.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/shared_table.h"
+#include "runtime/tables/table_homes.h"
+#include "runtime/tables/update_sender.h"
+#include "runtime/wire/decoder.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kUnits = 4;
+
+class Counting final : public NetworkFunction {
+ public:
+  Counting() {
+    declare_shared<uint64_t, uint64_t>("n", 8, SumOfWords{},
+                                       TableReader::kReport);
+    declare_shared<uint32_t, uint64_t>("m", 2, SumOfWords{},
+                                       TableReader::kReport);
+  }
+  Verdict process_packet(Packet& /*packet*/, FlowState& /*flow*/) override {
+    return Verdict::forward();
+  }
+};
+
+// A controller's end of everything, as of a run with one loop of units.
+class Receiver {
+ public:
+  explicit Receiver(bool logs_tables)
+      : memory_(BufferPool::BytesFor(kShares) / sizeof(Line) + 1),
+        homes_(Counting(), kUnits, TableOptions{}) {
+    const auto bytes = std::as_writable_bytes(std::span(memory_));
+    SNF_CHECK(BufferPool::Format(bytes, kShares).ok());
+    pool_.emplace(*BufferPool::Attach(bytes, BufferPool::Party{0}));
+    words_.emplace(
+        UnitsOfLoop(0, 1, kUnits),
+        WordsToController::Limits{
+            .max_flows = 8,
+            .sender = logs_tables ? WordsToController::Sender::kLoggers
+                                  : WordsToController::Sender::kUnits,
+            .logs_tables = logs_tables},
+        *pool_, homes_, faults_);
+  }
+
+  void Take(const TableMessage& message) {
+    const auto bytes = std::as_bytes(std::span(&message, 1));
+    if (!words_->IsSound(Cell::OfTable(), bytes)) return;
+    const auto ignore = [](const TableMessage&) {};
+    const bool is_logged = message.kind == TableMessage::Kind::kLogged;
+    homes_.on_message(Instant{1}, message, ignore);
+    const uint64_t version = homes_.home(message.table).version();
+    homes_.on_message(Instant{1}, message, ignore);
+    SNF_CHECK(!is_logged || homes_.home(message.table).version() == version);
+  }
+
+ private:
+  static constexpr BufferPool::Options kShares[] = {
+      {.small = 2, .medium = 1, .large = 0},
+      {.small = 2, .medium = 1, .large = 0}};
+  struct alignas(128) Line {
+    std::array<std::byte, 128> bytes;
+  };
+  std::vector<Line> memory_;
+  TableHomes homes_;
+  std::optional<BufferPool> pool_;
+  WireFaults faults_;
+  std::optional<WordsToController> words_;
+};
+
+// A logger with three updates, which hears the answers.
+void Answer(const TableMessage& message) {
+  static const TableShape shape = {
+      .name = "n", .key_bytes = 8, .value_bytes = 8, .max_entries = 8};
+  WireFaults faults;
+  const OrdersToLoggers orders(UnitsOfLoop(0, 1, kUnits), 1, faults);
+  if (!orders.IsSound(message)) return;
+  UpdateLog log(std::span(&shape, 1), 1);
+  for (uint64_t number = 1; number <= 3; ++number) {
+    const uint64_t words[] = {number, 1};
+    std::vector<std::byte> update;
+    AppendUpdate({.number = number, .words = 2}, words, update);
+    log.Add(number, update);
+  }
+  UpdateSender sender(message.unit, TableOptions{}, 1);
+  TableMessage out;
+  sender.on_message(Instant{1}, message, log, out);
+  while (sender.on_timers(Instant{1}, log, out)) {
+  }
+  SNF_CHECK(log.added(0) == 3 && log.gone(0) <= 3);
+}
+
+}  // namespace
+}  // namespace snf
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
+  snf::Receiver of_units(/*logs_tables=*/false);
+  snf::Receiver of_loggers(/*logs_tables=*/true);
+  // Most words of a message need not be given.
+  constexpr size_t kStep = 64 + 48;
+  for (size_t at = 0; at < bytes && at < 16 * kStep; at += kStep) {
+    snf::TableMessage message;
+    std::memcpy(static_cast<void*>(&message), data + at,
+                std::min(kStep, bytes - at));
+    of_units.Take(message);
+    of_loggers.Take(message);
+    snf::Answer(message);
+  }
+  return 0;
+}
