@@ -115,8 +115,13 @@ class Kills(traffic_test.Traffic):
     LEAST = 3  # kills a test
     VICTIMS = {"names": (UNITS, UNITS, LOGGERS)}
 
+    # A frame of several packets counts as these in monitor's table, and once
+    # elsewhere.
+    GSO = ["--no_gso"]
+
     def chain(self, *flags):
-        return self.killing(f"--nf={CHAIN}", *flags, victims=self.VICTIMS)
+        return self.killing(f"--nf={CHAIN}", *self.GSO, *flags,
+                            victims=self.VICTIMS)
 
     @contextlib.contextmanager
     def killing(self, *flags, victims=VICTIMS, kills=LEAST,
@@ -155,13 +160,20 @@ class Kills(traffic_test.Traffic):
             past = self.report["packets_released"] + sum(
                 count for reason, count in dropped.items()
                 if reason.startswith("nf:nat."))
-            self.assertEqual(sum(host["packets_sent"] for host in hosts), past,
-                             told)
+            told_of = sum(host["packets_sent"] for host in hosts)
+            if not any(port["merged"] for _, port in self.each_port()):
+                self.assertEqual(told_of, past, told)
+            else:
+                self.assertGreaterEqual(told_of, past, told)
         print(f"SNF_TEST_SEED={SEED}: kills {killer.kills}, units failed "
               f"{faults['failures']}, packets that survived "
               f"{faults['packets_rerouted']}, flows moved "
               f"{faults['flows_moved']}, records restored "
               f"{faults['records_restored']}", flush=True)
+
+    def test_curl_gets_files_of_1_kb_to_100_mb(self):
+        self.GSO = []
+        super().test_curl_gets_files_of_1_kb_to_100_mb()
 
     def test_1000_connections_at_one_time(self):
         # Some of so many are silent longer than the killer waits: once a unit

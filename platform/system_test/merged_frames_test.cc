@@ -103,7 +103,7 @@ Outcome OutcomeOf(const std::string& nf, const std::vector<Sent>& sent) {
                        {&wire});
   Instant now{1'700'000'000'000'000'000};
   for (const Sent& one : sent) {
-    now = now + Microseconds(10);
+    now = now + Milliseconds(10);
     driver.Offer({.time = now,
                   .bytes = one.frame,
                   .original_bytes = static_cast<uint32_t>(one.frame.size()),
