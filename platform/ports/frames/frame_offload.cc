@@ -103,10 +103,9 @@ bool IsWholeFrame(std::span<const std::byte> frame,
 
 // Returns false if the frame is a tunnel's, whose inner packet is to be split,
 // which is not supported.
-bool IsOfOutermost(std::span<const std::byte> frame,
-                   const FrameOffload& offload) {
+bool IsOfOutermost(const ParsedPacket& headers, const FrameOffload& offload) {
   return offload.checksum_start == 0 ||
-         offload.checksum_start == Parse(LinkType::kEthernet, frame).l4_offset;
+         offload.checksum_start == headers.l4_offset;
 }
 
 // Returns the sum that a network card begins with, not complemented.
@@ -129,25 +128,13 @@ be16 PseudoHeaderSum(std::span<const std::byte> frame,
   return be16(static_cast<uint16_t>(~checksum.host()));
 }
 
-}  // namespace
-
-size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
-                   absl::FunctionRef<void(std::span<const std::byte>)> take) {
-  if (offload.segment_bytes == 0) {
-    if (offload.checksum_start != 0 && !CompleteChecksum(frame, offload)) {
-      return 0;
-    }
-    take(frame);
-    return 1;
-  }
-  if (!IsOfOutermost(frame, offload)) return 0;
-  return CutFrame(frame, offload.segment_bytes, take);
+bool IsFlood(const ParsedPacket& headers, uint16_t segment_bytes) {
+  return headers.payload_bytes() > segment_bytes * kMostMergedPackets;
 }
 
-size_t CutFrame(std::span<const std::byte> frame, uint16_t segment_bytes,
-                absl::FunctionRef<void(std::span<const std::byte>)> take) {
-  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
-  if (!CanSplit(headers)) return 0;
+size_t Cut(std::span<const std::byte> frame, const ParsedPacket& headers,
+           uint16_t segment_bytes,
+           absl::FunctionRef<void(std::span<const std::byte>)> take) {
   const auto head = frame.first(headers.payload_offset);
   const auto payload = frame.subspan(head.size(), headers.payload_bytes());
   std::vector<std::byte> room(head.size() + segment_bytes);
@@ -167,19 +154,41 @@ size_t CutFrame(std::span<const std::byte> frame, uint16_t segment_bytes,
   return piece.number;
 }
 
+}  // namespace
+
+size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
+                   absl::FunctionRef<void(std::span<const std::byte>)> take) {
+  if (offload.segment_bytes == 0) {
+    if (offload.checksum_start != 0 && !CompleteChecksum(frame, offload)) {
+      return 0;
+    }
+    take(frame);
+    return 1;
+  }
+  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+  if (!CanSplit(headers) || !IsOfOutermost(headers, offload)) return 0;
+  return Cut(frame, headers, offload.segment_bytes, take);
+}
+
+size_t CutFrame(std::span<const std::byte> frame, uint16_t segment_bytes,
+                absl::FunctionRef<void(std::span<const std::byte>)> take) {
+  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+  if (!CanSplit(headers) || IsFlood(headers, segment_bytes)) return 0;
+  return Cut(frame, headers, segment_bytes, take);
+}
+
 bool CanStayWhole(std::span<const std::byte> frame,
                   const FrameOffload& offload) {
   const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
-  return IsWholeFrame(frame, headers) &&
-         (offload.checksum_start == 0 ||
-          offload.checksum_start == headers.l4_offset);
+  return IsWholeFrame(frame, headers) && IsOfOutermost(headers, offload) &&
+         !IsFlood(headers, offload.segment_bytes);
 }
 
 size_t DescribeMerged(std::span<const std::byte> frame, uint16_t segment_bytes,
                       std::span<std::byte, kMostMergedHeaders> headers,
                       OffloadHeader& described) {
   const ParsedPacket h = Parse(LinkType::kEthernet, frame);
-  if (!IsWholeFrame(frame, h)) return 0;
+  if (!IsWholeFrame(frame, h) || IsFlood(h, segment_bytes)) return 0;
   std::ranges::copy(frame.first(h.payload_offset), headers.begin());
   const bool is_tcp = h.l4_protocol == IpProtocol::kTcp;
   const size_t at =

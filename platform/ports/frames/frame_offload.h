@@ -40,8 +40,13 @@ struct FrameOffload {
 size_t FinishFrame(std::span<std::byte> frame, const FrameOffload& offload,
                    absl::FunctionRef<void(std::span<const std::byte>)> take);
 
-// The same for a frame that is to be cut into packets of `segment_bytes`, which
-// are not 0, whatever its TCP or UDP checksum is.
+// The most packets of a frame that stays whole until it leaves. A process of
+// units can write the size of these packets: it cannot make a flood of them.
+inline constexpr uint32_t kMostMergedPackets = 128;
+
+// The same for a frame that has stayed whole, to be cut into packets of
+// `segment_bytes`, which are not 0, whatever its TCP or UDP checksum is.
+// Returns 0 as well if there would be more than kMostMergedPackets.
 size_t CutFrame(std::span<const std::byte> frame, uint16_t segment_bytes,
                 absl::FunctionRef<void(std::span<const std::byte>)> take);
 
@@ -65,7 +70,8 @@ static_assert(sizeof(OffloadHeader) == 10);
 inline constexpr size_t kMostMergedHeaders = 256;
 
 // Returns true if a frame of several packets can be sent whole later: it has no
-// VLAN tags, no longer headers, and nothing behind the IP packet.
+// VLAN tags, no longer headers, no more packets, and nothing behind the IP
+// packet.
 bool CanStayWhole(std::span<const std::byte> frame,
                   const FrameOffload& offload);
 

@@ -287,5 +287,27 @@ TEST(MergedFrame, StaysWholeOnlyIfItCanLeaveSo) {
   EXPECT_EQ(DescribeMerged(padded, 1'000, headers, described), 0u);
 }
 
+// A process of units may write any size: it makes no flood of its frame.
+TEST(MergedFrame, IsOfAFewPackets) {
+  const Frame frame = Ethernet(
+      0x0800,
+      Ipv4({.protocol = 6}, TcpFrame(1, kAck, kMostMergedPackets * 10)));
+  std::array<std::byte, kMostMergedHeaders> headers{};
+  OffloadHeader described{};
+  size_t packets = 0;
+  const auto take = [&](std::span<const std::byte>) { ++packets; };
+  const FrameOffload ten = {.segment_bytes = 10}, nine = {.segment_bytes = 9};
+  EXPECT_EQ(CutFrame(frame, 10, take), kMostMergedPackets);
+  EXPECT_GT(DescribeMerged(frame, 10, headers, described), 0u);
+  EXPECT_TRUE(CanStayWhole(frame, ten));
+  packets = 0;
+  EXPECT_EQ(CutFrame(frame, 9, take), 0u);
+  EXPECT_EQ(packets, 0u);
+  EXPECT_EQ(DescribeMerged(frame, 9, headers, described), 0u);
+  EXPECT_FALSE(CanStayWhole(frame, nine));
+  // A frame of the kernel is cut all the same.
+  EXPECT_EQ(Finished(frame, nine).size(), 143u);
+}
+
 }  // namespace
 }  // namespace snf
