@@ -271,8 +271,10 @@ TEST(MergedFrame, StaysWholeOnlyIfItCanLeaveSo) {
   const Frame plain = Ethernet(0x0800, Ipv4({.protocol = 6}, tcp));
   EXPECT_TRUE(CanStayWhole(plain, offload));
   // A tag in the frame, a tunnel's inner packet, bytes behind the packet, GRE.
+  FrameOffload tagged = offload;
+  tagged.checksum_start = 38;
   EXPECT_FALSE(CanStayWhole(
-      Ethernet(0x8100, Vlan(7, 0x0800, Ipv4({.protocol = 6}, tcp))), offload));
+      Ethernet(0x8100, Vlan(7, 0x0800, Ipv4({.protocol = 6}, tcp))), tagged));
   FrameOffload inner = offload;
   inner.checksum_start = 84;
   EXPECT_FALSE(CanStayWhole(plain, inner));
