@@ -56,6 +56,8 @@ void BlameForFault(const WireFault& fault,
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket) {
   BeginTelling(socket, kUnit, setup.command.data());
+  // Loggers are the third who want a CPU.
+  if (setup.region.loggers) Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
   const auto memory =
       SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
   if (!memory.ok()) {
@@ -94,6 +96,7 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
 int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
                std::span<const int> regions, int socket) {
   BeginTelling(socket, kLoggers, setup.command.data());
+  Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
   std::vector<SharedRegion> mapped;
   std::vector<std::span<std::byte>> memories;
   for (const int region : regions) {
@@ -273,7 +276,6 @@ std::vector<std::byte> UnitProcessSetup::WithNf(const std::string& nf) const {
 }
 
 int UnitProcessMain(int socket) {
-  Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
   const absl::StatusOr<Launch> launch = ReceiveLaunch(socket);
   if (!launch.ok()) {
     fmt::print(stderr, "snf {}: {}\n", kUnitProcessCommand,
