@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "platform/ports/frames/frame_offload.h"
+
 namespace snf {
 
 absl::StatusOr<std::unique_ptr<SuccessorPort>> SuccessorPort::Open(
@@ -30,15 +32,29 @@ bool SuccessorPort::Receive(PacketPort::Take take) {
   const Instant now = WallClock();
   const FrameChannel::Taken taken =
       channel_.Receive([&](PortFrame frame, Instant came) {
-        ++passed_on_;
         port_->Overhear(frame.bytes, now);
         frame.age = std::max(now - came, Nanos{});
-        take(frame);
+        Give(frame, take);
       });
   if (taken.is_over) {
     port_->Adopt(std::move(receiver_), taken.last.next_slot);
   }
   return taken.any || taken.is_over;
+}
+
+// The chains of the predecessor may take frames whole that these do not.
+void SuccessorPort::Give(const PortFrame& frame, PacketPort::Take take) {
+  if (frame.segment_bytes == 0 || keeps_merged_) {
+    ++passed_on_;
+    take(frame);
+    return;
+  }
+  const size_t packets = CutFrame(frame.bytes, frame.segment_bytes,
+                                  [&](std::span<const std::byte> packet) {
+                                    take({.bytes = packet, .age = frame.age});
+                                  });
+  passed_on_ += packets;
+  refused_ += packets == 0 ? 1 : 0;
 }
 
 // The daemon before is to be told first.
@@ -51,6 +67,7 @@ void SuccessorPort::UpdateFigures() {
   port_->UpdateFigures();
   figures_ = port_->figures();
   figures_.received += passed_on_;
+  figures_.refused += refused_;
   if (!has_predecessor()) status_ = port_->status();
 }
 

@@ -42,7 +42,10 @@ class SuccessorPort final : public PacketPort {
                   uint16_t segment_bytes) override {
     port_->SendMerged(frame, segment_bytes);
   }
-  void KeepMerged(bool keep) override { port_->KeepMerged(keep); }
+  void KeepMerged(bool keep) override {
+    keeps_merged_ = keep;
+    port_->KeepMerged(keep);
+  }
   void Flush() override { port_->Flush(); }
   void UpdateFigures() override;
   int descriptor() const override {
@@ -53,11 +56,14 @@ class SuccessorPort final : public PacketPort {
 
  private:
   SuccessorPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
+  void Give(const PortFrame& frame, Take take);
 
   std::unique_ptr<PacketPort> port_;
   FrameChannel channel_;
   PacketReceiver receiver_;
   uint64_t passed_on_ = 0;  // packets that came by the channel
+  uint64_t refused_ = 0;    // frames from there that could not be cut
+  bool keeps_merged_ = false;
 };
 
 }  // namespace snf

@@ -58,7 +58,7 @@ class Loggers {
   }
   // Units hand over to that process what they keep: of flow 7 a record, of
   // whose clocks those of entries up to `released` are released.
-  // Of updates of tables it keeps none: those up to `merged` are at homes.
+  // Keeps no updates of tables: homes have merged all up to `merged`.
   void HandOver(uint32_t process, uint64_t released, bool is_ahead = false,
                 uint64_t merged = 0) {
     Keep({.kind = KeptWord::Kind::kBegin, .number = process});
