@@ -23,6 +23,7 @@
 #include "platform/commands/up/up_command.h"
 #include "platform/daemon/try_chain.h"
 #include "platform/drivers/real_time/unit_process.h"
+#include "platform/modules/module_process.h"
 #include "platform/process/command_group.h"
 
 namespace snf {
@@ -68,6 +69,9 @@ int main(int argc, char** argv) {
   // Are started by snf itself, and are no commands of a user's.
   if (argc == 3 && argv[1] == snf::kUnitProcessCommand) {
     return snf::UnitProcessMain(std::atoi(argv[2]));
+  }
+  if (argc == 2 && argv[1] == snf::kModuleProcessCommand) {
+    return snf::ModuleProcessMain();
   }
   if (argc > 1 && argv[1] == snf::kTryChainCommand) {
     const std::vector<std::string> words(argv + 2, argv + argc);

@@ -113,7 +113,7 @@ absl::Status LiveChainSetter::TryConfig(const std::string& file,
   absl::Status status =
       TryChain(program_, {.command_line = settings_.arguments(),
                           .chains = {},
-                          .modules = modules_,
+                          .modules = LoadedNfModules(),
                           .config_file = file,
                           .config_text = text,
                           .takes_settings = true,
@@ -136,15 +136,26 @@ void LiveChainSetter::BeginFrom(const LiveSettings::Values& flags) {
   if (!noted.ok()) LogLine(LogLevel::kWarning, std::string(noted.message()));
 }
 
+// Returns the texts of chains with names of NFs for files of modules, for
+// another file may have the name next.
+absl::StatusOr<LiveChainSetter::Texts> LiveChainSetter::ByNames(
+    const Texts& texts) const {
+  const absl::StatusOr<RunRequest> options = settings_.OptionsWith(texts);
+  if (!options.ok()) return options.status();
+  const Config::Chain& chain = options->config.chains.front();
+  const std::string name = options->config_file.empty() ? "" : chain.name;
+  return Texts{{name, chain.nf.text()}};
+}
+
 // Returns true if the chain has an NF of the module's name.
 absl::StatusOr<bool> LiveChainSetter::Deploy(const std::string& file,
                                              const Texts& texts,
                                              proto::ChainReply& reply) {
   const absl::StatusOr<std::string> copy = CopyModule(file);
   if (!copy.ok()) return copy.status();
-  std::vector<std::string> modules = modules_;
-  modules.push_back(*copy);
-  absl::Status status = Try(texts, modules);
+  std::vector<std::string> tried = LoadedNfModules();
+  tried.push_back(*copy);
+  absl::Status status = Try(texts, tried);
   // From here on it is known not to crash where it is loaded.
   absl::StatusOr<const NfRegistration*> nf = nullptr;
   if (status.ok()) {
@@ -160,7 +171,7 @@ absl::StatusOr<bool> LiveChainSetter::Deploy(const std::string& file,
     if (at != why.npos) why.replace(at, copy->size(), file);
     return absl::Status(status.code(), why);
   }
-  modules_ = std::move(modules);
+  modules_.push_back(*copy);
   reply.set_module_nf(std::string((*nf)->name));
   const auto options = settings_.OptionsWith(texts);
   if (!options.ok()) return options.status();
@@ -301,8 +312,13 @@ absl::Status LiveChainSetter::Set(Mailbox& mailbox, Mailbox::Deadline deadline,
   Texts texts = settings_.chains();
   if (!request.text().empty()) texts = {{request.name(), request.text()}};
   if (request.module().empty()) {
-    if (absl::Status s = Try(texts, modules_); !s.ok()) return s;
+    if (absl::Status s = Try(texts, LoadedNfModules()); !s.ok()) return s;
   } else {
+    if (request.text().empty()) {
+      auto named = ByNames(texts);
+      if (!named.ok()) return named.status();
+      texts = *std::move(named);
+    }
     const absl::StatusOr<bool> concerns =
         Deploy(request.module(), texts, reply);
     if (!concerns.ok()) return concerns.status();

@@ -110,6 +110,7 @@ class LiveChainSetter {
   absl::Status Note(const Texts& texts, Nanos within, uint32_t place);
 
   absl::StatusOr<std::string> CopyModule(const std::string& file);
+  absl::StatusOr<Texts> ByNames(const Texts& texts) const;
   absl::Status Try(const Texts& texts,
                    const std::vector<std::string>& modules) const;
   absl::StatusOr<bool> Deploy(const std::string& file, const Texts& texts,

@@ -5,9 +5,10 @@
 
 #include <chrono>
 
+#include "platform/modules/module_process.h"
+#include "platform/modules/module_stand_ins.h"
 #include "platform/process/child_program.h"
 #include "runtime/live/rehearsal.h"
-#include "runtime/sdk/nf_module.h"
 
 namespace snf {
 namespace {
@@ -88,10 +89,7 @@ absl::Status TryChainCommand::SettleFlags() {
 }
 
 absl::Status TryChainCommand::Run() {
-  for (const std::string& module : modules_) {
-    const auto loaded = ReplaceByNfModule(module);
-    if (!loaded.ok()) return loaded.status();
-  }
+  daemon_.run.LoadModules(modules_);
   for (const std::string& chain : chains_) {
     const size_t equals = chain.find('=');
     if (equals == chain.npos) return absl::InvalidArgumentError(chain);
@@ -100,8 +98,15 @@ absl::Status TryChainCommand::Run() {
   if (absl::Status s = SettleFlags(); !s.ok()) return s;
   // A packet that the NF holds back, for a piece of a pool, does not come to an
   // end there.
-  Rehearse(daemon_.run.options().config.chains.front().nf, {});
-  return absl::OkStatus();
+  const NfSpec& nf = daemon_.run.options().config.chains.front().nf;
+  const proto::LaunchedNf launched = LaunchedNfOf(nf);
+  if (!launched.is_confined()) {
+    Rehearse(nf, {});
+    return absl::OkStatus();
+  }
+  proto::ModuleQuestion question;
+  *question.mutable_chain() = launched;
+  return AskModuleProcess(question).status();
 }
 
 }  // namespace snf

@@ -14,9 +14,12 @@
 #include "base/packet/ip_prefix.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
+#include "platform/modules/module_process.h"
+#include "platform/modules/module_stand_ins.h"
 #include "platform/process/source_tree.h"
 #include "platform/run/chaos_flag.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_module.h"
 #include "traces/merged_reader.h"
 
 namespace snf {
@@ -339,6 +342,17 @@ absl::Status InputFlags::SettleLiveChain() {
 }
 
 absl::Status InputFlags::SettleChains() {
+  const bool confines = !set_.has_captures && !set_.request.trust_modules &&
+                        set_.request.real.isolation == Isolation::kContainer;
+  if (confines) {
+    ConfineModules([](const proto::ModuleQuestion& question) {
+      return AskModuleProcess(question);
+    });
+  }
+  for (const std::string& module : modules_) {
+    const auto loaded = ReplaceByNfModule(module);
+    if (!loaded.ok()) return loaded.status();
+  }
   if (absl::Status s = ReadChains(); !s.ok()) return s;
   bool has_barrier = false;
   for (const Config::Chain& chain : set_.request.config.chains) {

@@ -20,7 +20,10 @@ class InputFlags {
  public:
   explicit InputFlags(RunFlagSet& set);
 
-  // As RunFlags::ReplaceChain.
+  // As RunFlags has them.
+  void LoadModules(std::vector<std::string> files) {
+    modules_ = std::move(files);
+  }
   void ReplaceChain(std::string name, std::string text) {
     replaced_[std::move(name)] = std::move(text);
   }
@@ -59,6 +62,7 @@ class InputFlags {
   absl::Status SettleLiveChain();
 
   RunFlagSet& set_;
+  std::vector<std::string> modules_;
   std::map<std::string, std::string> replaced_;  // by chain; "": of --nf
   // An option that has another value from a time after the first packet on.
   struct Change {

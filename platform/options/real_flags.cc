@@ -101,6 +101,13 @@ void RealFlags::AddIsolation() {
         "such processes in containers, which see nothing of the machine; as "
         "root"}},
       "what units and loggers are:");
+  if (!set_.has_captures) {
+    set_.flags.Switch(
+        "trust_modules", set_.request.trust_modules,
+        "with --isolation=lxc: load modules of NFs into the processes of snf "
+        "itself as well, with all their rights. If not given, code of modules "
+        "runs in containers only");
+  }
   set_.flags.Count(
       "warm_pool", warm_pool_, 0, RealOptions::kMaxUnitProcesses,
       fmt::format("processes at least that are parked for the next units that "
@@ -175,6 +182,11 @@ absl::Status RealFlags::Check() const {
         .with = "threads",
         .when = real.isolation != Isolation::kThread && real.threads == 1,
         .because = "processes need at least 2"},
+       {.flags = {"trust_modules"},
+        .with = "isolation",
+        .when =
+            request.trust_modules && real.isolation != Isolation::kContainer,
+        .because = "modules are loaded into all processes"},
        {.flags = {"host_tls"},
         .with = "host",
         .when = real.hosts.empty(),

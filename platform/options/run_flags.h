@@ -37,6 +37,11 @@ class RunFlags {
   RunFlags(const RunFlags&) = delete;
   RunFlags& operator=(const RunFlags&) = delete;
 
+  // Loads these modules before the chains are read, in this order. Before
+  // Settle.
+  void LoadModules(std::vector<std::string> files) {
+    input_.LoadModules(std::move(files));
+  }
   // Runs the chain of this text in place of the one of --nf, if the name is
   // empty, or of this name in the file of --config. Before Settle.
   void ReplaceChain(std::string name, std::string text) {

@@ -45,6 +45,7 @@ struct RunRequest {
   bool recovery = false;  // tell what other ways of recovery would take
   bool is_real_time = false;
   RealOptions real;
+  bool trust_modules = false;  // live: not confined to containers
   bool preload = false;
   uint32_t loop = 1;  // so often, as one long capture
 

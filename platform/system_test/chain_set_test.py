@@ -84,7 +84,9 @@ class Connection:
         self.process.stdout.close()
 
 
-class ChainSet(unittest.TestCase):
+class Chains(unittest.TestCase):
+    """A daemon between a client and a server."""
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -144,6 +146,8 @@ class ChainSet(unittest.TestCase):
             self.assertEqual(chain["violations"], 0)
         return report
 
+
+class ChainSet(Chains):
     # --- What is promised
 
     def check_hand_over(self, *flags):

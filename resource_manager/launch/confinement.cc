@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -48,6 +49,17 @@ constexpr std::array kAllowed = {
     SYS_write, SYS_writev, SYS_sendto, SYS_close, SYS_fcntl, SYS_fstat,
     SYS_newfstatat};
 
+// System calls for the loading of a module, and for files that options name.
+constexpr std::array kAllowedForLoading = {
+    SYS_openat, SYS_read, SYS_readv, SYS_pread64, SYS_lseek, SYS_readlinkat,
+    SYS_faccessat, SYS_getdents64, SYS_getcwd, SYS_uname, SYS_prlimit64,
+    SYS_statx,
+#if defined(__x86_64__)
+    SYS_open, SYS_access, SYS_readlink, SYS_stat, SYS_lstat,
+#endif
+    // For ConfineToUnits.
+    SYS_prctl, SYS_capset};
+
 sock_filter Statement(uint16_t code, uint32_t k) {
   return {.code = code, .jt = 0, .jf = 0, .k = k};
 }
@@ -60,7 +72,7 @@ sock_filter Jump(uint32_t k, uint8_t if_so, uint8_t if_not,
           .k = k};
 }
 
-std::vector<sock_filter> Filter() {
+std::vector<sock_filter> Filter(bool loads) {
   constexpr uint16_t kLoad = BPF_LD | BPF_W | BPF_ABS;
   constexpr uint16_t kReturn = BPF_RET | BPF_K;
   const auto load = [](size_t offset) {
@@ -74,10 +86,14 @@ std::vector<sock_filter> Filter() {
       load(offsetof(seccomp_data, arch)), Jump(kArchitecture, 1, 0),
       Statement(kReturn, SECCOMP_RET_KILL_PROCESS),
       load(offsetof(seccomp_data, nr))};
-  for (const long number : kAllowed) {
-    filter.push_back(Jump(static_cast<uint32_t>(number), 0, 1));
-    filter.push_back(allow);
-  }
+  const auto allow_all = [&](std::span<const int> numbers) {
+    for (const int number : numbers) {
+      filter.push_back(Jump(static_cast<uint32_t>(number), 0, 1));
+      filter.push_back(allow);
+    }
+  };
+  allow_all(kAllowed);
+  if (loads) allow_all(kAllowedForLoading);
   // A filter cannot see the arguments of clone3; libc then calls clone.
   filter.push_back(Jump(SYS_clone3, 0, 1));
   filter.push_back(refuse(ENOSYS));
@@ -95,9 +111,7 @@ absl::Status Error(const char* what) {
                                              ": ", std::strerror(errno)));
 }
 
-}  // namespace
-
-absl::Status ConfineToUnits() {
+absl::Status Confine(bool loads) {
   for (int capability = 0; capability <= CAP_LAST_CAP; ++capability) {
     // A capability that this kernel does not know cannot be dropped.
     if (prctl(PR_CAPBSET_READ, capability, 0, 0, 0) != 1) continue;
@@ -113,7 +127,7 @@ absl::Status ConfineToUnits() {
     return Error("capabilities");
   }
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return Error("privileges");
-  std::vector<sock_filter> filter = Filter();
+  std::vector<sock_filter> filter = Filter(loads);
   const sock_fprog program = {.len = static_cast<uint16_t>(filter.size()),
                               .filter = filter.data()};
   if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) {
@@ -121,5 +135,11 @@ absl::Status ConfineToUnits() {
   }
   return absl::OkStatus();
 }
+
+}  // namespace
+
+absl::Status ConfineToLoading() { return Confine(true); }
+
+absl::Status ConfineToUnits() { return Confine(false); }
 
 }  // namespace snf

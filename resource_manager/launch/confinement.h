@@ -6,6 +6,11 @@
 
 namespace snf {
 
+// Drops for good all rights of the calling process that the loading of an NF's
+// module does not need: as ConfineToUnits, but files that the process can see
+// may be read. ConfineToUnits may follow.
+absl::Status ConfineToLoading();
+
 // Drops for good all rights of the calling process that units do not need:
 // capabilities, new privileges by exec, and all system calls except for memory,
 // threads, waiting and open descriptors. Other system calls return EPERM. The

@@ -151,22 +151,23 @@ void EndMonitor(pid_t monitor) {
 struct ContainerMethod::Entry {
   const Process* process;
   uint32_t starts;
+  std::string folder;  // the launcher's
 };
 
 // Runs inside, in a copy of the launcher.
 int ContainerMethod::Enter(void* argument) {
-  const auto& [to_start, starts] = *static_cast<const Entry*>(argument);
+  const auto& [to_start, starts, folder] = *static_cast<const Entry*>(argument);
   const Process& process = *to_start;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   prctl(PR_SET_NAME, process.name.c_str());
   CloseOthers(process.descriptors);
-  if (const absl::Status s = ConfineToUnits(); !s.ok()) {
-    const std::string line =
-        absl::StrCat("snf: ", std::string(s.message()), "\n");
-    [[maybe_unused]] const auto written =
-        write(STDERR_FILENO, line.data(), line.size());
-    _exit(1);
+  if (process.prepare != nullptr) {
+    // Files are copied to where a relative path finds them from there.
+    [[maybe_unused]] const int moved = chdir(folder.c_str());
+    EndUnless(ConfineToLoading());
+    EndUnless(process.prepare());
   }
+  EndUnless(ConfineToUnits());
   _exit(process.body(starts));
 }
 
@@ -197,7 +198,7 @@ absl::StatusOr<void*> ContainerMethod::Library() {
 absl::Status ContainerMethod::Check() { return Library().status(); }
 
 absl::StatusOr<std::unique_ptr<ContainerMethod>> ContainerMethod::Make(
-    const Limits& limits) {
+    const Limits& limits, std::span<const std::string> files) {
   const absl::StatusOr<void*> opened = Library();
   if (!opened.ok()) return opened.status();
   void* const library = *opened;
@@ -210,6 +211,9 @@ absl::StatusOr<std::unique_ptr<ContainerMethod>> ContainerMethod::Make(
   std::unique_ptr<ContainerMethod> method(
       new ContainerMethod(limits, make, put));
   if (absl::Status s = method->MakeRoot(); !s.ok()) return s;
+  for (const std::string& file : files) {
+    if (absl::Status s = method->CopyToRoot(file); !s.ok()) return s;
+  }
   return method;
 }
 
@@ -261,6 +265,32 @@ absl::Status ContainerMethod::MakeRoot() {
   fs::permissions(init, fs::perms(0755), error);
   if (file.good() && !error) return absl::OkStatus();
   return Error(absl::StrCat(init.string(), ": cannot be made"));
+}
+
+// The copy is for users of containers, who are none of the host's.
+absl::Status ContainerMethod::CopyToRoot(const std::string& file) const {
+  const auto bad = [&file](const std::string& why) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": ", why));
+  };
+  std::error_code error;
+  const fs::path from = fs::absolute(file, error);
+  if (error) return bad(error.message());
+  const fs::file_status about = fs::status(from, error);
+  if (error) return bad(error.message());
+  if (!fs::is_regular_file(about)) return bad("is not a regular file");
+  if ((about.permissions() & fs::perms::others_read) == fs::perms::none) {
+    return bad(
+        "not every user may read it, and containers have users of their own");
+  }
+  // No part of the path leads out of the root.
+  fs::path to = fs::path(folder_) / "files";
+  to += from.lexically_normal();
+  fs::create_directories(to.parent_path(), error);
+  if (!error) {
+    fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  }
+  if (!error) fs::permissions(to, fs::perms(0444), error);
+  return error ? bad(error.message()) : absl::OkStatus();
 }
 
 absl::Status ContainerMethod::Configure(lxc_container& lxc,
@@ -347,7 +377,10 @@ absl::StatusOr<pid_t> ContainerMethod::Start(uint32_t index, uint32_t starts,
   options.env_policy = LXC_ATTACH_CLEAR_ENV;
   std::string root = "/";
   options.initial_cwd = root.data();
-  Entry entry = {.process = &process, .starts = starts};
+  std::error_code ignored;
+  Entry entry = {.process = &process,
+                 .starts = starts,
+                 .folder = fs::current_path(ignored).string()};
   pid_t pid = -1;
   if (container.lxc->attach(container.lxc, Enter, &entry, &options, &pid) !=
           0 ||

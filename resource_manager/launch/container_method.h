@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,11 +20,11 @@ namespace snf {
 
 // Theory of operation. Starts each process in a container of its own (LXC).
 // The container is made first: own mount, net, ipc, uts, pid, cgroup and user
-// namespaces, a file system that is empty and read-only, limits of memory, CPU
-// and processes. Its init only waits. Then a copy of this process enters, with
-// its loaded program and its descriptors: so no file of the host has to be
-// visible inside. There it drops the rights that units do not need
-// (confinement.h).
+// namespaces, a read-only file system with copies of given files only, limits
+// of memory, CPU and processes. Its init only waits. Then a copy of this
+// process enters, with its loaded program and its descriptors: so no file of
+// the host has to be visible inside. There it drops the rights that units do
+// not need (confinement.h).
 //
 //   launcher ──fork──► monitor ──LXC──► init        (container)
 //       └────fork, enter──────────────► process     (child of the launcher)
@@ -48,8 +49,10 @@ class ContainerMethod final : public LaunchMethod {
   // Errors: PermissionDenied if the process is not root's; FailedPrecondition
   // where there is no LXC, or no known machine; Unavailable, with the system's
   // reason.
+  // Copies of `files` are the only files in the containers, at their absolute
+  // paths. InvalidArgument names a file that cannot be read by everybody.
   static absl::StatusOr<std::unique_ptr<ContainerMethod>> Make(
-      const Limits& limits);
+      const Limits& limits, std::span<const std::string> files = {});
   ContainerMethod(const ContainerMethod&) = delete;
   ContainerMethod& operator=(const ContainerMethod&) = delete;
   // Ends all containers, and removes their cgroups and folder.
@@ -71,6 +74,7 @@ class ContainerMethod final : public LaunchMethod {
   ContainerMethod(const Limits& limits, New make, Put put);
   static absl::StatusOr<void*> Library();
   absl::Status MakeRoot();
+  absl::Status CopyToRoot(const std::string& file) const;
   absl::Status Configure(lxc_container& lxc, uint32_t index) const;
   static int Enter(void* entry);
   absl::Status Boot(Container& container);

@@ -294,7 +294,17 @@ absl::StatusOr<pid_t> ForkMethod::Start(uint32_t /*index*/, uint32_t starts,
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);  // it ended before that
   CloseOthers(process.descriptors);
+  if (process.prepare != nullptr) EndUnless(process.prepare());
   _exit(process.body(starts));
+}
+
+void LaunchMethod::EndUnless(const absl::Status& status) {
+  if (status.ok()) return;
+  const std::string line =
+      absl::StrCat("snf: ", std::string(status.message()), "\n");
+  [[maybe_unused]] const auto written =
+      write(STDERR_FILENO, line.data(), line.size());
+  _exit(1);
 }
 
 void RefuseLaunch(int socket, const absl::Status& status) {

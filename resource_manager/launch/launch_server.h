@@ -36,6 +36,11 @@ absl::Status LeaveStandardStreams();
 class LaunchMethod {
  public:
   struct Process {
+    // Loads the code and the data of others that `body` needs; called first, in
+    // the new process. May be null. Under ContainerMethod, `prepare` may read
+    // files of the container, `body` may not. If there is an error, it goes to
+    // stderr and the process ends.
+    std::function<absl::Status()> prepare{};
     // Returns the exit code. It is told how often the process was started
     // before.
     std::function<int(uint32_t)> body;
@@ -56,6 +61,8 @@ class LaunchMethod {
  protected:
   // Closes all descriptors except the given and the standard ones.
   static void CloseOthers(std::vector<int> descriptors);
+  // Ends the calling process, with a line on stderr, if there is an error.
+  static void EndUnless(const absl::Status& status);
 };
 
 // Starts processes by fork. They end with this one, by the kernel.

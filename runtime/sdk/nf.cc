@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -96,7 +97,10 @@ KeyedPacket KeyedPacket::Of(std::span<const std::byte> frame,
 NfRegistration::NfRegistration(std::string_view nf_name,
                                std::string_view nf_summary, Factory nf_factory,
                                std::source_location nf_where)
-    : name(nf_name), summary(nf_summary), factory(nf_factory), where(nf_where) {
+    : name(nf_name),
+      summary(nf_summary),
+      factory(std::move(nf_factory)),
+      where(nf_where) {
   if (catching != nullptr) {
     catching->nfs_.push_back(this);
     return;

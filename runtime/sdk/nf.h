@@ -3,6 +3,7 @@
 #define SNF_RUNTIME_SDK_NF_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <source_location>
@@ -272,6 +273,7 @@ class NetworkFunction {
  private:
   friend struct NfRegistration;
   friend class Chain;
+  friend class DescribedNf;  // platform/modules: declares what another one has
 
   // Adds a slot and returns its index, or refuses it and returns 0.
   uint32_t Add(std::string_view slot, uint64_t bytes, std::string_view type,
@@ -303,7 +305,8 @@ class NetworkFunction {
 // One line of the registry. It lives as long as the program, and its name is
 // unique: a second one ends the program with an error that names both files.
 struct NfRegistration {
-  using Factory = std::unique_ptr<NetworkFunction> (*)(NfOptions& options);
+  using Factory =
+      std::function<std::unique_ptr<NetworkFunction>(NfOptions& options)>;
   NfRegistration(std::string_view name, std::string_view summary,
                  Factory factory,
                  std::source_location where = std::source_location::current());
@@ -317,6 +320,9 @@ struct NfRegistration {
   // Returns an object made without options, to look at but not to run: required
   // options may be missing.
   std::unique_ptr<NetworkFunction> example() const;
+  // Returns an object, however wrong the options and its declarations are;
+  // options.status() and declared() tell.
+  std::unique_ptr<NetworkFunction> Make(NfOptions& options) const;
   // The options that the NF has, in order.
   std::vector<NfOptions::Description> options() const;
 
@@ -324,9 +330,6 @@ struct NfRegistration {
   std::string_view summary;
   Factory factory;
   std::source_location where;
-
- private:
-  std::unique_ptr<NetworkFunction> Make(NfOptions& options) const;
 };
 
 // Returns the NF of that name, or null.

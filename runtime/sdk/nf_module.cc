@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +25,11 @@ absl::Status Bad(const std::string& what) {
 std::map<std::string, Nfs>& Loaded() {
   static std::map<std::string, Nfs> loaded;
   return loaded;
+}
+
+NfModuleStandIns& StandIns() {
+  static NfModuleStandIns make;
+  return make;
 }
 
 std::string HashOf(const NfRegistration& nf) {
@@ -64,7 +70,11 @@ absl::StatusOr<Nfs> Load(const std::string& path, bool replaces) {
   if (absl::Status s = CheckNfAbi(*abi, MakeNfAbi()); !s.ok()) return s;
 
   CaughtNfs caught;
-  if (absl::Status s = file->Load(); !s.ok()) return s;
+  if (StandIns() != nullptr) {
+    if (absl::Status s = StandIns()(path); !s.ok()) return s;
+  } else if (absl::Status s = file->Load(); !s.ok()) {
+    return s;
+  }
   if (caught.nfs().empty()) return Bad("registers no NF");
   for (const NfRegistration* nf : caught.nfs()) {
     if (replaces) continue;
@@ -117,6 +127,16 @@ absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file) {
 absl::StatusOr<const NfRegistration*> ReplaceByNfModule(
     const std::string& file) {
   return LoadModule(file, true);
+}
+
+std::vector<const NfRegistration*> NfsOfModule(const std::string& file) {
+  std::error_code error;
+  const auto loaded = Loaded().find(std::filesystem::canonical(file, error));
+  return error || loaded == Loaded().end() ? Nfs() : loaded->second;
+}
+
+void set_nf_module_stand_ins(NfModuleStandIns make) {
+  StandIns() = std::move(make);
 }
 
 std::vector<std::string> LoadedNfModules() {

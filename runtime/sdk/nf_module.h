@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_SDK_NF_MODULE_H_
 #define SNF_RUNTIME_SDK_NF_MODULE_H_
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +40,16 @@ absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file);
 // replaced specs, or shares no state with them. Existing specs keep their NFs.
 absl::StatusOr<const NfRegistration*> ReplaceByNfModule(
     const std::string& file);
+
+// Returns the NFs of a module that is loaded; none if it is not.
+std::vector<const NfRegistration*> NfsOfModule(const std::string& file);
+
+// Registers NFs that stand for the NFs of a module's file, whose code must not
+// run in this process (platform/modules). The file's ABI is right.
+using NfModuleStandIns = std::function<absl::Status(const std::string& file)>;
+// From now on, modules are not loaded: `make` is called for each. Null: they
+// are loaded again. NFs that are known stay.
+void set_nf_module_stand_ins(NfModuleStandIns make);
 
 // Returns the files of those loaded modules that FindNf knows NFs of, without
 // symbolic links, for another process that is to load them, too.

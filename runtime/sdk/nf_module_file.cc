@@ -153,7 +153,9 @@ absl::StatusOr<std::vector<std::byte>> NfModuleFile::Read() const {
 }
 
 absl::Status NfModuleFile::Load() {
-  const std::string path = absl::StrCat("/proc/self/fd/", file_);
+  std::string path = absl::StrCat("/proc/self/fd/", file_);
+  // A container has no /proc, and its files do not change.
+  if (access(path.c_str(), F_OK) != 0) path = path_;
   if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) {
     file_ = -1;
     return absl::OkStatus();

@@ -103,6 +103,37 @@ std::vector<NfSpec::InputFile> NfSpec::input_files() const {
   return files;
 }
 
+void NfSpec::AddNfsOf(const Nodes& nodes, std::vector<GivenNf>& nfs) {
+  for (const Node& node : nodes) {
+    nfs.push_back({node.nf, node.options.values()});
+    for (const Arm& arm : node.arms) AddNfsOf(arm.nodes, nfs);
+  }
+}
+
+std::vector<NfSpec::GivenNf> NfSpec::nfs() const {
+  std::vector<GivenNf> nfs;
+  AddNfsOf(nodes_, nfs);
+  return nfs;
+}
+
+// Another NF shares no loaded files with the one whose name it has.
+void NfSpec::RenewNfsOf(Nodes& nodes) {
+  for (Node& node : nodes) {
+    for (Arm& arm : node.arms) RenewNfsOf(arm.nodes);
+    const NfRegistration* const known = FindNf(node.nf->name);
+    if (known == node.nf) continue;
+    SNF_CHECK(known != nullptr);
+    node.nf = known;
+    node.options = NfOptions(node.options.values());
+  }
+}
+
+NfSpec NfSpec::WithKnownNfs() const {
+  NfSpec renewed = *this;
+  RenewNfsOf(renewed.nodes_);
+  return renewed;
+}
+
 std::string NfSpec::TextOf(const Nodes& nodes) {
   return absl::StrJoin(nodes, " | ", [](std::string* to, const Node& node) {
     to->append(node.nf->name);

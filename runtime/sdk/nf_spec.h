@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -90,6 +91,16 @@ class NfSpec {
     std::string file;
   };
   std::vector<InputFile> input_files() const;
+  // Returns all NFs of the chain, in the order of the text, with the values of
+  // their options.
+  struct GivenNf {
+    const NfRegistration* nf;
+    std::map<std::string, std::string> options;
+  };
+  std::vector<GivenNf> nfs() const;
+
+  // Returns the spec with the NFs that FindNf knows now by the same names.
+  NfSpec WithKnownNfs() const;
 
   // The text that Parse reads.
   std::string text() const;
@@ -121,6 +132,8 @@ class NfSpec {
   static std::string TextOf(const Nodes& nodes);
   static absl::Status CheckNoFiles(const Nodes& nodes);
   static void AddFilesOf(const Nodes& nodes, std::vector<InputFile>& files);
+  static void RenewNfsOf(Nodes& nodes);
+  static void AddNfsOf(const Nodes& nodes, std::vector<GivenNf>& nfs);
   // Adds the NFs of `nodes` to the plan; a packet that leaves them continues at
   // `exit`.
   static absl::Status AddTo(Chain::Plan& plan, const Nodes& nodes, size_t exit,

@@ -89,7 +89,8 @@ uint32_t StateSchema::Add(std::string_view name, std::string_view type,
   specs_[slots_] = {.name = std::string(name),
                     .offset = offset,
                     .bytes = bytes,
-                    .is_blob = is_blob};
+                    .is_blob = is_blob,
+                    .type = std::string(type)};
   record_bytes_ = offset + reserved;
   const std::array<uint64_t, 5> words = {HashOf(name), HashOf(type), offset,
                                          bytes, is_blob};

@@ -173,6 +173,8 @@ class StateSchema {
   // The size of a typed slot, or the maximum of a blob.
   uint32_t bytes(uint32_t slot) const { return specs_[slot].bytes; }
   bool is_blob(uint32_t slot) const { return specs_[slot].is_blob; }
+  // The argument of AddSlot.
+  std::string_view type(uint32_t slot) const { return specs_[slot].type; }
   // The length of a blob, and of changes to it, is a multiple of this: the size
   // of an entry for a table, 1 for any other blob.
   uint32_t grain(uint32_t slot) const {
@@ -202,6 +204,7 @@ class StateSchema {
     uint32_t offset;
     uint32_t bytes;
     bool is_blob;
+    std::string type{};
   };
   uint32_t Add(std::string_view name, std::string_view type, uint32_t bytes,
                bool is_blob);

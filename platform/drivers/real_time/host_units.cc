@@ -54,10 +54,10 @@ absl::StatusOr<MirrorParts> PartsOf(Memory memory,
 }
 
 // --- The set-up as a message: the folder in which files have their names, the
-// set-up, and the text of the NF. ---
+// set-up, and the NF (LaunchedNf). ---
 
 std::vector<std::byte> MessageOf(UnitProcessSetup setup,
-                                 std::span<const std::byte> text) {
+                                 std::span<const std::byte> nf) {
   setup.hosts = {};
   setup.region.bells = nullptr;
   std::array<char, 4'096> folder{};
@@ -71,14 +71,14 @@ std::vector<std::byte> MessageOf(UnitProcessSetup setup,
   add(&bytes, sizeof(bytes));
   add(folder.data(), bytes);
   add(&setup, sizeof(setup));
-  add(text.data(), text.size());
+  add(nf.data(), nf.size());
   return message;
 }
 
 struct Asked {
   std::string folder;
   UnitProcessSetup setup;
-  std::string text;
+  std::string nf;
 };
 
 absl::Status Bad(const char* field, uint64_t value) {
@@ -132,8 +132,8 @@ absl::StatusOr<Asked> Read(std::span<const std::byte> message) {
   const auto* const all = reinterpret_cast<const char*>(message.data());
   asked.folder.assign(all + sizeof(folder), folder);
   std::memcpy(&asked.setup, all + before, sizeof(asked.setup));
-  const size_t text = before + sizeof(asked.setup);
-  asked.text.assign(all + text, message.size() - text);
+  const size_t nf = before + sizeof(asked.setup);
+  asked.nf.assign(all + nf, message.size() - nf);
   absl::Status status = Check(asked.setup);
   if (!status.ok()) return status;
   return asked;
@@ -148,9 +148,9 @@ absl::Status Serve(AwaySide& side, const Asked& asked) {
     return absl::FailedPreconditionError(fmt::format(
         "folder {}: {}", Printable(asked.folder), std::strerror(errno)));
   }
-  const absl::StatusOr<NfSpec> nf = ParseTextWithModules(asked.text);
+  const absl::StatusOr<ReadNf> nf = ReadLaunchedNf(asked.nf);
   if (!nf.ok()) return nf.status();
-  const auto method = MethodOf(setup.isolation);
+  const auto method = MethodOf(setup.isolation, *nf);
   if (!method.ok()) return method.status();
   auto memory = LoopRegion::CreateApart(setup.region, setup.loop.index);
   if (!memory.ok()) return memory.status();
@@ -189,8 +189,8 @@ uint32_t PlacedLoops(uint32_t loops, uint32_t max_units) {
   return std::min(loops, max_units - std::min(kSpareUnits, max_units));
 }
 
-int RunUnitsOnHost(const UnitProcessSetup& setup,
-                   std::span<const std::byte> text, int region, int socket) {
+int RunUnitsOnHost(const UnitProcessSetup& setup, std::span<const std::byte> nf,
+                   int region, int socket) {
   BeginTelling(socket, "snf-host", setup.command.data());
   const auto refuse = [](const absl::Status& status, int code) {
     TellFault(std::string(status.message()));
@@ -209,7 +209,7 @@ int RunUnitsOnHost(const UnitProcessSetup& setup,
                  .word_socket = socket,
                  .longest_entry = setup.region.entry_bytes},
                 *std::move(parts));
-  absl::Status status = side.Begin(MessageOf(setup, text));
+  absl::Status status = side.Begin(MessageOf(setup, nf));
   if (!status.ok()) return refuse(status, kExitUnavailable);
   side.Run();
 }

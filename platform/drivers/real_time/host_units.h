@@ -15,11 +15,11 @@ namespace snf {
 uint32_t PlacedLoops(uint32_t loops, uint32_t max_units);
 
 // Is the process of the loop of units `setup.loop.index`, which runs on another
-// host (HomeSide), in place of a process of this host. `text` is the NF's, as
-// TextWithModules returns it. Returns the exit code if the host starts nothing;
+// host (HomeSide), in place of a process of this host. `nf` has the bytes
+// of a LaunchedNf. Returns the exit code if the host starts nothing;
 // else ends as the process there does.
-int RunUnitsOnHost(const UnitProcessSetup& setup,
-                   std::span<const std::byte> text, int region, int socket);
+int RunUnitsOnHost(const UnitProcessSetup& setup, std::span<const std::byte> nf,
+                   int region, int socket);
 
 // Serves a daemon that has connected to this host's agent: starts a process of
 // units as RunUnitsOnHost asks, and returns the exit code once it has ended. In

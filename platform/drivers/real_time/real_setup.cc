@@ -17,11 +17,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_split.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
 #include "platform/drivers/real_time/host_units.h"
 #include "platform/drivers/real_time/loop_host.h"
+#include "platform/modules/module_stand_ins.h"
 #include "platform/run/run_setup.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/sdk/nf.h"
@@ -203,12 +203,8 @@ void AddFile(const std::string& file, std::string_view purpose,
 
 // The name of a file may have a + as well.
 void AddFiles(const NfSpec::InputFile& input, std::string& identity) {
-  struct stat status = {};
-  if (stat(input.file.c_str(), &status) == 0) {
-    return AddFile(input.file, input.option, identity);
-  }
-  for (const auto file : absl::StrSplit(input.file, '+')) {
-    AddFile(std::string(file), input.option, identity);
+  for (const std::string& file : PathsOf(input)) {
+    AddFile(file, input.option, identity);
   }
 }
 

@@ -271,7 +271,7 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
                 .at_once = real_.warm_pool.value_or(~uint32_t{0}),
                 .rehearses = real_.warm_pool.has_value(),
                 .hosts = real_.hosts},
-      .nf = TextWithModules(nf),
+      .nf = LaunchedNfOf(nf).SerializeAsString(),
       .regions = {},
       .own_region = own_region_.has_value() ? own_region_->fd() : -1,
       .like = {},

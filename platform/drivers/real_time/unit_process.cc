@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -23,7 +24,6 @@
 #include "runtime/live/rehearsal.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/shared_region.h"
-#include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
@@ -150,7 +150,7 @@ LaunchMethod::Process ProcessOfHost(const UnitProcessSetup& setup,
 
 // The NF and the launch must outlive what it returns.
 std::vector<LaunchMethod::Process> ProcessesOf(
-    const UnitProcessSetup& setup, const NfSpec& nf,
+    const UnitProcessSetup& setup, const ReadNf& nf,
     std::span<const std::byte> launch, std::span<const int> descriptors) {
   std::vector<LaunchMethod::Process> processes;
   const auto sockets = descriptors.last(setup.processes());
@@ -168,7 +168,7 @@ std::vector<LaunchMethod::Process> ProcessesOf(
   const auto body = [setup, &nf, regions, own](uint32_t starts) {
     UnitProcessSetup of_start = setup;
     of_start.loggers.process = starts;
-    return RunLoggers(of_start, nf, regions, own);
+    return RunLoggers(of_start, nf.nf, regions, own);
   };
   std::vector<int> theirs = regions;
   theirs.push_back(own);
@@ -214,13 +214,14 @@ absl::Status Serve(int socket, const Launch& launch) {
     return absl::InternalError("an invalid set-up");
   }
   if (absl::Status s = LeaveStandardStreams(); !s.ok()) return s;
-  // Each process gets the NF from here: its file is loaded, its options read.
+  // Each process gets the NF from here, with the files that its options name;
+  // a confined module is loaded by the processes of units.
   GuardNfCalls(setup.command.data());
   const std::span text = std::span(launch.setup).subspan(sizeof(setup));
-  const absl::StatusOr<NfSpec> nf = ParseTextWithModules(
-      {reinterpret_cast<const char*>(text.data()), text.size()});
+  const absl::StatusOr<ReadNf> nf =
+      ReadLaunchedNf({reinterpret_cast<const char*>(text.data()), text.size()});
   if (!nf.ok()) return nf.status();
-  const auto method = MethodOf(setup.isolation);
+  const auto method = MethodOf(setup.isolation, *nf);
   if (!method.ok()) return method.status();
   MethodOfHosts of_all(setup, **method);
   ServeLaunch(socket, of_all,
@@ -231,47 +232,41 @@ absl::Status Serve(int socket, const Launch& launch) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation) {
+absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation,
+                                                       const ReadNf& nf) {
   if (isolation != Isolation::kContainer) return std::make_unique<ForkMethod>();
-  return ContainerMethod::Make({});
+  if (!nf.launched.is_confined()) return ContainerMethod::Make({});
+  return ContainerMethod::Make({}, FilesOf(nf.launched));
 }
 
 LaunchMethod::Process ProcessOfUnits(const UnitProcessSetup& setup,
-                                     const NfSpec& nf, uint32_t loop,
+                                     const ReadNf& nf, uint32_t loop,
                                      int region, int socket) {
-  const auto body = [setup, &nf, loop, region, socket](uint32_t /*starts*/) {
+  // In the new process, the NF that it has loaded itself.
+  const auto own = std::make_shared<NfSpec>();
+  const bool loads = nf.launched.is_confined();
+  const auto load = [&nf, own] {
+    absl::StatusOr<NfSpec> loaded = nf.Load();
+    if (loaded.ok()) *own = *std::move(loaded);
+    return loaded.status();
+  };
+  const auto body = [=, &nf](uint32_t /*starts*/) {
     UnitProcessSetup of_start = setup;
     of_start.loop.index = loop;
-    return RunUnits(of_start, nf, region, socket);
+    return RunUnits(of_start, loads ? *own : nf.nf, region, socket);
   };
-  return {.body = body,
+  return {.prepare = loads ? load : std::function<absl::Status()>(),
+          .body = body,
           .descriptors = {region, socket},
           .name = kUnit,
           .is_at_once = setup.is_at_once(loop)};
 }
 
-std::string TextWithModules(const NfSpec& nf) {
-  std::string text;
-  for (const std::string& module : LoadedNfModules()) text += module + '\0';
-  return text + nf.text();
-}
-
-absl::StatusOr<NfSpec> ParseTextWithModules(std::string_view text) {
-  for (size_t end = 0; (end = text.find('\0')) != std::string_view::npos;) {
-    const auto module = ReplaceByNfModule(std::string(text.substr(0, end)));
-    if (!module.ok()) return module.status();
-    text.remove_prefix(end + 1);
-  }
-  absl::StatusOr<NfSpec> nf = NfSpec::Parse(text);
-  if (!nf.ok()) return nf;
-  if (absl::Status s = nf->check(); !s.ok()) return s;
-  return nf;
-}
-
-std::vector<std::byte> UnitProcessSetup::WithNf(const std::string& nf) const {
-  std::vector<std::byte> bytes(sizeof(*this) + nf.size());
+std::vector<std::byte> UnitProcessSetup::WithNf(
+    const std::string& launched) const {
+  std::vector<std::byte> bytes(sizeof(*this) + launched.size());
   std::memcpy(bytes.data(), this, sizeof(*this));
-  std::memcpy(&bytes[sizeof(*this)], nf.data(), nf.size());
+  std::memcpy(&bytes[sizeof(*this)], launched.data(), launched.size());
   return bytes;
 }
 

@@ -16,6 +16,7 @@
 #include "platform/drivers/real_time/loop_region.h"
 #include "platform/drivers/real_time/real_options.h"
 #include "platform/hosts/host_place.h"
+#include "platform/modules/module_stand_ins.h"
 #include "platform/process/command.h"
 #include "resource_manager/launch/launch_server.h"
 #include "runtime/live/logger_loop.h"
@@ -25,7 +26,7 @@
 namespace snf {
 
 // Sets up the process of a loop of units, or of all loops of loggers, which is
-// the same program. The NF follows as text.
+// the same program. The bytes of a LaunchedNf follow.
 struct UnitProcessSetup {
   LoopRegion::Options region;
   UnitLoopOptions loop;       // `index` is the process's own
@@ -42,8 +43,8 @@ struct UnitProcessSetup {
   HostPlaces hosts{};
   std::array<char, 64> command{};  // named first in messages; ends with a zero
 
-  // Returns the set-up, followed by the text of the NF (TextWithModules).
-  std::vector<std::byte> WithNf(const std::string& nf) const;
+  // Returns the set-up, followed by the bytes of a LaunchedNf.
+  std::vector<std::byte> WithNf(const std::string& launched) const;
 
   // Counts processes: one for each loop of units, then one for all loggers.
   uint32_t processes() const { return region.loops + (region.loggers ? 1 : 0); }
@@ -56,17 +57,12 @@ static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
 // Returns the process of a loop of units. The NF, and what `region` and
 // `socket` are of, must outlive it.
 LaunchMethod::Process ProcessOfUnits(const UnitProcessSetup& setup,
-                                     const NfSpec& nf, uint32_t loop,
+                                     const ReadNf& nf, uint32_t loop,
                                      int region, int socket);
-// Returns the way to start processes. Errors: those of ContainerMethod::Make.
-absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation);
-
-// Returns the text of an NF for another process: behind the files of modules,
-// as they are loaded now, each of which ends with a zero.
-std::string TextWithModules(const NfSpec& nf);
-// Loads these modules, whose NFs replace those of the same names, and returns
-// the NF, which is good (NfSpec::check). Errors: those of modules and specs.
-absl::StatusOr<NfSpec> ParseTextWithModules(std::string_view text);
+// Returns the way to start processes of the NF. Errors: those of
+// ContainerMethod::Make.
+absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation,
+                                                       const ReadNf& nf);
 
 // The command that the program is called by, as a process of units.
 inline constexpr std::string_view kUnitProcessCommand = "unit-process";

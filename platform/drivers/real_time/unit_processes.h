@@ -44,7 +44,7 @@ class UnitProcesses {
   struct Options {
     std::string program;  // the file of this program
     UnitProcessSetup setup;
-    std::string nf;            // TextWithModules
+    std::string nf;            // bytes of a LaunchedNf
     std::vector<int> regions;  // descriptors of loops' memories, by loop
     int own_region = -1;       // descriptor of the loggers' memory; -1: none
     LoopResults like;  // of a loop with the fewest units, that ran nothing

@@ -51,7 +51,8 @@ REPORT = {"platform/report", "platform/report/explain", "platform/report/watch"}
 # What commands may include: all but each other.
 COMMAND = CHECK | DRIVERS | REPORT | {
     "nfs/snort", "runtime/live", "runtime/wire", "runtime/redis", "controller/live",
-    "platform/hosts", "resource_manager/etcd", "resource_manager/launch", "resource_manager/live",
+    "platform/hosts", "platform/modules", "resource_manager/etcd",
+    "resource_manager/launch", "resource_manager/live",
     "proto", "platform/process", "platform/service", "platform/ports",
     "platform/options", "platform/outcome", "platform/control",
     "platform/daemon"}
@@ -110,6 +111,9 @@ MAY_INCLUDE = {
                                   "resource_manager/launch"},
     "platform/hosts": TEXT | {"runtime/mirror", "runtime/ring",
                               "platform/process", "platform/service"},
+    "platform/modules": BASE | {
+        "runtime/sdk", "runtime/live", "runtime/core", "platform/process",
+        "resource_manager/launch", "proto"},
     "platform/run": RUN - {"platform/run/figures"},
     "platform/run/figures": RUN,
     "platform/check": RUN,
@@ -120,7 +124,7 @@ MAY_INCLUDE = {
     "platform/drivers/real_time": RUN | {
         "runtime/live", "runtime/mirror", "runtime/wire", "runtime/redis",
         "controller/live", "resource_manager/launch", "platform/hosts",
-        "platform/process", "platform/service"},
+        "platform/modules", "platform/process", "platform/service", "proto"},
     "platform/drivers/real_cluster": RUN | {
         "platform/drivers/cluster", "platform/drivers/real_time",
         "platform/process"},
@@ -135,6 +139,7 @@ MAY_INCLUDE = {
     "platform/report/watch": RUN | {"platform/process"},
     "platform/options": RUN | {
         "controller/policies", "platform/process", "platform/hosts",
+        "platform/modules",
         "platform/drivers/cluster", "platform/drivers/real_time", "platform/ports", "platform/report",
         "platform/report/explain", "proto"},
     "platform/outcome": RUN | {"platform/options", "platform/process",
@@ -145,8 +150,9 @@ MAY_INCLUDE = {
     "platform/daemon": RUN | {
         "platform/control", "platform/drivers/cluster",
         "platform/drivers/real_cluster", "platform/drivers/real_time",
-        "platform/options", "platform/outcome", "platform/ports",
-        "platform/process", "platform/report/watch", "platform/service",
+        "platform/modules", "platform/options", "platform/outcome",
+        "platform/ports", "platform/process", "platform/report/watch",
+        "platform/service",
         "resource_manager/launch", "resource_manager/live", "runtime/live",
         "proto"},
     **COMMANDS,
@@ -158,7 +164,7 @@ MAY_INCLUDE = {
 # From the ground to the roof. Tests may reach further (TESTS_MAY_INCLUDE).
 TOP = ["base", "traces", "proto", "runtime", "nfs", "controller",
        "resource_manager", "platform", "experiments"]
-WINGS = ["process", "service", "hosts", "run", "check", "drivers", "ports",
+WINGS = ["process", "service", "hosts", "modules", "run", "check", "drivers", "ports",
          "report", "options", "outcome", "control", "daemon", "commands",
          "system_test"]
 # Tests of the drivers, and of what watches runs, make whole runs.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_MODULES_DESCRIBED_NF_H_
+#define SNF_PLATFORM_MODULES_DESCRIBED_NF_H_
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "proto/module.pb.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+// Returns the description of an NF with these options, which may be wrong: then
+// the description has the error. Runs the NF's code. If controllers would have
+// to run code of the NF as well, that is such an error.
+proto::NfDescription Describe(const NfRegistration& registration,
+                              const NfOptions& options);
+
+// Returns OK if an NF can be made of the description, which may be anything;
+// else InvalidArgument names the field.
+absl::Status CheckDescription(const proto::NfDescription& description);
+
+// Stands for an NF where its code must not run: it has the declarations of the
+// NF, and processes no packet. A record of its logs is a line of text,
+// and there is no report.
+class DescribedNf final : public NetworkFunction {
+ public:
+  // The description, which CheckDescription has found good, must live as long
+  // as the program, for the names in it do.
+  explicit DescribedNf(const proto::NfDescription& description);
+
+  FlowScope flow_scope() const override;
+  bool is_barrier() const override { return description_.is_barrier(); }
+  bool takes_merged() const override { return description_.takes_merged(); }
+  bool has_timer() const override { return description_.has_timer(); }
+  std::span<const std::string_view> drop_reasons() const override {
+    return drop_reasons_;
+  }
+  std::span<const std::string_view> labels() const override { return labels_; }
+  std::vector<std::string> warnings() const override;
+  Verdict process_packet(Packet& packet, FlowState& flow) override;
+
+ private:
+  const proto::NfDescription& description_;
+  std::span<const std::string_view> drop_reasons_;
+  std::span<const std::string_view> labels_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_MODULES_DESCRIBED_NF_H_
