@@ -189,12 +189,6 @@ absl::Status CheckObject(const Object& object) {
   return status;
 }
 
-// Returns views of the names, which live as long as the program.
-std::span<const std::string_view> ViewsOf(const Names& names) {
-  if (names.empty()) return {};
-  return *new std::vector<std::string_view>(names.begin(), names.end());
-}
-
 }  // namespace
 
 proto::NfDescription Describe(const NfRegistration& registration,
@@ -253,11 +247,15 @@ absl::Status CheckDescription(const proto::NfDescription& description) {
   return status;
 }
 
-DescribedNf::DescribedNf(const proto::NfDescription& description)
-    : description_(description),
-      drop_reasons_(ViewsOf(description.object().drop_reason())),
-      labels_(ViewsOf(description.object().label())) {
-  const Object& object = description.object();
+HeldDescription::HeldDescription(proto::NfDescription of)
+    : description(std::move(of)),
+      drop_reasons(description.object().drop_reason().begin(),
+                   description.object().drop_reason().end()),
+      labels(description.object().label().begin(),
+             description.object().label().end()) {}
+
+DescribedNf::DescribedNf(const HeldDescription& held) : held_(held) {
+  const Object& object = held.description.object();
   for (const auto& slot : object.slot()) {
     Add(slot.name(), slot.bytes(), slot.type(), slot.is_blob());
   }
@@ -281,11 +279,11 @@ DescribedNf::DescribedNf(const proto::NfDescription& description)
 }
 
 FlowScope DescribedNf::flow_scope() const {
-  return static_cast<FlowScope>(description_.flow_scope());
+  return static_cast<FlowScope>(description().flow_scope());
 }
 
 std::vector<std::string> DescribedNf::warnings() const {
-  const auto& warnings = description_.object().warning();
+  const auto& warnings = description().object().warning();
   return {warnings.begin(), warnings.end()};
 }
 

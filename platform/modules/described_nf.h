@@ -23,30 +23,43 @@ proto::NfDescription Describe(const NfRegistration& registration,
 // else InvalidArgument names the field.
 absl::Status CheckDescription(const proto::NfDescription& description);
 
+// A description, with the names that stand-ins of its NF have.
+struct HeldDescription {
+  explicit HeldDescription(proto::NfDescription of);
+  HeldDescription(const HeldDescription&) = delete;
+  HeldDescription& operator=(const HeldDescription&) = delete;
+
+  const proto::NfDescription description;
+  const std::vector<std::string_view> drop_reasons;
+  const std::vector<std::string_view> labels;
+};
+
 // Stands for an NF where its code must not run: it has the declarations of the
 // NF, and processes no packet. A record of its logs is a line of text,
 // and there is no report.
 class DescribedNf final : public NetworkFunction {
  public:
-  // The description, which CheckDescription has found good, must live as long
-  // as the program, for the names in it do.
-  explicit DescribedNf(const proto::NfDescription& description);
+  // CheckDescription has found the description good. It lives as long as the
+  // program, as names of an NF do.
+  explicit DescribedNf(const HeldDescription& held);
 
   FlowScope flow_scope() const override;
-  bool is_barrier() const override { return description_.is_barrier(); }
-  bool takes_merged() const override { return description_.takes_merged(); }
-  bool has_timer() const override { return description_.has_timer(); }
+  bool is_barrier() const override { return description().is_barrier(); }
+  bool takes_merged() const override { return description().takes_merged(); }
+  bool has_timer() const override { return description().has_timer(); }
   std::span<const std::string_view> drop_reasons() const override {
-    return drop_reasons_;
+    return held_.drop_reasons;
   }
-  std::span<const std::string_view> labels() const override { return labels_; }
+  std::span<const std::string_view> labels() const override {
+    return held_.labels;
+  }
   std::vector<std::string> warnings() const override;
   Verdict process_packet(Packet& packet, FlowState& flow) override;
 
  private:
-  const proto::NfDescription& description_;
-  std::span<const std::string_view> drop_reasons_;
-  std::span<const std::string_view> labels_;
+  const proto::NfDescription& description() const { return held_.description; }
+
+  const HeldDescription& held_;
 };
 
 }  // namespace snf

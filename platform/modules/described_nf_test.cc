@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <string>
 
 #include "platform/modules/module_stand_ins.h"
@@ -30,12 +31,11 @@ TEST(DescribedNf, DeclaresWhatEachNfDeclares) {
   int described = 0;
   for (const NfRegistration* nf : ListNfs()) {
     SCOPED_TRACE(std::string(nf->name));
-    // Lives as long as the program.
-    const auto& description = *new auto(Describe(*nf, {}));
-    ASSERT_TRUE(CheckDescription(description).ok())
-        << CheckDescription(description);
+    const HeldDescription held(Describe(*nf, {}));
+    ASSERT_TRUE(CheckDescription(held.description).ok())
+        << CheckDescription(held.description);
     const std::unique_ptr<NetworkFunction> own = nf->example();
-    const DescribedNf stand_in(description);
+    const DescribedNf stand_in(held);
     ASSERT_TRUE(stand_in.declared().ok()) << stand_in.declared();
     EXPECT_EQ(stand_in.schema().record_bytes(), own->schema().record_bytes());
     EXPECT_EQ(stand_in.schema().slots(), own->schema().slots());
@@ -70,9 +70,9 @@ TEST(DescribedNf, DeclaresWhatEachNfDeclares) {
 }
 
 TEST(DescribedNf, HasThePoolsAndLogsOfItsOptions) {
-  const auto& description = *new auto(DescriptionOf(kNat));
-  EXPECT_THAT(description.error(), IsEmpty());
-  const DescribedNf nat(description);
+  const HeldDescription held(DescriptionOf(kNat));
+  EXPECT_THAT(held.description.error(), IsEmpty());
+  const DescribedNf nat(held);
   ASSERT_FALSE(nat.pools().empty());
   EXPECT_EQ(nat.pools()[0].address, be32(0xc0000201));
   ASSERT_EQ(nat.logs().size(), 1u);
@@ -129,8 +129,36 @@ TEST(DescribedNf, SlotsThatDoNotFitAreRefusedAsThoseOfAnNf) {
   auto& slot = *description.mutable_object()->add_slot();
   slot.set_name("huge");
   slot.set_bytes(70'000);
-  const auto& kept = *new auto(description);
-  EXPECT_FALSE(DescribedNf(kept).declared().ok());
+  const HeldDescription held(description);
+  EXPECT_FALSE(DescribedNf(held).declared().ok());
+}
+
+// A module's process may write any bytes as its answer.
+TEST(DescribedNf, DescriptionsOfAnyBytes) {
+  std::random_device device;
+  const uint64_t seed = device();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  std::mt19937_64 random(seed);
+  const std::string good = DescriptionOf(kNat).SerializeAsString();
+  int made = 0;
+  int refused = 0;
+  for (int i = 0; i < 5'000; ++i) {
+    std::string bytes = good;
+    for (uint64_t n = random() % 4 + 1; n > 0; --n) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    proto::NfDescription description;
+    if (!description.ParseFromString(bytes) ||
+        !CheckDescription(description).ok()) {
+      ++refused;
+      continue;
+    }
+    const HeldDescription held(description);
+    const DescribedNf nf(held);
+    made += nf.declared().ok() ? 1 : 0;
+  }
+  EXPECT_GT(made, 100);
+  EXPECT_GT(refused, 100);
 }
 
 TEST(LaunchedNf, IsTheSameChainInAnotherProcess) {

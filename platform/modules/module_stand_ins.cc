@@ -47,57 +47,60 @@ class StandIn {
     const std::lock_guard lock(mutex_);
     auto& known = known_[values];
     if (known != nullptr) return;
-    known =
-        std::make_unique<const proto::NfDescription>(std::move(description));
+    known = std::make_unique<const HeldDescription>(std::move(description));
     if (first_ == nullptr) first_ = known.get();
   }
   void Register() {
     SNF_CHECK(first_ != nullptr);
-    new NfRegistration(first_->name(), first_->summary(),
+    const proto::NfDescription& nf = first_->description;
+    new NfRegistration(nf.name(), nf.summary(),
                        [this](NfOptions& options) { return Make(options); });
   }
 
   // Returns the description for these options. Errors: the NF's, for options.
-  absl::StatusOr<const proto::NfDescription*> Find(const Values& values) {
-    const proto::NfDescription* description = FindKnown(values);
+  absl::StatusOr<const HeldDescription*> Find(const Values& values) {
+    const HeldDescription* description = FindKnown(values);
     if (description == nullptr) {
       if (absl::Status s = AskFor(values); !s.ok()) return s;
       description = FindKnown(values);
     }
-    if (description->error().empty()) return description;
-    return absl::InvalidArgumentError(description->error());
+    const std::string& error = description->description.error();
+    if (error.empty()) return description;
+    return absl::InvalidArgumentError(error);
   }
 
  private:
-  const proto::NfDescription* FindKnown(const Values& values) {
+  const HeldDescription* FindKnown(const Values& values) {
     const std::lock_guard lock(mutex_);
     const auto found = known_.find(values);
     return found == known_.end() ? nullptr : found->second.get();
   }
 
+  const std::string& name() const { return first_->description.name(); }
+
   absl::Status AskFor(const Values& values) {
     if (ask_ == nullptr) {
-      return absl::InternalError(fmt::format(
-          "NF \"{}\" was launched with other options", first_->name()));
+      return absl::InternalError(
+          fmt::format("NF \"{}\" was launched with other options", name()));
     }
     proto::ModuleQuestion question;
     question.add_module(module_);
     auto& described = *question.mutable_described();
-    described.set_nf(first_->name());
+    described.set_nf(name());
     described.mutable_option()->insert(values.begin(), values.end());
-    const NfSpec alone(*FindNf(first_->name()), NfOptions(values));
+    const NfSpec alone(*FindNf(name()), NfOptions(values));
     for (const NfSpec::InputFile& input : alone.input_files()) {
       for (const std::string& path : PathsOf(input)) question.add_file(path);
     }
     auto answer = AskChecked(ask_, question);
     if (!answer.ok()) return answer.status();
     const bool is_it =
-        answer->nf().size() == 1 && answer->nf(0).name() == first_->name() &&
+        answer->nf().size() == 1 && answer->nf(0).name() == name() &&
         Values(answer->nf(0).given().begin(), answer->nf(0).given().end()) ==
             values;
     if (!is_it) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{}: it does not describe NF \"{}\"", module_, first_->name()));
+      return absl::InvalidArgumentError(
+          fmt::format("{}: it does not describe NF \"{}\"", module_, name()));
     }
     Add(std::move(*answer->mutable_nf(0)));
     return absl::OkStatus();
@@ -107,14 +110,14 @@ class StandIn {
     // Only the module knows the options that may change while packets go
     // through.
     options.Changing([this](NfOptions& asked) {
-      for (const auto& option : first_->option()) {
+      for (const auto& option : first_->description.option()) {
         asked.Text(option.key(), option.otherwise(), option.values(),
                    option.help());
       }
       return 0;
     });
     const Values values = options.values();
-    const auto described = options.Share<const proto::NfDescription*>(
+    const auto described = options.Share<const HeldDescription*>(
         "described", [&] { return Find(values); });
     return std::make_unique<DescribedNf>(described == nullptr ? *first_
                                                               : **described);
@@ -123,8 +126,8 @@ class StandIn {
   const std::string module_;
   const ModuleAsker ask_;
   std::mutex mutex_;
-  std::map<Values, std::unique_ptr<const proto::NfDescription>> known_;
-  const proto::NfDescription* first_ = nullptr;
+  std::map<Values, std::unique_ptr<const HeldDescription>> known_;
+  const HeldDescription* first_ = nullptr;
 };
 
 bool confines = false;
@@ -214,7 +217,7 @@ proto::LaunchedNf LaunchedNfOf(const NfSpec& nf) {
     if (stand_in == AllStandIns().end()) continue;
     const auto description = stand_in->second->Find(options);
     SNF_CHECK(description.ok());
-    *launched.add_nf() = **description;
+    *launched.add_nf() = (*description)->description;
     const NfSpec alone(*registration, NfOptions(options));
     for (const NfSpec::InputFile& input : alone.input_files()) {
       for (const std::string& path : PathsOf(input)) launched.add_file(path);

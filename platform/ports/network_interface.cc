@@ -187,6 +187,9 @@ uint64_t NetworkInterface::unsent() const {
 
 std::string NetworkInterface::MergeNothing() {
   Join();
+  // Without a note, no process would switch them on again. Merged frames are
+  // cut, or stay whole.
+  if (!note_.is_open()) return "";
   uint32_t on = 0;
   const bool had_gro = Ask(ETHTOOL_GGRO, on) && on != 0 && Set(ETHTOOL_SGRO, 0);
   if (had_gro) Note(kGro);

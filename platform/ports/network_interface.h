@@ -80,7 +80,8 @@ class NetworkInterface {
   uint64_t unsent() const;
 
   // Joins, and switches off that the driver merges packets that come in (gro,
-  // lro). Returns the features that were on, as "gro, lro"; "" if none was.
+  // lro), unless no note of it can be made. Returns the features that were on,
+  // as "gro, lro"; "" if none was.
   std::string MergeNothing();
   // Joins, and keeps the driver from taking VLAN tags out of incoming frames,
   // because not every reader sees them then. Returns the feature that was on:

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -126,7 +127,10 @@ class Control(unittest.TestCase):
         wait_for("end", lambda: not processes())
         snf("down")
         for path in FOLDER.glob(f"{NAME}*"):
-            path.unlink()
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
 
     def up(self, *words):
         done = snf("up", *PORTS, *words)

@@ -146,12 +146,13 @@ class Run(unittest.TestCase):
         make_network()
 
     @contextlib.contextmanager
-    def running(self, *arguments, ports=PORTS, end=signal.SIGINT, code=OK):
+    def running(self, *arguments, ports=PORTS, end=signal.SIGINT, code=OK,
+                by=()):
         """A run, which is ended by a signal; then self.report is there."""
         said = self.folder / "stderr"
         with open(said, "w") as file:
             process = subprocess.Popen(
-                in_network(MIDDLE, PROGRAM, "run", *ports, *arguments,
+                in_network(MIDDLE, *by, PROGRAM, "run", *ports, *arguments,
                            "--json", self.folder / "report.json"),
                 stdout=subprocess.PIPE, stderr=file, text=True)
 
@@ -298,6 +299,17 @@ class Run(unittest.TestCase):
         with self.server(), self.running():
             self.assertIn("inside (lan0): gro off while this runs\n", self.said)
             self.assertEqual(peer(MIDDLE, "gro", "lan0"), ["0"])
+            self.check_downloads(SERVER4)
+        self.assertEqual(peer(MIDDLE, "gro", "lan0"), ["1"])
+
+    def test_leaves_gro_on_if_it_could_not_be_switched_on_again(self):
+        """The next process would not know that it was on."""
+        read_only = ("unshare", "--mount", "sh", "-c",
+                     'mount -t tmpfs -o ro none /run && exec "$@"', "sh")
+        self.assertEqual(peer(MIDDLE, "gro", "lan0", 1), ["1"])
+        with self.server(), self.running(by=read_only):
+            self.assertNotIn("gro off", "".join(self.said))
+            self.assertEqual(peer(MIDDLE, "gro", "lan0"), ["1"])
             self.check_downloads(SERVER4)
         self.assertEqual(peer(MIDDLE, "gro", "lan0"), ["1"])
 
