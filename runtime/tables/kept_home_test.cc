@@ -210,6 +210,9 @@ TEST_F(KeptHomeTest, CallsATimerOnceForEachKey) {
     EXPECT_EQ(TotalOf(home, 1), 1'002u);
     EXPECT_EQ(TotalOf(home, 600), 1u);
     EXPECT_EQ(home.next_wakeup(), Instant::min());
+    home.on_timers({2 * kNow.ns}, out);
+    EXPECT_EQ(TotalOf(home, 400), 1'001u);
+    EXPECT_EQ(home.next_wakeup(), Instant::min());
   }
   TableHome home = Begin();
   TableMessage out;

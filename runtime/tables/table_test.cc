@@ -588,6 +588,10 @@ TEST(Table, AnErasedKeyIsGoneAtOnceHereAndLaterElsewhere) {
   world.Erase(0, 7);
   EXPECT_EQ(world.Read(0, 7), (Value{0, 0}));
   EXPECT_EQ(world.Read(1, 7), (Value{8, 2}));
+  for (int i = 0; i < 200; ++i) {  // also when it is answered, but not told
+    world.RunUntil({world.now().ns + kMs});
+    ASSERT_EQ(world.Read(0, 7), (Value{0, 0})) << i;
+  }
   world.Update(0, 8, {1, 1});
   ASSERT_TRUE(world.RunToTheEnd());
   for (uint32_t unit = 0; unit < 2; ++unit) {
