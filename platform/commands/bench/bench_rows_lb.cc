@@ -113,8 +113,8 @@ void AddLbRow(const BenchSizes& sizes, BenchSuite& suite,
   };
   rows.push_back(
       {.number = 20,
-       .what = "lb, whole path, against a hash-map load balancer",
-       .variant = fmt::format("10 servers, {} K connections", flows / 1'000),
+       .what = "lb on the whole path, 10 servers",
+       .variant = fmt::format("{} K connections", flows / 1'000),
        .of = BenchRow::Of::kInverseRatio,
        .must = {{.limit = 0.4, .is_least = true}},
        .aim = {{.limit = 0.7, .is_least = true}},
