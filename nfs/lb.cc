@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,8 +14,10 @@
 #include "base/packet/flow_key.h"
 #include "base/packet/l4_headers.h"
 #include "base/packet/rewrite.h"
+#include "nfs/lb_health.h"
 #include "nfs/lb_options.h"
 #include "nfs/lb_packet.h"
+#include "nfs/lb_probe.h"
 #include "nfs/lb_tunnel.h"
 #include "runtime/sdk/nf.h"
 
@@ -75,6 +80,11 @@ static_assert(sizeof(Connection) == 8);
 // headers (lb_tunnel.h), and servers answer clients themselves, as of the
 // virtual end. Then half of each connection is seen, and no answer.
 //
+// With check=tcp or http, clients' packets carry health checks along
+// (lb_health.h, lb_probe.h): beside one of them, a check leaves for each server
+// once a round. A new connection whose server is down is hashed again, until a
+// server is up, so that connections of other servers stay where they are.
+//
 // Example: virtual=192.0.2.10:80, servers=10.0.0.1:8080+10.0.0.2:8080. The SYN
 // of 203.0.113.9:5000 to 192.0.2.10:80 goes to 10.0.0.2:8080, say. Its answer
 // from there to 203.0.113.9:5000 leaves as of 192.0.2.10:80. From the time that
@@ -82,6 +92,7 @@ static_assert(sizeof(Connection) == 8);
 class LoadBalancer final : public NetworkFunction {
  public:
   explicit LoadBalancer(NfOptions& options) : options_(options) {
+    if (options_.health.is_on()) DeclareHealth();
     // Each counter costs a line in reports.
     constexpr size_t kMaxCounted = 64;
     if (options_.servers.size() > kMaxCounted) return;
@@ -131,6 +142,9 @@ class LoadBalancer final : public NetworkFunction {
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const LbView view = ReadLbPacket(packet);
+    if (health_.has_value() && IsToChecker(view)) {
+      return CheckAnswer(packet, view, flow);
+    }
     if (options_.IsVirtual(view.to.address)) {
       return ToServer(packet, view, flow);
     }
@@ -138,7 +152,47 @@ class LoadBalancer final : public NetworkFunction {
     return ToClient(packet, view, flow);
   }
 
+  NfReport report() const override {
+    NfReport report;
+    if (!health_.has_value()) return report;
+    NfReport::Table& table = report.tables.emplace_back();
+    table.title = "Health checks";
+    table.columns = {"server", "state", "checks", "passed"};
+    uint64_t now = 0;
+    health_->checks.for_each([&](uint64_t, const LbChecks& checks) {
+      now = std::max(now, checks.round);
+    });
+    for (uint16_t i = 0; i < options_.servers.size(); ++i) {
+      if (health_->checked_as[i] != i) continue;
+      const LbChecks checks = health_->checks.get(i);
+      table.rows.push_back(
+          {TextOf(Target(i)),
+           IsUp(checks, now, options_.health) ? "up" : "down",
+           static_cast<uint64_t>(std::popcount(checks.sent)),
+           static_cast<uint64_t>(std::popcount(checks.passed))});
+    }
+    return report;
+  }
+
  private:
+  // Health checks, if there are any.
+  struct Health {
+    // By the number of the server, or of a group of servers and kGroups.
+    SharedTable<uint64_t, LbChecks> checks;
+    LogId log;
+    Counter sent;
+    Counter passed;
+    Counter refused;
+    Counter avoided;
+    Counter all_down;
+    std::string request;
+    // By server: the first server whose check is the same.
+    std::vector<uint16_t> checked_as;
+  };
+  // Servers are checked in groups, since a call can emit few packets.
+  static constexpr uint64_t kGroups = uint64_t{1} << 32;
+  static constexpr uint64_t kGroupServers = 8;
+
   // Returns true if servers answer their clients themselves.
   bool is_direct() const { return options_.forward != LbForward::kRewrite; }
 
@@ -163,6 +217,7 @@ class LoadBalancer final : public NetworkFunction {
     if (view.is_malformed) return Verdict::drop(kMalformed);
     const bool has_state = flow.has(connection_);
     if (view.is_error) return ErrorToServer(packet, view, flow);
+    if (health_.has_value()) SendChecks(packet, flow);
     if (view.is_later_fragment) {
       if (!has_state) return Verdict::drop(kFragmentEarly);
       return Forward(packet, view, flow.get(connection_).server, flow);
@@ -185,6 +240,12 @@ class LoadBalancer final : public NetworkFunction {
         count(moved_);
       }
     }
+    if (is_known && !view.has_tcp && health_.has_value() &&
+        Choose(servers, *service, view, packet.arrival(), before.server) !=
+            before.server) {
+      is_known = false;
+      count(moved_);
+    }
     const std::optional<uint16_t> by_id =
         ByConnectionId(packet, view, *service, servers);
     if (by_id.has_value() && (!is_known || *by_id != before.server)) {
@@ -194,7 +255,7 @@ class LoadBalancer final : public NetworkFunction {
     } else if (!is_known) {
       const MaglevTable& table = servers.table(*service);
       if (table.empty()) return Verdict::drop(kNoServer);
-      now = {.server = table.Find(HashOf(view.from, view.to))};
+      now = {.server = Choose(servers, *service, view, packet.arrival())};
       if (servers.uses_draining(*service)) count(draining_used_);
       // A reset begins nothing.
       if (view.has_tcp && (view.tcp_flags & Tcp::kRst) != 0) {
@@ -222,10 +283,9 @@ class LoadBalancer final : public NetworkFunction {
     if (!flow.has(connection_)) {
       const std::optional<uint16_t> service = options_.ServiceOf(view.to);
       if (!service.has_value()) return Verdict::drop(kNoService);
-      const MaglevTable& table =
-          options_.AsOf(packet.arrival()).table(*service);
-      if (table.empty()) return Verdict::drop(kNoServer);
-      server = table.Find(HashOf(view.from, view.to));
+      const LbServers& servers = options_.AsOf(packet.arrival());
+      if (servers.table(*service).empty()) return Verdict::drop(kNoServer);
+      server = Choose(servers, *service, view, packet.arrival());
     }
     count(errors_);
     return Forward(packet, view, server, flow);
@@ -311,6 +371,9 @@ class LoadBalancer final : public NetworkFunction {
     if (!server.has_value() || servers.use(*server) == LbServers::Use::kNone) {
       return std::nullopt;
     }
+    if (health_.has_value() && !IsUpAt(packet.arrival(), *server)) {
+      return std::nullopt;
+    }
     return server;
   }
 
@@ -325,6 +388,164 @@ class LoadBalancer final : public NetworkFunction {
       key.protocol = virtual_end.protocol;
     }
     return Hash(key);
+  }
+
+  // --- Health --------------------------------------------------------------
+
+  void DeclareHealth() {
+    const size_t servers = options_.servers.size();
+    const size_t groups = 2 * (servers / kGroupServers + 1);
+    health_.emplace(Health{
+        .checks = declare_shared<uint64_t, LbChecks>(
+            "checks", static_cast<uint32_t>(servers + groups),
+            [](LbChecks& checks, const LbChecks& more) {
+              MergeChecks(checks, more);
+            }),
+        .log = declare_log("health", "servers that checks found down, or up"),
+        .sent = declare_counter("checks", "health checks sent to servers"),
+        .passed = declare_counter("checks_passed", "of them"),
+        .refused = declare_counter("checks_refused", "of them, by a reset"),
+        .avoided = declare_counter(
+            "down_avoided", "choices of another server, since one was down"),
+        .all_down = declare_counter(
+            "down_used", "choices of a server that is down, as all are"),
+        .request = LbRequest(options_.health),
+        .checked_as = {}});
+    for (uint16_t i = 0; i < servers; ++i) {
+      const bool is_same = i > 0 && Target(i) == Target(i - 1);
+      health_->checked_as.push_back(is_same ? health_->checked_as[i - 1] : i);
+    }
+  }
+
+  // The end to which a server's checks go.
+  LbEnd Target(size_t server) const {
+    LbEnd end = options_.servers[server].end;
+    end.protocol = IpProtocol::kTcp;
+    if (options_.health.port != 0) end.port = be16(options_.health.port);
+    return end;
+  }
+  static std::string TextOf(const LbEnd& end) {
+    return NfOptions::ToText({end.address, end.port, end.is_ipv6});
+  }
+  // Rounds count from 1.
+  uint64_t RoundOf(Instant time) const {
+    const int64_t since = std::max<int64_t>(time.ns, 0);
+    return 1 + static_cast<uint64_t>(since / options_.health.interval.ns);
+  }
+  bool IsUpAt(Instant time, uint16_t server) const {
+    return IsUp(health_->checks.get(health_->checked_as[server]), RoundOf(time),
+                options_.health);
+  }
+
+  // Chooses the server of a connection. A server that is down is chosen only if
+  // all of the service's are. Without health checks, and while `preferred` is
+  // up, `preferred` stays.
+  uint16_t Choose(const LbServers& servers, uint16_t service,
+                  const LbView& view, Instant now,
+                  std::optional<uint16_t> preferred = std::nullopt) {
+    uint64_t hash = HashOf(view.from, view.to);
+    const MaglevTable& table = servers.table(service);
+    const uint16_t first = preferred.value_or(table.Find(hash));
+    if (!health_.has_value() || IsUpAt(now, first)) return first;
+    constexpr int kTries = 16;
+    for (int i = 0; i < kTries; ++i) {
+      hash = (hash ^ hash >> 31) * 0x9e37'79b9'7f4a'7c15;
+      const uint16_t next = table.Find(hash);
+      if (!IsUpAt(now, next)) continue;
+      count(health_->avoided);
+      return next;
+    }
+    for (uint16_t i = 0; i < options_.servers.size(); ++i) {
+      if (options_.servers[i].service != service ||
+          servers.use(i) != servers.use(first) || !IsUpAt(now, i)) {
+        continue;
+      }
+      count(health_->avoided);
+      return i;
+    }
+    count(health_->all_down);
+    return first;
+  }
+
+  // Sends a round's checks to one group of servers, unless they were sent.
+  // Their version of IP is the packet's, for they have its link header.
+  void SendChecks(const Packet& packet, FlowState& flow) {
+    const uint64_t round = RoundOf(packet.arrival());
+    const bool is_ipv6 = packet.headers().l3 == L3::kIpv6;
+    const uint64_t groups = options_.servers.size() / kGroupServers + 1;
+    const uint64_t drawn =
+        static_cast<uint64_t>(packet.arrival().ns) * 0x9e37'79b9'7f4a'7c15 >>
+        32;
+    const uint64_t group = drawn % groups;
+    const uint64_t key = kGroups + 2 * group + (is_ipv6 ? 1 : 0);
+    if (health_->checks.get(key).round >= round) return;
+    health_->checks.update(key, {.round = round, .sent = 1, .passed = 1});
+    const size_t end =
+        std::min<size_t>((group + 1) * kGroupServers, options_.servers.size());
+    for (size_t i = group * kGroupServers; i < end; ++i) {
+      if (options_.servers[i].end.is_ipv6 != is_ipv6) continue;
+      SendCheck(packet, static_cast<uint16_t>(i), round, flow);
+    }
+  }
+
+  void SendCheck(const Packet& packet, uint16_t server, uint64_t round,
+                 FlowState& flow) {
+    const uint16_t checked = health_->checked_as[server];
+    const LbChecks before = health_->checks.get(checked);
+    const bool is_used =
+        options_.AsOf(packet.arrival()).use(server) != LbServers::Use::kNone;
+    if (!is_used || before.round >= round) return;
+    const LbEnd target = Target(server);
+    const LbProbe syn = LbProbe::Syn(
+        packet, target, *options_.health.source(target.is_ipv6), round);
+    if (!flow.emit(syn.frame())) return;
+    count(health_->sent);
+    health_->checks.update(checked, {.round = round, .sent = 1, .passed = 0});
+    if (IsUp(before, round - 1, options_.health) &&
+        !IsUp(before, round, options_.health)) {
+      flow.log(health_->log, TextOf(target) + " is down");
+    }
+  }
+
+  // Returns true for what a server sends to the source of checks.
+  bool IsToChecker(const LbView& view) const {
+    const auto& source = options_.health.source(view.to.is_ipv6);
+    return source.has_value() && view.to.address == *source &&
+           options_.IsServer(view.from.address);
+  }
+
+  Verdict CheckAnswer(const Packet& packet, const LbView& view,
+                      FlowState& flow) {
+    flow.end();
+    size_t server = 0;
+    while (server < options_.servers.size() && Target(server) != view.from) {
+      ++server;
+    }
+    if (server == options_.servers.size() || view.is_error) {
+      return Verdict::consume();
+    }
+    const uint64_t now = RoundOf(packet.arrival());
+    uint64_t round = 0;
+    const LbAnswer answer =
+        ReadLbAnswer(packet, view.from, now, options_.health, round);
+    if (answer == LbAnswer::kOpen) {
+      flow.emit(LbProbe::Answer(packet, health_->request).frame());
+    } else if (answer == LbAnswer::kPassed || answer == LbAnswer::kFailed) {
+      flow.emit(LbProbe::Answer(packet, "").frame());
+    } else if (answer == LbAnswer::kRefused) {
+      count(health_->refused);
+    }
+    if (answer != LbAnswer::kPassed) return Verdict::consume();
+    count(health_->passed);
+    LbChecks checks = health_->checks.get(server);
+    const bool was_up = IsUp(checks, now, options_.health);
+    const LbChecks passed = {.round = round, .sent = 1, .passed = 1};
+    health_->checks.update(server, passed);
+    MergeChecks(checks, passed);
+    if (!was_up && IsUp(checks, now, options_.health)) {
+      flow.log(health_->log, TextOf(view.from) + " is up");
+    }
+    return Verdict::consume();
   }
 
   // --- From servers --------------------------------------------------------
@@ -421,6 +642,7 @@ class LoadBalancer final : public NetworkFunction {
   Counter passed_by_ = declare_counter(
       "passed_by", "packets neither to a virtual address nor from a server");
   std::vector<Counter> by_server_;  // empty if there are many
+  std::optional<Health> health_;
 };
 SNF_REGISTER_NF(LoadBalancer, "lb",
                 "load balancer of TCP and UDP, by Maglev hashing");

@@ -88,6 +88,24 @@ void AddService(const Endpoint& end, size_t protocol,
   }
 }
 
+// Asks for at most one address of each version of IP.
+void AskSources(const std::string& key, std::string_view help,
+                NfOptions& options, std::optional<IpAddress>& ipv4,
+                std::optional<IpAddress>& ipv6) {
+  for (const std::string& text : options.List(key, "ADDRESS", help)) {
+    const auto v4 = ParseIpv4(text);
+    const auto v6 = ParseIpv6(text);
+    std::optional<IpAddress>& source = v4.has_value() ? ipv4 : ipv6;
+    if ((!v4.has_value() && !v6.has_value()) || source.has_value()) {
+      options.Fail(key,
+                   "at most one address of each version of IP, joined by +, "
+                   "such as 10.0.0.9+fd00::9; not \"" +
+                       text + "\"");
+    }
+    source = v4.has_value() ? v4 : v6;
+  }
+}
+
 using Services = std::vector<LbService>;
 
 // Reads lines "tcp 192.0.2.10:80 10.0.0.1:8080*2 10.0.0.2:8080".
@@ -196,11 +214,72 @@ LbOptions::LbOptions(NfOptions& options) {
     table_size = 65'537;
   }
   AskForward(options);
+  AskHealth(options);
   AddServers(asked, options);
   CheckForward(options);
+  CheckHealth(options);
   // Errors about a change name its time.
   dated =
       options.Changing([this](NfOptions& o) { return ServersOf(Ask(o), o); });
+}
+
+void LbOptions::AskHealth(NfOptions& options) {
+  static constexpr std::array<std::string_view, 3> kChecks = {"none", "tcp",
+                                                              "http"};
+  health.check = static_cast<LbHealthCheck>(options.Choice(
+      "check", 0, kChecks,
+      "health check of servers: a TCP connection, or an HTTP request that is "
+      "answered by 2xx or 3xx; sent while clients send"));
+  AskSources("checker",
+             "source of health checks, one address of each version of IP that "
+             "servers have; servers must answer it by way of SNF",
+             options, health.source_ipv4, health.source_ipv6);
+  health.interval = options.Duration(
+      "check_interval", health.interval, Milliseconds(10), Seconds(3'600),
+      "time between two checks of a server, and the least for its answer");
+  const auto count = [&options](const char* key, uint32_t& value,
+                                const char* help) {
+    value = static_cast<uint32_t>(options.Integer(key, value, 1, 10, help));
+  };
+  count("rise", health.rise,
+        "checks in a row that must pass to bring a server up");
+  count("fall", health.fall,
+        "checks in a row that must fail to take a server down");
+  health.port = static_cast<uint16_t>(
+      options.Integer("check_port", 0, 0, 65'535,
+                      "TCP port that is checked; 0: the server's own, also if "
+                      "it serves UDP"));
+  health.path =
+      options.Text("check_path", "/", "PATH", "path that check=http asks for");
+  constexpr size_t kMaxPath = 200;
+  const bool is_path =
+      health.path.starts_with('/') && health.path.size() <= kMaxPath &&
+      std::ranges::all_of(health.path,
+                          [](char c) { return c > ' ' && c < 127; });
+  if (is_path) return;
+  options.Fail("check_path",
+               absl::StrCat("a path that begins with / and has at most ",
+                            kMaxPath, " characters, without blanks"));
+  health.path = "/";
+}
+
+void LbOptions::CheckHealth(NfOptions& options) const {
+  if (!health.is_on()) {
+    if (health.source_ipv4.has_value() || health.source_ipv6.has_value()) {
+      options.Fail("checker", "given with check=tcp or http only");
+    }
+    return;
+  }
+  for (const LbServer& server : servers) {
+    const auto& source = health.source(server.end.is_ipv6);
+    if (!source.has_value()) {
+      options.Fail("checker",
+                   absl::StrCat("an address of IPv", server.end.is_ipv6 ? 6 : 4,
+                                " for ", InWords(server.end)));
+    } else if (IsServer(*source) || IsVirtual(*source)) {
+      options.Fail("checker", "an address of no server and no virtual address");
+    }
+  }
 }
 
 void LbOptions::AskForward(NfOptions& options) {
@@ -210,21 +289,10 @@ void LbOptions::AskForward(NfOptions& options) {
       "forward", 0, kForward,
       "way to the servers: packets rewritten, and their answers too; or behind "
       "outer headers, IP in IP or GUE, while servers answer clients directly"));
-  for (const std::string& text :
-       options.List("outer", "ADDRESS",
-                    "source of outer headers, one address of each version of "
-                    "IP that servers have")) {
-    const auto v4 = ParseIpv4(text);
-    const auto v6 = ParseIpv6(text);
-    std::optional<IpAddress>& outer = v4.has_value() ? outer_ipv4 : outer_ipv6;
-    if ((!v4.has_value() && !v6.has_value()) || outer.has_value()) {
-      options.Fail("outer",
-                   "at most one address of each version of IP, joined by +, "
-                   "such as 10.0.0.9+fd00::9; not \"" +
-                       text + "\"");
-    }
-    outer = v4.has_value() ? v4 : v6;
-  }
+  AskSources("outer",
+             "source of outer headers, one address of each version of IP that "
+             "servers have",
+             options, outer_ipv4, outer_ipv6);
   gue_port = static_cast<uint16_t>(options.Integer(
       "gue_port", gue_port, 1, 65'535, "UDP port of the servers for GUE"));
   mtu = static_cast<uint32_t>(options.Integer(

@@ -86,6 +86,33 @@ enum class LbAffinity : uint8_t { kNone, kSource };
 // headers, so that servers answer clients directly (lb_tunnel.h).
 enum class LbForward : uint8_t { kRewrite, kIpip, kGue };
 
+// The checks of servers: none, a TCP connection, or an HTTP request over one.
+enum class LbHealthCheck : uint8_t { kNone, kTcp, kHttp };
+
+// Health checks (lb_health.h).
+struct LbHealthOptions {
+  // check=none|tcp|http.
+  LbHealthCheck check = LbHealthCheck::kNone;
+  // checker=10.0.0.9+fd00::9: the source of checks, for servers of each version
+  // of IP.
+  std::optional<IpAddress> source_ipv4;
+  std::optional<IpAddress> source_ipv6;
+  // check_interval=2s: the time between two checks of a server.
+  Nanos interval = Seconds(2);
+  // rise=2, fall=3: the checks in a row that bring a server up, or down.
+  uint32_t rise = 2;
+  uint32_t fall = 3;
+  // check_port=0: the port that is checked; 0 for the server's own.
+  uint16_t port = 0;
+  // check_path=/: the path of HTTP requests.
+  std::string path = "/";
+
+  bool is_on() const { return check != LbHealthCheck::kNone; }
+  const std::optional<IpAddress>& source(bool is_ipv6) const {
+    return is_ipv6 ? source_ipv6 : source_ipv4;
+  }
+};
+
 // The options of --nf lb:… . NfOptions::status() reports errors.
 struct LbOptions {
   explicit LbOptions(NfOptions& options);
@@ -119,6 +146,7 @@ struct LbOptions {
   // removed=reset|keep: the fate of TCP connections whose server is removed or
   // down.
   bool resets = true;
+  LbHealthOptions health;
   // quic=0: the length of the server identifier in connection ids, in bytes; 0
   // for a service without QUIC.
   uint32_t quic_id_bytes = 0;
@@ -159,6 +187,8 @@ struct LbOptions {
               const Asked& asked) const;
   void AskForward(NfOptions& options);
   void CheckForward(NfOptions& options) const;
+  void AskHealth(NfOptions& options);
+  void CheckHealth(NfOptions& options) const;
   void AddServices(NfOptions& options);
   void AddServers(const std::vector<NfOptions::Dated<Asked>>& asked,
                   NfOptions& options);

@@ -22,18 +22,18 @@ using Tcp = TcpHeader<const std::byte>;
 // see. A reset by either end, or `timeout` without packets, ends it too.
 //
 // The half-open connections of a destination are counted in a table that all
-// units share (shared_table.h), as begun and as done. A unit knows its own
-// counts at once and the counts of others a little later, so together they may
-// exceed the limit by the connections begun meanwhile.
+// units share (shared_table.h). A unit knows its own counts at once and the
+// counts of others a little later, so together they may exceed the limit by the
+// connections begun meanwhile (SharedTable::add_if_below).
 //
 // Example: limit=2. A and B send SYNs to 10.0.0.1:80, and the SYN of C is
 // dropped. The server answers A, A acknowledges, and the next SYN of C passes.
 class SynGuard final : public NetworkFunction {
  public:
   explicit SynGuard(NfOptions& options)
-      : limit_(static_cast<uint64_t>(options.Integer(
+      : limit_(options.Integer(
             "limit", 1'024, 1, 1'000'000'000,
-            "half-open connections of a destination address and port"))),
+            "half-open connections of a destination address and port")),
         timeout_(options.Duration(
             "timeout", Seconds(10), Milliseconds(1), Seconds(3'600),
             "time without packets after which a half-open connection counts "
@@ -41,7 +41,7 @@ class SynGuard final : public NetworkFunction {
         open_timeout_(options.Duration(
             "open_timeout", Seconds(300), Milliseconds(1), Seconds(86'400),
             "life of other connections without packets")),
-        half_open_(declare_shared<Destination, HalfOpen>(
+        half_open_(declare_shared<Destination, int64_t>(
             "half_open",
             static_cast<uint32_t>(options.Integer(
                 "destinations", 4'096, 1, 1'048'576,
@@ -77,7 +77,7 @@ class SynGuard final : public NetworkFunction {
     if (now == before) return Verdict::forward();
     flow.put(connection_, now);
     if (now.phase == Connection::kDone) {
-      half_open_.update(now.server, {.begun = 0, .done = 1});
+      half_open_.update(now.server, -1);
       flow.set_idle_timeout(open_timeout_);
     }
     return Verdict::forward();
@@ -89,7 +89,7 @@ class SynGuard final : public NetworkFunction {
         connection.phase != Connection::kAnswered) {
       return;
     }
-    half_open_.update(connection.server, {.begun = 0, .done = 1});
+    half_open_.update(connection.server, -1);
     count(timed_out_);
   }
 
@@ -105,10 +105,6 @@ class SynGuard final : public NetworkFunction {
     IpAddress address;
     be16 port;
     friend bool operator==(const Destination&, const Destination&) = default;
-  };
-  struct HalfOpen {
-    uint64_t begun;
-    uint64_t done;
   };
   struct Connection {
     enum : uint16_t { kNone, kBegun, kAnswered, kDone };
@@ -132,14 +128,10 @@ class SynGuard final : public NetworkFunction {
 
   Verdict Begin(const Tcp& syn, const FlowKey& ends, FlowState& flow) {
     const Destination server = {ends.destination, ends.destination_port};
-    const HalfOpen counted = half_open_.get(server);
-    // A unit may hear of an end before it hears of the beginning.
-    if (counted.begun >= counted.done &&
-        counted.begun - counted.done >= limit_) {
+    if (!half_open_.add_if_below(server, limit_)) {
       flow.end();
       return Verdict::drop(0);
     }
-    half_open_.update(server, {.begun = 1, .done = 0});
     count(begun_);
     flow.put(connection_, {.client_sequence = syn.sequence(),
                            .server_sequence = 0,
@@ -179,10 +171,11 @@ class SynGuard final : public NetworkFunction {
     }
   }
 
-  const uint64_t limit_;
+  const int64_t limit_;
   const Nanos timeout_;
   const Nanos open_timeout_;
-  SharedTable<Destination, HalfOpen> half_open_;
+  // Below zero for a moment where an end is heard of before its beginning.
+  SharedTable<Destination, int64_t> half_open_;
   const Slot<Connection> connection_ = declare<Connection>("connection");
   const Counter begun_ =
       declare_counter("begun", "connections that became half-open");

@@ -44,7 +44,8 @@ FailoverTotals RunAll(const FailoverPlan& plan, uint64_t first_seed) {
             << totals.ended << " ends, " << totals.tells_by_loggers
             << " of what loggers told, " << totals.updates_refused
             << " messages with updates of tables refused, "
-            << totals.updates_in_rest << " for which there was no room\n";
+            << totals.updates_in_rest << " for which there was no room, "
+            << totals.keys_erased << " keys of tables erased\n";
   EXPECT_EQ(totals.given_up, 0u);
   return totals;
 }
@@ -147,6 +148,7 @@ FailoverTotals RunTables(FailoverPlan plan, uint64_t first_seed) {
   const FailoverTotals totals = RunAll(plan, first_seed);
   if (RunsAll()) {
     EXPECT_GT(totals.updates_in_rest, 10u);
+    EXPECT_GT(totals.keys_erased, 10u);
   }
   return totals;
 }

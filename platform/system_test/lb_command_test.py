@@ -27,6 +27,17 @@ def udp(source, source_port, destination, destination_port):
     return bytes(12) + b"\x08\x00" + ip + header + payload
 
 
+def tcp(source, source_port, destination, destination_port, flags, sequence):
+    header = struct.pack(">HHIIBBHHH", source_port, destination_port, sequence,
+                         0, 0x50, flags, 65535, 0, 0)
+    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 40, 1, 0, 64, 6, 0,
+                     socket.inet_aton(source), socket.inet_aton(destination))
+    return bytes(12) + b"\x08\x00" + ip + header
+
+
+SYN, ACK = 2, 16
+
+
 def client(i):
     return f"203.0.113.{1 + i % 250}", 5000 + i
 
@@ -129,6 +140,43 @@ class Lb(Command):
         report = self.report(self.capture, "--nf", LB, "--loggers", "on",
                              "--faults", "kill any at 200ms")
         self.assertEqual(report["packets_in"], 2 * CLIENTS)
+
+    def test_connections_outlive_a_flood_that_fills_the_flow_table(self):
+        packets = []
+        for i in range(20):
+            packets += [(1000 + i / 100, tcp(*client(i), VIRTUAL, 80, SYN, 1)),
+                        (1001 + i / 100, tcp(*client(i), VIRTUAL, 80, ACK, 2))]
+        for i in range(3000):
+            source = f"198.51.{i % 100}.{1 + i // 100}"
+            packets.append((1002 + i / 1000,
+                            tcp(source, 7000, VIRTUAL, 80, SYN, i)))
+        for i in range(20):
+            packets.append((1006 + i / 100,
+                            tcp(*client(i), VIRTUAL, 80, ACK, 3)))
+        packets.sort(key=lambda packet: packet[0])
+        self.capture = self.file("flood.pcap", pcap(packets))
+        flood = self.report(self.capture, "--nf", LB, "--max_flows", "500")
+        dropped = flood["packets_dropped"]["flow_table_full"]
+        self.assertGreater(dropped, 0)
+        found = self.destinations("--nf", LB, "--max_flows", "500")
+        self.assertEqual(len(found), 3060 - dropped)
+        self.assertEqual(found[-20:], found[0:20])
+
+    def test_checks_servers_in_the_data_path(self):
+        check = LB + ",check=tcp,checker=10.9.9.9,check_interval=50ms"
+        for units in ("1", "32"):
+            report = self.report(self.capture, "--nf", check, "--max_units",
+                                 units, "--policy", "rotate")
+            counts = report["counters"]
+            self.assertGreater(counts["checks"], 10)
+            self.assertEqual(counts["checks_passed"], 0)
+            # No server answers in a capture: all are down, so all are used.
+            self.assertGreater(counts["down_used"], 0)
+            self.assertEqual(report["packets_released"],
+                             2 * CLIENTS + counts["checks"])
+        self.refused(USAGE, ("checks", "shared table"), "replay", self.capture,
+                     "--nf", check, "--loggers", "on", "--faults",
+                     "kill any at 200ms")
 
     def test_is_explained(self):
         done = run("nf", "show", "lb")

@@ -68,7 +68,8 @@ bool FailoverNf::TakePiece(FlowState& flow) {
 
 void FailoverNf::on_timer(FlowState& flow) {
   flow.erase(armed_);
-  Count(1, 1);
+  if (flow.get(digest_) % 2 != 0) counts_.erase(kErasedKey);
+  Count(kErasedKey, 1);
   Note(flow, kFired);
 }
 

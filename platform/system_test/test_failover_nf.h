@@ -42,6 +42,7 @@ class FailoverNf final : public NetworkFunction {
     std::array<uint64_t, 4> counts{};  // merged into the shared table, by key
   };
   static constexpr size_t kCountKeys = 4;
+  static constexpr uint64_t kErasedKey = 1;  // by some timers
   // What the last call did. A caller clears these before.
   Did did;
   bool was_called = false;

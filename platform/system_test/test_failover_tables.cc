@@ -73,6 +73,8 @@ std::string FailoverTables::End() const {
     const uint64_t* const total = home_.Find(&key);
     if (total == nullptr) {
       rest += sums_[i];
+    } else if (key == FailoverNf::kErasedKey && *total <= sums_[i]) {
+      rest += sums_[i] - *total;
     } else if (*total != sums_[i]) {
       return "T: the total of key " + std::to_string(i) + " is " +
              std::to_string(*total) + ", and should be " +

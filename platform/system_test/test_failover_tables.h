@@ -38,6 +38,7 @@ class FailoverTables {
 
   uint64_t refused() const { return refused_; }
   uint64_t in_rest() const { return home_.refused(); }
+  uint64_t erased() const { return home_.erased(); }
 
  private:
   void Send(const TableMessage& message, Rng& rng);

@@ -135,6 +135,7 @@ std::string FailoverWorld::Run(FailoverTotals& totals) {
   if (tables_ != nullptr) {
     totals.updates_refused += tables_->refused();
     totals.updates_in_rest += tables_->in_rest();
+    totals.keys_erased += tables_->erased();
   }
   const FailureCounters& counters = controller_.counters().failures;
   totals.released += totals_.released;

@@ -83,6 +83,7 @@ struct FailoverTotals {
   uint64_t tells_by_loggers = 0;
   uint64_t updates_refused = 0;  // of tables: messages that began elsewhere
   uint64_t updates_in_rest = 0;
+  uint64_t keys_erased = 0;  // of tables
 };
 
 // A step that can be taken.

@@ -91,10 +91,11 @@ void NfCalls::TakeUpdates() {
     while (true) {
       const TableCopy::Taken taken =
           table.TakeLogged(words.data(), &words[shape.key_words()]);
-      if (taken == TableCopy::Taken::kNothing) break;
+      using Taken = TableCopy::Taken;
+      if (taken == Taken::kNothing) break;
       AppendUpdate({.table = i,
-                    .is_rest = taken == TableCopy::Taken::kRest ? uint16_t{1}
-                                                                : uint16_t{0},
+                    .is_rest = taken == Taken::kRest ? uint8_t{1} : uint8_t{0},
+                    .erases = taken == Taken::kErased ? uint8_t{1} : uint8_t{0},
                     .words = shape.entry_words()},
                    words.data(), updates_);
     }

@@ -217,6 +217,11 @@ TEST(LogEntry, RefusesUpdatesThatCannotBe) {
   updates[10] = std::byte{2};  // is_rest
   EXPECT_FALSE(is_read(updates));
   updates = Updates(1, 1, 5);
+  updates[11] = std::byte{1};  // erases
+  EXPECT_TRUE(is_read(updates));
+  updates[10] = std::byte{1};  // the rest cannot be erased
+  EXPECT_FALSE(is_read(updates));
+  updates = Updates(1, 1, 5);
   updates[15] = std::byte{0xff};  // words
   EXPECT_FALSE(is_read(updates));
 }

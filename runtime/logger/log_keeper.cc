@@ -123,7 +123,8 @@ void LogKeeper::ShowUpdates(LogEntry entry, const Visit& visit) const {
       const TableUpdate header = {
           .number = kept.at.number,
           .table = table,
-          .is_rest = kept.is_rest ? uint16_t{1} : uint16_t{0},
+          .is_rest = kept.is_rest ? uint8_t{1} : uint8_t{0},
+          .erases = kept.erases ? uint8_t{1} : uint8_t{0},
           .words = static_cast<uint32_t>(kept.words.size())};
       update.clear();
       AppendUpdate(header, kept.words.data(), update);

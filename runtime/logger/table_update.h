@@ -15,11 +15,13 @@ namespace snf {
 
 // The update of one key of a shared table by a clock, in an entry of a log
 // (proto/protocol.md T1). `words` words follow: the key, zeros for the rest,
-// and the delta.
+// and the delta. An update that erases moves the key's value into the rest
+// before its delta counts.
 struct TableUpdate {
   uint64_t number = 0;  // in the unit's updates of the table: 1, 2, 3 …
   uint16_t table = 0;
-  uint16_t is_rest = 0;  // 0 or 1
+  uint8_t is_rest = 0;  // 0 or 1
+  uint8_t erases = 0;   // 0 or 1; not of the rest
   uint32_t words = 0;
 };
 static_assert(sizeof(TableUpdate) == 16);
@@ -64,7 +66,8 @@ inline bool AreUpdates(std::span<const std::byte> bytes) {
     if (bytes.size() < sizeof(TableUpdate)) return false;
     const auto update = LoadAs<TableUpdate>(bytes.data());
     const uint64_t size = sizeof update + update.words * sizeof(uint64_t);
-    if (bytes.size() < size || update.number == 0 || update.is_rest > 1) {
+    if (bytes.size() < size || update.number == 0 || update.is_rest > 1 ||
+        update.erases > 1 - update.is_rest) {
       return false;
     }
     bytes = bytes.subspan(size);

@@ -42,6 +42,7 @@ void UpdateLog::Add(uint64_t entry, std::span<const std::byte> updates) {
         Update{.entry = entry,
                .at = {.incarnation = incarnation_, .number = update.number},
                .is_rest = update.is_rest != 0,
+               .erases = update.erases != 0,
                .words = {}});
     added.words.resize(update.words);
     std::memcpy(added.words.data(), words, update.words * sizeof(uint64_t));

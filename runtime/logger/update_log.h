@@ -41,6 +41,7 @@ class UpdateLog {
     uint64_t entry;  // its number; 0 if it is of an earlier incarnation
     Position at;
     bool is_rest;
+    bool erases;                  // the value so far goes into the rest first
     std::vector<uint64_t> words;  // the key and the delta
   };
 

@@ -22,12 +22,14 @@ std::array<TableShape, 2> TwoTables() {
 }
 
 // An update of key 5 of a table.
-Bytes Update(uint16_t table, uint64_t number, uint64_t delta) {
+Bytes Update(uint16_t table, uint64_t number, uint64_t delta,
+             bool erases = false) {
   Bytes bytes;
   std::vector<uint64_t> words = {5, delta};
   if (table == 1) words = {5, 0, delta};
   AppendUpdate({.number = number,
                 .table = table,
+                .erases = erases ? uint8_t{1} : uint8_t{0},
                 .words = static_cast<uint32_t>(words.size())},
                words.data(), bytes);
   return bytes;
@@ -135,7 +137,7 @@ TEST(UpdateLog, IsHandedOverToANewLogger) {
   };
   make(Both(Update(0, 1, 1), Update(1, 1, 1)));
   keeper.on_updates_merged(1);
-  make(Both(Update(0, 2, 4), Update(0, 3, 5)));
+  make(Both(Update(0, 2, 4), Update(0, 3, 5, /*erases=*/true)));
 
   OutputLogger next(3, {.max_flows = 8}, unit.nf.schema(), unit.nf.pools(),
                     /*takes_over=*/true, tables);
@@ -146,6 +148,8 @@ TEST(UpdateLog, IsHandedOverToANewLogger) {
   EXPECT_EQ(next.updates().merged(0), (UpdateLog::Position{3, 1}));
   EXPECT_EQ(next.updates().newest(0), 3u);
   EXPECT_EQ(next.updates().updates(0).back().words[1], 5u);
+  EXPECT_TRUE(next.updates().updates(0).back().erases);
+  EXPECT_FALSE(next.updates().updates(0).front().erases);
   EXPECT_EQ(next.updates().newest(1), 1u);
   // No other entry brings updates past a logger.
   LogEntry bare;

@@ -247,14 +247,16 @@ class NetworkFunction {
     return {index, schema_.offset(index), max_bytes};
   }
   // Declares a table that all units write (shared_table.h, which explains
-  // `merge`).
+  // `merge`). Keys without updates for `expires_after` expire.
   template <typename Key, typename Value, typename Merge = SumOfWords>
   SharedTable<Key, Value> declare_shared(
       std::string name, uint32_t max_entries, Merge /*merge*/ = {},
-      TableReader reader = TableReader::kPacket) {
+      TableReader reader = TableReader::kPacket,
+      Nanos expires_after = Nanos::max()) {
     using Table = SharedTable<Key, Value>;
-    tables_.push_back(std::make_unique<TableCopy>(
-        Table::template ShapeOf<Merge>(std::move(name), max_entries, reader)));
+    tables_.push_back(
+        std::make_unique<TableCopy>(Table::template ShapeOf<Merge>(
+            std::move(name), max_entries, reader, expires_after)));
     return Table(*tables_.back());
   }
 

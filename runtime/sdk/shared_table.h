@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/check.h"
+#include "base/time.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/sdk/table_copy.h"
 
@@ -52,6 +54,21 @@ enum class TableReader : uint8_t { kPacket, kReport };
 //     declare_shared<IpAddress, Use>("hosts", 65'536, SumOfWords{},
 //                                    TableReader::kReport);
 //
+// Words of a sum may be signed: int64_t values add up below zero and back.
+//
+// A key may be erased, or expire by its age (declare_shared). Its value then
+// goes into the rest, so the sum of all values and the rest is the sum of all
+// updates. The home of the table orders them: an erasure takes the updates
+// that the home merged before the erasure, and later ones begin a new value. A
+// unit's own updates and erasures keep their order.
+//
+// Ages are looked at whenever the table is updated, by any unit: an idle table
+// keeps its keys. A key so expires with the first update of any key, or of
+// some dozens if many expire at once, after its age is reached.
+//
+//     SharedTable<IpAddress, Use> hosts_ = declare_shared<IpAddress, Use>(
+//         "hosts", 65'536, SumOfWords{}, TableReader::kPacket, Seconds(60));
+//
 // A full table adds updates of further keys to its rest; but where keys have
 // not been updated, by any unit, for as long as flows are kept
 // (--flow_timeout), their values go into the rest and their room to new keys.
@@ -77,11 +94,61 @@ class SharedTable {
                 sizeof(Value) <= TableShape::kMaxValueBytes);
 
  public:
+  // Gives the table a timer, in the NF's constructor: the home calls `hook` for
+  // each key, once after each period, and tells all units the new value. The
+  // hook is a lambda without captures. If it returns false, the key is erased.
+  //
+  //     rates_.every(Seconds(1), [](Rate& rate, uint64_t periods) {
+  //       rate.before = periods == 1 ? rate.now : 0;
+  //       rate.now = 0;
+  //       return rate.before > 0;
+  //     });
+  //
+  // An idle table costs nothing: a period ends with the first update, of any
+  // key, that the home merges after its end, and `periods` says how many have
+  // ended since the last call. The update itself counts in the new period if
+  // the table has at most 256 keys. In a larger table, keys are called 256 at a
+  // time, and updates that the home merges meanwhile come before or after.
+  // Failures repeat and skip no call; each of several controllers calls for
+  // its own units' updates. Periods follow the clock of the home,
+  // from its time 0.
+  template <typename Hook>
+  void every(Nanos period, Hook /*hook*/) {
+    static_assert(std::is_empty_v<Hook>, "a hook captures nothing");
+    copy_->set_timer(period, CallHook<Hook>);
+  }
+
   // Merges `delta` into the key's value, which is zeros if the key is new, or
   // into the rest if there is no room. Budget: ≤ 15 ns in cache, no allocation.
   void update(const Key& key, const Value& delta) {
     copy_->Update<kKeyWords, kValueWords>(WordsOf<kKeyWords>(key).data(),
                                           WordsOf<kValueWords>(delta).data());
+  }
+
+  // Moves the key's value, of all units, into the rest. This unit sees that at
+  // once, and other units later. Until the home has answered, for_each
+  // may visit the key with Value{}. If the table is full and this unit does not
+  // know the key, the key may stay; such erasures count as refused.
+  void erase(const Key& key) { copy_->Erase(WordsOf<kKeyWords>(key).data()); }
+
+  // Adds `delta`, above 0, if the value as this unit knows it is below `limit`;
+  // returns true if it did. For sums of one int64_t or uint64_t.
+  //
+  // The error. A unit counts its own updates at once, and other units' after
+  // S at most, the staleness that table_replica.h states. At default options,
+  // if nothing is lost, S is about 20 ms while the unit reads the table every
+  // 10 ms, and about 1 s after a pause. Let D be the most that the other units
+  // add in S. Then the true value stays below limit + delta + D. If u units
+  // only add, it also stays below u · (limit + delta). On one unit it stays
+  // below limit + delta. If a call is refused while the true value is below the
+  // limit, other units took away the difference within the last S.
+  bool add_if_below(const Key& key, Value limit,
+                    Value delta = 1) requires(std::is_same_v<Value, int64_t> ||
+                                              std::is_same_v<Value, uint64_t>) {
+    SNF_CHECK(copy_->shape().merge == nullptr);
+    if (get(key) >= limit) return false;
+    update(key, delta);
+    return true;
   }
 
   // The value as this unit knows it: the updates that all units made some time
@@ -92,7 +159,8 @@ class SharedTable {
     copy_->Read(WordsOf<kKeyWords>(key).data(), value.data());
     return FromWords<Value>(value.data());
   }
-  // The merged updates of keys for which there was no room.
+  // The merged updates of keys for which there was no room, that were erased or
+  // that have expired.
   Value rest() const {
     copy_->NoteRead();
     ValueWords value{};
@@ -144,17 +212,26 @@ class SharedTable {
     std::memcpy(value, &typed, sizeof typed);
   }
 
+  template <typename Hook>
+  static bool CallHook(uint64_t* value, uint64_t periods) {
+    Value typed = FromWords<Value>(value);
+    const bool stays = Hook{}(typed, periods);
+    std::memcpy(value, &typed, sizeof typed);
+    return stays;
+  }
+
   template <typename Merge>
   static TableShape ShapeOf(std::string name, uint32_t max_entries,
-                            TableReader reader) {
+                            TableReader reader, Nanos expires_after) {
     TableShape shape = {.name = std::move(name),
                         .key_bytes = sizeof(Key),
                         .value_bytes = sizeof(Value),
                         .max_entries = max_entries,
-                        .for_reports = reader == TableReader::kReport};
+                        .for_reports = reader == TableReader::kReport,
+                        .expires_after = expires_after};
     if constexpr (std::is_same_v<Merge, SumOfWords>) {
       static_assert(sizeof(Value) % 8 == 0,
-                    "a sum is of uint64_t words; other values need a hook");
+                    "a sum is of 64-bit words; other values need a hook");
     } else {
       static_assert(std::is_empty_v<Merge>, "a hook captures nothing");
       shape.merge = MergeWords<Merge>;

@@ -172,6 +172,108 @@ TEST(SharedTable, KeepsWhatIsKept) {
   EXPECT_EQ(nf.All(), (std::map<uint64_t, Use>{{1, {5, 5}}}));
 }
 
+TEST(SharedTable, ErasesKeysIntoTheRest) {
+  Tables nf(3);
+  nf.hosts.update(1, {5, 50});
+  nf.hosts.erase(1);
+  EXPECT_EQ(nf.hosts.get(1), Use{});
+  EXPECT_EQ(nf.hosts.rest(), (Use{5, 50}));
+  nf.hosts.update(1, {1, 10});
+  EXPECT_EQ(nf.hosts.get(1), (Use{1, 10}));
+  nf.hosts.erase(2);  // others may know it
+  EXPECT_EQ(nf.hosts.get(2), Use{});
+  EXPECT_EQ(nf.copy(0).refused(), 0u);
+  nf.hosts.update(3, {1, 1});
+  nf.hosts.erase(4);
+  EXPECT_EQ(nf.copy(0).refused(), 1u);
+}
+
+TEST(SharedTable, UndoesErasures) {
+  Tables nf(3);
+  nf.hosts.update(1, {1, 1});
+  nf.BeginTentative();
+  nf.hosts.erase(1);
+  nf.hosts.update(1, {7, 7});
+  nf.hosts.erase(2);
+  nf.EndTentative(false);
+  EXPECT_EQ(nf.All(), (std::map<uint64_t, Use>{{1, {1, 1}}}));
+  EXPECT_EQ(nf.hosts.rest(), Use{});
+  EXPECT_EQ(nf.copy(0).dirty_end(), 1u);
+  uint64_t key = 0;
+  Use delta{};
+  EXPECT_EQ(nf.copy(0).Take(&key, &delta.packets), TableCopy::Taken::kEntry);
+  EXPECT_EQ(delta, (Use{1, 1}));
+}
+
+TEST(SharedTable, HandsErasuresToALog) {
+  Tables nf(3);
+  nf.copy(0).BeginLogging();
+  for (int call = 0; call < 10; ++call) {
+    nf.hosts.update(1, {5, 5});
+    nf.hosts.erase(1);
+    nf.hosts.update(1, {2, 2});
+    std::map<TableCopy::Taken, Use> taken;
+    uint64_t key = 0;
+    Use delta{};
+    while (true) {
+      const auto kind = nf.copy(0).TakeLogged(&key, &delta.packets);
+      if (kind == TableCopy::Taken::kNothing) break;
+      taken[kind] = delta;
+    }
+    EXPECT_EQ(taken, (std::map<TableCopy::Taken, Use>{
+                         {TableCopy::Taken::kErased, {2, 2}},
+                         {TableCopy::Taken::kRest, {5, 5}}}));
+    EXPECT_FALSE(nf.copy(0).dirty());
+  }
+}
+
+class Limited final : public NetworkFunction {
+ public:
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+  SharedTable<uint64_t, int64_t> open =
+      declare_shared<uint64_t, int64_t>("open", 10);
+};
+
+TEST(SharedTable, HasATimer) {
+  class Timed final : public NetworkFunction {
+   public:
+    Timed() {
+      hosts.every(Seconds(1), [](Use& use, uint64_t periods) {
+        use.packets /= 2 * periods;
+        return use.packets > 0;
+      });
+    }
+    Verdict process_packet(Packet&, FlowState&) override {
+      return Verdict::forward();
+    }
+    SharedTable<uint64_t, Use> hosts =
+        declare_shared<uint64_t, Use>("hosts", 10);
+  };
+  const Timed nf;
+  const TableShape& shape = nf.tables()[0]->shape();
+  EXPECT_EQ(shape.timer_period, Seconds(1));
+  Use use = {8, 100};
+  EXPECT_TRUE(shape.on_timer(&use.packets, 2));
+  EXPECT_EQ(use, (Use{2, 100}));
+  EXPECT_FALSE(shape.on_timer(&use.packets, 2));
+}
+
+TEST(SharedTable, AddsBelowALimit) {
+  Limited nf;
+  EXPECT_TRUE(nf.open.add_if_below(7, 2));
+  EXPECT_TRUE(nf.open.add_if_below(7, 2));
+  EXPECT_FALSE(nf.open.add_if_below(7, 2));
+  EXPECT_TRUE(nf.open.add_if_below(8, 2, 5));
+  EXPECT_EQ(nf.open.get(8), 5);
+  nf.open.update(7, -3);
+  EXPECT_EQ(nf.open.get(7), -1);
+  EXPECT_TRUE(nf.open.add_if_below(7, 2));
+  EXPECT_FALSE(nf.open.add_if_below(9, 0));
+  EXPECT_EQ(nf.open.size(), 2u);
+}
+
 using Logged = std::map<std::vector<uint64_t>, Use>;  // the rest: {}
 
 // Takes the updates of a call out of a copy that is logging.
@@ -265,8 +367,15 @@ TEST(SharedTable, IsAsIfWhatIsNotKeptHadNotBeen) {
       for (int64_t n = rng.Uniform(0, 6); n > 0; --n) {
         const uint64_t key = rng.Below(keys);
         const Use use = {1, rng.Below(100)};
-        nf.hosts.update(key, use);
-        if (keep) expected.hosts.update(key, use);
+        const bool erases = rng.Chance(6'000);
+        for (Tables* const side : {&nf, &expected}) {
+          if (side == &expected && !keep) continue;
+          if (erases) {
+            side->hosts.erase(key);
+          } else {
+            side->hosts.update(key, use);
+          }
+        }
       }
       if (tentative) nf.EndTentative(keep);
       ASSERT_EQ(nf.All(), expected.All());

@@ -57,15 +57,22 @@ bool TableCopy::Read(const uint64_t* key, uint64_t* value) const {
 
 void TableCopy::ReadSlot(uint32_t slot, uint64_t* value) const {
   const uint64_t* const own = entry(slot);
-  std::copy_n(own + total_at_, value_words_, value);
-  shape_.MergeInto(value, own + pending_at_);
   if (slot != rest_) {
     const uint64_t place = own[kFlags] >> kSentShift;
-    if (place != 0) {
+    const bool is_erased = (own[kFlags] & kErased) != 0;
+    if (is_erased || IsErasureSent(own[kFlags])) {
+      std::fill_n(value, value_words_, 0);
+    } else {
+      std::copy_n(own + total_at_, value_words_, value);
+    }
+    if (place != 0 && !is_erased) {
       shape_.MergeInto(value, &sent_deltas_[(place - 1) * value_words_]);
     }
+    shape_.MergeInto(value, own + pending_at_);
     return;
   }
+  std::copy_n(own + total_at_, value_words_, value);
+  shape_.MergeInto(value, own + pending_at_);
   // The rest may have been sent several times: entries that made way count as
   // rest.
   for (uint32_t i = 0; i < sent_; ++i) {
@@ -87,15 +94,42 @@ uint32_t TableCopy::SlotToChange(uint32_t slot, const uint64_t* key,
   } else if (is_new) {
     slot = Add(key, hash);
   }
+  NoteBefore(slot, is_new && slot != rest_);
+  return slot;
+}
+
+// Notes the slot as it is before a tentative update.
+void TableCopy::NoteBefore(uint32_t slot, bool is_new) {
   uint64_t& flags = entry(slot)[kFlags];
-  if (!tentative_ || (flags & kNoted) != 0) return slot;
+  if (!tentative_ || (flags & kNoted) != 0) return;
   std::copy_n(PendingOf(slot), value_words_,
               &noted_pending_[noted_ * value_words_]);
   notes_[noted_++] = {.slot = slot,
-                      .is_new = is_new && slot != rest_,
-                      .was_dirty = (flags & kDirty) != 0};
+                      .is_new = is_new,
+                      .was_dirty = (flags & kDirty) != 0,
+                      .was_erased = (flags & kErased) != 0};
   flags |= kNoted;
-  return slot;
+}
+
+void TableCopy::Erase(const uint64_t* key) {
+  ++updates_;
+  const uint64_t hash = hash_(key, key_words_);
+  uint32_t slot = FindAny(key, hash);
+  if (tentative_ || slot == SlotIndex::kNotFound) {
+    slot = SlotToChange(slot, key, hash);
+  }
+  if (slot == rest_) return;
+  uint64_t* const pending = PendingOf(slot);
+  const auto is_zero = [](uint64_t word) { return word == 0; };
+  if (!std::all_of(pending, pending + value_words_, is_zero)) {
+    NoteBefore(rest_, false);
+    shape_.MergeInto(PendingOf(rest_), pending);
+    std::fill_n(pending, value_words_, 0);
+    if ((entry(rest_)[kFlags] & kDirty) == 0) MarkDirty(rest_);
+  }
+  uint64_t& flags = entry(slot)[kFlags];
+  flags |= kErased;
+  if ((flags & kDirty) == 0) MarkDirty(slot);
 }
 
 uint32_t TableCopy::Add(const uint64_t* key, uint64_t hash) {
@@ -173,10 +207,11 @@ void TableCopy::EndTentative(bool keep) {
     if (keep) continue;
     std::copy_n(&noted_pending_[noted_ * value_words_], value_words_,
                 PendingOf(note.slot));
-    if (!note.was_dirty) {
-      --dirty_end_;  // it was added last
+    if (!note.was_dirty && (flags & kDirty) != 0) {
+      --dirty_end_;  // one of the entries added last
       flags &= ~kDirty;
     }
+    if (!note.was_erased) flags &= ~kErased;
     if (note.is_new) Free(note.slot);
   }
 }
@@ -193,7 +228,8 @@ TableCopy::Taken TableCopy::TakeLogged(uint64_t* key, uint64_t* delta) {
   uint64_t* const own = entry(slot);
   std::copy_n(PendingOf(slot), value_words_, delta);
   std::fill_n(PendingOf(slot), value_words_, 0);
-  own[kFlags] &= ~(kNoted | kDirty);
+  const bool is_erased = (own[kFlags] & kErased) != 0;
+  own[kFlags] &= ~(kNoted | kDirty | kErased);
   if (noted_ == 0) dirty_begin_ = dirty_end_;
   if (slot == rest_) {
     std::fill_n(key, key_words_, 0);
@@ -201,29 +237,32 @@ TableCopy::Taken TableCopy::TakeLogged(uint64_t* key, uint64_t* delta) {
   }
   std::copy_n(KeyOf(slot), key_words_, key);
   Free(slot);
-  return Taken::kEntry;
+  return is_erased ? Taken::kErased : Taken::kEntry;
 }
 
 TableCopy::Taken TableCopy::Take(uint64_t* key, uint64_t* delta) {
   const uint32_t slot = ring_[dirty_begin_++ % ring_.size()];
   uint64_t* const own = entry(slot);
-  own[kFlags] &= ~kDirty;
+  const bool is_erased = (own[kFlags] & kErased) != 0;
+  own[kFlags] &= ~(kDirty | kErased);
   uint64_t* const pending = PendingOf(slot);
   // An own entry is sent even if its updates are zeros.
   const bool is_own = own[kVersion] == 0 && (own[kFlags] & kUsed) != 0;
-  if (!is_own && std::all_of(pending, pending + value_words_,
-                             [](uint64_t word) { return word == 0; })) {
+  if (!is_own && !is_erased &&
+      std::all_of(pending, pending + value_words_,
+                  [](uint64_t word) { return word == 0; })) {
     return Taken::kNothing;
   }
   std::copy_n(pending, value_words_, delta);
   std::copy_n(pending, value_words_, SentAt(sent_));
   std::fill_n(pending, value_words_, 0);
   sent_gone_[sent_] = 0;
+  if (is_erased) sent_erased_ |= uint64_t{1} << sent_;
   sent_slots_[sent_++] = slot;
   if (slot == rest_) return Taken::kRest;
   own[kFlags] |= uint64_t{sent_} << kSentShift;
   std::copy_n(own + kKey, key_words_, key);
-  return Taken::kEntry;
+  return is_erased ? Taken::kErased : Taken::kEntry;
 }
 
 void TableCopy::SetTotal(uint32_t slot, uint64_t version,
@@ -237,12 +276,14 @@ void TableCopy::SetTotal(uint32_t slot, uint64_t version,
 
 // Forgets the updates sent as the i-th, which are now part of a total.
 void TableCopy::ForgetSent(uint32_t i) {
+  sent_erased_ &= ~(uint64_t{1} << i);
   std::fill_n(SentAt(i), value_words_, 0);
 }
 
 void TableCopy::on_merged(uint32_t i, const uint64_t* key, bool in_rest,
                           uint64_t version, const uint64_t* total) {
   const uint32_t slot = sent_slots_[i];
+  const bool was_erased = (sent_erased_ >> i & 1) != 0;
   ForgetSent(i);
   if (slot != rest_) entry(slot)[kFlags] &= (uint64_t{1} << kSentShift) - 1;
   if (!in_rest) {
@@ -251,8 +292,12 @@ void TableCopy::on_merged(uint32_t i, const uint64_t* key, bool in_rest,
     SetTotal(rest_, version, total);
   }
   if (slot == rest_) return;
-  const uint64_t* const own = entry(slot);
+  uint64_t* const own = entry(slot);
   const bool is_own = own[kVersion] == 0 && (own[kFlags] & kUsed) != 0;
+  if (in_rest && was_erased && version >= own[kVersion]) {
+    std::fill_n(TotalOf(slot), value_words_, 0);
+    own[kFlags] |= kGone;
+  }
   if (is_own || (own[kFlags] & kGone) != 0) EndGone(slot);
 }
 

@@ -8,9 +8,11 @@
 #include <span>
 #include <string>
 
+#include "base/check.h"
 #include "base/keyed_hash.h"
 #include "base/lazy_array.h"
 #include "base/slot_index.h"
+#include "base/time.h"
 
 namespace snf {
 
@@ -23,12 +25,21 @@ struct TableShape {
   // nothing.
   using Merge = void (*)(uint64_t* value, const uint64_t* more);
 
+  // Called for a value and the number of periods that are over; returns false
+  // if the key is to be erased.
+  using OnTimer = bool (*)(uint64_t* value, uint64_t periods);
+
   std::string name;
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
   uint32_t max_entries = 0;
   Merge merge = nullptr;     // null: the sum of each word
   bool for_reports = false;  // read only at the end: updates may lag
+  // Age without updates after which the home moves a key's value into the
+  // rest; Nanos::max() for never.
+  Nanos expires_after = Nanos::max();
+  OnTimer on_timer = nullptr;  // null: the table has no timer
+  Nanos timer_period{};
 
   uint32_t key_words() const { return (key_bytes + 7) / 8; }
   uint32_t value_words() const { return (value_bytes + 7) / 8; }
@@ -56,6 +67,10 @@ struct TableShape {
 // While updates of the entry are sent, an older answer may be on its way, so
 // the entry stays, with its version, until the answer has come.
 //
+// An erased key stays as an entry with a flag until the home has erased it: a
+// read then merges only updates made after the erasure. Updates that were
+// pending go into the rest.
+//
 // Worked example: the home told that a host has 10 packets; 3 were sent since,
 // and 2 came after that. A read gives 15. The home merges the 3 with 4 from
 // another unit and answers 17: a read gives 19, of which 2 are pending.
@@ -73,6 +88,12 @@ class TableCopy {
   explicit TableCopy(TableShape shape);
 
   const TableShape& shape() const { return shape_; }
+  // Gives the table a timer, before the first update.
+  void set_timer(Nanos period, TableShape::OnTimer hook) {
+    SNF_CHECK(period > Nanos{} && size() == 0);
+    shape_.timer_period = period;
+    shape_.on_timer = hook;
+  }
   const KeyedHash& hash() const { return hash_; }
   // Sets the hash, before the first update.
   void set_hash(const KeyedHash& hash);
@@ -95,6 +116,10 @@ class TableCopy {
     }
     if ((own[kFlags] & kDirty) == 0) MarkDirty(slot);
   }
+  // Moves the key's value into the rest: pending updates at once, and the total
+  // when the home hears of the erasure. If there is no room to note that,
+  // nothing happens, and the erasure counts as refused.
+  void Erase(const uint64_t* key);
   // Reads the value as known here. Returns false if there is no such key.
   bool Read(const uint64_t* key, uint64_t* value) const;
   void ReadRest(uint64_t* value) const { ReadSlot(rest_, value); }
@@ -132,7 +157,8 @@ class TableCopy {
   uint64_t dirty_end() const { return dirty_end_; }
   bool dirty() const { return dirty_begin_ != dirty_end_; }
 
-  enum class Taken : uint8_t { kEntry, kRest, kNothing };
+  // kErased is an entry whose key is to be erased before its updates count.
+  enum class Taken : uint8_t { kEntry, kErased, kRest, kNothing };
   // Turns the pending updates of the first dirty entry into sent ones, the next
   // of at most kMaxSent, and copies them to `key` and `delta`. Returns kNothing
   // if an undo has left no updates.
@@ -170,14 +196,16 @@ class TableCopy {
   static constexpr uint32_t kKey = 2;
   static constexpr uint64_t kUsed = 1;
   static constexpr uint64_t kDirty = 2;
-  static constexpr uint64_t kNoted = 4;      // in notes_
-  static constexpr uint64_t kGone = 8;       // goes when on_merged is through
+  static constexpr uint64_t kNoted = 4;    // in notes_
+  static constexpr uint64_t kGone = 8;     // goes when on_merged is through
+  static constexpr uint64_t kErased = 16;  // pending updates follow an erasure
   static constexpr uint32_t kSentShift = 8;  // 1 + its number among the sent
 
   struct Note {
     uint32_t slot;
     bool is_new;
     bool was_dirty;
+    bool was_erased;
   };
 
   uint64_t* entry(uint32_t slot) {
@@ -203,6 +231,11 @@ class TableCopy {
   uint32_t FindAny(const uint64_t* key, uint64_t hash) const;
   void ReadSlot(uint32_t slot, uint64_t* value) const;
   uint32_t SlotToChange(uint32_t slot, const uint64_t* key, uint64_t hash);
+  void NoteBefore(uint32_t slot, bool is_new);
+  bool IsErasureSent(uint64_t flags) const {
+    const uint64_t place = flags >> kSentShift;
+    return place != 0 && (sent_erased_ >> (place - 1) & 1) != 0;
+  }
   bool HasRoom() const { return index_.size() < rest_; }
   uint32_t Add(const uint64_t* key, uint64_t hash);
   void Free(uint32_t slot);
@@ -237,6 +270,7 @@ class TableCopy {
   std::array<uint32_t, kMaxSent> sent_slots_{};
   // Version at which the sent entry was evicted; 0 if it was not.
   std::array<uint64_t, kMaxSent> sent_gone_{};
+  uint64_t sent_erased_ = 0;  // a bit for each that follows an erasure
   LazyArray<uint64_t> sent_deltas_;
 
   uint32_t noted_ = 0;

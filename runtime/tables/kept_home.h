@@ -52,6 +52,11 @@ class KeptHome {
     uint64_t version = 0;
     uint64_t slots = 0;  // ever used
     uint64_t homes = 0;  // number of homes that began with this memory
+    // The table's timer: the last period that was ended, counted from time 0;
+    // the number of periods of the calls under way; the next slot to be called.
+    uint64_t period = 0;
+    uint64_t periods = 0;
+    uint64_t cursor = 0;
   };
 
   static size_t BytesFor(const TableShape& shape, uint32_t max_units);

@@ -146,6 +146,85 @@ TEST_F(KeptHomeTest, AUnitThatHasLeftOrFailedIsNotWaitedFor) {
   EXPECT_EQ(home.joined()[0], UnitId{1});
 }
 
+TEST_F(KeptHomeTest, KeepsWhatWasErased) {
+  {
+    TableHome home = Begin();
+    Update(home, 0, 1, {{7, 3}, {8, 1}});
+    TableMessage in = {
+        .entries = 1, .unit = UnitId{0}, .incarnation = 1, .seq = 2};
+    in.in_rest = 1;
+    in.words = {7, 0};
+    TableMessage out;
+    ASSERT_TRUE(home.on_message(kNow, in, out));
+  }
+  TableHome home = Begin();
+  EXPECT_EQ(TotalOf(home, 7), 0u);
+  EXPECT_EQ(home.size(), 1u);
+  EXPECT_EQ(*home.rest(), 3u);
+  Update(home, 0, 3, {{7, 2}});
+  EXPECT_EQ(TotalOf(home, 7), 2u);
+}
+
+// A message of new keys lets as many old ones go as it can.
+TEST_F(KeptHomeTest, KeepsTheMostThatAMessageChanges) {
+  constexpr uint32_t kMany = 4'000;
+  shape_ = ShapeOf(kMany);
+  memory_.assign(KeptHome::BytesFor(shape_, kUnits), {});
+  options_.forget_after = Nanos{0};
+  TableHome home = Begin();
+  std::vector<std::pair<uint64_t, uint64_t>> adds(TableCopy::kMaxSent);
+  uint64_t seq = 0;
+  uint64_t key = 0;
+  for (uint32_t sent = 0; sent < kMany + 2 * adds.size(); sent += 64) {
+    for (auto& [added, delta] : adds) {
+      added = ++key;
+      delta = 1;
+    }
+    Update(home, 0, ++seq, adds);
+  }
+  EXPECT_GT(home.forgotten(), 2'000u);
+  TableHome next = Begin();
+  EXPECT_EQ(next.size(), home.size());
+  EXPECT_EQ(*next.rest(), *home.rest());
+}
+
+// The process dies when the timer was called for some keys.
+TEST_F(KeptHomeTest, CallsATimerOnceForEachKey) {
+  shape_ = ShapeOf(600);
+  shape_.timer_period = Nanos{kNow.ns};
+  shape_.on_timer = [](uint64_t* value, uint64_t periods) {
+    *value += 1'000 * periods;
+    return true;
+  };
+  memory_.assign(KeptHome::BytesFor(shape_, kUnits), {});
+  uint64_t seq = 0;
+  {
+    TableHome home = Begin();
+    for (uint64_t key = 1; key <= 600; ++key)
+      Update(home, 0, ++seq, {{key, 1}});
+    TableMessage in = {
+        .entries = 1, .unit = UnitId{0}, .incarnation = 1, .seq = ++seq};
+    in.words = {1, 1};
+    TableMessage out;
+    ASSERT_TRUE(home.on_message({2 * kNow.ns}, in, out));
+    EXPECT_EQ(TotalOf(home, 1), 1'002u);
+    EXPECT_EQ(TotalOf(home, 600), 1u);
+    EXPECT_EQ(home.next_wakeup(), Instant::min());
+    home.on_timers({2 * kNow.ns}, out);
+    EXPECT_EQ(TotalOf(home, 400), 1'001u);
+    EXPECT_EQ(home.next_wakeup(), Instant::min());
+  }
+  TableHome home = Begin();
+  TableMessage out;
+  while (home.next_wakeup() == Instant::min()) {
+    while (home.on_timers({2 * kNow.ns}, out)) continue;
+  }
+  EXPECT_EQ(TotalOf(home, 1), 1'002u);
+  for (uint64_t key = 2; key <= 600; ++key) {
+    ASSERT_EQ(TotalOf(home, key), 1'001u) << key;
+  }
+}
+
 // The words of the memory are those of a process that was killed between any
 // two writes: of the changes of an update, some are done.
 TEST_F(KeptHomeTest, PutsBackAChangeThatIsNotWhole) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/check.h"
 
@@ -19,7 +20,6 @@ TableHome::TableHome(uint16_t table, const TableShape& shape,
       index_(shape.max_entries),
       entries_((size_t{rest_} + 1) * shape.entry_words()),
       states_(size_t{rest_} + 1),
-      gone_(rest_),
       bits_(size_t{max_units} * bit_words_),
       units_(max_units),
       logged_(max_units),
@@ -86,6 +86,9 @@ void TableHome::Keep(Instant now, const KeptHome& kept) {
   // No home sends 2^40 messages, so numbers of different homes never meet.
   first_told_ = (totals.homes - 1) << 40;
   version_ = totals.version;
+  period_ = totals.period;
+  periods_ = totals.periods;
+  timer_cursor_ = static_cast<uint32_t>(totals.cursor);
   slots_ = static_cast<uint32_t>(totals.slots);
   const uint32_t words = shape_.entry_words();
   std::copy_n(kept_->words(rest_), words, entry(rest_));
@@ -93,10 +96,10 @@ void TableHome::Keep(Instant now, const KeptHome& kept) {
     std::copy_n(kept_->words(slot), words, entry(slot));
     states_[slot] = {.updated = now, .gone_at = kept_->gone_at(slot)};
     index_.Insert(hash_(entry(slot), shape_.key_words()), slot);
-    if (IsEntry(slot)) continue;
-    ++going_;
-    gone_[gone_end_++ % gone_.size()] = {.slot = slot,
-                                         .at = states_[slot].gone_at};
+    if (!IsEntry(slot)) ++going_;
+    if (!IsEntry(slot) || expires()) {
+      Append(IsEntry(slot) ? updated_ : gone_, slot);
+    }
   }
   for (uint32_t number = 0; number < units_.size(); ++number) {
     const KeptHome::Unit& unit = kept_->unit(number);
@@ -123,7 +126,11 @@ void TableHome::KeepUnit(uint32_t number) {
   const Unit& unit = units_[number];
   kept_->BeginChange(number);
   for (const uint32_t slot : changed_) kept_->Save(slot);
-  kept_->Change({.version = version_, .slots = slots_},
+  kept_->Change({.version = version_,
+                 .slots = slots_,
+                 .period = period_,
+                 .periods = periods_,
+                 .cursor = timer_cursor_},
                 {.seq = unit.seq,
                  .in_rest = unit.in_rest,
                  .incarnation = unit.incarnation,
@@ -136,6 +143,7 @@ void TableHome::KeepUnit(uint32_t number) {
   }
   kept_->EndChange();
   changed_.clear();
+  is_rest_changed_ = false;
 }
 
 void TableHome::Join(Instant now, uint32_t number, uint32_t incarnation) {
@@ -217,10 +225,21 @@ void TableHome::on_logged(Instant now, const TableMessage& in,
 // Returns the bits of the entries that went into the rest.
 uint64_t TableHome::Merge(Instant now, const TableMessage& in, UnitId writer) {
   uint64_t in_rest = 0;
-  if (in.entries > 0) ++version_;
+  if (in.entries > 0) {
+    ++version_;
+    Expire(now);
+    LookAtTimer(now);
+  }
   for (uint32_t i = 0; i < in.entries; ++i) {
     const uint64_t* const from = in.entry(shape_, i);
     uint32_t slot = rest_;
+    if (i != in.rest && (in.in_rest >> i & 1) != 0) {
+      EraseKey(now, from);
+      if (std::all_of(from + shape_.key_words(), from + shape_.entry_words(),
+                      [](uint64_t word) { return word == 0; })) {
+        continue;  // the key stays erased
+      }
+    }
     if (i != in.rest) {
       slot = SlotFor(now, from);
       refused_ += slot == rest_ ? 1 : 0;
@@ -231,7 +250,7 @@ uint64_t TableHome::Merge(Instant now, const TableMessage& in, UnitId writer) {
     shape_.MergeInto(entry(slot) + shape_.key_words(),
                      from + shape_.key_words());
     MarkForOthers(now, slot, writer);
-    if (kept_.has_value()) changed_.push_back(slot);
+    KeepSlot(slot);
   }
   return in_rest;
 }
@@ -273,25 +292,97 @@ uint32_t TableHome::SlotFor(Instant now, const uint64_t* key) {
     std::copy_n(key, shape_.key_words(), entry(slot));
     index_.Insert(hash_(key, shape_.key_words()), slot);
   } else if (!IsEntry(slot)) {
+    Unlink(gone_, slot);
     --going_;
+  } else if (expires()) {
+    Unlink(updated_, slot);
   }
-  states_[slot] = {.updated = now, .gone_at = 0};
+  states_[slot].updated = now;
+  states_[slot].gone_at = 0;
+  if (expires()) Append(updated_, slot);
   return slot;
+}
+
+void TableHome::Append(List& list, uint32_t slot) {
+  states_[slot].earlier = list.last;
+  states_[slot].later = 0;
+  (list.last == 0 ? list.first : states_[list.last - 1].later) = slot + 1;
+  list.last = slot + 1;
+}
+
+void TableHome::Unlink(List& list, uint32_t slot) {
+  const State& state = states_[slot];
+  (state.earlier == 0 ? list.first : states_[state.earlier - 1].later) =
+      state.later;
+  (state.later == 0 ? list.last : states_[state.later - 1].earlier) =
+      state.earlier;
+}
+
+// Notes that this message has changed the slot.
+void TableHome::KeepSlot(uint32_t slot) {
+  if (!kept_.has_value()) return;
+  if (slot == rest_ && std::exchange(is_rest_changed_, true)) return;
+  changed_.push_back(slot);
+}
+
+// Lets the oldest entries go.
+void TableHome::Expire(Instant now) {
+  for (uint32_t i = 0; i < kMostForgotten && updated_.first != 0; ++i) {
+    const uint32_t slot = updated_.first - 1;
+    if (now - states_[slot].updated < shape_.expires_after) return;
+    Evict(now, slot);
+    ++expired_;
+  }
+}
+
+void TableHome::LookAtTimer(Instant now) {
+  if (shape_.on_timer == nullptr || periods_ > 0) return;
+  const auto period = static_cast<uint64_t>(std::max<int64_t>(now.ns, 0)) /
+                      static_cast<uint64_t>(shape_.timer_period.ns);
+  const uint64_t before = std::exchange(period_, period);
+  // The first update begins the first period; another process may have another
+  // clock.
+  if (version_ == 1 || period <= before) return;
+  periods_ = period - before;
+  timer_cursor_ = 0;
+  CallTimer(now);
+}
+
+// Calls the hook for the next few entries.
+void TableHome::CallTimer(Instant now) {
+  const uint32_t end = std::min(slots_, timer_cursor_ + kTimerSlots);
+  for (; timer_cursor_ < end; ++timer_cursor_) {
+    const uint32_t slot = timer_cursor_;
+    if (!IsEntry(slot)) continue;
+    if (!shape_.on_timer(entry(slot) + shape_.key_words(), periods_)) {
+      Evict(now, slot);
+      ++erased_;
+      continue;
+    }
+    MarkForOthers(now, slot, kNoUnit);
+    KeepSlot(slot);
+  }
+  if (timer_cursor_ >= slots_) periods_ = 0;
+}
+
+void TableHome::EraseKey(Instant now, const uint64_t* key) {
+  const uint32_t slot = FindSlot(key);
+  if (slot == SlotIndex::kNotFound || !IsEntry(slot)) return;
+  Evict(now, slot);
+  ++erased_;
 }
 
 // Returns the slot of an entry that has gone for all units; the rest if there
 // is none.
 uint32_t TableHome::FreeSlot(Instant now) {
   ForgetOld(now);
-  for (; gone_first_ != gone_end_; ++gone_first_) {
-    const Gone& gone = gone_[gone_first_ % gone_.size()];
-    if (states_[gone.slot].gone_at != gone.at) continue;  // it came back
-    if (gone.at > KnownToAll()) return rest_;
-    index_.Erase(hash_(entry(gone.slot), shape_.key_words()), gone.slot);
-    --going_;
-    return gone_[gone_first_++ % gone_.size()].slot;
-  }
-  return rest_;
+  if (gone_.first == 0) return rest_;
+  const uint32_t slot = gone_.first - 1;
+  if (states_[slot].gone_at > KnownToAll()) return rest_;
+  Unlink(gone_, slot);
+  index_.Erase(hash_(entry(slot), shape_.key_words()), slot);
+  --going_;
+  return slot;
 }
 
 // Looks at the next few entries of a full table and lets old ones go.
@@ -300,29 +391,28 @@ void TableHome::ForgetOld(Instant now) {
   uint32_t forgotten = 0;
   for (uint32_t i = 0; i < std::min(kForgetSlots, slots_); ++i) {
     if (forgotten == kMostForgotten) return;
-    if (gone_end_ - gone_first_ == gone_.size()) return;
     const uint32_t slot = forget_;
     forget_ = slot + 1 < slots_ ? slot + 1 : 0;
     const State& state = states_[slot];
     if (state.gone_at == 0 && now - state.updated >= options_.forget_after) {
-      Forget(now, slot);
+      Evict(now, slot);
       ++forgotten;
+      ++forgotten_;
     }
   }
 }
 
-void TableHome::Forget(Instant now, uint32_t slot) {
+// Moves the total of the entry into the rest.
+void TableHome::Evict(Instant now, uint32_t slot) {
   uint64_t* const total = entry(slot) + shape_.key_words();
   shape_.MergeInto(entry(rest_) + shape_.key_words(), total);
   std::fill_n(total, shape_.value_words(), 0);
   states_[slot].gone_at = version_;
-  gone_[gone_end_++ % gone_.size()] = {.slot = slot, .at = version_};
+  if (expires()) Unlink(updated_, slot);
+  Append(gone_, slot);
   ++going_;
-  ++forgotten_;
-  if (kept_.has_value()) {
-    changed_.push_back(slot);
-    changed_.push_back(rest_);
-  }
+  KeepSlot(slot);
+  KeepSlot(rest_);
   MarkForOthers(now, slot, kNoUnit);
   MarkForOthers(now, rest_, kNoUnit);
 }
@@ -443,6 +533,11 @@ bool TableHome::on_told_ack(Instant now, const TableMessage& in,
 }
 
 bool TableHome::on_timers(Instant now, TableMessage& out) {
+  if (periods_ > 0) {
+    ++version_;
+    CallTimer(now);
+    KeepUnit(0);
+  }
   uint32_t number = timers_.PopDue(now);
   while (number != TimingWheel::kNone) {
     Unit& unit = units_[number];

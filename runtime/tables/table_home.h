@@ -40,7 +40,15 @@ namespace snf {
 // entries, and evicts those that no unit has updated for forget_after: the
 // total is merged into the rest, so that no update is lost, and all units are
 // told. The slot is free for another key when all of them know (`complete`). An
-// update that comes meanwhile, or later, starts a new total.
+// update that comes meanwhile, or later, starts a new total. Keys that a unit
+// erases go the same way. So do keys that were not updated for the table's
+// expires_after: with each message that brings updates, at most kMostForgotten
+// of them, the oldest first. No timer runs for that.
+//
+// A table's timer (SharedTable::every) is looked at with each message that
+// brings updates. If a period has ended, the hook is called for the entries, at
+// most kTimerSlots at a time: before the updates of the message, and then
+// whenever on_timers is called.
 //
 // Worked example: slots 0 … 99 have changed for B, a message takes 31. The
 // sweep begins at version 7 and sends 0 … 30; an update makes version 8 and
@@ -52,7 +60,7 @@ namespace snf {
 // need not join.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: what is
-// used of 52 bytes, the entry's words and a bit for each unit, an entry; 400
+// used of 44 bytes, the entry's words and a bit for each unit, an entry; 400
 // bytes a unit.
 class TableHome {
  public:
@@ -72,7 +80,9 @@ class TableHome {
   // until it returns false.
   bool on_timers(Instant now, TableMessage& out);
   // Returns when on_timers wants to be called; Instant::max() for never.
-  Instant next_wakeup() const { return timers_.next_wakeup(); }
+  Instant next_wakeup() const {
+    return periods_ > 0 ? Instant::min() : timers_.next_wakeup();
+  }
   // Called when the unit has failed: its unsent updates are lost, and no sweep
   // waits for it. The unit may join again, with a newer incarnation.
   void on_unit_failed(UnitId unit) {
@@ -102,8 +112,11 @@ class TableHome {
   bool IsEntry(uint32_t slot) const { return states_[slot].gone_at == 0; }
   // Returns the number of entries from units that were merged into the rest.
   uint64_t refused() const { return refused_; }
-  // Returns the number of entries that were evicted into the rest.
+  // Returns the number of entries that were evicted into the rest: by a full
+  // table, by units, and by their age.
   uint64_t forgotten() const { return forgotten_; }
+  uint64_t erased() const { return erased_; }
+  uint64_t expired() const { return expired_; }
   uint64_t repeated() const { return repeated_; }
   // Counts the unit's logged updates that are merged.
   uint64_t logged(UnitId unit) const { return logged_[value(unit)].updates; }
@@ -122,14 +135,18 @@ class TableHome {
   // that are evicted.
   static constexpr uint32_t kForgetSlots = 256;
   static constexpr uint32_t kMostForgotten = 32;
+  static constexpr uint32_t kTimerSlots = 256;
 
   struct State {
     Instant updated;
     uint64_t gone_at;  // the version at which it was evicted; 0: it is in use
+    uint32_t earlier = 0;  // slots of its list, plus one; 0 for none
+    uint32_t later = 0;
   };
-  struct Gone {
-    uint32_t slot;
-    uint64_t at;
+  // Slots in the order in which they came, by `earlier` and `later`.
+  struct List {
+    uint32_t first = 0;  // slot plus one; 0 for none
+    uint32_t last = 0;
   };
   struct Unit {
     uint64_t seq;  // is that of the last update merged
@@ -170,10 +187,18 @@ class TableHome {
   void Rejoin(Instant now, uint32_t number);
   void Leave(uint32_t number);
   void KeepUnit(uint32_t number);
+  void Append(List& list, uint32_t slot);
+  void Unlink(List& list, uint32_t slot);
+  bool expires() const { return shape_.expires_after != Nanos::max(); }
+  void Expire(Instant now);
+  void LookAtTimer(Instant now);
+  void CallTimer(Instant now);
+  void EraseKey(Instant now, const uint64_t* key);
   uint32_t SlotFor(Instant now, const uint64_t* key);
   uint32_t FreeSlot(Instant now);
   void ForgetOld(Instant now);
-  void Forget(Instant now, uint32_t slot);
+  void Evict(Instant now, uint32_t slot);
+  void KeepSlot(uint32_t slot);
   uint64_t KnownToAll();
   uint32_t FindSlot(const uint64_t* key) const;
   void MarkForOthers(Instant now, uint32_t slot, UnitId writer);
@@ -196,12 +221,9 @@ class TableHome {
   uint32_t slots_ = 0;  // ever used
   uint32_t going_ = 0;  // entries that have gone, but not for all units
   uint32_t forget_ =
-      0;  // the slot at which the search for old entries continues
-  // A ring of entries that have gone, the first of which is the earliest; some
-  // have come back.
-  LazyArray<Gone> gone_;
-  uint64_t gone_first_ = 0;
-  uint64_t gone_end_ = 0;
+      0;          // the slot at which the search for old entries continues
+  List gone_;     // entries that have gone, in the order in which they did
+  List updated_;  // other entries, by their last update; only if they expire
   LazyArray<uint64_t> bits_;  // has bit_words_ for each unit
   LazyArray<Unit> units_;
   LazyArray<KeptHome::Logged> logged_;  // by unit
@@ -212,12 +234,18 @@ class TableHome {
   std::optional<KeptHome> kept_;
   std::vector<uint32_t>
       changed_;  // slots changed by this message, if the home is kept
-  uint64_t first_told_ = 0;  // messages of this home have higher numbers
+  bool is_rest_changed_ = false;  // as changed_
+  uint64_t first_told_ = 0;       // messages of this home have higher numbers
   uint64_t version_ = 0;
   uint64_t known_ = 0;  // of which every unit knows everything, and more since
   uint64_t known_at_ = 0;  // the version at which known_ was found
+  uint64_t period_ = 0;    // ended last
+  uint64_t periods_ = 0;   // for which calls of the timer's hook are under way
+  uint32_t timer_cursor_ = 0;
   uint64_t refused_ = 0;
   uint64_t forgotten_ = 0;
+  uint64_t erased_ = 0;
+  uint64_t expired_ = 0;
   uint64_t repeated_ = 0;
 };
 

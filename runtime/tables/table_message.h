@@ -47,7 +47,8 @@ struct TableMessage {
   uint64_t version = 0;
   uint64_t complete = 0;
   // A bit for each entry: of kMerged, that it was merged into the rest; of
-  // kTold, that it was evicted into the rest (table_home.h).
+  // kTold, that it was evicted into the rest (table_home.h); of kUpdate and
+  // kLogged, that the key's value goes into the rest before the delta counts.
   uint64_t in_rest = 0;
   // Says when the first update in a kUpdate was made, for figures.
   Instant oldest{};

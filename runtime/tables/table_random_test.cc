@@ -26,6 +26,8 @@ struct Totals {
   uint64_t refused = 0;
   uint64_t full_homes = 0;
   uint64_t forgotten = 0;
+  uint64_t erased = 0;
+  uint64_t expired = 0;
   uint64_t looks = 0;
   uint64_t bounded = 0;  // runs whose staleness was held to the bound
 };
@@ -36,7 +38,14 @@ struct Schedule {
   int steps = 0;
   int64_t gap_max = 0;
   uint32_t looks_65536 = 0;  // reads that the units know of
+  uint32_t erases_65536 = 0;
   bool may_be_full = false;
+  bool is_signed = false;
+
+  // Each key's total is known in the end.
+  bool is_exact() const {
+    return !may_be_full && world.expires_after == Nanos::max();
+  }
 };
 
 Schedule AnySchedule(uint64_t seed, Rng& rng) {
@@ -64,6 +73,13 @@ Schedule AnySchedule(uint64_t seed, Rng& rng) {
   schedule.steps = static_cast<int>(rng.Uniform(50, 600));
   schedule.gap_max = rng.Chance(32'768) ? 50'000 : 2'000'000;
   schedule.looks_65536 = static_cast<uint32_t>(rng.Uniform(0, 40'000));
+  if (rng.Chance(32'768)) {
+    schedule.erases_65536 = static_cast<uint32_t>(rng.Uniform(0, 30'000));
+  }
+  if (rng.Chance(16'384)) {
+    world.expires_after = {rng.Uniform(1, 100'000'000)};
+  }
+  schedule.is_signed = rng.Chance(16'384);
   return schedule;
 }
 
@@ -107,8 +123,12 @@ void RunOne(uint64_t seed, Totals& totals) {
     }
     if (world.leaving(unit)) continue;
     for (int64_t n = rng.Uniform(1, 5); n > 0; --n) {
-      world.Update(unit, key, {rng.Below(4), 1});
+      const uint64_t delta = rng.Below(4) - (schedule.is_signed ? 2 : 0);
+      world.Update(unit, key, {delta, 1});
       ++totals.updates;
+      if (!rng.Chance(schedule.erases_65536)) continue;
+      world.Erase(unit, key);
+      ASSERT_EQ(world.Read(unit, key), (TableWorld::Value{0, 0}));
     }
     for (uint32_t u = 0; u < units; ++u) {
       if (!world.joined(u) || world.leaving(u) ||
@@ -118,13 +138,13 @@ void RunOne(uint64_t seed, Totals& totals) {
       world.Look(u);
       ++totals.looks;
     }
-    if (schedule.may_be_full) continue;
+    if (!schedule.is_exact() || schedule.is_signed) continue;
     const auto reader = static_cast<uint32_t>(rng.Below(units));
     ASSERT_EQ(world.CheckReads(reader, key), "") << "copy " << reader;
     ASSERT_EQ(world.CheckReads(unit, key), "") << "copy " << unit;
   }
   ASSERT_TRUE(world.RunToTheEnd());
-  ASSERT_EQ(world.Differences(!schedule.may_be_full), "");
+  ASSERT_EQ(world.Differences(schedule.is_exact()), "");
   const bool is_calm =
       schedule.world.loss_65536 == 0 &&
       schedule.world.delay_max.ns * 2 < schedule.world.table.retry_after.ns;
@@ -141,6 +161,8 @@ void RunOne(uint64_t seed, Totals& totals) {
   totals.duplicated += world.duplicated;
   totals.refused += world.home().refused();
   totals.forgotten += world.home().forgotten();
+  totals.erased += world.home().erased();
+  totals.expired += world.home().expired();
   totals.full_homes += world.home().rest()[1] > 0 ? 1 : 0;
 }
 
@@ -159,7 +181,8 @@ TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
             << " stops withdrawn and " << totals.returns
             << " after they were through, " << totals.refused
             << " entries refused by homes, " << totals.forgotten
-            << " forgotten, " << totals.full_homes << " homes full, "
+            << " forgotten, " << totals.erased << " erased, " << totals.expired
+            << " expired, " << totals.full_homes << " homes full, "
             << totals.looks << " looks, " << totals.bounded
             << " runs held to the bound\n";
   if (seeds.is_part || HasFatalFailure()) return;
@@ -171,6 +194,8 @@ TEST(TableRandom, AllCopiesAreInTheEndTheSumOfAllUpdates) {
   EXPECT_GT(totals.refused, seeds.count());
   EXPECT_GT(totals.full_homes, seeds.count() / 10);
   EXPECT_GT(totals.forgotten, seeds.count());
+  EXPECT_GT(totals.erased, 10 * seeds.count());
+  EXPECT_GT(totals.expired, seeds.count());
   EXPECT_GT(totals.looks, 100 * seeds.count());
   EXPECT_GT(totals.bounded, seeds.count() / 5);
 }

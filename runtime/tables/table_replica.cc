@@ -139,6 +139,9 @@ bool TableReplica::SendNext(Instant now, TableMessage& out) {
     const TableCopy::Taken taken = copy_.Take(entry, entry + shape.key_words());
     if (taken == TableCopy::Taken::kNothing) continue;
     if (taken == TableCopy::Taken::kRest) last_.rest = last_.entries;
+    if (taken == TableCopy::Taken::kErased) {
+      last_.in_rest |= uint64_t{1} << last_.entries;
+    }
     ++last_.entries;
   }
   last_.leaves = leaving && !copy_.dirty();

@@ -579,6 +579,183 @@ TEST(Table, WhatWasToldBeforeAKeyWentDoesNotBringItBack) {
   EXPECT_EQ(copy.size(), 0u);
 }
 
+TEST(Table, AnErasedKeyIsGoneAtOnceHereAndLaterElsewhere) {
+  TableWorld world = Started({});
+  world.Update(0, 7, {5, 1});
+  world.Update(1, 7, {3, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.Update(0, 7, {1, 1});  // pending
+  world.Erase(0, 7);
+  EXPECT_EQ(world.Read(0, 7), (Value{0, 0}));
+  EXPECT_EQ(world.Read(1, 7), (Value{8, 2}));
+  for (int i = 0; i < 200; ++i) {  // also when it is answered, but not told
+    world.RunUntil({world.now().ns + kMs});
+    ASSERT_EQ(world.Read(0, 7), (Value{0, 0})) << i;
+  }
+  world.Update(0, 8, {1, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    EXPECT_EQ(world.Read(unit, 7), (Value{0, 0}));
+    EXPECT_EQ(world.ReadRest(unit), (Value{9, 3}));
+    EXPECT_EQ(world.copy(unit).size(), 1u);
+  }
+  EXPECT_EQ(world.home().erased(), 1u);
+  EXPECT_EQ(world.home().size(), 1u);
+  EXPECT_EQ(world.Differences(true), "");
+}
+
+TEST(Table, AnErasedKeyBeginsAnewWithLaterUpdates) {
+  TableWorld world = Started({});
+  world.Update(0, 7, {5, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.RunUntil({world.now().ns + 20 * kMs});
+  world.Erase(0, 7);  // is sent at once
+  world.Update(0, 7, {2, 1});
+  EXPECT_EQ(world.Read(0, 7), (Value{2, 1}));
+  world.Update(1, 7, {4, 1});  // reaches the home after the erasure
+  ASSERT_TRUE(world.RunToTheEnd());
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    EXPECT_EQ(world.Read(unit, 7), (Value{6, 2}));
+    EXPECT_EQ(world.ReadRest(unit), (Value{5, 1}));
+  }
+}
+
+// The answer is lost, so the erasure is sent again: later updates stay.
+TEST(Table, ARepeatedErasureCountsOnce) {
+  const TableShape shape = TableWorld({}).home().shape();
+  TableHome home(0, shape, 2, {});
+  TableMessage update = {.entries = 1, .unit = UnitId{0}, .incarnation = 1};
+  update.seq = 1;
+  update.words = {7, 5, 1};
+  TableMessage out;
+  ASSERT_TRUE(home.on_message({}, update, out));
+  TableMessage erasure = update;
+  erasure.seq = 2;
+  erasure.in_rest = 1;
+  erasure.words = {7, 0, 0};
+  ASSERT_TRUE(home.on_message({}, erasure, out));
+  EXPECT_EQ(out.in_rest, 1u);  // there is no such key
+  EXPECT_EQ(home.size(), 0u);
+  update.unit = UnitId{1};
+  update.seq = 1;
+  ASSERT_TRUE(home.on_message({}, update, out));
+  ASSERT_TRUE(home.on_message({}, erasure, out));
+  EXPECT_EQ(out.in_rest, 0u);
+  EXPECT_EQ(out.words[1], 5u);
+  EXPECT_EQ(home.erased(), 1u);
+  EXPECT_EQ(home.rest()[0], 5u);
+}
+
+TEST(Table, TheSlotsOfErasedKeysAreUsedAgain) {
+  TableWorld world = Started({.max_entries = 4});
+  for (uint64_t key = 0; key < 100; ++key) {
+    world.Update(0, key, {1, 1});
+    ASSERT_TRUE(world.RunToTheEnd());
+    world.Erase(1, key);
+    ASSERT_TRUE(world.RunToTheEnd());
+  }
+  EXPECT_EQ(world.home().refused(), 0u);
+  EXPECT_EQ(world.home().erased(), 100u);
+  EXPECT_EQ(world.home().size(), 0u);
+  EXPECT_EQ(world.ReadRest(0), (Value{100, 100}));
+  EXPECT_EQ(world.Differences(false), "");
+}
+
+TEST(Table, KeysExpireByTheirAgeWithTheNextUpdate) {
+  TableWorld world =
+      Started({.max_entries = 100, .expires_after = Seconds(60)});
+  for (uint64_t key = 0; key < 50; ++key) world.Update(0, key, {1, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.RunUntil({world.now().ns + 40'000 * kMs});
+  world.Update(1, 3, {1, 1});  // keeps it
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().expired(), 0u);
+  world.RunUntil({world.now().ns + 40'000 * kMs});
+  EXPECT_EQ(world.home().size(), 50u);  // nothing was updated
+  world.Update(0, 60, {1, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().expired(), 32u);
+  world.Update(0, 60, {1, 1});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.home().expired(), 49u);
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    EXPECT_EQ(world.copy(unit).size(), 2u);
+    EXPECT_EQ(world.Read(unit, 3), (Value{2, 2}));
+    EXPECT_EQ(world.ReadRest(unit), (Value{49, 49}));
+  }
+  EXPECT_EQ(world.Differences(false), "");
+}
+
+// Moves the first word into the second, and lets keys go in which nothing was.
+bool Turn(uint64_t* value, uint64_t periods) {
+  value[1] = periods == 1 ? value[0] : 0;
+  value[0] = 0;
+  return value[1] > 0;
+}
+
+TEST(Table, ATimerIsCalledForEachKeyWithTheNextUpdate) {
+  TableWorld world = Started({.on_timer = Turn, .timer_period = Seconds(100)});
+  world.Update(0, 7, {3, 0});
+  world.Update(1, 7, {2, 0});
+  world.Update(1, 8, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.RunUntil({90'000 * kMs});
+  EXPECT_EQ(world.Read(0, 7), (Value{5, 0}));
+  world.RunUntil({150'000 * kMs});
+  EXPECT_EQ(world.Read(0, 7), (Value{5, 0}));  // nothing was updated
+  world.Update(0, 7, {4, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    EXPECT_EQ(world.Read(unit, 7), (Value{4, 5}));
+    EXPECT_EQ(world.Read(unit, 8), (Value{0, 1}));
+  }
+  world.RunUntil({210'000 * kMs});
+  world.Update(1, 7, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Read(0, 7), (Value{1, 4}));
+  EXPECT_EQ(world.home().size(), 1u);  // 8 is erased
+  EXPECT_EQ(world.copy(0).size(), 1u);
+  world.RunUntil({500'000 * kMs});
+  world.Update(1, 9, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Read(0, 7), (Value{0, 0}));  // some periods were idle
+  EXPECT_EQ(world.Read(0, 9), (Value{1, 0}));
+}
+
+TEST(Table, ATimerIsCalledOnceForEachOfManyKeys) {
+  TableWorld world = Started({.max_entries = 2'000,
+                              .on_timer =
+                                  [](uint64_t* value, uint64_t periods) {
+                                    value[1] += periods;
+                                    return true;
+                                  },
+                              .timer_period = Seconds(100)});
+  for (uint64_t key = 0; key < 1'000; ++key) world.Update(0, key, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  world.RunUntil({350'000 * kMs});
+  world.Update(1, 999, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  for (uint64_t key = 0; key < 1'000; ++key) {
+    ASSERT_EQ(world.Read(1, key), (Value{key == 999 ? 2u : 1u, 3}));
+    ASSERT_EQ(world.Read(0, key), world.Read(1, key));
+  }
+}
+
+TEST(Table, SumsMayBeSigned) {
+  TableWorld world = Started({});
+  const auto minus = [](uint64_t n) { return uint64_t{0} - n; };
+  world.Update(0, 7, {minus(3), 0});
+  world.Update(1, 7, {1, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  for (uint32_t unit = 0; unit < 2; ++unit) {
+    EXPECT_EQ(static_cast<int64_t>(world.Read(unit, 7)[0]), -2);
+  }
+  world.Update(1, 7, {2, 0});
+  ASSERT_TRUE(world.RunToTheEnd());
+  EXPECT_EQ(world.Read(0, 7), (Value{0, 0}));
+  EXPECT_EQ(world.Differences(true), "");
+}
+
 TEST(Table, AHookMergesAnythingThatHasAnOrderOfItsOwn) {
   TableWorld world = Started(
       {.value_words = 1, .merge = [](uint64_t* value, const uint64_t* more) {

@@ -12,7 +12,10 @@ TableShape ShapeOf(const TableWorldOptions& options) {
           .value_bytes = options.value_words * 8,
           .max_entries = options.max_entries,
           .merge = options.merge,
-          .for_reports = options.for_reports};
+          .for_reports = options.for_reports,
+          .expires_after = options.expires_after,
+          .on_timer = options.on_timer,
+          .timer_period = options.timer_period};
 }
 
 std::string Text(const std::vector<uint64_t>& value) {
@@ -67,6 +70,15 @@ void TableWorld::Update(uint32_t unit, uint64_t key, const Value& delta) {
   }
   own.own[key] = Merged(std::move(own.own[key]), delta);
   all_[key] = Merged(std::move(all_[key]), delta);
+  own.replica.on_updates(now_);
+  Settle();
+}
+
+void TableWorld::Erase(uint32_t unit, uint64_t key) {
+  Unit& own = units_[unit];
+  own.copy.Erase(&key);
+  own.own.erase(key);
+  erased_.insert(key);
   own.replica.on_updates(now_);
   Settle();
 }
@@ -209,7 +221,8 @@ std::string TableWorld::Differences(bool exactly) const {
     const auto mine = all_.find(*home_.key(i));
     if (mine == all_.end()) {
       wrong += "nobody wrote to " + std::to_string(*home_.key(i)) + "\n";
-    } else if (exactly && mine->second != total) {
+    } else if (exactly && !erased_.contains(mine->first) &&
+               mine->second != total) {
       wrong += "home: " + std::to_string(*home_.key(i)) + " is" + Text(total) +
                ", should be" + Text(mine->second) + "\n";
     }
@@ -221,7 +234,10 @@ std::string TableWorld::Differences(bool exactly) const {
   if (sum != expected) {
     wrong += "home: all is" + Text(sum) + ", should be" + Text(expected) + "\n";
   }
-  if (exactly && home_.size() != all_.size()) wrong += "home: other keys\n";
+  const bool has_all = std::ranges::all_of(all_, [&](const auto& of) {
+    return erased_.contains(of.first) || home_.Find(&of.first) != nullptr;
+  });
+  if (exactly && !has_all) wrong += "home: lacks a key\n";
   for (uint32_t u = 0; u < units_.size(); ++u) {
     if (!joined(u)) {
       if (units_[u].copy.size() != 0) wrong += "a stopped copy has entries\n";
@@ -256,6 +272,7 @@ std::string TableWorld::CheckReads(uint32_t unit, uint64_t key) {
                ? 0
                : found->second.front();
   };
+  if (erased_.contains(key)) return "";
   std::string wrong;
   if (read[0] < word(own.own, key)) wrong += " misses an update of its own";
   if (read[0] > word(all_, key)) wrong += " has something twice";

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -25,6 +26,9 @@ struct TableWorldOptions {
   uint32_t value_words = 2;
   TableShape::Merge merge = nullptr;
   bool for_reports = false;
+  Nanos expires_after = Nanos::max();
+  TableShape::OnTimer on_timer = nullptr;
+  Nanos timer_period{};
   TableOptions table{};
   // Messages take so long; of 65,536, so many are lost, or come twice.
   Nanos delay_min = Microseconds(1);
@@ -48,6 +52,7 @@ class TableWorld {
   // incarnation that it had.
   void Withdraw(uint32_t unit);
   void Update(uint32_t unit, uint64_t key, const Value& delta);
+  void Erase(uint32_t unit, uint64_t key);
   // Lets the unit's NF read its copy.
   void Look(uint32_t unit);
   // Return what a unit's copy has for the key, and for the rest.
@@ -69,7 +74,8 @@ class TableWorld {
 
   // Returns in words what is wrong at the end; empty for nothing. The copies of
   // units that have joined must be as the home's, which is the sum of all
-  // updates; with `exactly`, key by key, else with the rest.
+  // updates; with `exactly`, key by key unless a key was erased, else with the
+  // rest.
   std::string Differences(bool exactly) const;
   // Returns what is wrong at any time, while nothing is refused: a unit sees
   // its own updates, none twice, and never less than before.
@@ -124,6 +130,7 @@ class TableWorld {
   uint32_t incarnation_ = 0;
   std::map<std::pair<Instant, uint64_t>, UnderWay> under_way_;
   std::map<uint64_t, Value> all_;
+  std::set<uint64_t> erased_;  // keys, at least once
   std::deque<Unseen> unread_;
   std::deque<Unseen> unseen_;
   Nanos spread_max_{};

@@ -31,6 +31,9 @@ TableMessage UpdateSender::Make(uint16_t table, const UpdateLog& log) const {
     uint32_t at = 0;
     while (at < out.entries && !is_same(at)) ++at;
     if (at == TableMessage::MaxEntries(shape)) break;
+    // The key's updates in this message would have to go into the rest.
+    if (update.erases && at < out.entries) break;
+    if (update.erases) out.in_rest |= uint64_t{1} << at;
     uint64_t* const entry = out.entry(shape, at);
     if (at == out.entries) {
       if (update.is_rest) out.rest = static_cast<uint8_t>(at);

@@ -16,12 +16,16 @@ constexpr UnitId kUnit{1};
 class Sending : public ::testing::Test {
  protected:
   // Logs an update, of the rest for key 0.
-  void Log(uint64_t key, uint64_t delta) { LogIn(log_, key, delta); }
-  static void LogIn(UpdateLog& log, uint64_t key, uint64_t delta) {
+  void Log(uint64_t key, uint64_t delta, bool erases = false) {
+    LogIn(log_, key, delta, erases);
+  }
+  static void LogIn(UpdateLog& log, uint64_t key, uint64_t delta,
+                    bool erases = false) {
     const uint64_t words[] = {key, delta};
     std::vector<std::byte> bytes;
     AppendUpdate({.number = log.newest(0) + 1,
-                  .is_rest = key == 0 ? uint16_t{1} : uint16_t{0},
+                  .is_rest = key == 0 ? uint8_t{1} : uint8_t{0},
+                  .erases = erases ? uint8_t{1} : uint8_t{0},
                   .words = 2},
                  words, bytes);
     log.Add(log.newest(0) + 1, bytes);
@@ -191,6 +195,30 @@ TEST_F(Sending, IsTakenOverByANewLogger) {
   AtHome(message);
   AtHome(late);
   EXPECT_EQ(Total(7), 13u);
+}
+
+// Updates of a key before its erasure go in a message of their own.
+TEST_F(Sending, KeepsTheOrderOfUpdatesAndErasures) {
+  Log(7, 5);
+  Log(8, 1);
+  Log(7, 1, true);
+  Log(7, 1);
+  Log(7, 0, true);
+  TableMessage message = Due();
+  EXPECT_EQ(message.seq, 2u);
+  EXPECT_EQ(message.in_rest, 0u);
+  ASSERT_TRUE(sender_.on_message(now_, AtHome(message), log_, message));
+  EXPECT_EQ(message.seq, 4u);
+  EXPECT_EQ(message.in_rest, 1u);
+  const TableMessage answer = AtHome(message);
+  EXPECT_EQ(AtHome(message).merged, 4u);  // comes twice
+  EXPECT_EQ(Total(7), 2u);
+  EXPECT_EQ(*home_.rest(), 5u);
+  ASSERT_TRUE(sender_.on_message(now_, answer, log_, message));
+  EXPECT_FALSE(sender_.on_message(now_, AtHome(message), log_, message));
+  EXPECT_TRUE(log_.empty());
+  EXPECT_EQ(home_.size(), 1u);
+  EXPECT_EQ(*home_.rest(), 7u);
 }
 
 TEST_F(Sending, TakesNoAnswerOfOthers) {

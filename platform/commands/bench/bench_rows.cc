@@ -54,6 +54,8 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
       AddStateRows(number, sizes, suite, rows);
     } else if (number == 15) {
       AddIdsRow(suite, rows);
+    } else if (number == 20) {
+      AddLbRow(sizes, suite, rows);
     } else if (number == 16) {
       AddLiveRows(number, sizes, suite, rows);
     } else {

@@ -62,7 +62,7 @@ struct BenchSizes {
   uint64_t operations = 200'000;  // of a sample, in most rows
 };
 
-inline constexpr int kBenchRows = 19;
+inline constexpr int kBenchRows = 20;
 
 // Makes the rows from 1 to kBenchRows that are wanted, in order, and adds their
 // cases to `suite`. A row that nothing measures says so.
@@ -72,7 +72,7 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
 // Each of these adds the rows of `number` if they are its own. Rows 1 to 5, 8
 // to 10 and 19 are about chains, 15 about rules of Snort, 6 and 7 about the
 // controller, 11 about starts, 12 about moves, 13 about failures, 14 and 17
-// about state, 16 about ports.
+// about state, 16 about ports, 20 about the load balancer.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
@@ -80,6 +80,8 @@ void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
 void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 
+void AddLbRow(const BenchSizes& sizes, BenchSuite& suite,
+              std::vector<BenchRow>& rows);
 void AddIdsRow(BenchSuite& suite, std::vector<BenchRow>& rows);
 void AddStartRows(int number, BenchSuite& suite, std::vector<BenchRow>& rows);
 void AddMoveRows(int number, const BenchSizes& sizes, BenchSuite& suite,

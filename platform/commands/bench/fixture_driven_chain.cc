@@ -12,9 +12,16 @@
 
 namespace snf {
 
+MadeConnection DrivenChain::Connection(const Options& options,
+                                       uint32_t number) {
+  MadeConnection connection = MadeConnection::Number(number);
+  connection.far = options.far.value_or(connection.far);
+  return connection;
+}
+
 DrivenChain::DrivenChain(const Options& options) {
   for (uint32_t i = 0; i < options.flows; ++i) {
-    const MadeConnection of = MadeConnection::Number(i);
+    const MadeConnection of = Connection(options, i);
     frames_.push_back(MakeFrame(of.protocol, of.inside, of.far));
     if (!options.both_sides) continue;
     frames_.push_back(MakeFrame(of.protocol, of.far, of.inside));
@@ -52,7 +59,7 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   chain->driver_ = *std::move(driver);
   // Connections begin, from the inside.
   for (uint32_t i = 0; i < options.flows; ++i) {
-    const MadeConnection of = MadeConnection::Number(i);
+    const MadeConnection of = Connection(options, i);
     const MadeFrame first =
         MakeFrame(of.protocol, of.inside, of.far, TcpHeader<std::byte>::kSyn);
     chain->driver_->Offer({.time = Instant{1'000'000'000},

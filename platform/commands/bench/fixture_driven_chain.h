@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,8 @@ class DrivenChain {
   struct Options {
     std::string nf;
     uint32_t flows = 0;
+    // The end outside of all connections; by default they have 1,000 hosts.
+    std::optional<MadeEnd> far = {};
     bool both_sides = true;  // else from the inside alone
     uint32_t threads = 1;
     Speed speed = {.kind = Speed::Kind::kMax, .value = 0};
@@ -45,6 +48,7 @@ class DrivenChain {
   static absl::Status Check(const RunResult& result);
 
  private:
+  static MadeConnection Connection(const Options& options, uint32_t number);
   explicit DrivenChain(const Options& options);
 
   std::vector<MadeFrame> frames_;

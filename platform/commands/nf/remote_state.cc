@@ -88,17 +88,19 @@ absl::Status RemoteState::MergeTable(size_t index, TableCopy& table) {
   std::vector<uint64_t> entry(shape.entry_words());
   std::vector<uint64_t> taken;  // entries: key and updates
   std::vector<bool> is_rest;
+  std::vector<bool> is_erased;
   keys_.clear();
   while (table.dirty() && table.sent() < TableCopy::kMaxSent) {
     std::ranges::fill(entry, 0);
     const auto kind = table.Take(entry.data(), &entry[shape.key_words()]);
     if (kind == TableCopy::Taken::kNothing) continue;
     std::string key = "t" + std::to_string(index);
-    if (kind == TableCopy::Taken::kEntry) {
+    if (kind != TableCopy::Taken::kRest) {
       key += ":" + BytesOf(std::span(entry).first(shape.key_words()));
     }
     keys_.push_back(std::move(key));
     is_rest.push_back(kind == TableCopy::Taken::kRest);
+    is_erased.push_back(kind == TableCopy::Taken::kErased);
     taken.insert(taken.end(), entry.begin(), entry.end());
   }
   if (keys_.empty()) return absl::OkStatus();
@@ -108,6 +110,8 @@ absl::Status RemoteState::MergeTable(size_t index, TableCopy& table) {
   for (size_t i = 0; i < keys_.size(); ++i) {
     const uint64_t* const key = &taken[i * entry.size()];
     WordsOf(found_[i], total);
+    // The store has no rest, so an erased value is lost.
+    if (is_erased[i]) std::ranges::fill(total, 0);
     shape.MergeInto(total.data(), key + shape.key_words());
     table.on_merged(static_cast<uint32_t>(i), key, is_rest[i], version_,
                     total.data());
