@@ -59,9 +59,11 @@ bool IsEmpty(const NfReport& report) {
 void DescribeTables(const NetworkFunction& nf, Object& to, std::string& error) {
   for (const auto& table : nf.tables()) {
     const TableShape& shape = table->shape();
-    if (shape.merge != nullptr && error.empty()) {
+    const bool has_code = shape.merge != nullptr || shape.on_timer != nullptr;
+    if (has_code && error.empty()) {
       error = WithoutCode(
-          fmt::format("table \"{}\" has a merge of its own", shape.name));
+          fmt::format("table \"{}\" has a merge or a timer of its own",
+                      shape.name));
     }
     auto& described = *to.add_table();
     described.set_name(shape.name);
@@ -69,6 +71,9 @@ void DescribeTables(const NetworkFunction& nf, Object& to, std::string& error) {
     described.set_value_bytes(shape.value_bytes);
     described.set_max_entries(shape.max_entries);
     described.set_for_reports(shape.for_reports);
+    if (shape.expires_after != Nanos::max()) {
+      described.set_expires_after_ns(shape.expires_after.ns);
+    }
   }
 }
 
@@ -162,12 +167,14 @@ absl::Status CheckTable(const Object::Table& table) {
       table.key_bytes() > 0 && table.key_bytes() <= TableShape::kMaxKeyBytes &&
       table.value_bytes() > 0 &&
       table.value_bytes() <= TableShape::kMaxValueBytes &&
-      table.max_entries() > 0 && table.max_entries() <= kMostTableEntries;
+      table.max_entries() > 0 && table.max_entries() <= kMostTableEntries &&
+      (!table.has_expires_after_ns() || table.expires_after_ns() > 0);
   if (is_good) return absl::OkStatus();
   return Bad("table", fmt::format("keys of {} bytes, values of {} bytes, {} "
-                                  "entries",
+                                  "entries, {} ns until they expire",
                                   table.key_bytes(), table.value_bytes(),
-                                  table.max_entries()));
+                                  table.max_entries(),
+                                  table.expires_after_ns()));
 }
 
 absl::Status CheckObject(const Object& object) {
@@ -274,7 +281,10 @@ DescribedNf::DescribedNf(const HeldDescription& held) : held_(held) {
                    .key_bytes = table.key_bytes(),
                    .value_bytes = table.value_bytes(),
                    .max_entries = table.max_entries(),
-                   .for_reports = table.for_reports()}));
+                   .for_reports = table.for_reports(),
+                   .expires_after = table.has_expires_after_ns()
+                                        ? Nanos{table.expires_after_ns()}
+                                        : Nanos::max()}));
   }
 }
 

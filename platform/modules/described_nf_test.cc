@@ -63,6 +63,7 @@ TEST(DescribedNf, DeclaresWhatEachNfDeclares) {
       EXPECT_EQ(shape.name, own->tables()[i]->shape().name);
       EXPECT_EQ(shape.max_entries, own->tables()[i]->shape().max_entries);
       EXPECT_EQ(shape.for_reports, own->tables()[i]->shape().for_reports);
+      EXPECT_EQ(shape.expires_after, own->tables()[i]->shape().expires_after);
     }
     ++described;
   }

@@ -84,6 +84,12 @@ bool IsForm(FlowKeyForm form) {
   }
 }
 
+// A flow that was over when it was moved has no key any more: a controller that
+// is made of reports ends it (Rebuild::LinkFlows).
+bool IsKeyOfName(const FlowKey& key) {
+  return key == FlowKey{} || IsForm(key.form);
+}
+
 }  // namespace
 
 UnitsOfLoop::UnitsOfLoop(uint32_t index, uint32_t loops, uint32_t max_units)
@@ -348,7 +354,7 @@ bool WordsToController::IsSound(const Cell& cell,
     const auto name = LoadAs<FlowName>(payload.data());
     if (slot_of(name.flow) >= limits_.max_flows) {
       Bad(word, "flow", value(name.flow));
-    } else if (!IsForm(name.key.form) ||
+    } else if (!IsKeyOfName(name.key) ||
                (name.alias != FlowKey{} && !IsForm(name.alias.form))) {
       Bad(word, "form", static_cast<uint8_t>(name.key.form));
     } else {
@@ -452,7 +458,7 @@ bool WordsToUnits::IsSound(const Cell& cell,
     const auto& word = cell.As<ControllerCommand>();
     if (word.kind != FromController::kName) return true;
     const auto name = LoadAs<FlowName>(payload.data());
-    if (name.flow == word.end.flow && IsForm(name.key.form)) return true;
+    if (name.flow == word.end.flow && IsKeyOfName(name.key)) return true;
     Bad(word, "flow", value(name.flow));
     return false;
   }
