@@ -77,7 +77,9 @@ void LoggerLoop::Publish() {
     received += links_.recovery->from_controller.handled();
     sent += links_.recovery->to_units.sent_in_all();
   }
-  links_.progress->has_updates.store(HasUpdates(), std::memory_order_relaxed);
+  // A process that takes over does not know yet what units will hand over.
+  links_.progress->has_updates.store(is_restoring_ || HasUpdates(),
+                                     std::memory_order_relaxed);
   links_.progress->sent.store(sent, std::memory_order_release);
   links_.progress->received.store(received, std::memory_order_release);
 }

@@ -92,6 +92,24 @@ TEST_F(LoggedTables, AreNoWordsThatAnotherProcessCounts) {
   ExpectNoFault();
 }
 
+// Else a run could end before the units have handed their updates over.
+TEST_F(LoggedTables, MayBeThereUntilAllIsHandedOver) {
+  loggers_.LogUpdate(1);
+  Heard();
+  loggers_.Answer(LogWord::kIncarnation, 1);
+  loggers_.Turn();
+  EXPECT_FALSE(loggers_.progress().has_updates);
+  loggers_.Replace();
+  EXPECT_TRUE(loggers_.progress().has_updates);
+  loggers_.Turn();
+  EXPECT_TRUE(loggers_.progress().has_updates);
+  loggers_.HandOver(1, 1, /*is_ahead=*/false, /*merged=*/1);
+  loggers_.Turn();
+  loggers_.Turn();
+  EXPECT_FALSE(loggers_.progress().has_updates);
+  ExpectNoFault();
+}
+
 TEST_F(LoggedTables, HaveNoAnswerFromTheFuture) {
   loggers_.LogUpdate(1);
   Heard();
