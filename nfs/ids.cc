@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,8 +13,12 @@
 
 #include "base/packet/flow_key.h"
 #include "base/packet/l4_headers.h"
+#include "nfs/ids_connection.h"
 #include "nfs/ids_eve.h"
+#include "nfs/ids_events.h"
+#include "nfs/ids_http_log.h"
 #include "nfs/ids_options.h"
+#include "nfs/ids_report.h"
 #include "nfs/ids_stream.h"
 #include "nfs/snort/http_tracker.h"
 #include "nfs/snort/matcher.h"
@@ -27,21 +30,6 @@ namespace {
 
 using Tcp = TcpHeader<const std::byte>;
 using snort::Inspector;
-
-// A connection, as its flow keeps it.
-struct IdsConnection {
-  enum Seen : uint64_t {
-    kSyn = 1,
-    kEstablished = 2,
-    kServerSpoke = 4,
-    kIsUnseen = 8,  // begun before, and passed
-  };
-  FlowKey client;  // ends of the packets to the server
-  uint64_t begin_ns = 0;
-  uint64_t packets = 0;
-  uint64_t seen = 0;  // a sum of Seen
-};
-static_assert(sizeof(IdsConnection) == 64);
 
 std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
@@ -57,7 +45,11 @@ std::span<const std::byte> BytesOf(std::string_view text) {
 // flowbits. Alerts are updates of a shared table; thresholds, which count over
 // flows, are applied to all alerts of a run in the order of time, when the
 // report is made. Alerts are log records as well; to these, thresholds are
-// applied in the order in which packets leave.
+// applied in the order in which packets leave. Flows, HTTP transactions and
+// anomalies are log records only (ids_events.h).
+//
+// At an exception (a gap, no room, a connection from its midst) an option says
+// whether the connection is inspected further, passed or dropped from there on.
 class Ids final : public NetworkFunction {
  public:
   explicit Ids(NfOptions& options)
@@ -70,6 +62,13 @@ class Ids final : public NetworkFunction {
       alerts_.emplace(declare_shared<IdsAlertKey, IdsAlert>(
           "alerts", options_.max_alerts, SumOfWords{}, TableReader::kReport));
     }
+    const IdsEventTypes& events = options_.events;
+    if (events.http) {
+      requests_ = declare_blob("http_requests", IdsHttpLog::kMaxBytes);
+    }
+    if (events.flow || events.http || events.anomaly) {
+      event_log_ = declare_log("events", "other events, as lines of EVE JSON");
+    }
     bits_.resize(FlowbitBytes(options_));
     if (options_.matcher == nullptr) return;
     auto made = Inspector::Create(*options_.matcher, options_.limits);
@@ -80,11 +79,10 @@ class Ids final : public NetworkFunction {
     inspector_ = *std::move(made);
   }
 
-  bool is_barrier() const override {
-    return options_.action != IdsAction::kAlert;
-  }
+  bool is_barrier() const override { return options_.drops(); }
   std::span<const std::string_view> drop_reasons() const override {
-    static constexpr std::array<std::string_view, 1> kNames = {"rule"};
+    static constexpr std::array<std::string_view, 4> kNames = {
+        "rule", "midstream", "gap", "memcap"};
     return kNames;
   }
   std::span<const std::string_view> labels() const override {
@@ -94,7 +92,8 @@ class Ids final : public NetworkFunction {
   }
 
  private:
-  enum : uint8_t { kDropByRule };
+  // The reasons behind kDropByRule follow IdsFate.
+  enum : uint8_t { kDropByRule, kDropMidstream };
   enum : uint8_t { kClean, kAlerted };
 
   static uint32_t FlowbitBytes(const IdsOptions& options) {
@@ -129,8 +128,11 @@ class Ids final : public NetworkFunction {
     snort::PacketFacts facts;
     bool is_own_done = false;    // the packet itself was inspected
     std::string_view payload{};  // its own, without bytes that came before
-    bool is_dropped = false;
+    bool is_dropped = false;     // by a rule
     bool has_alerts = false;
+    uint32_t anomalies = 0;  // a bit for each IdsAnomaly
+
+    bool is_lost() const { return is_dropped || IsDrop(connection.fate); }
   };
 
   Verdict process_packet(Packet& packet, FlowState& flow) override;
@@ -138,6 +140,7 @@ class Ids final : public NetworkFunction {
     for (const Direction& direction : directions_) {
       if (!flow.get(direction.stream.held).empty()) count(never_in_order_);
     }
+    LogEnd(flow);
   }
   NfReport report() const override;
   void write_record(const LogRecord& record, std::string& lines) override;
@@ -150,9 +153,18 @@ class Ids final : public NetworkFunction {
   }
 
   Job Begin(const Packet& packet, FlowState& flow) const;
-  // Notes what the segment's flags say of its connection. Returns false if the
-  // packet is to be passed unseen.
-  bool NoteFlags(const TcpSegment& segment, Job& job) const;
+  // Notes what the segment's flags say of its connection.
+  void NoteFlags(const TcpSegment& segment, Job& job);
+  // Counts an anomaly, which is logged with the packet.
+  void Tell(IdsAnomaly anomaly, Job& job);
+  // Tells it, and lets the policy decide about the connection.
+  void Except(IdsAnomaly anomaly, IdsPolicy policy, IdsFate drop, Job& job);
+  Verdict End(Job& job);
+  static IdsEventHead HeadOf(const IdsConnection& connection,
+                             IdsEventHead::Kind kind);
+  void LogHttp(FlowState& flow, IdsConnection& connection,
+               std::string_view parts);
+  void LogEnd(FlowState& flow);
   void ProcessSegment(const TcpSegment& segment, Job& job);
   Run RunOf(const Direction& direction, std::string& joined,
             const FlowState& flow) const;
@@ -162,7 +174,7 @@ class Ids final : public NetworkFunction {
   void InspectPacket(snort::Inspected::View view, std::string_view payload,
                      Job& job);
   void Inspect(const snort::Inspected& inspected, Job& job);
-  void CountLimits();
+  void CountLimits(Job& job);
 
   const IdsOptions options_;
   std::unique_ptr<Inspector> inspector_;
@@ -177,6 +189,9 @@ class Ids final : public NetworkFunction {
   const Blob flowbits_;
   std::optional<SharedTable<IdsAlertKey, IdsAlert>> alerts_;
   const LogId log_ = declare_log("alerts", "alerts, as lines of EVE JSON");
+  std::optional<LogId> event_log_;
+  std::optional<Blob> requests_;  // HTTP requests without an answer
+  IdsHttpLog http_log_;
   IdsAlertFilter log_filter_;
 
   const Counter scanned_ =
@@ -189,25 +204,29 @@ class Ids final : public NetworkFunction {
       declare_counter("alerts", "matches of rules, before thresholds");
   const Counter limits_ = declare_counter(
       "limits", "tests that were given up at max_steps or max_pcre_steps");
-  const Counter holes_ =
-      declare_counter("holes", "parts of streams that were missing");
+  const Counter passed_ =
+      declare_counter("passed",
+                      "packets passed without a look, by midstream, on_gap or "
+                      "on_memcap");
   const Counter never_in_order_ =
       declare_counter("never_in_order",
                       "streams that ended while bytes waited for earlier ones");
   const Counter repeated_ =
       declare_counter("repeated", "segments that had been looked at before");
-  const Counter overlaps_ = declare_counter(
-      "overlaps", "segments that differ from the bytes that came before");
   const Counter fragments_ =
       declare_counter("fragments", "fragments, looked at one by one");
-  const Counter unseen_ = declare_counter(
-      "midstream", "packets of connections whose begin was not seen");
-  const Counter long_headers_ = declare_counter(
-      "http_headers_too_long", "HTTP headers longer than window and packet");
-  const Counter cut_bodies_ =
-      declare_counter("http_bodies_cut", "HTTP bodies beyond max_body");
-  const Counter malformed_ = declare_counter(
-      "http_malformed", "HTTP bodies with wrong chunks or compression");
+
+  template <size_t... kNumbers>
+  std::array<Counter, kIdsAnomalies> Declare(
+      std::index_sequence<kNumbers...> /*numbers*/) {
+    return {DeclareAnomaly(static_cast<IdsAnomaly>(kNumbers))...};
+  }
+  Counter DeclareAnomaly(IdsAnomaly anomaly) {
+    const IdsAnomalyText& text = snf::TextOf(anomaly);
+    return declare_counter(std::string(text.counter), std::string(text.help));
+  }
+  const std::array<Counter, kIdsAnomalies> anomalies_ =
+      Declare(std::make_index_sequence<kIdsAnomalies>());
 
   uint64_t limits_before_ = 0;
   uint64_t rules_before_ = 0;
@@ -228,7 +247,7 @@ Ids::Job Ids::Begin(const Packet& packet, FlowState& flow) const {
       packet.bytes().subspan(headers.payload_offset, headers.payload_bytes()));
   IdsConnection& connection = job.connection;
   const FlowKey& ends = job.ends;
-  if (connection.packets == 0) {
+  if (connection.all_packets() == 0) {
     connection.begin_ns = static_cast<uint64_t>(packet.arrival().ns);
     // The first packet goes to the server, unless its ports say otherwise.
     const auto segment = SegmentOf(packet);
@@ -239,54 +258,140 @@ Ids::Job Ids::Begin(const Packet& packet, FlowState& flow) const {
                                        ends.destination_port.host() >= 1'024);
     connection.client = is_answer ? Reversed(ends) : ends;
   }
-  ++connection.packets;
   const FlowKey& client = connection.client;
   job.facts.to_server =
       ends.source == client.source && (client.source != client.destination ||
                                        ends.source_port == client.source_port);
+  const size_t side = job.facts.to_server ? 0 : 1;
+  ++connection.packets[side];
+  connection.bytes[side] += packet.original_length();
+  connection.end_ns = static_cast<uint64_t>(packet.arrival().ns);
   if (!job.facts.to_server) connection.seen |= IdsConnection::kServerSpoke;
   return job;
 }
 
-bool Ids::NoteFlags(const TcpSegment& segment, Job& job) const {
-  uint64_t& seen = job.connection.seen;
+void Ids::Tell(IdsAnomaly anomaly, Job& job) {
+  const auto number = static_cast<size_t>(anomaly);
+  count(anomalies_[number]);
+  job.anomalies |= uint32_t{1} << number;
+}
+
+void Ids::Except(IdsAnomaly anomaly, IdsPolicy policy, IdsFate drop, Job& job) {
+  Tell(anomaly, job);
+  IdsFate& fate = job.connection.fate;
+  if (fate != IdsFate::kInspected || policy == IdsPolicy::kAlert) return;
+  fate = policy == IdsPolicy::kPass ? IdsFate::kPassed : drop;
+}
+
+void Ids::NoteFlags(const TcpSegment& segment, Job& job) {
+  IdsConnection& connection = job.connection;
+  connection.tcp_flags[job.facts.to_server ? 0 : 1] |= segment.flags;
   if (segment.has(Tcp::kSyn)) {
-    seen |= IdsConnection::kSyn;
-    seen &= ~uint64_t{IdsConnection::kIsUnseen};
-  } else if ((seen & (IdsConnection::kSyn | IdsConnection::kEstablished)) ==
-             0) {
-    if (!options_.inspects_midstream) seen |= IdsConnection::kIsUnseen;
-    seen |= IdsConnection::kEstablished;
+    connection.seen |= IdsConnection::kSyn;
+    // Another connection may begin, but not where a gap was dropped: then the
+    // same one could go on behind it.
+    if (connection.fate == IdsFate::kPassed ||
+        connection.fate == IdsFate::kDroppedMidstream) {
+      connection.fate = IdsFate::kInspected;
+      for (const Direction& direction : directions_) {
+        job.flow.erase(direction.stream.place);
+        job.flow.erase(direction.stream.held);
+        job.flow.erase(direction.state);
+        job.flow.erase(direction.window);
+      }
+    }
+  } else if (!connection.has(IdsConnection::kSyn |
+                             IdsConnection::kEstablished)) {
+    connection.seen |= IdsConnection::kEstablished;
+    Except(IdsAnomaly::kMidstream, options_.midstream,
+           IdsFate::kDroppedMidstream, job);
   }
   if (!segment.has(Tcp::kSyn | Tcp::kRst) && segment.has(Tcp::kAck)) {
-    seen |= IdsConnection::kEstablished;
+    connection.seen |= IdsConnection::kEstablished;
   }
-  return (seen & IdsConnection::kIsUnseen) == 0;
 }
 
 Verdict Ids::process_packet(Packet& packet, FlowState& flow) {
   Job job = Begin(packet, flow);
   told_.clear();
+  http_log_.Forget();
   const std::optional<TcpSegment> segment = SegmentOf(packet);
   if (packet.headers().fragment != Fragment::kNone) count(fragments_);
-  if (segment.has_value()) {
-    if (!NoteFlags(*segment, job)) {
-      count(unseen_);
-      flow.put(connection_, job.connection);
-      return Verdict::forward(kClean);
-    }
-    job.facts.is_established =
-        (job.connection.seen & IdsConnection::kEstablished) != 0;
+  if (segment.has_value()) NoteFlags(*segment, job);
+  const uint16_t established = segment.has_value()
+                                   ? IdsConnection::kEstablished
+                                   : IdsConnection::kServerSpoke;
+  job.facts.is_established = job.connection.has(established);
+  if (job.connection.fate == IdsFate::kPassed) {
+    count(passed_);
+  } else if (job.connection.fate != IdsFate::kInspected) {
+    // Dropped.
+  } else if (segment.has_value()) {
     ProcessSegment(*segment, job);
   } else {
-    job.facts.is_established =
-        (job.connection.seen & IdsConnection::kServerSpoke) != 0;
     InspectPacket(snort::Inspected::View::kBoth, job.payload, job);
   }
-  CountLimits();
-  flow.put(connection_, job.connection);
+  return End(job);
+}
+
+Verdict Ids::End(Job& job) {
+  CountLimits(job);
+  IdsConnection& connection = job.connection;
+  if (requests_.has_value() && !job.is_lost()) {
+    http_log_.Join(job.flow, *requests_, [&](std::string_view parts) {
+      LogHttp(job.flow, connection, parts);
+    });
+  }
+  if (options_.events.anomaly) {
+    for (uint8_t i = 0; i < kIdsAnomalies; ++i) {
+      if ((job.anomalies >> i & 1) == 0) continue;
+      IdsEventHead head = HeadOf(connection, IdsEventHead::kAnomaly);
+      head.ends = job.ends;
+      head.anomaly = IdsAnomaly{i};
+      head.to_client = job.facts.to_server ? 0 : 1;
+      job.flow.log(*event_log_, IdsEventRecord(head));
+    }
+  }
+  if (job.has_alerts) connection.seen |= IdsConnection::kAlerted;
+  job.flow.put(connection_, connection);
   if (job.is_dropped) return Verdict::drop(kDropByRule);
+  if (IsDrop(connection.fate)) {
+    const int number = static_cast<int>(connection.fate) -
+                       static_cast<int>(IdsFate::kDroppedMidstream);
+    return Verdict::drop(static_cast<uint8_t>(kDropMidstream + number));
+  }
   return Verdict::forward(job.has_alerts ? kAlerted : kClean);
+}
+
+IdsEventHead Ids::HeadOf(const IdsConnection& connection,
+                         IdsEventHead::Kind kind) {
+  return {.ends = connection.client,
+          .begin_ns = connection.begin_ns,
+          .kind = kind,
+          .transaction = connection.transactions};
+}
+
+void Ids::LogHttp(FlowState& flow, IdsConnection& connection,
+                  std::string_view parts) {
+  flow.log(*event_log_, IdsEventRecord(HeadOf(connection, IdsEventHead::kHttp),
+                                       BytesOf(parts)));
+  ++connection.transactions;
+}
+
+void Ids::LogEnd(FlowState& flow) {
+  if (!event_log_.has_value()) return;
+  IdsConnection connection = flow.get(connection_);
+  if (requests_.has_value()) {
+    IdsHttpLog::End(flow, *requests_, [&](std::string_view parts) {
+      LogHttp(flow, connection, parts);
+    });
+  }
+  if (!options_.events.flow) return;
+  const auto bits = options_.events.flowbits ? flow.get(flowbits_)
+                                             : std::span<const std::byte>();
+  flow.log(*event_log_,
+           IdsEventRecord(HeadOf(connection, IdsEventHead::kFlow),
+                          std::as_bytes(std::span(&connection, 1)), bits));
 }
 
 Ids::Run Ids::RunOf(const Direction& direction, std::string& joined,
@@ -319,7 +424,7 @@ void Ids::ProcessSegment(const TcpSegment& segment, Job& job) {
     old = CompareOld(segment.sequence, TextOf(segment.data), before.next,
                      run.joined);
   }
-  if (old.differs) count(overlaps_);
+  if (old.differs) Tell(IdsAnomaly::kOverlap, job);
   if (!old.differs) job.payload.remove_prefix(old.bytes);
   stream.Push(segment, [&](const StreamEvent& event) {
     Note(event, /*is_own=*/true, run, job);
@@ -339,7 +444,7 @@ void Ids::ProcessSegment(const TcpSegment& segment, Job& job) {
     const bool is_held = flow.get(direction.stream.held).size() > held_before;
     InspectPacket(is_held ? View::kPacket : View::kBoth, job.payload, job);
   }
-  if (job.is_dropped) {
+  if (job.is_lost()) {
     flow.put(direction.stream.place, before);
     if (flow.has(direction.stream.held)) {
       flow.put(direction.stream.held, held);
@@ -387,7 +492,7 @@ void Ids::Note(const StreamEvent& event, bool is_own, Run& run, Job& job) {
       return;
     case StreamEvent::Kind::kGap:
       InspectRun(is_own, run, job);
-      count(holes_);
+      Except(IdsAnomaly::kGap, options_.on_gap, IdsFate::kDroppedAtGap, job);
       forget();
       run.state.flags &= ~uint64_t{IdsStream::kWhole};
       if (run.state.http.phase != snort::HttpState::kNotHttp) {
@@ -395,7 +500,10 @@ void Ids::Note(const StreamEvent& event, bool is_own, Run& run, Job& job) {
       }
       return;
     case StreamEvent::Kind::kOverlapDiffers:
-      return count(overlaps_);
+      return Tell(IdsAnomaly::kOverlap, job);
+    case StreamEvent::Kind::kOverBound:
+      return Except(IdsAnomaly::kMemcap, options_.on_memcap,
+                    IdsFate::kDroppedAtMemcap, job);
     case StreamEvent::Kind::kIgnored:
       run.has_ignored |= event.bytes > 0;
       return;
@@ -431,6 +539,11 @@ void Ids::InspectRun(bool is_own, Run& run, Job& job) {
                       run.state.http);
   inspected.is_http = run.state.http.phase == snort::HttpState::kStart ||
                       run.state.http.phase == snort::HttpState::kBody;
+  for (const snort::TrackedMessage& message : inspected.messages) {
+    if (message.header == nullptr) continue;
+    job.connection.seen |= IdsConnection::kHttp;
+    if (requests_.has_value()) http_log_.Note(*message.header);
+  }
   if (is_own) job.is_own_done = true;
   Inspect(inspected, job);
   run.kept = run.joined.size();
@@ -492,7 +605,7 @@ void Ids::Inspect(const snort::Inspected& inspected, Job& job) {
     const IdsAlertRecord record = {
         {.ends = facts.has_headers ? job.ends : Reversed(job.ends),
          .time_ns = static_cast<uint64_t>(job.packet.arrival().ns),
-         .packet = static_cast<uint32_t>(job.connection.packets),
+         .packet = static_cast<uint32_t>(job.connection.all_packets()),
          .rule = alert},
         {.times = 1,
          .begin_ns = job.connection.begin_ns,
@@ -500,36 +613,47 @@ void Ids::Inspect(const snort::Inspected& inspected, Job& job) {
                  (is_dropped ? uint64_t{IdsAlert::kDropped} : 0) |
                  (inspected.messages.empty() ? 0 : uint64_t{IdsAlert::kHttp}),
          .icmp = has_icmp ? byte(0) * 256 + byte(1) : 0}};
-    job.flow.log(log_, std::as_bytes(std::span(&record, 1)));
+    const auto bytes = std::as_bytes(std::span(&record, 1));
+    if (options_.events.flowbits) {
+      std::vector<std::byte> more(bytes.begin(), bytes.end());
+      more.insert(more.end(), bits_.begin(), bits_.end());
+      job.flow.log(log_, more);
+    } else {
+      job.flow.log(log_, bytes);
+    }
     if (alerts_.has_value()) alerts_->update(record.key, record.alert);
   }
 }
 
-void Ids::CountLimits() {
-  const auto add = [this](Counter counter, uint64_t now, uint64_t& before) {
-    if (now == before) return;
-    count(counter, now - before);
-    before = now;
+void Ids::CountLimits(Job& job) {
+  const auto more = [](uint64_t now, uint64_t& before) {
+    return now - std::exchange(before, now);
   };
-  add(limits_, inspector_->limits_reached(), limits_before_);
-  add(rules_, inspector_->rules_evaluated(), rules_before_);
-  add(long_headers_, tracker_.headers_too_long(), long_before_);
-  add(cut_bodies_, tracker_.bodies_cut(), cut_before_);
-  add(malformed_, tracker_.malformed(), malformed_before_);
+  count(limits_, more(inspector_->limits_reached(), limits_before_));
+  count(rules_, more(inspector_->rules_evaluated(), rules_before_));
+  const auto tell = [&](IdsAnomaly anomaly, uint64_t times) {
+    for (; times > 0; --times) Tell(anomaly, job);
+  };
+  tell(IdsAnomaly::kHttpHeaderTooLong,
+       more(tracker_.headers_too_long(), long_before_));
+  tell(IdsAnomaly::kHttpBodyCut, more(tracker_.bodies_cut(), cut_before_));
+  tell(IdsAnomaly::kHttpMalformed,
+       more(tracker_.malformed(), malformed_before_));
 }
 
 void Ids::write_record(const LogRecord& record, std::string& lines) {
-  IdsAlertRecord alert;
-  if (record.bytes.size() != sizeof alert) return;
-  std::memcpy(&alert, record.bytes.data(), sizeof alert);
   const snort::RuleSet& set = options_.matcher->set();
+  if (record.log != log_) return WriteIdsEvent(set, record, lines);
+  IdsAlertRecord alert;
+  if (record.bytes.size() < sizeof alert) return;
+  std::memcpy(&alert, record.bytes.data(), sizeof alert);
   if (alert.key.rule >= set.rules.size()) return;
   if (!log_filter_.Passes(set, alert.key)) return;
-  lines += EveLine(set, alert.key, alert.alert);
+  lines +=
+      EveLine(set, alert.key, alert.alert, record.bytes.subspan(sizeof alert));
 }
 
 NfReport Ids::report() const {
-  const snort::RuleSet& set = options_.matcher->set();
   IdsAlerts alerts;
   uint64_t without_room = 0;
   if (alerts_.has_value()) {
@@ -538,43 +662,7 @@ NfReport Ids::report() const {
     });
     without_room = alerts_->rest().times;
   }
-  FilterAlerts(set, alerts);
-  std::map<uint32_t, uint64_t> counts;
-  for (const auto& [key, alert] : alerts) ++counts[key.rule];
-  std::vector<std::pair<uint32_t, uint64_t>> top(counts.begin(), counts.end());
-  std::ranges::stable_sort(
-      top, [](const auto& a, const auto& b) { return a.second > b.second; });
-
-  NfReport report;
-  NfReport::Table table = {.title = "Alerts",
-                           .columns = {"rule", "message", "priority", "alerts"},
-                           .rows = {}};
-  for (size_t i = 0; i < std::min<size_t>(options_.top, top.size()); ++i) {
-    const snort::Rule& rule = set.rules[top[i].first];
-    table.rows.push_back(
-        {std::to_string(rule.gid) + ":" + std::to_string(rule.sid) + ":" +
-             std::to_string(rule.revision),
-         rule.message, uint64_t{rule.priority}, top[i].second});
-  }
-  if (without_room > 0) {
-    table.rows.push_back({"(no room for)", "", uint64_t{0}, without_room});
-  }
-  report.tables.push_back(std::move(table));
-  using Outcome = snort::RuleParser::Outcome;
-  report.tables.push_back(
-      {.title = "Rules",
-       .columns = {"supported", "partly", "not_supported", "wrong", "patterns",
-                   "without_pattern"},
-       .rows = {{set.CountOf(Outcome::kSupported),
-                 set.CountOf(Outcome::kPartly),
-                 set.CountOf(Outcome::kUnsupported),
-                 set.CountOf(Outcome::kWrong), options_.matcher->patterns(),
-                 options_.matcher->rules_without_pattern()}}});
-  if (options_.eve.empty()) return report;
-  std::string lines;
-  for (const auto& [key, alert] : alerts) lines += EveLine(set, key, alert);
-  report.files.push_back({options_.eve, std::move(lines)});
-  return report;
+  return IdsReport(options_, std::move(alerts), without_room);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/rules/eve_text.h"
+#include "nfs/ids_events.h"
 #include "nfs/snort/option_text.h"
 
 namespace snf {
@@ -100,7 +101,7 @@ void FilterAlerts(const snort::RuleSet& set, IdsAlerts& alerts) {
 }
 
 std::string EveLine(const snort::RuleSet& set, const IdsAlertKey& key,
-                    const IdsAlert& alert) {
+                    const IdsAlert& alert, std::span<const std::byte> bits) {
   const Rule& rule = set.rules[key.rule];
   const FlowKey& ends = key.ends;
   const bool is_dropped = (alert.what & IdsAlert::kDropped) != 0;
@@ -111,6 +112,9 @@ std::string EveLine(const snort::RuleSet& set, const IdsAlertKey& key,
                 .ends = ends,
                 .icmp = IsIcmp(ends.protocol) ? std::optional(alert.icmp)
                                               : std::nullopt});
+  if (const std::string names = FlowbitsJson(set, bits); !names.empty()) {
+    Append(line, ",\"metadata\":", names);
+  }
   Append(line, ",\"alert\":{\"action\":\"", is_dropped ? "blocked" : "allowed",
          "\",\"gid\":", rule.gid, ",\"signature_id\":", rule.sid,
          ",\"rev\":", rule.revision, ",\"signature\":", EveQuoted(rule.message),

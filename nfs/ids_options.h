@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "nfs/ids_events.h"
 #include "nfs/snort/evaluator.h"
 #include "nfs/snort/matcher.h"
 #include "runtime/sdk/nf_options.h"
@@ -15,13 +16,20 @@ namespace snf {
 // The fate of a packet that a rule alerts on.
 enum class IdsAction : uint8_t { kAlert, kRule, kDrop };
 
+// The fate of a connection at an exception, like Suricata's exception policies:
+// inspect it further, pass it (pass-flow) or drop it (drop-flow).
+enum class IdsPolicy : uint8_t { kAlert, kPass, kDrop };
+
 // The options of the NF "ids", and the rules, which all units share.
 struct IdsOptions {
   explicit IdsOptions(NfOptions& options);
 
   std::shared_ptr<const snort::RuleMatcher> matcher;  // null after an error
   IdsAction action = IdsAction::kAlert;
-  bool inspects_midstream = true;
+  IdsPolicy midstream = IdsPolicy::kAlert;
+  IdsPolicy on_gap = IdsPolicy::kAlert;
+  IdsPolicy on_memcap = IdsPolicy::kAlert;
+  IdsEventTypes events;
   uint32_t window_bytes = 2'048;   // kept of each direction of a connection
   uint32_t reorder_bytes = 4'096;  // held of each direction, out of order
   uint32_t max_body_bytes = 16'384;
@@ -29,6 +37,12 @@ struct IdsOptions {
   uint32_t top = 20;
   std::string eve;  // file; "" for none
   snort::Evaluator::Limits limits;
+
+  // Returns true if the NF ever drops a packet.
+  bool drops() const {
+    return action != IdsAction::kAlert || midstream == IdsPolicy::kDrop ||
+           on_gap == IdsPolicy::kDrop || on_memcap == IdsPolicy::kDrop;
+  }
 };
 
 }  // namespace snf
