@@ -4,9 +4,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 
 #include "base/packet/flow_key.h"
+#include "runtime/sdk/stream/tcp_segment.h"
 
 namespace snf {
 
@@ -43,6 +45,15 @@ struct IdsConnection {
 
   uint64_t all_packets() const { return packets[0] + packets[1]; }
   bool has(uint16_t what) const { return (seen & what) != 0; }
+
+  // Counts a packet. Returns true if it goes to the server.
+  struct Packet {
+    FlowKey ends;
+    uint64_t time_ns = 0;
+    uint64_t bytes = 0;
+    std::optional<TcpSegment> segment = std::nullopt;
+  };
+  bool Add(const Packet& packet);
 };
 static_assert(sizeof(IdsConnection) == 104 &&
               std::has_unique_object_representations_v<IdsConnection>);

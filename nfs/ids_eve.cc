@@ -2,6 +2,7 @@
 #include "nfs/ids_eve.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -55,6 +56,14 @@ std::string MetadataJson(const Rule& rule) {
 }
 
 }  // namespace
+
+std::vector<std::byte> RecordBytes(const IdsAlertRecord& record,
+                                   std::span<const std::byte> bits) {
+  std::vector<std::byte> bytes(sizeof record + bits.size());
+  std::memcpy(bytes.data(), &record, sizeof record);
+  std::ranges::copy(bits, bytes.begin() + sizeof record);
+  return bytes;
+}
 
 bool IdsAlertFilter::Counts(const Threshold& threshold, uint64_t now_ns,
                             Period& period) {

@@ -42,6 +42,8 @@ struct IdsAlertRecord {
   IdsAlert alert;
 };
 static_assert(std::has_unique_object_representations_v<IdsAlertRecord>);
+std::vector<std::byte> RecordBytes(const IdsAlertRecord& record,
+                                   std::span<const std::byte> bits);
 
 // Holds alerts back by thresholds, detection filters and suppressions, whose
 // counts by source and destination are over all flows. Owner-thread only.

@@ -16,6 +16,7 @@ using snort::Append;
 using Tcp = TcpHeader<const std::byte>;
 
 constexpr std::string_view kStream = "stream";
+constexpr std::string_view kDecode = "decode";
 constexpr std::string_view kLayer = "applayer";
 
 // Names are Suricata's, except stream.midstream, stream.reassembly_memcap and
@@ -50,6 +51,18 @@ constexpr std::array<IdsAnomalyText, kIdsAnomalies> kAnomalies = {{
      "HTTP bodies with wrong chunks or compression",
      kLayer,
      {"MALFORMED_BODY", "MALFORMED_BODY"}},
+    {"fragment_overlaps",
+     "fragments that differ from bytes or ends that came before",
+     kDecode,
+     {"decoder.ipv4.frag_overlap", "decoder.ipv6.frag_overlap"}},
+    {"fragments_too_large",
+     "fragments beyond 65,535 bytes",
+     kDecode,
+     {"decoder.ipv4.frag_pkt_too_large", "decoder.ipv6.frag_pkt_too_large"}},
+    {"fragments_memcap",
+     "fragments for which their flow has no room",
+     kDecode,
+     {"decoder.ipv4.frag_ignored", "decoder.ipv6.frag_ignored"}},
 }};
 
 std::string FlagsText(uint8_t flags) {
@@ -122,7 +135,7 @@ std::string FlowJson(const snort::RuleSet& set, const IdsConnection& connection,
 std::string AnomalyJson(const IdsEventHead& head) {
   const IdsAnomalyText& text = TextOf(head.anomaly);
   const bool is_ipv6 = head.ends.form == FlowKeyForm::kIpv6;
-  const bool is_second = text.type == "decode" ? is_ipv6 : head.to_client != 0;
+  const bool is_second = text.type == kDecode ? is_ipv6 : head.to_client != 0;
   std::string json;
   if (text.type == kLayer) json += ",\"app_proto\":\"http\"";
   Append(json, ",\"anomaly\":{\"type\":\"", text.type, "\",\"event\":\"",

@@ -28,8 +28,11 @@ enum class IdsAnomaly : uint8_t {
   kHttpHeaderTooLong,
   kHttpBodyCut,
   kHttpMalformed,
+  kFragmentOverlap,
+  kFragmentTooLarge,
+  kFragmentMemcap,
 };
-inline constexpr size_t kIdsAnomalies = 7;
+inline constexpr size_t kIdsAnomalies = 10;
 
 struct IdsAnomalyText {
   std::string_view counter;

@@ -121,7 +121,7 @@ IdsOptions::IdsOptions(NfOptions& options) {
   policy("on_memcap", on_memcap,
          "TCP connections with more bytes out of order than reorder: alert "
          "tells an anomaly and gives up the gap, pass forwards the rest "
-         "unseen, drop drops it");
+         "unseen, drop drops it; likewise each fragment beyond fragments");
   for (const std::string& type : options.List(
            "events", "flow|http|anomaly|flowbits",
            "events in the log ids.events (--nf_logs), beside alerts in "
@@ -148,6 +148,9 @@ IdsOptions::IdsOptions(NfOptions& options) {
   number("reorder", reorder_bytes, 8, 16'384,
          "bytes of each direction of a TCP connection that wait for earlier "
          "ones, with 8 bytes for each segment");
+  number("fragments", fragment_bytes, 64, 16'384,
+         "bytes of fragments that a flow holds until their packet is whole, "
+         "with their headers and 16 bytes for each");
   number("max_body", max_body_bytes, 256, 1 << 20,
          "most bytes that come out of one HTTP body that is compressed or "
          "chunked");

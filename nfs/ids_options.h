@@ -30,14 +30,25 @@ struct IdsOptions {
   IdsPolicy on_gap = IdsPolicy::kAlert;
   IdsPolicy on_memcap = IdsPolicy::kAlert;
   IdsEventTypes events;
-  uint32_t window_bytes = 2'048;   // kept of each direction of a connection
-  uint32_t reorder_bytes = 4'096;  // held of each direction, out of order
+  uint32_t window_bytes = 2'048;    // kept of each direction of a connection
+  uint32_t reorder_bytes = 4'096;   // held of each direction, out of order
+  uint32_t fragment_bytes = 4'096;  // held of a flow
   uint32_t max_body_bytes = 16'384;
   uint32_t max_alerts = 65'536;
   uint32_t top = 20;
   std::string eve;  // file; "" for none
   snort::Evaluator::Limits limits;
 
+  // Returns true if a packet is dropped that the rule alerts on. Detection
+  // filters are counted in the report only, so their rules do not drop.
+  bool DropsFor(const snort::Rule& rule) const {
+    const bool is_filtered =
+        rule.threshold.has_value() &&
+        rule.threshold->kind == snort::Threshold::Kind::kDetectionFilter;
+    return action == IdsAction::kDrop ||
+           (action == IdsAction::kRule && !is_filtered &&
+            rule.action == snort::Rule::Action::kDrop);
+  }
   // Returns true if the NF ever drops a packet.
   bool drops() const {
     return action != IdsAction::kAlert || midstream == IdsPolicy::kDrop ||

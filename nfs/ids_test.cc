@@ -265,17 +265,6 @@ TEST(Ids, KeepsFlowbitsOfAConnection) {
             0u);
 }
 
-TEST(Ids, LooksAtFragmentsOneByOne) {
-  NfTest nf(
-      Ids("alert udp any any -> any 53 (content:\"evil\"; sid:1;)\n"
-          "alert ip any any -> any any (content:\"evil\"; sid:2;)\n"));
-  nf.Send("udp 10.0.0.1:5 > 192.0.2.9:53 ip_id=7 more \"evil---.\"");
-  EXPECT_EQ(nf.count("alerts"), 2u);
-  nf.Send("udp 10.0.0.1 > 192.0.2.9 ip_id=7 offset=16 \"evil\"");
-  EXPECT_EQ(nf.count("alerts"), 3u);
-  EXPECT_EQ(nf.count("fragments"), 2u);
-}
-
 TEST(Ids, TakesHomeNetFromItsOption) {
   const std::string rules =
       "alert udp $EXTERNAL_NET any -> $HOME_NET any (content:\"x\"; sid:1;)";
