@@ -211,9 +211,9 @@ class Ids final : public NetworkFunction {
   const Counter scanned_ =
       declare_counter("scanned", "searches of a payload or a stream window");
   const Counter evaluated_ = declare_counter(
-      "evaluated", "searches in which the pattern of a rule was found");
+      "evaluated", "searches in which a rule with a pattern was evaluated");
   const Counter rules_ =
-      declare_counter("rules_evaluated", "tests of a rule's options");
+      declare_counter("rules_evaluated", "rules whose payload was tested");
   const Counter alerted_ =
       declare_counter("alerts", "matches of rules, before thresholds");
   const Counter limits_ = declare_counter(

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -96,6 +97,7 @@ absl::StatusOr<RuleMatcher> RuleMatcher::Create(RuleSet set,
   const std::vector<Rule>& rules = matcher.set_.rules;
   for (const Rule& rule : rules) {
     matcher.has_pattern_.push_back(!FastPatternOf(rule).second.empty());
+    matcher.fixed_contents_.push_back(FixedContentsOf(rule));
   }
 
   // Sets of addresses are shared by pointer; large ones would make the index
@@ -227,9 +229,7 @@ std::span<const uint32_t> Inspector::Inspect(const Inspected& packet,
   for (const uint32_t index : candidates_) {
     const Rule& rule = matcher_.rules()[index];
     if (!Evaluator::MatchesHeader(rule, packet.facts)) continue;
-    was_evaluated_ |= matcher_.has_pattern_[index];
-    ++rules_evaluated_;
-    if (!MatchesViews(rule, packet, bits)) continue;
+    if (!MatchesViews(index, packet, bits)) continue;
     if (rule.action == Rule::Action::kPass) {
       alerts_.clear();
       break;
@@ -241,11 +241,20 @@ std::span<const uint32_t> Inspector::Inspect(const Inspected& packet,
 }
 
 // A rule sees the packet, the stream, or each message, by its options.
-bool Inspector::MatchesViews(const Rule& rule, const Inspected& packet,
+bool Inspector::MatchesViews(uint32_t index, const Inspected& packet,
                              const Flowbits& bits) {
+  const Rule& rule = matcher_.rules()[index];
+  bool is_evaluated = false;
   const auto matches = [&](const Buffers& buffers) {
-    return Evaluator::MatchesPacket(rule, packet.facts, buffers, bits) &&
-           evaluator_.MatchesPayload(rule, buffers);
+    if (!Evaluator::MatchesPacket(rule, packet.facts, buffers, bits) ||
+        !AreInPlace(matcher_.fixed_contents_[index], buffers)) {
+      return false;
+    }
+    if (!std::exchange(is_evaluated, true)) {
+      was_evaluated_ |= matcher_.has_pattern_[index];
+      ++rules_evaluated_;
+    }
+    return evaluator_.MatchesPayload(rule, buffers);
   };
   using View = Inspected::View;
   const bool sees_packet = packet.view != View::kStream;
