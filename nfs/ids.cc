@@ -23,6 +23,7 @@
 #include "nfs/snort/fragments.h"
 #include "nfs/snort/http_tracker.h"
 #include "nfs/snort/matcher.h"
+#include "nfs/snort/option_text.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/stream/stream.h"
 
@@ -30,14 +31,9 @@ namespace snf {
 namespace {
 
 using Tcp = TcpHeader<const std::byte>;
+using snort::BytesOf;
 using snort::Inspector;
-
-std::string_view TextOf(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-std::span<const std::byte> BytesOf(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
+using snort::TextOf;
 
 // Theory of operation. Looks for what the rules of Snort 2.9 describe
 // (nfs/snort/matcher.h), in each packet and over the borders of packets
@@ -140,6 +136,9 @@ class Ids final : public NetworkFunction {
     if (event_log_.has_value()) {
       event_log_->EndFlow(flow.get(connection_), flow.get(flowbits_), flow);
     }
+  }
+  std::vector<std::string> warnings() const override {
+    return options_.matcher->warnings();
   }
   NfReport report() const override;
   void write_record(const LogRecord& record, std::string& lines) override;

@@ -46,12 +46,8 @@ constexpr std::array<Part, 10> kParts = {{
     {"length", 20, "", false, true},
 }};
 
-std::string_view TextOf(std::span<const std::byte> bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
-std::span<const std::byte> BytesOf(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
+using snort::BytesOf;
+using snort::TextOf;
 
 void AddPart(std::string& parts, uint8_t number, std::string_view text) {
   if (text.empty()) return;

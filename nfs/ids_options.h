@@ -31,8 +31,8 @@ struct IdsOptions {
   IdsPolicy on_memcap = IdsPolicy::kAlert;
   IdsEventTypes events;
   uint32_t window_bytes = 2'048;    // kept of each direction of a connection
-  uint32_t reorder_bytes = 4'096;   // held of each direction, out of order
-  uint32_t fragment_bytes = 4'096;  // held of a flow
+  uint32_t reorder_bytes = 3'072;   // held of each direction, out of order
+  uint32_t fragment_bytes = 3'072;  // held of a flow
   uint32_t max_body_bytes = 16'384;
   uint32_t max_alerts = 65'536;
   uint32_t top = 20;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/packet/headers.h"
+#include "nfs/snort/option_text.h"
 
 namespace snf::snort {
 namespace {
@@ -18,10 +19,6 @@ using Extension = Ipv6ExtensionHeader<const std::byte>;
 using Ip6Fragment = Ipv6FragmentHeader<const std::byte>;
 
 constexpr size_t kMaxIpBytes = 65'535;
-
-std::string_view TextOf(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
 
 // The place of a fragment's data in its frame.
 struct Place {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "nfs/snort/option_text.h"
 
 namespace snf::snort {
 namespace {
@@ -160,6 +161,36 @@ absl::StatusOr<RuleMatcher> RuleMatcher::Create(RuleSet set,
     }
   }
   return matcher;
+}
+
+std::vector<std::string> RuleMatcher::warnings() const {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < rules().size(); ++i) {
+    const Rule& rule = rules()[i];
+    // Flow, flowbits and header fields are cheap to test.
+    const bool is_narrow =
+        has_pattern_[i] || !rule.source->is_all() ||
+        !rule.source_ports->is_all() || !rule.destination->is_all() ||
+        !rule.destination_ports->is_all() || !rule.packet_tests.empty() ||
+        rule.flow.direction != FlowTest::Direction::kAny ||
+        rule.flow.state != FlowTest::State::kAny || !rule.flowbits.empty() ||
+        !fixed_contents_[i].empty();
+    if (is_narrow) continue;
+    all.push_back(Cat(rule.place.file, ":", rule.place.line, ": rule ",
+                      rule.gid, ":", rule.sid,
+                      rule.payload_tests.empty()
+                          ? " matches every packet of its protocol"
+                          : " has no content and is evaluated on every packet "
+                            "of its protocol"));
+  }
+  if (all.size() > kMaxWarnings) {
+    const size_t more = all.size() - kMaxWarnings;
+    all.resize(kMaxWarnings);
+    all.push_back(Cat(more,
+                      " more rules match, or are evaluated on, every "
+                      "packet of their protocol"));
+  }
+  return all;
 }
 
 Inspector::Inspector(const RuleMatcher& matcher, Evaluator::Limits limits)

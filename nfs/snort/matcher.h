@@ -55,6 +55,12 @@ class RuleMatcher {
   uint64_t database_bytes() const { return database_bytes_; }
   bool is_from_cache() const { return is_from_cache_; }
 
+  // Returns a sentence about each rule that matches all packets, or that is
+  // evaluated on all packets since it has no pattern; the first kMaxWarnings,
+  // and how many more there are.
+  std::vector<std::string> warnings() const;
+  static constexpr size_t kMaxWarnings = 5;
+
   // The pattern of stage 1: lower-case, and the buffer where it is sought; ""
   // if the rule has none.
   static std::pair<Buffer, std::string> FastPatternOf(const Rule& rule);
