@@ -101,6 +101,28 @@ TEST(IdsExceptions, ConnectionsWithAGapAreInspectedPassedOrDropped) {
   }
 }
 
+TEST(IdsExceptions, AConnectionAfterAPassBeginsAnew) {
+  NfTest nf(Ids(kEvil, "on_gap=pass"));
+  SendHandshake(nf);
+  for (const std::string& text : WithGap()) nf.Send(text);
+  const uint64_t before = nf.count("alerts");
+  for (const char* text : {"RST seq=10", "SYN seq=1000", "ACK seq=1001 \"ev\"",
+                           "ACK seq=1003 \"il\""}) {
+    nf.Send(kThere + text);
+  }
+  EXPECT_EQ(nf.count("alerts"), before + 1);
+  // Right behind the pass, its stream is not known.
+  NfTest other(Ids(kEvil, "on_gap=pass"));
+  SendHandshake(other);
+  const std::vector<std::string> gap = WithGap();
+  for (size_t i = 0; i < 4; ++i) other.Send(gap[i]);
+  for (const char* text :
+       {"SYN seq=1000", "ACK seq=1001 \"ev\"", "ACK seq=1003 \"il\""}) {
+    other.Send(kThere + text);
+  }
+  EXPECT_EQ(other.count("alerts"), 1u);
+}
+
 TEST(IdsExceptions, ConnectionsWithoutRoomAreInspectedPassedOrDropped) {
   const std::string far = kThere + "ACK seq=110 \"0123456789\"";
   const std::string next = kThere + "ACK seq=120 \"evil\"";
