@@ -19,7 +19,7 @@ MARKS = {REPRODUCED: "ok", BETTER: "ok", DIFFERS: "differs", FAILED: "failed",
 MISSING = Table("", "Not measured yet", (Column("what"), Column("source"),
                                          Column("why")), [
     ("IDS, VPN and load balancer", "SNF §9.7, Serpens Fig. 12",
-     "snf has no such NFs"),
+     "no rules, tunnels and backends are given for them"),
     ("latency through network cards", "Serpens Fig. 15",
      "packets are in memory before and go nowhere"),
     ("DHCP in the platform and as a program", "NFoS Table III",

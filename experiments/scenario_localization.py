@@ -149,7 +149,7 @@ def findings(rows: Rows) -> Findings:
               lambda: latency(rows, "monitor", "tables", MONITOR_LATENCY),
               lambda: why_latency(rows, "monitor", "tables"))
     found.add_not_run("IDS and VPN", "6.4× and 7.5× (Fig. 12a)",
-                      "snf has no such NFs")
+                      "no rules and tunnels are given for them")
     return found
 
 

@@ -19,7 +19,8 @@ SNF finds 1 µs a decision and 2.9 to 4.8 Mbit/s of replication (NAT 3.62, LB
 4.13, IDS 3.12, UDP whitelister 2.9, policer 4.8).
 """
 
-# LB and IDS are no NFs of snf; the paper has no firewall, monitor and chain.
+# LB and IDS want backends and rules; the paper has no firewall, monitor and
+# chain.
 PAPER = {"nat": 3.62e6, "udp_whitelister": 2.9e6, "policer": 4.8e6,
          "firewall": None, "monitor": None,
          "firewall | monitor | nat": None}
@@ -112,7 +113,7 @@ def findings(lab: Lab, means: Means, outcomes: Outcomes) -> Findings:
                               lambda r=rate, n=nf, u=rule: why(means, r, n, u))
     for nf, paper in (("load balancer", 4.13e6), ("IDS", 3.12e6)):
         found.add_not_run(f"replication, {nf}", cell(paper, "bit/s"),
-                          "there is no such NF yet")
+                          "no backends and rules are given for it")
     return found
 
 

@@ -2,12 +2,14 @@
 #include "nfs/ids_eve.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
 
 #include "base/rules/eve_text.h"
+#include "nfs/ids_events.h"
 #include "nfs/snort/option_text.h"
 
 namespace snf {
@@ -55,6 +57,14 @@ std::string MetadataJson(const Rule& rule) {
 
 }  // namespace
 
+std::vector<std::byte> RecordBytes(const IdsAlertRecord& record,
+                                   std::span<const std::byte> bits) {
+  std::vector<std::byte> bytes(sizeof record + bits.size());
+  std::memcpy(bytes.data(), &record, sizeof record);
+  std::ranges::copy(bits, bytes.begin() + sizeof record);
+  return bytes;
+}
+
 bool IdsAlertFilter::Counts(const Threshold& threshold, uint64_t now_ns,
                             Period& period) {
   const bool is_over =
@@ -100,7 +110,7 @@ void FilterAlerts(const snort::RuleSet& set, IdsAlerts& alerts) {
 }
 
 std::string EveLine(const snort::RuleSet& set, const IdsAlertKey& key,
-                    const IdsAlert& alert) {
+                    const IdsAlert& alert, std::span<const std::byte> bits) {
   const Rule& rule = set.rules[key.rule];
   const FlowKey& ends = key.ends;
   const bool is_dropped = (alert.what & IdsAlert::kDropped) != 0;
@@ -111,6 +121,9 @@ std::string EveLine(const snort::RuleSet& set, const IdsAlertKey& key,
                 .ends = ends,
                 .icmp = IsIcmp(ends.protocol) ? std::optional(alert.icmp)
                                               : std::nullopt});
+  if (const std::string names = FlowbitsJson(set, bits); !names.empty()) {
+    Append(line, ",\"metadata\":", names);
+  }
   Append(line, ",\"alert\":{\"action\":\"", is_dropped ? "blocked" : "allowed",
          "\",\"gid\":", rule.gid, ",\"signature_id\":", rule.sid,
          ",\"rev\":", rule.revision, ",\"signature\":", EveQuoted(rule.message),

@@ -2,8 +2,10 @@
 #ifndef SNF_NFS_IDS_EVE_H_
 #define SNF_NFS_IDS_EVE_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -33,12 +35,15 @@ struct IdsAlert {
 
 using IdsAlerts = std::vector<std::pair<IdsAlertKey, IdsAlert>>;
 
-// An alert as the NF's log record (NetworkFunction::write_record).
+// An alert as the NF's log record (NetworkFunction::write_record). The bits of
+// its flow may follow.
 struct IdsAlertRecord {
   IdsAlertKey key;
   IdsAlert alert;
 };
 static_assert(std::has_unique_object_representations_v<IdsAlertRecord>);
+std::vector<std::byte> RecordBytes(const IdsAlertRecord& record,
+                                   std::span<const std::byte> bits);
 
 // Holds alerts back by thresholds, detection filters and suppressions, whose
 // counts by source and destination are over all flows. Owner-thread only.
@@ -67,8 +72,10 @@ class IdsAlertFilter {
 void FilterAlerts(const snort::RuleSet& set, IdsAlerts& alerts);
 
 // Returns an alert as a line of EVE JSON (Suricata 7, "alert"), with its end.
+// `bits` are the flow's, for its metadata.
 std::string EveLine(const snort::RuleSet& set, const IdsAlertKey& key,
-                    const IdsAlert& alert);
+                    const IdsAlert& alert,
+                    std::span<const std::byte> bits = {});
 
 }  // namespace snf
 

@@ -104,12 +104,40 @@ IdsOptions::IdsOptions(NfOptions& options) {
       "action", 0, kActions,
       "fate of packets with an alert: alert forwards all, rule drops packets "
       "of drop and reject rules, drop drops all"));
-  static constexpr std::array<std::string_view, 2> kMidstream = {"inspect",
-                                                                 "pass"};
-  inspects_midstream =
-      options.Choice("midstream", 0, kMidstream,
-                     "TCP connections whose SYN was not seen: inspect takes "
-                     "them as established, pass forwards them unseen") == 0;
+  static constexpr std::array<std::string_view, 3> kPolicies = {"alert", "pass",
+                                                                "drop"};
+  const auto policy = [&options](const char* key, IdsPolicy& value,
+                                 const char* help) {
+    value = static_cast<IdsPolicy>(options.Choice(key, 0, kPolicies, help));
+  };
+  policy("midstream", midstream,
+         "TCP connections whose SYN was not seen: alert tells an anomaly and "
+         "takes them as established, pass forwards them unseen, drop drops "
+         "their packets");
+  policy("on_gap", on_gap,
+         "TCP connections of which a part is missing: alert tells an anomaly "
+         "and inspects the bytes behind it, pass forwards the rest unseen, "
+         "drop drops it");
+  policy("on_memcap", on_memcap,
+         "TCP connections with more bytes out of order than reorder: alert "
+         "tells an anomaly and gives up the gap, pass forwards the rest "
+         "unseen, drop drops it; likewise each fragment beyond fragments");
+  for (const std::string& type : options.List(
+           "events", "flow|http|anomaly|flowbits",
+           "events in the log ids.events (--nf_logs), beside alerts in "
+           "ids.alerts; flowbits are metadata of alerts and flows")) {
+    bool IdsEventTypes::*const which =
+        type == "flow"       ? &IdsEventTypes::flow
+        : type == "http"     ? &IdsEventTypes::http
+        : type == "anomaly"  ? &IdsEventTypes::anomaly
+        : type == "flowbits" ? &IdsEventTypes::flowbits
+                             : nullptr;
+    if (which == nullptr) {
+      options.Fail("events", "flow, http, anomaly or flowbits, joined by +");
+    } else {
+      events.*which = true;
+    }
+  }
   const auto number = [&options](const char* key, uint32_t& value, int64_t min,
                                  int64_t max, const char* help) {
     value = static_cast<uint32_t>(options.Integer(key, value, min, max, help));
@@ -120,6 +148,9 @@ IdsOptions::IdsOptions(NfOptions& options) {
   number("reorder", reorder_bytes, 8, 16'384,
          "bytes of each direction of a TCP connection that wait for earlier "
          "ones, with 8 bytes for each segment");
+  number("fragments", fragment_bytes, 64, 16'384,
+         "bytes of fragments that a flow holds until their packet is whole, "
+         "with their headers and 16 bytes for each");
   number("max_body", max_body_bytes, 256, 1 << 20,
          "most bytes that come out of one HTTP body that is compressed or "
          "chunked");

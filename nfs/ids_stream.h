@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "nfs/snort/http_tracker.h"
+#include "runtime/sdk/stream/stream.h"
 
 namespace snf {
 
@@ -30,6 +32,25 @@ struct IdsStream {
   friend bool operator==(const IdsStream&, const IdsStream&) = default;
 };
 static_assert(sizeof(IdsStream) == 48);
+
+// The slots of one direction of a connection.
+struct IdsDirection {
+  StreamSlots stream;
+  Slot<IdsStream> state;
+  Blob window;
+};
+
+// A direction while its bytes are put in order: its slots, and the run of bytes
+// that is not inspected yet.
+struct IdsRun {
+  const IdsDirection& slots;
+  IdsStream state;
+  std::string& joined;       // window, and bytes that came into order
+  size_t kept = 0;           // bytes of the window among them
+  uint64_t end = 0;          // offset behind them in the stream
+  bool has_ignored = false;  // bytes that have no place in it
+  bool has_changed = false;
+};
 
 // The part of a segment that lies before the stream's next byte.
 struct OldPart {

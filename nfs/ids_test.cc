@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // nfs/ids.md names these tests option by option. NfTest begins at 1,000 s.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -13,77 +11,11 @@
 #include "base/packet/flow_key_text.h"
 #include "nfs/ids_eve.h"
 #include "nfs/ids_stream.h"
+#include "nfs/test_ids.h"
 #include "runtime/sdk/nf_test.h"
 
 namespace snf {
 namespace {
-
-// A file of rules for one test.
-std::string RuleFile(const std::string& rules) {
-  static int number = 0;
-  const std::string file = testing::TempDir() + "ids_" +
-                           std::to_string(::getpid()) + "_" +
-                           std::to_string(++number) + ".rules";
-  std::ofstream(file) << rules;
-  return file;
-}
-std::string Ids(const std::string& rules, const std::string& options = "") {
-  return "ids:cache=off,rules=" + RuleFile(rules) +
-         (options.empty() ? "" : "," + options);
-}
-
-const std::string kThere = "tcp 10.0.0.1:5000 > 192.0.2.9:80 ";
-const std::string kBack = "tcp 192.0.2.9:80 > 10.0.0.1:5000 ";
-
-std::string Hex(const std::string& text) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (const char c : text) {
-    hex += kDigits[static_cast<unsigned char>(c) / 16];
-    hex += kDigits[static_cast<unsigned char>(c) % 16];
-  }
-  return "x'" + hex + "'";
-}
-
-// A connection: its handshake, and then segments with right sequence numbers.
-class Connection {
- public:
-  static std::vector<std::string> Handshake() {
-    return {kThere + "SYN seq=99", kBack + "SYN ACK seq=499 ack=100",
-            kThere + "ACK seq=100 ack=500"};
-  }
-  std::string There(const std::string& payload) {
-    return Segment(kThere, there_, payload);
-  }
-  std::string Back(const std::string& payload) {
-    return Segment(kBack, back_, payload);
-  }
-
- private:
-  static std::string Segment(const std::string& ends, uint32_t& sequence,
-                             const std::string& payload) {
-    std::string text =
-        ends + "ACK seq=" + std::to_string(sequence) + " " + Hex(payload);
-    sequence += static_cast<uint32_t>(payload.size());
-    return text;
-  }
-  uint32_t there_ = 100;
-  uint32_t back_ = 500;
-};
-
-// How many alerts packets give.
-uint64_t AlertsOf(const std::string& nf,
-                  const std::vector<std::string>& texts) {
-  NfTest test(nf);
-  for (const std::string& text : texts) test.Send(text);
-  return test.count("alerts");
-}
-
-std::vector<std::string> WithHandshake(std::vector<std::string> segments) {
-  std::vector<std::string> all = Connection::Handshake();
-  all.insert(all.end(), segments.begin(), segments.end());
-  return all;
-}
 
 // Payloads to the server, cut at these places.
 std::vector<std::string> Cut(const std::string& stream,
@@ -333,17 +265,6 @@ TEST(Ids, KeepsFlowbitsOfAConnection) {
             0u);
 }
 
-TEST(Ids, LooksAtFragmentsOneByOne) {
-  NfTest nf(
-      Ids("alert udp any any -> any 53 (content:\"evil\"; sid:1;)\n"
-          "alert ip any any -> any any (content:\"evil\"; sid:2;)\n"));
-  nf.Send("udp 10.0.0.1:5 > 192.0.2.9:53 ip_id=7 more \"evil---.\"");
-  EXPECT_EQ(nf.count("alerts"), 2u);
-  nf.Send("udp 10.0.0.1 > 192.0.2.9 ip_id=7 offset=16 \"evil\"");
-  EXPECT_EQ(nf.count("alerts"), 3u);
-  EXPECT_EQ(nf.count("fragments"), 2u);
-}
-
 TEST(Ids, TakesHomeNetFromItsOption) {
   const std::string rules =
       "alert udp $EXTERNAL_NET any -> $HOME_NET any (content:\"x\"; sid:1;)";
@@ -447,10 +368,10 @@ TEST(Ids, RunsEverywhere) {
     for (size_t i = 0; i < stream.size(); i += step) {
       const std::string piece = stream.substr(i, step);
       packets.push_back(there + "ACK seq=" + std::to_string(sequence) + " " +
-                        Hex(piece));
+                        HexText(piece));
       sequence += static_cast<uint32_t>(piece.size());
       packets.push_back(back + "ACK seq=" + std::to_string(500 + i) + " " +
-                        Hex(std::string("okokok").substr(0, step)));
+                        HexText(std::string("okokok").substr(0, step)));
     }
   }
   // Some segments come out of order, and some twice.

@@ -508,4 +508,15 @@ bool Evaluator::MatchRegex(const RegexTest& test, bool is_chained, size_t index,
   }
 }
 
+bool AreInPlace(const std::vector<FixedContent>& contents,
+                const Buffers& buffers) {
+  return std::ranges::all_of(contents, [&](const FixedContent& content) {
+    const BufferView& view = At(buffers, content.buffer);
+    const size_t end = content.offset + content.bytes.size();
+    return view.is_present && end <= view.bytes.size() &&
+           FindContent(view.bytes, content.bytes, content.nocase,
+                       content.offset, end) != kNowhere;
+  });
+}
+
 }  // namespace snf::snort

@@ -20,7 +20,10 @@ bool MatchesIn(const std::string& options, const Buffers& buffers) {
       << options << ": " << set.findings[0].problems[0].ToText();
   if (set.rules.empty()) return false;
   Evaluator evaluator;
-  return evaluator.MatchesPayload(set.rules[0], buffers);
+  const bool matches = evaluator.MatchesPayload(set.rules[0], buffers);
+  EXPECT_TRUE(!matches || AreInPlace(FixedContentsOf(set.rules[0]), buffers))
+      << options;
+  return matches;
 }
 bool MatchesText(const std::string& options, const std::string& payload) {
   Buffers buffers;

@@ -152,7 +152,7 @@ void Unchunk(std::string_view raw, std::string& out, HttpBody& body) {
 HttpHeader::Result HttpHeader::Read(std::string_view text, bool is_a_request) {
   is_request = is_a_request;
   if (!MayBegin(text, is_request)) return Result::kNotHttp;
-  method = raw_uri = status_code = status_message = raw_header = {};
+  method = raw_uri = protocol = status_code = status_message = raw_header = {};
   uri.clear();
   header.clear();
   cookie.clear();
@@ -200,6 +200,7 @@ bool HttpHeader::ReadFirstLine(std::string_view line) {
   if (first == kNone) return false;
   if (!is_request) {
     if (!line.starts_with("HTTP/1.")) return false;
+    protocol = line.substr(0, first);
     const size_t second = std::min(line.find(' ', first + 1), line.size());
     status_code = line.substr(first + 1, second - first - 1);
     if (second < line.size()) status_message = line.substr(second + 1);
@@ -211,6 +212,7 @@ bool HttpHeader::ReadFirstLine(std::string_view line) {
   }
   method = line.substr(0, first);
   raw_uri = line.substr(first + 1, last - first - 1);
+  protocol = line.substr(last + 1);
   return true;
 }
 
@@ -240,6 +242,19 @@ void HttpHeader::ReadLine(std::string_view line, std::string_view with_end) {
              : ContainsNoCase(value, "identity") ? Coding::kNone
                                                  : Coding::kOther;
   }
+}
+
+std::string_view HttpField(std::string_view raw_header, std::string_view name) {
+  while (!raw_header.empty()) {
+    const size_t end = std::min(raw_header.find('\n'), raw_header.size());
+    const std::string_view line = raw_header.substr(0, end);
+    const size_t colon = line.find(':');
+    if (colon != kNone && EqualsNoCase(line.substr(0, colon), name)) {
+      return StrippedView(line.substr(colon + 1));
+    }
+    raw_header.remove_prefix(std::min(end + 1, raw_header.size()));
+  }
+  return {};
 }
 
 std::string NormalisedUri(std::string_view raw) {

@@ -19,6 +19,7 @@ struct HttpHeader {
   bool is_request = true;
   std::string_view method;  // views are of the text that was read
   std::string_view raw_uri;
+  std::string_view protocol;  // "HTTP/1.1"
   std::string_view status_code;
   std::string_view status_message;
   std::string_view raw_header;  // lines behind the first, and the empty one
@@ -44,6 +45,10 @@ struct HttpHeader {
   bool ReadFirstLine(std::string_view line);
   void ReadLine(std::string_view line, std::string_view with_end);
 };
+
+// Returns the value of the first field of that name, in lower case, of a raw
+// header; "" if there is none.
+std::string_view HttpField(std::string_view raw_header, std::string_view name);
 
 // Returns the path and query as Snort's http_inspect does: percent-decoded
 // once (%uXXXX to its low byte), \ as /, // as /, and /./ and /x/../ taken out

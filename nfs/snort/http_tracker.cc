@@ -139,6 +139,7 @@ void HttpTracker::Add(const StreamPiece& piece, HttpState& state,
   if (!has_header) return;
   const HttpHeader& header = texts.header;
   const bool is_old = state.body_begin <= fresh;
+  if (!is_old) message.header = &header;
   const auto part = [&](Buffer which, std::string_view bytes) {
     set(which, bytes, is_old ? bytes.size() : 0);
   };

@@ -51,6 +51,8 @@ struct TrackedMessage {
   // is kept of it.
   Buffers buffers;
   bool is_from_begin = false;  // the payload begins with the message
+  // Its header, if the piece has the end of it; else null.
+  const HttpHeader* header = nullptr;
 };
 
 // Finds the messages in a stream piece by piece, from what is kept of it: an

@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "nfs/snort/option_text.h"
 
 namespace snf::snort {
 namespace {
@@ -96,6 +98,7 @@ absl::StatusOr<RuleMatcher> RuleMatcher::Create(RuleSet set,
   const std::vector<Rule>& rules = matcher.set_.rules;
   for (const Rule& rule : rules) {
     matcher.has_pattern_.push_back(!FastPatternOf(rule).second.empty());
+    matcher.fixed_contents_.push_back(FixedContentsOf(rule));
   }
 
   // Sets of addresses are shared by pointer; large ones would make the index
@@ -158,6 +161,36 @@ absl::StatusOr<RuleMatcher> RuleMatcher::Create(RuleSet set,
     }
   }
   return matcher;
+}
+
+std::vector<std::string> RuleMatcher::warnings() const {
+  std::vector<std::string> all;
+  for (size_t i = 0; i < rules().size(); ++i) {
+    const Rule& rule = rules()[i];
+    // Flow, flowbits and header fields are cheap to test.
+    const bool is_narrow =
+        has_pattern_[i] || !rule.source->is_all() ||
+        !rule.source_ports->is_all() || !rule.destination->is_all() ||
+        !rule.destination_ports->is_all() || !rule.packet_tests.empty() ||
+        rule.flow.direction != FlowTest::Direction::kAny ||
+        rule.flow.state != FlowTest::State::kAny || !rule.flowbits.empty() ||
+        !fixed_contents_[i].empty();
+    if (is_narrow) continue;
+    all.push_back(Cat(rule.place.file, ":", rule.place.line, ": rule ",
+                      rule.gid, ":", rule.sid,
+                      rule.payload_tests.empty()
+                          ? " matches every packet of its protocol"
+                          : " has no content and is evaluated on every packet "
+                            "of its protocol"));
+  }
+  if (all.size() > kMaxWarnings) {
+    const size_t more = all.size() - kMaxWarnings;
+    all.resize(kMaxWarnings);
+    all.push_back(Cat(more,
+                      " more rules match, or are evaluated on, every "
+                      "packet of their protocol"));
+  }
+  return all;
 }
 
 Inspector::Inspector(const RuleMatcher& matcher, Evaluator::Limits limits)
@@ -227,9 +260,7 @@ std::span<const uint32_t> Inspector::Inspect(const Inspected& packet,
   for (const uint32_t index : candidates_) {
     const Rule& rule = matcher_.rules()[index];
     if (!Evaluator::MatchesHeader(rule, packet.facts)) continue;
-    was_evaluated_ |= matcher_.has_pattern_[index];
-    ++rules_evaluated_;
-    if (!MatchesViews(rule, packet, bits)) continue;
+    if (!MatchesViews(index, packet, bits)) continue;
     if (rule.action == Rule::Action::kPass) {
       alerts_.clear();
       break;
@@ -241,11 +272,20 @@ std::span<const uint32_t> Inspector::Inspect(const Inspected& packet,
 }
 
 // A rule sees the packet, the stream, or each message, by its options.
-bool Inspector::MatchesViews(const Rule& rule, const Inspected& packet,
+bool Inspector::MatchesViews(uint32_t index, const Inspected& packet,
                              const Flowbits& bits) {
+  const Rule& rule = matcher_.rules()[index];
+  bool is_evaluated = false;
   const auto matches = [&](const Buffers& buffers) {
-    return Evaluator::MatchesPacket(rule, packet.facts, buffers, bits) &&
-           evaluator_.MatchesPayload(rule, buffers);
+    if (!Evaluator::MatchesPacket(rule, packet.facts, buffers, bits) ||
+        !AreInPlace(matcher_.fixed_contents_[index], buffers)) {
+      return false;
+    }
+    if (!std::exchange(is_evaluated, true)) {
+      was_evaluated_ |= matcher_.has_pattern_[index];
+      ++rules_evaluated_;
+    }
+    return evaluator_.MatchesPayload(rule, buffers);
   };
   using View = Inspected::View;
   const bool sees_packet = packet.view != View::kStream;

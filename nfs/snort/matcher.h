@@ -32,6 +32,10 @@ namespace snf::snort {
 // more than a few candidates that stage 2 refuses. Rules with equal patterns
 // share one.
 //
+// Before stage 2, a candidate is refused by its cheap tests: addresses, ports,
+// flow, header fields, sizes and flowbits, and contents that can match at one
+// place only (FixedContent). Only rules that are left are evaluated.
+//
 // Example: alert tcp any any -> any 80 (content:"/cgi"; http_uri; content:"id";
 // …) has the pattern "/cgi" in the database of TCP and http_uri. A request for
 // /CGI/x makes it a candidate, and stage 2 finds that the case differs.
@@ -50,6 +54,12 @@ class RuleMatcher {
   uint64_t patterns() const { return patterns_; }
   uint64_t database_bytes() const { return database_bytes_; }
   bool is_from_cache() const { return is_from_cache_; }
+
+  // Returns a sentence about each rule that matches all packets, or that is
+  // evaluated on all packets since it has no pattern; the first kMaxWarnings,
+  // and how many more there are.
+  std::vector<std::string> warnings() const;
+  static constexpr size_t kMaxWarnings = 5;
 
   // The pattern of stage 1: lower-case, and the buffer where it is sought; ""
   // if the rule has none.
@@ -80,7 +90,8 @@ class RuleMatcher {
   RuleSet set_;
   std::array<std::array<Group, kBuffers>, kProtocols> groups_;
   std::array<Always, kProtocols> always_;
-  std::vector<bool> has_pattern_;  // by rule
+  std::vector<bool> has_pattern_;                          // by rule
+  std::vector<std::vector<FixedContent>> fixed_contents_;  // by rule
   uint64_t rules_without_pattern_ = 0;
   uint64_t patterns_ = 0;
   uint64_t database_bytes_ = 0;
@@ -116,8 +127,7 @@ class Inspector {
   // next call.
   std::span<const uint32_t> Inspect(const Inspected& packet, Flowbits& bits);
 
-  // Returns true if the last packet came to stage 2: a rule's options were
-  // tested.
+  // Returns true if the last packet came to stage 2 by a rule with a pattern.
   bool was_evaluated() const { return was_evaluated_; }
   uint64_t rules_evaluated() const { return rules_evaluated_; }
   uint64_t limits_reached() const { return evaluator_.limits_reached(); }
@@ -128,7 +138,7 @@ class Inspector {
   void FindCandidates(const Inspected& packet);
   void Search(size_t protocol, Buffer buffer, std::string_view text);
   void Propose(std::span<const uint32_t> rules);
-  bool MatchesViews(const Rule& rule, const Inspected& packet,
+  bool MatchesViews(uint32_t index, const Inspected& packet,
                     const Flowbits& bits);
 
   const RuleMatcher& matcher_;

@@ -148,6 +148,31 @@ TEST(Matcher, ChoosesTheFastPattern) {
   EXPECT_EQ(pattern("content:\"|00 00|\"; flags:A;"), "payload:");
 }
 
+TEST(Matcher, TellsRulesThatMatchOrCostTooMuch) {
+  std::string text =
+      "alert tcp any any -> any any (sid:1;)\n"
+      "alert udp any any -> any any (pcre:\"/a.*b/\"; sid:2;)\n"
+      "alert tcp any any -> any any (pcre:\"/a/\"; content:\"b\"; sid:3;)\n"
+      "alert tcp any any -> any 80 (sid:4;)\n"
+      "alert tcp 10.0.0.1 any -> any any (sid:5;)\n"
+      "alert tcp any any -> any any (flags:S; sid:6;)\n"
+      "alert tcp any any -> any any (flowbits:isset,a; sid:7;)\n";
+  const auto warnings = [](const std::string& rules) {
+    return RuleMatcher::Create(RulesOf(rules), DatabaseCache(""))->warnings();
+  };
+  EXPECT_EQ(warnings(text),
+            (std::vector<std::string>{
+                "test.rules:1: rule 1:1 matches every packet of its protocol",
+                "test.rules:2: rule 1:2 has no content and is evaluated on "
+                "every packet of its protocol"}));
+  for (int sid = 10; sid < 20; ++sid) {
+    text += "alert ip any any -> any any (sid:" + std::to_string(sid) + ";)\n";
+  }
+  const std::vector<std::string> many = warnings(text);
+  ASSERT_EQ(many.size(), RuleMatcher::kMaxWarnings + 1);
+  EXPECT_EQ(many.back().substr(0, 7), "7 more ");
+}
+
 TEST(Matcher, SetsBitsBeforeItAsksForThem) {
   TestInspection test(
       "alert udp any any -> any any (content:\"b\"; flowbits:isset,x; sid:1;)\n"

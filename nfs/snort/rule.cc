@@ -1,7 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "nfs/snort/rule.h"
 
+#include <cstdint>
+#include <iterator>
+#include <optional>
+
 namespace snf::snort {
+namespace {
+
+// The ends of the last matches by buffer, where they are known.
+using Ends = std::array<std::optional<int64_t>, kBuffers>;
+
+// Returns the only place at which the content can match, if there is one.
+std::optional<int64_t> PlaceOf(const Content& content, const Ends& ends) {
+  const auto is_known = [](const std::optional<Amount>& amount) {
+    return !amount.has_value() || amount->variable < 0;
+  };
+  if (content.negated || !is_known(content.begin) || !is_known(content.span) ||
+      !content.span.has_value() ||
+      content.span->value != std::ssize(content.bytes)) {
+    return std::nullopt;
+  }
+  const std::optional<int64_t> base =
+      content.is_relative ? ends[static_cast<size_t>(content.buffer)]
+                          : std::optional<int64_t>(0);
+  if (!base.has_value()) return std::nullopt;
+  const int64_t place =
+      *base + (content.begin.has_value() ? content.begin->value : 0);
+  return place < 0 ? std::nullopt : std::optional(place);
+}
+
+bool MovesCursor(const PayloadTest& test) {
+  return !std::holds_alternative<ByteTest>(test.test) &&
+         !std::holds_alternative<DataAt>(test.test);
+}
+
+}  // namespace
 
 std::string_view Name(Buffer buffer) {
   static constexpr std::array<std::string_view, kBuffers> kNames = {
@@ -81,6 +115,32 @@ void Rule::Finish() {
       if (is_relative) is_last_awaited = true;
     }
   }
+}
+
+std::vector<FixedContent> FixedContentsOf(const Rule& rule) {
+  std::vector<FixedContent> fixed;
+  Ends ends;
+  ends.fill(0);
+  for (const PayloadTest& test : rule.payload_tests) {
+    const auto* const content = std::get_if<Content>(&test.test);
+    if (content == nullptr) {
+      if (std::holds_alternative<UseBuffer>(test.test)) {
+        ends[static_cast<size_t>(test.buffer)] = 0;
+      } else if (MovesCursor(test)) {
+        ends.fill(std::nullopt);
+      }
+      continue;
+    }
+    if (content->negated) continue;
+    const std::optional<int64_t> place = PlaceOf(*content, ends);
+    std::optional<int64_t>& end = ends[static_cast<size_t>(content->buffer)];
+    end.reset();
+    if (!place.has_value()) continue;
+    end = *place + std::ssize(content->bytes);
+    fixed.push_back({content->buffer, static_cast<size_t>(*place),
+                     content->bytes, content->nocase});
+  }
+  return fixed;
 }
 
 }  // namespace snf::snort

@@ -233,6 +233,23 @@ struct Rule {
   bool has_positive_ = false;
 };
 
+// A content of a rule that can match at one place only. Such contents have a
+// depth as long as they are, or a known distance to another fixed content.
+// They are compared before the rule is evaluated, without a search.
+//
+// Example: content:"|16 03|"; depth:2; content:"|02|"; distance:3; within:1;
+// has the fixed contents "|16 03|" at 0 and "|02|" at 5. Packets within a TLS
+// record, in which stage 1 found "|02|" anywhere, are refused by two bytes.
+struct FixedContent {
+  Buffer buffer = Buffer::kPayload;
+  size_t offset = 0;
+  std::string bytes;  // lower-case if nocase
+  bool nocase = false;
+};
+
+// Returns the fixed contents of a rule, in its order.
+std::vector<FixedContent> FixedContentsOf(const Rule& rule);
+
 }  // namespace snf::snort
 
 #endif  // SNF_NFS_SNORT_RULE_H_

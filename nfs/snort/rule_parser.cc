@@ -60,6 +60,12 @@ uint32_t FlowbitNames::NumberOf(std::string_view name) {
   return number;
 }
 
+std::vector<std::string> FlowbitNames::names() const {
+  std::vector<std::string> names(numbers_.size());
+  for (const auto& [name, number] : numbers_) names[number] = name;
+  return names;
+}
+
 absl::StatusOr<Threshold> ParseThreshold(std::string_view text,
                                          bool is_filter) {
   Threshold threshold;

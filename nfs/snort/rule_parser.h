@@ -20,6 +20,7 @@ class FlowbitNames {
  public:
   uint32_t NumberOf(std::string_view name);
   size_t size() const { return numbers_.size(); }
+  std::vector<std::string> names() const;  // by number
 
  private:
   std::map<std::string, uint32_t, std::less<>> numbers_;

@@ -333,6 +333,7 @@ RuleSet RuleSetReader::Take() {
     if (filter != filters_.end()) rule.threshold = filter->second;
   }
   set_.flowbits = flowbits_.size();
+  set_.flowbit_names = flowbits_.names();
   return std::move(set_);
 }
 

@@ -43,8 +43,9 @@ struct RuleSet {
   std::vector<Rule> rules;  // supported, or partly
   std::vector<Suppression> suppressions;
   std::vector<Finding> findings;
-  std::vector<Problem> notes;  // about lines that are no rules
-  size_t flowbits = 0;         // how many there are
+  std::vector<Problem> notes;              // about lines that are no rules
+  size_t flowbits = 0;                     // how many there are
+  std::vector<std::string> flowbit_names;  // by number
 
   uint64_t CountOf(RuleParser::Outcome outcome) const;
 };

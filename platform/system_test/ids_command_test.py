@@ -164,6 +164,58 @@ class Ids(Command):
         self.assertGreater(kills, 10)
         self.assertGreater(lost, 5)
 
+    def events(self, *arguments):
+        """The events of a run, sorted, without their times."""
+        logs = os.path.join(self.folder.name, "logs")
+        report = self.report(
+            self.capture, "--nf",
+            self.nf + ",max_alerts=0,events=flow+http+anomaly+flowbits",
+            "--nf_logs", logs, "--force", *arguments)
+        self.assertTrue(report["sound"])
+        lines = pathlib.Path(f"{logs}/ids.events.log").read_text(
+            encoding="ascii").splitlines()
+        for lost in ("no_room", "no_buffer", "batches_refused", "queue_full",
+                     "write_failed"):
+            self.assertEqual(report["nf_log"][lost], 0, lost)
+        return report, sorted(lines)
+
+    def test_logs_events_of_each_type(self):
+        _, lines = self.events()
+        of = {}
+        for event in map(json.loads, lines):
+            of.setdefault(event["event_type"], []).append(event)
+        # TCP and UDP of each client.
+        self.assertEqual(len(of["flow"]), 2 * CLIENTS)
+        self.assertEqual(sum(e["flow"]["pkts_toserver"] +
+                             e["flow"]["pkts_toclient"] for e in of["flow"]),
+                         len(packets()))
+        self.assertEqual([e["http"] for e in of["http"]],
+                         CLIENTS * [{"hostname": "h", "url": "/evil?x",
+                                     "http_method": "GET",
+                                     "protocol": "HTTP/1.1"}])
+        self.assertNotIn("anomaly", of)
+
+    def test_logs_events_once_while_units_die(self):
+        _, one = self.events()
+        self.assertEqual(self.events("--max_units", "32", "--policy",
+                                     "rotate")[1], one)
+        kills = 0
+        for seed in range(6):
+            report, lines = self.events(
+                "--max_units", "8", "--policy", "rotate", "--loggers", "on",
+                "--seed", str(seed), "--faults",
+                "kill any p=0.03; kill any logger p=0.01")
+            with self.subTest(seed=seed):
+                self.assertEqual(len(set(lines)), len(lines))
+                ends = [(e["src_ip"], e["src_port"], e["tx_id"])
+                        for e in map(json.loads, lines)
+                        if e["event_type"] == "http"]
+                self.assertEqual(len(set(ends)), len(ends))
+                if report["packets_dropped"]["unit_failed"] == 0:
+                    self.assertEqual(lines, one)
+            kills += report.get("faults", {}).get("kills", 0)
+        self.assertGreater(kills, 5)
+
     def test_counts_the_same_while_units_die(self):
         # Shared tables do not go with several controllers.
         nf = self.nf + ",max_alerts=0"

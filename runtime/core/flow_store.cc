@@ -34,6 +34,7 @@ uint32_t MaxRecords(const UnitOptions& options) {
 }
 
 constexpr uint32_t kLineBytes = 64;
+constexpr uint32_t kLargeRecordBytes = 8'192;
 
 // No state lies in more cache lines than it must.
 uint32_t WordsOf(const StateSchema& schema) {
@@ -42,6 +43,13 @@ uint32_t WordsOf(const StateSchema& schema) {
       bytes > kLineBytes ? (bytes + kLineBytes - 1) / kLineBytes * kLineBytes
                          : std::bit_ceil(bytes);
   return bytes == 0 ? 0 : rounded / 8;
+}
+
+// Records of several pages have parts without a write, which cost nothing in
+// small pages (ZeroLazily).
+Pages PagesOf(const StateSchema& schema) {
+  return schema.record_bytes() > kLargeRecordBytes ? Pages::kSmall
+                                                   : Pages::kGrowing;
 }
 
 }  // namespace
@@ -60,7 +68,7 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
       logged_(options.has_logger ? MaxRecords(options) : 0, Pages::kGrowing),
       used_words_(schema.record_bytes() / 8),
       state_words_(WordsOf(schema)),
-      states_(MaxRecords(options) * size_t{state_words_}, Pages::kGrowing),
+      states_(MaxRecords(options) * size_t{state_words_}, PagesOf(schema)),
       timers_(MaxRecords(options), Pages::kGrowing) {
   SNF_CHECK(max_set_ <= kMaxReplicas);
   FindHotLines(schema);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/lazy_zero.h"
 #include "runtime/core/rules.h"
 #include "runtime/core/unit_limits.h"
 
@@ -121,7 +122,7 @@ uint32_t Replication::on_state(Instant now, const State& state,
   FlowRecord& copy = flows[slot];
   const std::span<std::byte> bytes = flows.state(slot);
   const auto rest = std::ranges::copy(record, bytes.begin()).out;
-  std::fill(rest, bytes.end(), std::byte{0});
+  ZeroLazily({rest, bytes.end()});
   // Awaited state becomes current at once; all else is a cache, also where an
   // older copy was more than that.
   flows.SetCopy(slot, CopyKind::kReplica);

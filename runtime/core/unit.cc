@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/lazy_zero.h"
 #include "runtime/core/nf_services.h"
 #include "runtime/core/pending_lists.h"
 #include "runtime/core/rules.h"
@@ -96,7 +97,7 @@ void Unit::TakeIntoService(Instant now, uint32_t slot, uint32_t node) {
   FlowRecord& record = flows_[slot];
   if (record.copy != CopyKind::kCurrent) {
     if (record.copy == CopyKind::kNone) {
-      std::ranges::fill(flows_.state(slot), std::byte{0});
+      ZeroLazily(flows_.state(slot));
     }
     flows_.SetCopy(slot, CopyKind::kCurrent);
   }
