@@ -55,7 +55,8 @@ class FastClickTest(unittest.TestCase):
 
     def run_script(self, *words):
         out, errors = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
+        with (contextlib.redirect_stdout(out),
+              contextlib.redirect_stderr(errors)):
             code = fastclick.main([str(word) for word in words])
         return code, out.getvalue(), errors.getvalue()
 
@@ -99,8 +100,8 @@ class FastClickTest(unittest.TestCase):
         self.assertIn("ended with 1: no room", errors)
 
     def test_fails_where_a_loop_is_left_out(self):
-        click = self.make("click", CLICK.replace("{taken} * loops", "10 * min(loops, 2)"),
-                          per_loop=0)
+        text = CLICK.replace("{taken} * loops", "10 * min(loops, 2)")
+        click = self.make("click", text, per_loop=0)
         snf = self.make("snf", SNF, per_loop=0, fails=False)
         code, _, errors = self.run_script(
             snf, "c.pcap", f"--click={click}", "--rows=capture", "--loops=4")
