@@ -46,15 +46,18 @@ class LoadedCapture {
   }
 
  private:
+  __extension__ using Wide = __int128;
   static constexpr size_t kBlockBytes = 1 << 20;
 
   uint64_t most_bytes_;
   uint64_t bytes_ = 0;
   std::vector<CapturedPacket> packets_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t left_ = 0;  // bytes of the last block
+  size_t block_ = 0;  // bytes of the last block
+  size_t left_ = 0;   // of these
   Instant first_ = Instant::max();
   Instant last_ = Instant::min();
+  Wide round_ = 0;  // ns from a round to the next
 };
 
 }  // namespace snf
