@@ -13,17 +13,22 @@
 #include "base/packet/fixture_flows.h"
 #include "base/time.h"
 #include "platform/drivers/real_time/real_driver.h"
+#include "traces/loaded_capture.h"
 
 namespace snf {
 
 // For benchmarks: a real-time driver and made connections, of which packets of
-// both sides come in random order, again and again. Owner-thread only.
+// both sides come in random order, again and again; or the packets of a
+// capture, in their order. Owner-thread only.
 class DrivenChain {
  public:
   struct Options {
     std::string nf;
     uint32_t flows = 0;
     bool both_sides = true;  // else from the inside alone
+    // Comes instead of made packets, and must outlive the chain; an end that
+    // sends first is inside.
+    const LoadedCapture* capture = nullptr;
     uint32_t threads = 1;
     Speed speed = {.kind = Speed::Kind::kMax, .value = 0};
     // By default so long that flowlets end only because they are full.
@@ -47,6 +52,14 @@ class DrivenChain {
  private:
   explicit DrivenChain(const Options& options);
 
+  size_t packets() const {
+    return capture_ != nullptr ? capture_->size() : frames_.size();
+  }
+  CapturedPacket Next() const;
+  // Connections begin, from the inside.
+  void Begin(uint32_t flows);
+
+  const LoadedCapture* capture_;
   std::vector<MadeFrame> frames_;
   size_t next_ = 0;
   std::unique_ptr<RealDriver> driver_;
