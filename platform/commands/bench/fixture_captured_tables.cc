@@ -32,9 +32,8 @@ std::optional<Plain> PlainOf(FlowClassifier& classifier,
                              const CapturedPacket& packet) {
   Plain plain;
   if (packet.bytes.size() > kMostBytes) return std::nullopt;
-  const Direction direction =
-      classifier.Classify(packet.time, packet.link, packet.bytes, plain.headers,
-                          plain.connection);
+  const Direction direction = classifier.Classify(
+      packet.time, packet.link, packet.bytes, plain.headers, plain.connection);
   const ParsedPacket& headers = plain.headers;
   const bool is_plain = direction != Direction::kNone &&
                         headers.l3 == L3::kIpv4 &&
@@ -66,12 +65,11 @@ absl::StatusOr<PlainCapture> PlainCapture::Read(const std::string& path) {
   PlainCapture read;
   FlowClassifier classifier({});
   std::set<FlowKey, ByBytes> inside, begun;
-  for (CapturedPacket packet;
-       (*reader)->Next(packet) == ReadResult::kPacket;) {
+  for (CapturedPacket packet; (*reader)->Next(packet) == ReadResult::kPacket;) {
     const std::optional<Plain> plain = PlainOf(classifier, packet);
     if (!plain.has_value()) continue;
-    const bool comes_in = !inside.contains(plain->ends.from) &&
-                          inside.contains(plain->ends.to);
+    const bool comes_in =
+        !inside.contains(plain->ends.from) && inside.contains(plain->ends.to);
     if (comes_in && !begun.contains(plain->connection)) continue;
     if (!comes_in) {
       inside.insert(plain->ends.from);
