@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/packet/classifier.h"
+#include "base/packet/endpoint.h"
 #include "base/packet/headers.h"
 #include "base/packet/packet_parser.h"
 #include "base/packet/rewrite.h"
