@@ -2,9 +2,11 @@
 #ifndef SNF_TRACES_LOADED_CAPTURE_H_
 #define SNF_TRACES_LOADED_CAPTURE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -36,25 +38,30 @@ class LoadedCapture {
   // Returns the packet `index` of the round `round`, both counted from 0. Its
   // bytes are valid as long as the capture; its time is Instant::max() at most.
   CapturedPacket Packet(size_t index, uint32_t round) const;
-  // Prefetches the packet's headers; does nothing for an index that is too
-  // large.
+  // Prefetches the packet, of a long one the beginning; does nothing for an
+  // index that is too large.
   void Prefetch(size_t index) const {
+    constexpr size_t kMost = 1'536;
     if (index >= packets_.size()) return;
-    const std::byte* const bytes = packets_[index].bytes.data();
-    __builtin_prefetch(bytes);
-    __builtin_prefetch(bytes + 64);
+    const std::span<const std::byte> bytes = packets_[index].bytes;
+    for (size_t at = 0; at < std::min(bytes.size(), kMost); at += 64) {
+      __builtin_prefetch(bytes.data() + at);
+    }
   }
 
  private:
+  __extension__ using Wide = __int128;
   static constexpr size_t kBlockBytes = 1 << 20;
 
   uint64_t most_bytes_;
   uint64_t bytes_ = 0;
   std::vector<CapturedPacket> packets_;
   std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  size_t left_ = 0;  // bytes of the last block
+  size_t block_ = 0;  // bytes of the last block
+  size_t left_ = 0;   // of these
   Instant first_ = Instant::max();
   Instant last_ = Instant::min();
+  Wide round_ = 0;  // ns from a round to the next
 };
 
 }  // namespace snf

@@ -10,18 +10,24 @@ namespace {
 
 __extension__ using Wide = unsigned __int128;
 
+// Returns the fullest unit that has room for the demand, or kNoUnit.
+UnitId FullestWithRoom(const PlacementRequest& request, const UnitPool& units) {
+  return request.demand <= units.limit()
+             ? units.FullestAtMost(units.limit() - request.demand)
+             : kNoUnit;
+}
+
 // Returns the unit of the highest score, of equals the lowest id, or kNoUnit if
 // none has room. Of the units without the flow's state only the fullest with
 // room can win, so scores of at most K + 1 hosts and one more unit are
 // compared, however many units there are.
-UnitId BestWithRoom(const PlacementRequest& request, const UnitPool& units) {
-  UnitId best = request.demand <= units.limit()
-                    ? units.FullestAtMost(units.limit() - request.demand)
-                    : kNoUnit;
+UnitId BestWithRoom(const PlacementRequest& request, UnitId fullest,
+                    const UnitPool& units) {
+  UnitId best = fullest;
   int64_t best_score =
       best == kNoUnit ? -1 : PlacementScore(request, best, units);
   const auto compare = [&](UnitId unit) {
-    if (!units.placeable(unit)) return;
+    if (unit == fullest || !units.placeable(unit)) return;
     const int64_t score = PlacementScore(request, unit, units);
     if (score > best_score ||
         (score >= 0 && score == best_score && value(unit) < value(best))) {
@@ -59,12 +65,8 @@ bool StaysInLine(const PlacementRequest& request, const UnitPool& units) {
 }
 
 // Records that the unit is needed, if no other has room for the demand.
-void MarkIfNeeded(Instant now, const PlacementRequest& request, UnitId unit,
-                  UnitPool& units) {
-  if (request.demand > units.limit() ||
-      !units.HasOtherAtMost(units.limit() - request.demand, unit)) {
-    units.MarkNeeded(now, unit);
-  }
+void MarkIfNeeded(Instant now, UnitId unit, UnitId fullest, UnitPool& units) {
+  if (!units.HasOther(fullest, unit)) units.MarkNeeded(now, unit);
 }
 
 // Places by the paper's weighted greedy bin packing (SNF §4.2, Pseudocode 1;
@@ -75,11 +77,11 @@ Placement Pack(Instant now, const PlacementRequest& request, UnitPool& units,
     return {.unit = request.owner,
             .overcommitted = PlacementScore(request, request.owner, units) < 0};
   }
-  const UnitId best = BestWithRoom(request, units);
+  // One search serves all: two more took 140 instructions a flowlet.
+  const UnitId fullest = FullestWithRoom(request, units);
+  const UnitId best = BestWithRoom(request, fullest, units);
   if (best == kNoUnit) return PlaceBeyond(now, request, units, out);
-  // BestWithRoom found room for the demand, so the limit is not below the
-  // demand, unless the unit is the owner.
-  MarkIfNeeded(now, request, best, units);
+  MarkIfNeeded(now, best, fullest, units);
   return {.unit = best};
 }
 
@@ -283,7 +285,7 @@ Placement PlaceBeyond(Instant now, const PlacementRequest& request,
 
 Placement PlaceAtChoice(Instant now, const PlacementRequest& request,
                         UnitId unit, UnitPool& units) {
-  MarkIfNeeded(now, request, unit, units);
+  MarkIfNeeded(now, unit, FullestWithRoom(request, units), units);
   return {.unit = unit,
           .overcommitted = PlacementScore(request, unit, units) < 0};
 }

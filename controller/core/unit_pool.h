@@ -199,9 +199,9 @@ class UnitPool {
   void ForEachPart(const Visit& visit) const {
     for (uint32_t i = 0; i < part_ids_.size(); ++i) visit(part_ids_.At(i));
   }
-  // Returns true if a placeable unit other than `unit` has a load ≤ limit.
-  bool HasOtherAtMost(uint32_t limit, UnitId unit) const {
-    const UnitId fullest = index_.FullestAtMost(limit);
+  // Returns true if a placeable unit other than `unit` has a load up to a
+  // limit, for which FullestAtMost returned `fullest`.
+  bool HasOther(UnitId fullest, UnitId unit) const {
     if (fullest == kNoUnit) return false;
     return fullest != unit || index_.LeastLoaded() != unit;
   }

@@ -36,6 +36,14 @@ bool IsZero(std::span<const std::byte> bytes) {
           std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
 }
 
+// Returns true if these words are 0.
+template <size_t kWords>
+bool HasOnlyZeros(const std::byte* bytes) {
+  uint64_t any = 0;
+  for (size_t i = 0; i < kWords; ++i) any |= LoadAs<uint64_t>(bytes + 8 * i);
+  return any == 0;
+}
+
 // Read a word, or a part, of bytes that are followed by any number of zeros.
 uint64_t WordAt(std::span<const std::byte> bytes, size_t at) {
   return at < bytes.size() ? LoadAs<uint64_t>(&bytes[at]) : 0;
@@ -130,7 +138,9 @@ uint32_t StateSchema::AddTable(std::string_view name, uint32_t key_bytes,
 std::span<const std::byte> StateSchema::WithoutZeros(
     std::span<const std::byte> record) {
   size_t end = record.size();
-  while (end > 0 && LoadAs<uint64_t>(&record[end - 8]) == 0) end -= 8;
+  // Eight words at a time, as most of a state is not used.
+  while (end >= 64 && HasOnlyZeros<8>(&record[end - 64])) end -= 64;
+  while (end > 0 && HasOnlyZeros<1>(&record[end - 8])) end -= 8;
   return record.first(end);
 }
 

@@ -170,6 +170,18 @@ TEST(StateSchema, LeavesOutWordsOfZerosAtTheEnd) {
   EXPECT_EQ(bytes(record), 64u);
 }
 
+TEST(StateSchema, LeavesOutZerosAtTheEndOfALongRecord) {
+  for (size_t size = 0; size <= 256; size += 8) {
+    EXPECT_EQ(StateSchema::WithoutZeros(Bytes(size)).size(), 0u);
+    for (size_t last = 0; last < size; ++last) {
+      Bytes record(size);
+      record[last] = std::byte{1};
+      EXPECT_EQ(StateSchema::WithoutZeros(record).size(), last / 8 * 8 + 8)
+          << last << " of " << size;
+    }
+  }
+}
+
 // Bytes that are cut off count as zeros.
 TEST(StateSchema, JudgesAShortRecordAsIfItsZerosWereThere) {
   const StateSchema schema = Example();

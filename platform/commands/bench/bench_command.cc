@@ -48,8 +48,9 @@ BenchCommand::BenchCommand()
                "a baseline: parse + lookup, a firewall, a monitor and a NAT "
                "with one table each, assignment by hash, Redis. Both sides are "
                "measured in turns, so their ratio is stable even on a busy "
-               "machine. All packets are generated and have 60 bytes. Takes a "
-               "few minutes at most, and some 2 GB of memory."}),
+               "machine. Row 18 replays a capture; all other packets are "
+               "generated and have 60 bytes. Takes a few minutes at most, and "
+               "some 2 GB of memory."}),
       rows_(kBenchRows + 1, true) {
   AddFlags();
 }
@@ -67,6 +68,8 @@ void BenchCommand::AddFlags() {
           kFewestRepetitions));
   flags().Count("packets", packets_, 1'000, 100'000'000,
                 "packets, or other operations, in one repetition of most rows");
+  flags().Text("capture", capture_, "FILE",
+               "the capture of row 18, which is not measured without it");
   flags().Switch("quick", quick_,
                  "use few packets and flows, and two repetitions unless "
                  "--repetitions is given: a quick check that everything runs");
@@ -114,6 +117,7 @@ absl::Status BenchCommand::Run() {
   }
   BenchSizes sizes = quick_ ? kQuickSizes : BenchSizes{};
   if (!quick_ || flags().given("packets")) sizes.operations = packets_;
+  sizes.capture = capture_;
   BenchRun run = {.machine = ReadMachineFacts(),
                   .load_before = LoadAverage(),
                   .repetitions = repetitions_,

@@ -27,6 +27,7 @@ class BenchCommand final : public FlagCommand {
   std::string rows_text_ = "all";
   uint32_t repetitions_ = 7;
   uint32_t packets_ = 200'000;
+  std::string capture_ = "traces/small.pcap.zst";
   bool quick_ = false;
   std::string json_;
   std::string compare_;

@@ -60,6 +60,7 @@ struct BenchSizes {
   uint32_t many_units = 10'000;
   uint32_t latency_packets = 4'000;
   uint64_t operations = 200'000;  // of a sample, in most rows
+  std::string_view capture = "traces/small.pcap.zst";  // of row 18
 };
 
 inline constexpr int kBenchRows = 20;
@@ -70,7 +71,7 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
                                     const BenchSizes& sizes, BenchSuite& suite);
 
 // Each of these adds the rows of `number` if they are its own. Rows 1 to 5, 8
-// to 10 and 19 are about chains, 15 about rules of Snort, 6 and 7 about the
+// to 10, 18 and 19 are about chains, 15 about rules of Snort, 6 and 7 about the
 // controller, 11 about starts, 12 about moves, 13 about failures, 14 and 17
 // about state, 16 about ports, 20 about the load balancer.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rows 1 to 5, 8 to 10 and 19: chains, in units and as a whole.
+// Rows 1 to 5, 8 to 10, 18 and 19: chains, in units and as a whole.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "base/packet/fixture_parse_lookup.h"
 #include "base/quantity.h"
 #include "platform/commands/bench/bench_rows.h"
+#include "platform/commands/bench/fixture_captured_tables.h"
 #include "platform/commands/bench/fixture_driven_chain.h"
 #include "platform/commands/bench/fixture_lone_worker.h"
 #include "runtime/core/fixture_lone_unit.h"
@@ -43,7 +45,7 @@ std::string Nat(uint32_t flows) {
 
 // 20 rules, the last of which lets the packets through, and statistics of each
 // flow and host.
-std::string Chain(uint32_t flows) {
+std::string Chain(uint32_t flows, std::string_view last = "from 10.0.0.0/8") {
   std::string rules;
   for (int i = 0; i < 19; ++i) {
     rules +=
@@ -53,9 +55,8 @@ std::string Chain(uint32_t flows) {
       flows <= kFlowsOfOneAddress
           ? "monitor"
           : fmt::format("monitor(max_flows={0},max_hosts={0})", 2 * flows);
-  return fmt::format(
-      "firewall(default=deny,deny={},allow=any from 10.0.0.0/8) | {} | {}",
-      rules, monitor, Nat(flows));
+  return fmt::format("firewall(default=deny,deny={},allow=any {}) | {} | {}",
+                     rules, last, monitor, Nat(flows));
 }
 
 std::unique_ptr<NetworkFunction> NfOf(const std::string& text) {
@@ -120,8 +121,9 @@ BenchRow::Side Driven(BenchSuite& suite, const std::string& what,
         .check = [chain] { return DrivenChain::Check(chain->Finish()); }};
   };
   return {what,
-          suite.Add(fmt::format("driven {} {} {}", options.nf, options.flows,
-                                options.flowlet_timeout.ns),
+          suite.Add(fmt::format("driven {} {} {}{}", options.nf, options.flows,
+                                options.flowlet_timeout.ns,
+                                options.capture != nullptr ? " capture" : ""),
                     make)};
 }
 
@@ -161,6 +163,42 @@ void AddWholePath(const BenchSizes& sizes, BenchSuite& suite,
                   .notes = {"At the highest speed a flow's packets are farther "
                             "apart than the default flowlet timeout: most "
                             "packets need a decision, a replica or a move."}});
+}
+
+// Ours takes only packets that the three tables know, too.
+void AddCapture(const BenchSizes& sizes, BenchSuite& suite,
+                std::vector<BenchRow>& rows) {
+  BenchRow row = {.number = 18,
+                  .what = "the bundled capture in a loop, whole path",
+                  .must = {{1.6}},
+                  .aim = {{1.2}}};
+  auto read = PlainCapture::Read(std::string(sizes.capture));
+  if (!read.ok()) {
+    row.not_measured = std::string(read.status().message());
+    rows.push_back(row);
+    return;
+  }
+  const auto capture = std::make_shared<PlainCapture>(*std::move(read));
+  const auto tables = [&](const std::string& what, bool with_hosts) {
+    return BenchRow::Side{
+        what, suite.Add(what, [&]() -> absl::StatusOr<BenchCase> {
+          auto of = std::make_shared<CapturedTables>(*capture, with_hosts);
+          return BenchCase{.sample = [of, capture](uint64_t packets) {
+            return CpuNsOf(packets, [&](uint64_t n) { return of->Run(n); });
+          }};
+        })};
+  };
+  row.variant =
+      fmt::format("{} connections", FormatCount(capture->connections));
+  row.ours = Driven(suite, "the whole path",
+                    {.nf = Chain(capture->connections, "from any"),
+                     .flows = capture->connections,
+                     .capture = &capture->packets});
+  row.base = tables("copy, parse and three tables", false);
+  row.beside = {tables("these with one for hosts", true)};
+  row.notes = {
+      "The packets of IPv4 with TCP or UDP, as fast as they are taken."};
+  rows.push_back(row);
 }
 
 // Nearly each packet begins a flowlet with the default timeout, as in row 1.
@@ -467,6 +505,8 @@ void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
       return AddLatency(sizes, suite, rows);
     case 10:
       return AddLogger(sizes, suite, rows);
+    case 18:
+      return AddCapture(sizes, suite, rows);
     case 19:
       return AddFlowletBegin(sizes, suite, rows);
     default:

@@ -19,7 +19,8 @@ MadeConnection DrivenChain::Connection(const Options& options,
   return connection;
 }
 
-DrivenChain::DrivenChain(const Options& options) {
+DrivenChain::DrivenChain(const Options& options) : capture_(options.capture) {
+  if (capture_ != nullptr) return;
   for (uint32_t i = 0; i < options.flows; ++i) {
     const MadeConnection of = Connection(options, i);
     frames_.push_back(MakeFrame(of.protocol, of.inside, of.far));
@@ -39,7 +40,7 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   run.controller.flowlet_timeout = options.flowlet_timeout;
   // All connections fit into one unit, when they begin as later on.
   run.controller.first_demand_bps = 500'000'000 / options.flows;
-  run.inside = *ParsePrefixes("10.0.0.0/8");
+  if (options.capture == nullptr) run.inside = *ParsePrefixes("10.0.0.0/8");
   run.check = false;
   run.controller.seed = options.seed;
   RealOptions real = {.speed = options.speed,
@@ -57,24 +58,36 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   if (!driver.ok()) return driver.status();
   std::unique_ptr<DrivenChain> chain(new DrivenChain(options));
   chain->driver_ = *std::move(driver);
-  // Connections begin, from the inside.
+  if (options.capture == nullptr) chain->Begin(options);
+  return chain;
+}
+
+void DrivenChain::Begin(const Options& options) {
   for (uint32_t i = 0; i < options.flows; ++i) {
     const MadeConnection of = Connection(options, i);
     const MadeFrame first =
         MakeFrame(of.protocol, of.inside, of.far, TcpHeader<std::byte>::kSyn);
-    chain->driver_->Offer({.time = Instant{1'000'000'000},
-                           .bytes = std::span(first).first(kMadeBytes),
-                           .original_bytes = kMadeBytes});
+    driver_->Offer({.time = Instant{1'000'000'000},
+                    .bytes = std::span(first).first(kMadeBytes),
+                    .original_bytes = kMadeBytes});
   }
-  return chain;
+}
+
+CapturedPacket DrivenChain::Next() const {
+  constexpr size_t kAhead = 8;  // as a replay
+  if (capture_ == nullptr) {
+    return {.time = Instant{1'000'000'000},
+            .bytes = std::span(frames_[next_]).first(kMadeBytes),
+            .original_bytes = kMadeBytes};
+  }
+  capture_->Prefetch(next_ + kAhead);
+  return capture_->Packet(next_, 0);
 }
 
 void DrivenChain::Offer(uint64_t packets) {
   for (uint64_t i = 0; i < packets; ++i) {
-    driver_->Offer({.time = Instant{1'000'000'000},
-                    .bytes = std::span(frames_[next_]).first(kMadeBytes),
-                    .original_bytes = kMadeBytes});
-    next_ = next_ + 1 == frames_.size() ? 0 : next_ + 1;
+    driver_->Offer(Next());
+    next_ = next_ + 1 == this->packets() ? 0 : next_ + 1;
   }
 }
 

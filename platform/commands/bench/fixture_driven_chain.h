@@ -14,11 +14,13 @@
 #include "base/packet/fixture_flows.h"
 #include "base/time.h"
 #include "platform/drivers/real_time/real_driver.h"
+#include "traces/loaded_capture.h"
 
 namespace snf {
 
 // For benchmarks: a real-time driver and made connections, of which packets of
-// both sides come in random order, again and again. Owner-thread only.
+// both sides come in random order, again and again; or the packets of a
+// capture, in their order. Owner-thread only.
 class DrivenChain {
  public:
   struct Options {
@@ -27,6 +29,9 @@ class DrivenChain {
     // The end outside of all connections; by default they have 1,000 hosts.
     std::optional<MadeEnd> far = {};
     bool both_sides = true;  // else from the inside alone
+    // Comes instead of made packets, and must outlive the chain; an end that
+    // sends first is inside.
+    const LoadedCapture* capture = nullptr;
     uint32_t threads = 1;
     Speed speed = {.kind = Speed::Kind::kMax, .value = 0};
     // By default so long that flowlets end only because they are full.
@@ -51,6 +56,14 @@ class DrivenChain {
   static MadeConnection Connection(const Options& options, uint32_t number);
   explicit DrivenChain(const Options& options);
 
+  size_t packets() const {
+    return capture_ != nullptr ? capture_->size() : frames_.size();
+  }
+  CapturedPacket Next() const;
+  // Connections begin, from the inside.
+  void Begin(const Options& options);
+
+  const LoadedCapture* capture_;
   std::vector<MadeFrame> frames_;
   size_t next_ = 0;
   std::unique_ptr<RealDriver> driver_;
