@@ -61,9 +61,8 @@ void DescribeTables(const NetworkFunction& nf, Object& to, std::string& error) {
     const TableShape& shape = table->shape();
     const bool has_code = shape.merge != nullptr || shape.on_timer != nullptr;
     if (has_code && error.empty()) {
-      error = WithoutCode(
-          fmt::format("table \"{}\" has a merge or a timer of its own",
-                      shape.name));
+      error = WithoutCode(fmt::format(
+          "table \"{}\" has a merge or a timer of its own", shape.name));
     }
     auto& described = *to.add_table();
     described.set_name(shape.name);
@@ -170,11 +169,11 @@ absl::Status CheckTable(const Object::Table& table) {
       table.max_entries() > 0 && table.max_entries() <= kMostTableEntries &&
       (!table.has_expires_after_ns() || table.expires_after_ns() > 0);
   if (is_good) return absl::OkStatus();
-  return Bad("table", fmt::format("keys of {} bytes, values of {} bytes, {} "
-                                  "entries, {} ns until they expire",
-                                  table.key_bytes(), table.value_bytes(),
-                                  table.max_entries(),
-                                  table.expires_after_ns()));
+  return Bad("table",
+             fmt::format("keys of {} bytes, values of {} bytes, {} "
+                         "entries, {} ns until they expire",
+                         table.key_bytes(), table.value_bytes(),
+                         table.max_entries(), table.expires_after_ns()));
 }
 
 absl::Status CheckObject(const Object& object) {
