@@ -6,6 +6,7 @@ A case is (traffic, a label of each axis, …); it is run once a seed.
 
 import dataclasses
 import itertools
+import pathlib
 from collections.abc import Callable
 
 from results import cell
@@ -61,6 +62,16 @@ def composed(whole: str, quick: str):
     """Traffic of a rate, for so long (Lab.composed)."""
     return lambda lab, rate, seed: lab.composed(rate, lab.choose(whole, quick),
                                                 seed)
+
+
+def nf_text(nf: str) -> str:
+    """An NF of that name. ids has the rules that are beside this."""
+    rules = pathlib.Path(__file__).with_name("ids.rules")
+    return f"{nf}:rules={rules}" if nf == "ids" else nf
+
+
+def nf_flag(nf: str) -> str:
+    return f"--nf={nf_text(nf)}"
 
 
 def rises(before: float, after: float) -> bool:

@@ -18,8 +18,8 @@ MARKS = {REPRODUCED: "ok", BETTER: "ok", DIFFERS: "differs", FAILED: "failed",
 # What papers measured and no experiment here can yet.
 MISSING = Table("", "Not measured yet", (Column("what"), Column("source"),
                                          Column("why")), [
-    ("IDS, VPN and load balancer", "SNF §9.7, Serpens Fig. 12",
-     "no rules, tunnels and backends are given for them"),
+    ("VPN and load balancer", "SNF §9.7, Serpens Fig. 12",
+     "no packet of the captures is for a tunnel or a virtual address"),
     ("latency through network cards", "Serpens Fig. 15",
      "packets are in memory before and go nowhere"),
     ("DHCP in the platform and as a program", "NFoS Table III",

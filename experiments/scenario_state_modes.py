@@ -2,12 +2,13 @@
 """State read from a store, pulled when it is missed, or pushed ahead."""
 
 from grid import (DROPPED, HELD_P50, HELD_P99, MOVED, P50, P99, PUSHED,
-                  SEAMLESS, UNITS, WAITED, Axis, Figure, Grid, composed)
+                  SEAMLESS, UNITS, WAITED, Axis, Figure, Grid, composed,
+                  nf_flag)
 from results import cell
 from scenario import (LIKE_PAPER, Column, Findings, Job, Lab, Means, Outcome,
                       Outcomes, Report, Table, holds, known_rows, verdict)
 
-SUMMARY = "state in a store, pulled when missed, or pushed ahead, for five NFs"
+SUMMARY = "state in a store, pulled when missed, or pushed ahead, for six NFs"
 SOURCE = "SNF Fig. 4, §9.2"
 ABOUT = """
 Swept: the traffic (captures overlaid, and snf trace synth --preset=snf_199k,
@@ -28,7 +29,7 @@ without the queue, and 90.4 % of moved flowlets seamless over all NFs. Held is
 what a flowlet that moved waited for its state.
 """
 
-NFS = ("nat", "firewall", "monitor", "udp_whitelister", "policer")
+NFS = ("nat", "firewall", "monitor", "udp_whitelister", "policer", "ids")
 MODES = {"external": ("--state=external",),
          "reactive": ("--state=reactive",),
          "proactive, weighted": ("--replica_choice=weighted",),
@@ -40,7 +41,7 @@ PAPER_P99 = {EXTERNAL: 168e-6, REACTIVE: 133e-6, WEIGHTED: 11e-6}
 SIGNALS = ("demand", "wait")
 CUT, UNCUT = "and size", "alone"
 GRID = Grid(
-    axes=(Axis("NF", {nf: (f"--nf={nf}",) for nf in NFS}),
+    axes=(Axis("NF", {nf: (nf_flag(nf),) for nf in NFS}),
           Axis("state", MODES),
           Axis("load signal", {signal: (f"--load_signal={signal}",)
                                for signal in SIGNALS}),

@@ -6,8 +6,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <fstream>
+#include <iterator>
 #include <string>
+
+#include "base/rng.h"
+#include "base/test_seeds.h"
 
 namespace snf {
 namespace {
@@ -60,6 +65,30 @@ TEST_F(KeptChainsTest, LeavesOutWhatIsNoWholeLine) {
   EXPECT_THAT(chains.Read(), ElementsAre(first_, second_));
   std::ofstream(file_) << all.substr(0, all.size() - 1);
   EXPECT_THAT(chains.Read(), ElementsAre(first_));
+}
+
+// A daemon may be killed while it writes the file, and a disk may fail.
+TEST_F(KeptChainsTest, ReadsAnyBytesAsChainsOrNone) {
+  ASSERT_TRUE(KeptChains(file_).Begin({first_, second_}).ok());
+  std::ifstream in(file_);
+  const std::string good{std::istreambuf_iterator<char>(in), {}};
+  int read = 0;
+  int left_out = 0;
+  for (const uint64_t seed : TestSeeds(2'000, 100'000).all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
+    Rng rng(seed);
+    std::string bytes = good;
+    for (uint64_t n = 1 + rng.Below(4); n > 0; --n) {
+      bytes[rng.Below(bytes.size())] = static_cast<char>(rng.Below(256));
+    }
+    bytes.resize(bytes.size() - rng.Below(3) * rng.Below(bytes.size()) / 2);
+    std::ofstream(file_) << bytes;
+    const auto chains = KeptChains(file_).Read();
+    ASSERT_LE(chains.size(), 2u);
+    ++(chains.size() == 2 ? read : left_out);
+  }
+  EXPECT_GT(read, 10);
+  EXPECT_GT(left_out, 100);
 }
 
 TEST_F(KeptChainsTest, SaysWhyItCannotNote) {

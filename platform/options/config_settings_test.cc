@@ -4,13 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/rng.h"
+#include "base/test_seeds.h"
 #include "platform/options/config.h"
 #include "platform/options/run_flags.h"
 
@@ -241,6 +245,46 @@ port: "inside=lan0")");
   ASSERT_TRUE(run.TakeConfig().ok());
   EXPECT_EQ(std::string(run.Settle().message()),
             "edge.conf:4:1: --port: lan0 is given twice");
+}
+
+// An operator's file may be anything: it is taken, or refused with its name in
+// front.
+TEST(ConfigFile, OfAnyBytesIsTakenOrRefusedByName) {
+  const std::string good = R"(# edge
+nf { name: "fw" type: "firewall" }
+chain { name: "office" text: "fw | monitor" unit_capacity: "50Mbps" }
+rule { match: "tcp from 10.0.0.0/8 to any port 80" chain: "office" }
+port: "inside=lan0"
+port: "outside=wan0"
+setting { name: "alpha" value: "0.25" }
+setting { name: "flow_timeout" value: "30s" })";
+  constexpr std::string_view kPieces[] = {
+      "{",   "}",    "\"",       "\\", ": ", "chain { ", "nf { ", "[",
+      "\0x", "1e99", "\xff\xfe", "|",  "(",  ")",        "\n",    "office"};
+  int taken = 0;
+  int refused = 0;
+  for (const uint64_t seed : TestSeeds(2'000, 100'000).all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
+    Rng rng(seed);
+    std::string text = good;
+    for (uint64_t n = 1 + rng.Below(3); n > 0; --n) {
+      const size_t at = rng.Below(text.size());
+      if (rng.Below(2) == 0) {
+        text[at] = static_cast<char>(rng.Below(256));
+      } else {
+        text.insert(at, kPieces[rng.Below(std::size(kPieces))]);
+      }
+    }
+    const auto settings = ConfigSettings::Parse(text, "edge.conf");
+    const auto config = ParseConfig(text, "edge.conf");
+    for (const absl::Status& status : {settings.status(), config.status()}) {
+      ++(status.ok() ? taken : refused);
+      if (status.ok()) continue;
+      ASSERT_THAT(std::string(status.message()), StartsWith("edge.conf"));
+    }
+  }
+  EXPECT_GT(taken, 100);
+  EXPECT_GT(refused, 100);
 }
 
 }  // namespace

@@ -241,6 +241,7 @@ absl::StatusOr<Launch> ReceiveLaunch(int socket) {
       sizeof(head) + size_t{head.socket_bytes} + head.identity_bytes;
   if (!is_whole || launch.descriptors.empty() || bytes.size() < words ||
       launch.descriptors.size() < head.kept) {
+    for (const int descriptor : launch.descriptors) close(descriptor);
     return absl::FailedPreconditionError(absl::StrCat(
         "descriptor ", socket, " is not the socket of a launcher"));
   }

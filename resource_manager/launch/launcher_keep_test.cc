@@ -13,9 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -23,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/rng.h"
+#include "base/test_seeds.h"
 #include "resource_manager/launch/launch_server.h"
 #include "resource_manager/launch/launch_wire.h"
 #include "resource_manager/launch/launcher.h"
@@ -349,6 +354,47 @@ TEST(LauncherKeepOptions, NeedANameOfASocketAndNoLongIdentity) {
   EXPECT_EQ(identity.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(identity.message(),
             "launcher: identity too long: 16385 bytes, at most 16384");
+}
+
+// The first message of a launcher: whole, or no launch.
+TEST(LaunchWords, OfAnyBytesAreALaunchOrNone) {
+  int launches = 0;
+  int refused = 0;
+  for (const uint64_t seed : TestSeeds(2'000, 100'000).all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
+    Rng rng(seed);
+    std::array<int, 2> ends{};
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends.data()), 0);
+    const LaunchHead head = {
+        .socket_bytes = static_cast<uint32_t>(rng.Below(2) * rng.Below(40)),
+        .identity_bytes = static_cast<uint32_t>(
+            rng.Below(8) == 0 ? rng.Next() : rng.Below(40)),
+        .patience_ms = static_cast<int32_t>(rng.Next()),
+        .kept = static_cast<uint32_t>(rng.Below(4))};
+    std::vector<std::byte> bytes(rng.Below(120));
+    std::ranges::generate(bytes, [&] { return std::byte(rng.Below(256)); });
+    if (rng.Below(8) != 0) {
+      bytes.resize(std::max(bytes.size(), sizeof(head)));
+      std::memcpy(bytes.data(), &head, sizeof(head));
+    }
+    const std::vector<int> descriptors(rng.Below(4), STDERR_FILENO);
+    SendWithDescriptors(ends[0], bytes, descriptors);
+    close(ends[0]);
+    const absl::StatusOr<snf::Launch> launch = ReceiveLaunch(ends[1]);
+    close(ends[1]);
+    ++(launch.ok() ? launches : refused);
+    if (!launch.ok()) continue;
+    size_t received = launch->descriptors.size();
+    ASSERT_LE(launch->setup.size(), bytes.size());
+    for (const int descriptor : launch->descriptors) close(descriptor);
+    if (launch->keep.has_value()) {
+      received += launch->keep->descriptors.size();
+      for (const int descriptor : launch->keep->descriptors) close(descriptor);
+    }
+    ASSERT_EQ(received, descriptors.size());
+  }
+  EXPECT_GT(launches, 100);
+  EXPECT_GT(refused, 100);
 }
 
 }  // namespace

@@ -314,6 +314,27 @@ TEST_F(Decoders, TakeWhatAControllerSays) {
         0);
 }
 
+// A flow that was over when it was moved has no key any more.
+TEST_F(BadWords, OfNames) {
+  const ControllerCommand word =
+      ControllerCommand::OfFlow(UnitId{1}, FlowId{7});
+  EXPECT_EQ((*to_units_)(CellOf(word)), sizeof(FlowName));
+  FlowName name = {.flow = FlowId{7}};
+  const auto is_sound = [&] {
+    return to_units_->IsSound(CellOf(word), std::as_bytes(std::span(&name, 1)));
+  };
+  EXPECT_TRUE(is_sound());
+  name.key.form = FlowKeyForm::kIpv4;
+  EXPECT_TRUE(is_sound());
+  EXPECT_EQ(faults_.count(), 0u);
+  name.key.form = static_cast<FlowKeyForm>(5);
+  EXPECT_FALSE(is_sound());
+  EXPECT_EQ(faults_.count(), 1u);
+  name = {.flow = FlowId{8}};
+  EXPECT_FALSE(is_sound());
+  EXPECT_EQ(faults_.count(), 2u);
+}
+
 TEST_F(BadWords, OfAController) {
   const auto refuses = [this](const ControllerCommand& word) {
     const uint64_t before = faults_.count();
