@@ -96,7 +96,8 @@ class Drill(Command):
         self.assertTrue(report["conserved"])
         self.assertEqual(report["packets_in"], want["packets_in"])
         self.assertEqual(report["packets_dropped"], want["packets_dropped"])
-        faults = report["faults"]
+        # A run that ends before the first kill from outside has none.
+        faults = Counter(report.get("faults", {}))
         self.assertEqual(faults["packets_lost"], 0)
         self.assertEqual(faults["flows_given_up"], 0)
         self.assertEqual(report["packets_released"], want["packets_released"])
@@ -128,7 +129,9 @@ class Drill(Command):
                     at_once += 1
                     continue
                 self.check(report, want, digest)
-                faults = report["faults"]
+                if kills:
+                    self.assertIn("faults", report)
+                faults = Counter(report.get("faults", {}))
                 done += max(kills, faults["kills"] + faults["logger_kills"])
                 for what in ("kills", "failures", "packets_rerouted",
                              "flows_moved", "clocks_lost", "logger_kills",
