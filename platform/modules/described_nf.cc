@@ -81,7 +81,6 @@ void DescribeObject(NetworkFunction& nf, Object& to, std::string& error) {
     to.add_drop_reason(std::string(reason));
   }
   for (const auto label : nf.labels()) to.add_label(std::string(label));
-  for (const std::string& warning : nf.warnings()) to.add_warning(warning);
   for (const auto& counter : nf.counters()) {
     auto& described = *to.add_counter();
     described.set_name(counter.name);
@@ -118,8 +117,10 @@ void DescribeObject(NetworkFunction& nf, Object& to, std::string& error) {
     described.set_is_blob(schema.is_blob(i));
   }
   DescribeTables(nf, to, error);
-  // An NF of wrong options may have no report.
-  if (error.empty() && !IsEmpty(nf.report())) {
+  // An NF of wrong options may have neither warnings nor a report.
+  if (!error.empty()) return;
+  for (const std::string& warning : nf.warnings()) to.add_warning(warning);
+  if (!IsEmpty(nf.report())) {
     to.add_warning("its report at the end wants --trust_modules");
   }
 }
