@@ -13,7 +13,8 @@
 
 namespace snf {
 
-// The fate of a packet that a rule alerts on.
+// The fate of a packet that a rule alerts on: it passes, the rule's own action
+// decides, or it is dropped.
 enum class IdsAction : uint8_t { kAlert, kRule, kDrop };
 
 // The fate of a connection at an exception, like Suricata's exception policies:

@@ -26,8 +26,8 @@ class PacketCost {
   explicit PacketCost(const ControllerOptions& options)
       : least_bytes_(LeastBytes(options)) {}
 
-  // Returns the cost of a packet in bytes. Packets without payload, whose
-  // length is 0, cost nothing.
+  // Returns the cost of a packet in bytes. Clocks without a packet (null
+  // packets and tombstones), whose length is 0, cost nothing.
   uint32_t operator()(uint32_t original_length) const {
     return original_length == 0 ? 0 : std::max(original_length, least_bytes_);
   }

@@ -12,7 +12,7 @@ namespace snf {
 
 void EtcdFlags::AddTo(FlagSet& flags, const std::string& help) {
   flags.Text("etcd", endpoints_, "HOST:PORT,…",
-             help + "; the endpoints are tried in this order");
+             help + ". The endpoints are tried in this order");
   flags.Text("cluster", cluster_, "NAME",
              "name of the cluster, whose keys in etcd begin with /snf/NAME/");
   flags.Text("etcd_user", user_, "NAME",

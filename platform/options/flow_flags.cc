@@ -109,9 +109,11 @@ void FlowFlags::AddLoad() {
                  "with load_signal=wait: 99 % of the packets are to wait no "
                  "longer at their unit");
   flags.Duration("load_bucket", c.load_bucket, Microseconds(1), Seconds(1),
-                 "width of a bucket of the load window");
+                 "a unit's load is measured over a sliding window of buckets, "
+                 "each of this width");
   flags.Count("load_buckets", c.load_buckets, 1, 10'000,
-              "buckets in the load window");
+              "buckets in the window of --load_bucket: the window is that many "
+              "times as wide");
 }
 
 void FlowFlags::SettlePolicies(const std::vector<std::string>& compared) {

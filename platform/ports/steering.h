@@ -36,7 +36,8 @@ struct ControllerOf {
 };
 
 // Theory of operation. Selects this controller's frames from those at the ports
-// of several controllers. Each controller has a filter in front of its sockets
+// of several controllers, as resource_manager/core/dispatch_table.h does in
+// runs on captures. Each controller has a filter in front of its sockets
 // (Program), and each frame (but see fragments below) passes the filter of
 // exactly one controller, without messages between controllers.
 //

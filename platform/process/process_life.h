@@ -9,8 +9,8 @@
 
 namespace snf {
 
-// Says when a process that was killed may be started again: after a pause,
-// which doubles each time that the process lived less than kLongLife pauses. A
+// The back-off of a process that was killed: it may be started again after a
+// pause, which doubles each time that it lived less than kLongLife pauses. A
 // value; owner-thread only.
 //
 // Example: a process that dies at once is started again after 1 ms, 2 ms, 4 ms

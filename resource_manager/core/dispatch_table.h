@@ -15,12 +15,13 @@
 namespace snf {
 
 // Theory of operation. Says which controller gets a packet (proto/protocol.md
-// §7). The destination's external block has an owner, or else the live
-// controller with the highest weight for the flow gets it; a weight is a hash
-// of flow and controller (Thaler and Ravishankar, "Using Name-Based Mappings to
-// Increase Hit Rates", 1998). So flows of a controller that leaves are spread
-// over the others, and all other flows stay. Each change that is accepted
-// raises the epoch by one; one that is refused changes nothing.
+// §7), in runs on captures; at ports, platform/ports/steering.h does. The
+// destination's external block has an owner, or else the live controller with
+// the highest weight for the flow gets it; a weight is a hash of flow and
+// controller (Thaler and Ravishankar, "Using Name-Based Mappings to Increase
+// Hit Rates", 1998). So flows of a controller that leaves are spread over the
+// others, and all other flows stay. Each change that is accepted raises the
+// epoch by one; one that is refused changes nothing.
 //
 // A block that outlives its controller has no owner until it is given again:
 // its packets are steered by the flow meanwhile. A flow that goes on under

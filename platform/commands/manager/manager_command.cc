@@ -105,7 +105,7 @@ StartManagerCommand::StartManagerCommand()
   etcd_.AddTo(flags(),
               "servers of etcd, by which this manager and others of the same "
               "--cluster on this machine elect a leader, for daemons of snf up "
-              "--manager=NAME,NAME. Without this flag: the manager leads");
+              "--manager=NAME,NAME. If not given, this manager leads");
   flags().Duration("leader_term", leader_term_, Seconds(1), Seconds(60),
                    "time without a renewal after which another manager leads; "
                    "etcd rounds the time up to whole seconds, 2s at least by "

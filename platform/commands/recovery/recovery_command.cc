@@ -60,11 +60,13 @@ void RecoveryCommand::AddFlags() {
       },
       [&run] { return FormatPrefixes(run.inside); });
   flags().Heading("Deaths");
-  flags().Count("deaths", options_.deaths, 1, kMostDeaths, "number of deaths");
+  flags().Count("deaths", options_.deaths, 1, kMostDeaths,
+                "number of deaths of the unit");
   flags().Number("seed", options_.seed, "seed of the times of the deaths");
   flags().Count("timed", options_.timed, 1, kMostTimed,
-                "runs without deaths, in which the cost of each way is "
-                "measured; the shortest run counts");
+                "runs without deaths, by which the cost of output loggers, "
+                "checkpoints and a datastore is measured; the shortest run "
+                "counts");
   flags().Heading("Delay of messages");
   flags().Duration("hop_delay", run.hop_delay, Nanos{0}, Seconds(10),
                    "delay of a message to another unit, logger or store");

@@ -50,7 +50,8 @@ class Explainer final : public RunObserver {
   Explainer(const FlowKey& key, const RunOptions& options,
             const PlacementPolicy& policy);
 
-  // Always keeps this packet's flowlet as one of its own.
+  // Tells the flowlet of this packet in full, even where other flowlets are
+  // summed up.
   void Keep(FlowId flow, Clock clock) {
     keep_flow_ = flow;
     keep_clock_ = clock;
