@@ -196,8 +196,6 @@ void ConfineModules(ModuleAsker ask) {
   });
 }
 
-bool ConfinesModules() { return confines; }
-
 std::vector<std::string> PathsOf(const NfSpec::InputFile& input) {
   std::error_code ignored;
   if (std::filesystem::exists(input.file, ignored)) return {input.file};

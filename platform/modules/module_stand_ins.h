@@ -37,8 +37,6 @@ using ModuleAsker = std::function<absl::StatusOr<proto::ModuleAnswer>(
 // From now on this process has stand-ins for the NFs of modules, which `ask`
 // describes. Does nothing if it is so already.
 void ConfineModules(ModuleAsker ask);
-// Returns true after ConfineModules.
-bool ConfinesModules();
 
 // Returns the NF for another process: its text, modules and stand-ins.
 proto::LaunchedNf LaunchedNfOf(const NfSpec& nf);
