@@ -8,8 +8,12 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "platform/modules/module_stand_ins.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_registry.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {
@@ -19,6 +23,37 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr const char* kNat = "nat(ip=192.0.2.1,log_bindings=true)";
+
+class OwnKey final : public NetworkFunction {
+  FlowScope flow_scope() const override { return FlowScope::kOwnKey; }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(OwnKey, "own_key", "has a flow key of its own");
+
+class OwnMerge final : public NetworkFunction {
+  SharedTable<uint64_t, uint64_t> peaks_ = declare_shared<uint64_t, uint64_t>(
+      "peaks", 8, [](uint64_t& value, const uint64_t& more) {
+        value = std::max(value, more);
+      });
+  Verdict process_packet(Packet&, FlowState&) override {
+    peaks_.update(1, 1);
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(OwnMerge, "own_merge", "merges by code of its own");
+
+template <typename Word>
+class OneSlot final : public NetworkFunction {
+  Slot<Word> word_ = declare<Word>("word");
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    flow.put(word_, flow.get(word_));
+    return Verdict::forward();
+  }
+};
+using OneWord = OneSlot<uint64_t>;
+SNF_REGISTER_NF(OneWord, "one_word", "keeps a word");
 
 // Returns the description of the first NF of a chain.
 proto::NfDescription DescriptionOf(const std::string& text) {
@@ -87,9 +122,11 @@ TEST(DescribedNf, ErrorsOfOptionsAreThoseOfTheNf) {
 }
 
 TEST(DescribedNf, WhatControllersWouldRunIsRefused) {
-  EXPECT_THAT(
-      Describe(*FindNf("vpn"), {}).error(),
-      testing::AnyOf(HasSubstr("flow key of its own"), HasSubstr("must")));
+  EXPECT_THAT(Describe(*FindNf("own_key"), {}).error(),
+              HasSubstr("it has a flow key of its own"));
+  EXPECT_THAT(Describe(*FindNf("own_merge"), {}).error(),
+              HasSubstr("table \"peaks\" has a merge or a timer of its own"));
+  EXPECT_EQ(Describe(*FindNf("one_word"), {}).error(), "");
 }
 
 TEST(DescribedNf, DescriptionsOutOfBoundsAreRefused) {
@@ -169,6 +206,29 @@ TEST(LaunchedNf, IsTheSameChainInAnotherProcess) {
   EXPECT_EQ(read->nf.text(), chain.text());
   EXPECT_FALSE(read->launched.is_confined());
   EXPECT_FALSE(ReadLaunchedNf("\xff\xff nonsense").ok());
+}
+
+// A module may describe itself otherwise in the process of a unit.
+TEST(LaunchedNf, IsRefusedIfItDiffersFromItsDescription) {
+  proto::LaunchedNf launched;
+  launched.set_text("one_word");
+  launched.set_is_confined(true);
+  *launched.add_nf() = Describe(*FindNf("one_word"), {});
+  const auto load = [&](NfRegistration::Factory factory) {
+    const auto read = MakeKnown(launched);
+    EXPECT_TRUE(read.ok()) << read.status();
+    CaughtNfs caught;  // as if a module were loaded then
+    static std::vector<std::unique_ptr<NfRegistration>> made;
+    made.push_back(std::make_unique<NfRegistration>("one_word", "is loaded",
+                                                    std::move(factory)));
+    caught.Add();
+    return read->Load().status();
+  };
+  EXPECT_TRUE(load(MakeNf<OneWord>).ok());
+  const absl::Status differs = load(MakeNf<OneSlot<uint32_t>>);
+  EXPECT_EQ(differs.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(differs.message()),
+              HasSubstr("differs from what its modules have described"));
 }
 
 }  // namespace
