@@ -53,8 +53,9 @@ class StandIn {
   void Register() {
     SNF_CHECK(first_ != nullptr);
     const proto::NfDescription& nf = first_->description;
-    new NfRegistration(nf.name(), nf.summary(),
-                       [this](NfOptions& options) { return Make(options); });
+    registration_ = std::make_unique<const NfRegistration>(
+        nf.name(), nf.summary(),
+        [this](NfOptions& options) { return Make(options); });
   }
 
   // Returns the description for these options. Errors: the NF's, for options.
@@ -128,21 +129,23 @@ class StandIn {
   std::mutex mutex_;
   std::map<Values, std::unique_ptr<const HeldDescription>> known_;
   const HeldDescription* first_ = nullptr;
+  std::unique_ptr<const NfRegistration> registration_;
 };
+
+// Returns a stand-in that lives as long as the program: chains may use it
+// after another NF has taken its name.
+StandIn& NewStandIn(const std::string& module, ModuleAsker ask) {
+  static auto& all = *new std::vector<std::unique_ptr<StandIn>>;
+  all.push_back(std::make_unique<StandIn>(module, std::move(ask)));
+  return *all.back();
+}
 
 bool confines = false;
 
-// By name.
-std::map<std::string, StandIn*>& AllStandIns() {
-  static std::map<std::string, StandIn*> all;
-  return all;
-}
-
-StandIn& NewStandIn(const std::string& name, const std::string& module,
-                    ModuleAsker ask) {
-  auto* const made = new StandIn(module, std::move(ask));
-  AllStandIns()[name] = made;
-  return *made;
+// The newest stand-in of each name.
+std::map<std::string, StandIn*>& NewestStandIns() {
+  static std::map<std::string, StandIn*> newest;
+  return newest;
 }
 
 absl::Status RegisterStandIns(const std::string& module,
@@ -156,7 +159,8 @@ absl::Status RegisterStandIns(const std::string& module,
     return absl::Status(answer.status().code(), why);
   }
   for (proto::NfDescription& description : *answer->mutable_nf()) {
-    StandIn& made = NewStandIn(description.name(), module, ask);
+    StandIn& made = NewStandIn(module, ask);
+    NewestStandIns()[description.name()] = &made;
     made.Add(std::move(description));
     made.Register();
   }
@@ -171,7 +175,7 @@ absl::Status RegisterLaunched(const proto::LaunchedNf& launched) {
     if (absl::Status s = CheckDescription(description); !s.ok()) return s;
     StandIn*& of_name = made[description.name()];
     const bool is_new = of_name == nullptr;
-    if (is_new) of_name = new StandIn("", nullptr);
+    if (is_new) of_name = &NewStandIn("", nullptr);
     of_name->Add(description);
     if (is_new) of_name->Register();
   }
@@ -211,8 +215,9 @@ proto::LaunchedNf LaunchedNfOf(const NfSpec& nf) {
   launched.set_is_confined(confines && !launched.module().empty());
   if (!launched.is_confined()) return launched;
   for (const auto& [registration, options] : nf.nfs()) {
-    const auto stand_in = AllStandIns().find(std::string(registration->name));
-    if (stand_in == AllStandIns().end()) continue;
+    const auto stand_in =
+        NewestStandIns().find(std::string(registration->name));
+    if (stand_in == NewestStandIns().end()) continue;
     const auto description = stand_in->second->Find(options);
     SNF_CHECK(description.ok());
     *launched.add_nf() = (*description)->description;
