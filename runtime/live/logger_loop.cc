@@ -59,6 +59,8 @@ bool LoggerLoop::Turn() {
     GoOnReporting();
   } else {
     did = HandleEntries() > 0;
+    if (lacks_entries_) [[unlikely]]
+      TellIfRestored();
     if (links_.recovery.has_value() && !has_report()) [[unlikely]]
       did |= Recover(!did);
     if (!senders_.empty() && !has_report()) did |= SendUpdates();

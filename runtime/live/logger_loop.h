@@ -111,8 +111,9 @@ struct LoggerLoopLinks {
 // on where the LogNote says that the old one has stopped. First it gets all
 // that the units keep; then it goes through the entries that are still in the
 // ring, and leaves out the words that are in the ring to the controller
-// already. A flow that waits for its alias is whole again with its next entry;
-// the loop has all that units keep once it has those.
+// already. A flow that waits for its alias is whole again with its next entry.
+// The loop has all that units keep once it has those, and all entries that the
+// units had made when they handed over: some may have had no room in the ring.
 //
 // Worked example: the ring has entries 7 and 8 of unit 2, with a packet each. A
 // turn applies them, sends 2 × kRelease, and releases both entries' cells.
@@ -213,6 +214,7 @@ class LoggerLoop {
   bool Restore();
   bool on_kept(const KeptWord& word, std::span<const std::byte> entry);
   void EndRestore();
+  void TellIfRestored();
   void Note(LogNote::Others others);
   void on_ahead(UnitId unit, const LogEntry& entry);
   // Updates of tables (logger_loop_seal.cc as well):
@@ -254,8 +256,9 @@ class LoggerLoop {
   std::vector<UnitCommand> reported_;  // not yet sent
   std::vector<Takeover> forgets_;      // by the controller's order
   std::optional<WordsToNewLoggers> kept_words_;
-  bool is_restoring_ = false;  // units have still to hand over what they keep
-  bool is_for_this_ = false;   // what they hand over now
+  bool is_restoring_ = false;   // units have still to hand over what they keep
+  bool is_for_this_ = false;    // what they hand over now
+  bool lacks_entries_ = false;  // of which the records have the effects
   // Words that the process before this one has sent: they come once more.
   uint64_t sent_before_ = 0;
   LogNote::Positions noted_;

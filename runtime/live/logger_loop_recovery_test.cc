@@ -230,6 +230,25 @@ TEST(LoggerLoop, HasAllOnceAFlowThatWasAheadIsWhole) {
   EXPECT_EQ(loggers.faults().count(), 0u);
 }
 
+// The ring had no room for an entry, whose effects are in the record.
+TEST(LoggerLoop, HasAllOnceItHasTheEntriesThatUnitsHadMade) {
+  Loggers loggers(/*recovers=*/true);
+  loggers.Log(loggers.NextClock());
+  const LogEntry second = loggers.NextClock();
+  loggers.Turn();
+  loggers.TakeHeard();
+  loggers.Replace();
+  loggers.HandOver(1, 1);
+  loggers.Settle();
+  EXPECT_EQ(loggers.loop().logger(kUnit)->applied(FlowId{7}), Clock{2});
+  EXPECT_EQ(loggers.control().restored, 0u);
+  loggers.Log(second);
+  loggers.Settle();
+  EXPECT_EQ(loggers.control().restored, 1u);
+  EXPECT_EQ(loggers.TakeHeard().size(), 1u);
+  EXPECT_EQ(loggers.faults().count(), 0u);
+}
+
 constexpr Seal kSeal = {.unit = kUnit, .incarnation = 1, .round = 5};
 
 // What was whole in the ring is released before anybody hears that no more is.

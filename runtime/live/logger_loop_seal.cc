@@ -324,7 +324,18 @@ bool LoggerLoop::on_kept(const KeptWord& word,
 
 void LoggerLoop::EndRestore() {
   is_restoring_ = false;
-  if (!ahead_.empty()) return;
+  lacks_entries_ = true;
+  TellIfRestored();
+}
+
+// Entries whose effects are in the records may be in no ring yet, so they are
+// lost if the units' process ends before they come.
+void LoggerLoop::TellIfRestored() {
+  const auto lacks = [](const std::unique_ptr<OutputLogger>& logger) {
+    return logger != nullptr && logger->taken() < logger->kept_through();
+  };
+  if (!ahead_.empty() || std::ranges::any_of(loggers_, lacks)) return;
+  lacks_entries_ = false;
   links_.recovery->control->restored.store(options_.process,
                                            std::memory_order_release);
 }
@@ -334,7 +345,6 @@ void LoggerLoop::on_ahead(UnitId unit, const LogEntry& entry) {
   const auto ahead = ahead_.find({unit, entry.meta.flow});
   if (ahead == ahead_.end() || entry.meta.clock <= ahead->second) return;
   ahead_.erase(ahead);
-  if (ahead_.empty()) EndRestore();
 }
 
 void LoggerLoop::Note(LogNote::Others others) {
