@@ -487,7 +487,14 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
       c.units_.Use(now, missing.to, out);
     }
     missing.meta.channel_number = c.units_.TakeRecoverySlot(now, missing.to, 0);
-    if (missing.meta.channel_number == 0) return false;
+    if (missing.meta.channel_number == 0) {
+      // All slots may be taken by packets that wait for this clock.
+      const Failover::MoveResult result =
+          c.failover_.WaitForSlot(c, now, missing.slot, out);
+      if (result != Failover::MoveResult::kMoved) return false;
+      continue;
+    }
+    c.failover_.waits_since_ = Instant::max();
     missing.meta.arrival = now;
     missing.meta.flowlet = c.flows_.numbers(missing.slot).flowlet;
     const bool is_null = (missing.meta.flags & PacketMeta::kNull) != 0;

@@ -52,7 +52,7 @@ class RebuildTest : public testing::Test {
     rebuild_.on_packet({.meta = meta, .unit = unit});
     ++slots_[value(unit)];
   }
-  void Make() {
+  void Make(bool has_room = true) {
     rebuild_.on_name({.flow = Flow(2), .version = 1, .key = Key(2)});
     for (const UnitId unit : {kUnit0, kUnit1}) {
       if (unit == kUnit0 && has_failed_) {
@@ -68,7 +68,7 @@ class RebuildTest : public testing::Test {
                         .slots = slots_[value(unit)]});
     }
     rebuild_.Begin(controller_, kNow, before_);
-    EXPECT_TRUE(rebuild_.Advance(controller_, kNow, out_));
+    EXPECT_EQ(rebuild_.Advance(controller_, kNow, out_), has_room);
   }
   // Sends a packet of the flow, and returns the clock that it gets.
   ControllerCommand Send() {
@@ -104,6 +104,23 @@ TEST_F(RebuildTest, SendsATombstoneForAClockThatNobodyHas) {
   ASSERT_EQ(controller_.owners().runs(2), 1u);
   EXPECT_EQ(controller_.owners().run(2, 0).unit, kUnit0);
   EXPECT_EQ(controller_.owners().run(2, 0).last, Clock{6});
+}
+
+// Packets that wait for the clock may have taken all slots.
+TEST_F(RebuildTest, GivesUpAFlowWhoseTombstoneFindsNoSlotForASecond) {
+  Ran(kUnit0, 5);
+  Holds(kUnit1, 7, kUnit0);
+  slots_[0] = Options(1).unit_queue_packets + Options(1).recovery_slots;
+  Make(/*has_room=*/false);
+  EXPECT_FALSE(rebuild_.Advance(controller_, kNow + Milliseconds(999), out_));
+  EXPECT_TRUE(out_.commands().empty());
+  EXPECT_TRUE(rebuild_.Advance(controller_, kNow + Seconds(1), out_));
+  EXPECT_EQ(controller_.counters().failures.flows_given_up, 1u);
+  EXPECT_EQ(controller_.flows().size(), 0u);
+  ASSERT_EQ(out_.commands().size(), 2u);
+  for (const ControllerCommand& command : out_.commands()) {
+    EXPECT_EQ(command.kind, ControllerCommand::Kind::kForsake);
+  }
 }
 
 // … and what follows it. Unit 0 has failed.

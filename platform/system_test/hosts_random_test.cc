@@ -44,13 +44,7 @@ RunOptions WithHostDeaths(RunOptions options,
   std::vector<Kill>& kills = options.faults.kills;
   ControllerOptions& c = options.controller;
   c.max_units = std::max(c.max_units, c.units_per_host + 1);
-  if (rng.Below(2) == 0) {
-    // Controllers beside starts that fail: controller_faults_test.cc.
-    options.chaos.start_failure_65536 = 0;
-  } else {
-    std::erase_if(kills, &Kill::is_of_controller);
-    if (rng.Below(3) == 0) c.spare_units = 1;
-  }
+  if (rng.Below(3) == 0) c.spare_units = 1;
   for (uint64_t i = 1 + rng.Below(4); i > 0; --i) {
     AddKill(Kill::Victim::kHost, packets, rng, kills);
     // Units are taken from the lowest on.
