@@ -35,8 +35,8 @@ VARIABLES = {"HTTP_PORTS": "[80,3128,8000,8080:8082,8180,8888]",
 ADDRESSES = {name: "any" for name in (
     "HOME_NET", "EXTERNAL_NET", "HTTP_SERVERS", "SMTP_SERVERS", "SQL_SERVERS",
     "DNS_SERVERS", "TELNET_SERVERS", "SIP_SERVERS", "AIM_SERVERS")}
-# More than either keeps is another answer than that of whole streams.
-LARGEST = "window=8192,reorder=16384"
+# The finder knows no bounds.
+LARGEST = "window=8192,reorder=16384,max_body=1048576"
 
 
 def folder(variable, name):
