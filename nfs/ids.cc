@@ -70,7 +70,7 @@ class Ids final : public NetworkFunction {
       anomalies_.push_back(
           declare_counter(std::string(text.counter), std::string(text.help)));
     }
-    bits_.resize(FlowbitBytes(options_));
+    bits_.resize(options_.flowbit_bytes());
     if (events.flowbits) told_bit_bytes_ = bits_.size();
     if (options_.matcher == nullptr) return;
     auto made = Inspector::Create(*options_.matcher, options_.limits);
@@ -96,12 +96,6 @@ class Ids final : public NetworkFunction {
  private:
   enum : uint8_t { kDropByRule, kDropMidstream, kDropAtGap, kDropAtMemcap };
   enum : uint8_t { kClean, kAlerted };
-
-  static uint32_t FlowbitBytes(const IdsOptions& options) {
-    const size_t bits =
-        options.matcher == nullptr ? 0 : options.matcher->set().flowbits;
-    return static_cast<uint32_t>(bits / 8 + 1);
-  }
 
   // The packet that is processed.
   struct Job {
@@ -185,7 +179,7 @@ class Ids final : public NetworkFunction {
   const std::array<Slot<IdsStream>, 2> states_ = {
       declare<IdsStream>("to_server_state"),
       declare<IdsStream>("to_client_state")};
-  const Blob flowbits_ = declare_blob("flowbits", FlowbitBytes(options_));
+  const Blob flowbits_ = declare_blob("flowbits", options_.flowbit_bytes());
   // HTTP requests without an answer.
   const std::optional<Blob> requests_ =
       options_.events.http
@@ -317,6 +311,9 @@ Verdict Ids::process_packet(Packet& packet, FlowState& flow) {
 }
 
 void Ids::Process(Job& job) {
+  if (job.headers->result == ParseResult::kTooManyExtensions) {
+    Tell(IdsAnomaly::kTooManyExtensions, job);
+  }
   const std::optional<TcpSegment> segment =
       TcpSegmentOf(job.frame, *job.headers, job.original_length);
   if (segment.has_value()) NoteFlags(*segment, job);

@@ -63,6 +63,11 @@ constexpr std::array<IdsAnomalyText, kIdsAnomalies> kAnomalies = {{
      "fragments for which their flow has no room",
      kDecode,
      {"decoder.ipv4.frag_ignored", "decoder.ipv6.frag_ignored"}},
+    {"too_many_extensions",
+     "IPv6 packets with more than 8 extension headers, behind which nothing is "
+     "read",
+     kDecode,
+     {"decoder.too_many_layers", "decoder.too_many_layers"}},
 }};
 
 std::string FlagsText(uint8_t flags) {

@@ -18,8 +18,8 @@
 
 namespace snf {
 
-// Defects of a stream, a message or fragments. Each is a counter, and an event
-// of the type anomaly.
+// Defects of a stream, a message, fragments or headers. Each is a counter, and
+// an event of the type anomaly.
 enum class IdsAnomaly : uint8_t {
   kMidstream,
   kGap,
@@ -31,8 +31,9 @@ enum class IdsAnomaly : uint8_t {
   kFragmentOverlap,
   kFragmentTooLarge,
   kFragmentMemcap,
+  kTooManyExtensions,
 };
-inline constexpr size_t kIdsAnomalies = 10;
+inline constexpr size_t kIdsAnomalies = 11;
 
 struct IdsAnomalyText {
   std::string_view counter;

@@ -4,9 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/packet/ip_headers.h"
+#include "base/packet/test_packets.h"
 #include "nfs/ids_http_log.h"
 #include "nfs/test_ids.h"
 #include "runtime/sdk/nf_test.h"
@@ -288,6 +292,60 @@ TEST(IdsEvents, TellsAnomaliesOfStreamsAndMessages) {
             "\"app_proto\":\"http\",\"anomaly\":{\"type\":\"applayer\","
             "\"event\":\"RESPONSE_FIELD_TOO_LONG\",\"layer\":"
             "\"proto_parser\"}}");
+}
+
+TEST(IdsEvents, TellsBodiesAndFragmentsBeyondTheirBounds) {
+  const auto body = [](const std::string& size, size_t bytes) {
+    return kBack + "ACK seq=500 " +
+           HexText("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                   size + "\r\n" + std::string(bytes, 'x'));
+  };
+  const auto told = [](const std::string& packet, const std::string& event) {
+    NfTest nf(Ids(kEvil, "events=anomaly,max_body=256"));
+    SendHandshake(nf);
+    nf.Send(packet);
+    const std::vector<std::string> lines = nf.TakeLog("ids.events");
+    return lines.size() == 1 &&
+           lines[0].find("\"event\":\"" + event + "\"") != std::string::npos;
+  };
+  EXPECT_TRUE(told(body("400", 300), "COMPRESSION_BOMB"));
+  EXPECT_TRUE(told(body("what", 3), "MALFORMED_BODY"));
+  EXPECT_TRUE(
+      told("udp 10.0.0.1 > 192.0.2.9 ip_id=7 offset=65528 \"123456789\"",
+           "decoder.ipv4.frag_pkt_too_large"));
+}
+
+// UDP behind 8 extension headers is read; behind 12 it is not, which is told.
+TEST(IdsEvents, TellsPacketsWithTooManyExtensionHeaders) {
+  constexpr uint8_t kOptions = 60;  // for the destination
+  NfTest nf(Ids(kEvil, "events=anomaly"));
+  const auto chain = [](int headers) {
+    Frame bytes = Udp(5, 53);
+    for (int i = 0; i < headers; ++i) {
+      bytes = Ipv6Extension(i == 0 ? 17 : kOptions, 1, bytes);
+    }
+    return bytes;
+  };
+  const auto send = [&nf](uint8_t next, const Frame& payload) {
+    const Frame packet = Ipv6({.next_header = next}, payload);
+    nf.Send(TestPacket{.bytes = packet,
+                       .original_length = static_cast<uint32_t>(packet.size()),
+                       .link = LinkType::kRawIp});
+  };
+  send(kOptions, chain(kMaxIpv6Extensions));
+  EXPECT_TRUE(EventsOf(nf, "anomaly").empty());
+  send(kOptions, chain(12));
+  EXPECT_EQ(EventsOf(nf, "anomaly"),
+            std::vector{Anomaly("decode", "decoder.too_many_layers")});
+  EXPECT_EQ(nf.count("too_many_extensions"), 1u);
+  // A packet put together of fragments is told, too.
+  const Frame whole = chain(12);
+  const Frame first(whole.begin(), whole.begin() + 48);
+  const Frame rest(whole.begin() + 48, whole.end());
+  send(44, Ipv6Fragment(kOptions, 0, /*more=*/true, 7, first));
+  send(44, Ipv6Fragment(kOptions, 48, /*more=*/false, 7, rest));
+  EXPECT_EQ(nf.count("fragments_joined"), 1u);
+  EXPECT_EQ(nf.count("too_many_extensions"), 2u);
 }
 
 TEST(IdsEvents, AreOnlyThoseThatAreChosen) {

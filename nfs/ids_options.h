@@ -50,6 +50,11 @@ struct IdsOptions {
            (action == IdsAction::kRule && !is_filtered &&
             rule.action == snort::Rule::Action::kDrop);
   }
+  // Returns the bytes of a flow's flowbits.
+  uint32_t flowbit_bytes() const {
+    const size_t bits = matcher == nullptr ? 0 : matcher->set().flowbits;
+    return static_cast<uint32_t>(bits / 8 + 1);
+  }
   // Returns true if the NF ever drops a packet.
   bool drops() const {
     return action != IdsAction::kAlert || midstream == IdsPolicy::kDrop ||

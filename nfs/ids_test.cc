@@ -69,15 +69,19 @@ TEST(Ids, FindsPatternsOverTheBordersOfPackets) {
           "distance:1; within:6; flow:established,to_server; sid:1;)\n"
           "alert tcp any any -> any any (content:\"head\"; depth:4; sid:2;)\n"
           "alert tcp any any -> any any (pcre:\"/EV.L-+c/\"; content:\"EV\"; "
-          "sid:3;)\n");
+          "sid:3;)\n"
+          "alert tcp any any -> any any (content:\"head\"; "
+          "isdataat:20,relative; sid:4;)\n"
+          "alert tcp any any -> any any (content:\"some\"; "
+          "byte_test:1,=,0x45,1,relative; sid:5;)\n");
   const std::string stream = "head some EVIL--code here, and more";
-  EXPECT_EQ(AlertsOf(nf, Cut(stream, {})), 3u);
+  EXPECT_EQ(AlertsOf(nf, Cut(stream, {})), 5u);
   std::vector<size_t> every;
   for (size_t i = 1; i < stream.size(); ++i) {
-    EXPECT_EQ(AlertsOf(nf, Cut(stream, {i})), 3u) << "cut at " << i;
+    EXPECT_EQ(AlertsOf(nf, Cut(stream, {i})), 5u) << "cut at " << i;
     every.push_back(i);
   }
-  EXPECT_EQ(AlertsOf(nf, Cut(stream, every)), 3u);
+  EXPECT_EQ(AlertsOf(nf, Cut(stream, every)), 5u);
 }
 
 TEST(Ids, FindsPartsOfHttpOverTheBordersOfPackets) {

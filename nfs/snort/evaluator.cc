@@ -361,6 +361,7 @@ bool Evaluator::From(size_t index, const Cursor& cursor, Job& job) {
       const bool is_there =
           at >= 0 && at < static_cast<int64_t>(view.bytes.size());
       if (is_there == data->negated) return false;
+      now.is_fresh |= is_there && at >= static_cast<int64_t>(view.fresh_from);
       continue;
     }
     const NumberAt& at = std::holds_alternative<ByteTest>(one.test)
@@ -369,11 +370,13 @@ bool Evaluator::From(size_t index, const Cursor& cursor, Job& job) {
                              ? std::get<ByteJump>(one.test).at
                              : std::get<ByteExtract>(one.test).at;
     const Buffer which = at.is_relative ? now.last : one.buffer;
-    const std::string_view bytes = At(job.buffers, which).bytes;
+    const BufferView& view = At(job.buffers, which);
+    const std::string_view bytes = view.bytes;
     uint32_t& place = now.at[static_cast<size_t>(which)];
     const auto read =
         ReadNumber(at, bytes, at.is_relative ? place : 0, value_of(at.offset));
     if (!read.has_value()) return false;
+    now.is_fresh |= read->end > static_cast<int64_t>(view.fresh_from);
     if (const auto* test = std::get_if<ByteTest>(&one.test)) {
       const int64_t wanted = value_of(test->value);
       bool holds = false;

@@ -18,7 +18,7 @@ namespace snf::snort {
 struct BufferView {
   std::string_view bytes;
   // Bytes before this one were there when an earlier packet was looked at. A
-  // rule matches only if one of its matches ends behind it.
+  // rule matches only if one of its tests reads bytes behind it.
   size_t fresh_from = 0;
   bool is_present = false;
 
@@ -103,7 +103,7 @@ class Evaluator {
     std::array<uint32_t, kBuffers> at = {};  // behind the last match there
     std::array<int64_t, kMaxVariables> variables = {};
     Buffer last = Buffer::kPayload;  // that of the last match
-    bool is_fresh = false;           // a match ended in fresh bytes
+    bool is_fresh = false;           // a test ended in fresh bytes
   };
   struct Job {
     const Rule& rule;

@@ -224,6 +224,14 @@ TEST(Evaluator, WantsAMatchThatEndsInFreshBytes) {
   EXPECT_TRUE(MatchesIn("content:\"d\"; content:\"a\";", buffers));
   EXPECT_FALSE(MatchesIn("pcre:\"/b/\";", buffers));
   EXPECT_TRUE(MatchesIn("pcre:\"/[a-d]/\";", buffers));
+  // Other tests may be the ones that fresh bytes complete.
+  EXPECT_TRUE(MatchesIn("content:\"ab\"; isdataat:1,relative;", buffers));
+  EXPECT_FALSE(MatchesIn("content:\"a\"; isdataat:0,relative;", buffers));
+  EXPECT_FALSE(MatchesIn("content:\"a\"; isdataat:!9,relative;", buffers));
+  EXPECT_TRUE(
+      MatchesIn("content:\"a\"; byte_test:1,=,0x63,1,relative;", buffers));
+  EXPECT_FALSE(
+      MatchesIn("content:\"a\"; byte_test:1,=,0x62,0,relative;", buffers));
   // One of several places is in fresh bytes.
   At(buffers, Buffer::kPayload) = {"abab", 2, true};
   EXPECT_TRUE(MatchesIn("content:\"ab\";", buffers));

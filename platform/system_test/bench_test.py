@@ -123,6 +123,25 @@ class Bench(unittest.TestCase):
                 self.assertIn(str(path), row["not_measured"])
                 self.assertIn(why, row["not_measured"])
 
+    def test_measures_rules_of_files_on_a_capture(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rules = pathlib.Path(folder, "some.rules")
+            rules.write_text("".join(
+                f'alert ip any any -> any any (content:"word{i}"; sid:{i};)\n'
+                for i in range(1, 9)))
+            done = run("--quick", "--rows=15", "--json=-", f"--rules={rules}")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            _, few, many, every = json.loads(done.stdout)["rows"]
+            self.assertEqual(every["variant"], "all 8 rules")
+            for row in (few, many, every):
+                self.assertEqual(row["ours"]["unit"], "Gbit/s")
+                self.assertGreater(row["ours"]["median"], 0)
+                self.assertIn("8 patterns", row["notes"][0])
+            done = run("--quick", "--rows=15", "--json=-", "--rules=/nonesuch")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            _, row = json.loads(done.stdout)["rows"]
+            self.assertIn("/nonesuch", row["not_measured"])
+
     def refused(self, code, words, *arguments):
         done = run(*arguments)
         self.assertEqual(done.returncode, code, done.stderr)

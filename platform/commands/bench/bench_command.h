@@ -28,6 +28,7 @@ class BenchCommand final : public FlagCommand {
   uint32_t repetitions_ = 7;
   uint32_t packets_ = 200'000;
   std::string capture_ = "traces/small.pcap.zst";
+  std::string rules_;
   bool quick_ = false;
   std::string json_;
   std::string compare_;

@@ -39,6 +39,7 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
       AddStateRows(number, sizes, suite, rows);
     } else if (number == 15) {
       AddIdsRow(suite, rows);
+      if (!sizes.rules.empty()) AddIdsCaptureRows(sizes, suite, rows);
     } else if (number == 20) {
       AddLbRow(sizes, suite, rows);
     } else {

@@ -60,7 +60,8 @@ struct BenchSizes {
   uint32_t many_units = 10'000;
   uint32_t latency_packets = 4'000;
   uint64_t operations = 200'000;  // of a sample, in most rows
-  std::string_view capture = "traces/small.pcap.zst";  // of row 18
+  std::string_view capture = "traces/small.pcap.zst";  // of rows 15, 18
+  std::string_view rules = {};  // files of row 15, joined by +; may be empty
 };
 
 inline constexpr int kBenchRows = 20;
@@ -84,6 +85,8 @@ void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
 void AddLbRow(const BenchSizes& sizes, BenchSuite& suite,
               std::vector<BenchRow>& rows);
 void AddIdsRow(BenchSuite& suite, std::vector<BenchRow>& rows);
+void AddIdsCaptureRows(const BenchSizes& sizes, BenchSuite& suite,
+                       std::vector<BenchRow>& rows);
 void AddStartRows(int number, BenchSuite& suite, std::vector<BenchRow>& rows);
 void AddMoveRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                  std::vector<BenchRow>& rows);
