@@ -27,7 +27,7 @@ import sys
 sys.dont_write_bytecode = True  # nothing beside the sources
 import control_test as control
 import run_test as net
-from command_case import OK, PATIENCE_S, wait_for
+from command_case import OK, PATIENCE_S, free_port, wait_for
 from control_test import FOLDER, NAME, processes
 from live_kills_test import LOGGERS, PROCESSES, SEED, UNITS, Killer
 from run_test import CLIENT, MIDDLE, PROGRAM, SERVER, in_network, inside, ip
@@ -168,6 +168,12 @@ class LbConnections(control.Control):
             timeout=4 * PATIENCE_S)
         return done.stdout.splitlines()
 
+    @staticmethod
+    def states():
+        """What the daemon tells of each server."""
+        return {(one["object"].split()[0], one["object"].split()[1][:-5]): one
+                for one in control.status()["nf_object"]}
+
     def check_broken(self, told, kind, expected):
         """Exactly these clients are broken: by number."""
         broken = {i: (one["servers"], one["broken"])
@@ -248,6 +254,11 @@ class LbConnections(control.Control):
         with self.killing(), self.downloads():
             self.set_chain(lb(f"drain={drained}"))
             self.assertEqual(set(self.ask()), set(SERVERS[1:]))
+            # Figures may be half a second old.
+            wait_for("a server that drains", lambda: {
+                server: one["state"]
+                for (_, server), one in self.states().items()} == {
+                    drained: "draining", SERVERS[1]: "up", SERVERS[2]: "up"})
             # A QUIC client that goes on from another port is a new flow, and
             # its connection id names the server all the same.
             told = self.later(clients, "move")
@@ -266,7 +277,8 @@ class LbConnections(control.Control):
     @wants("nginx")
     def test_a_server_that_dies_breaks_its_own_tcp_connections_alone(self):
         dead = SERVERS[1]
-        self.up(*PROCESSES, "--nf=" + lb(
+        self.metrics = free_port()
+        self.up(*PROCESSES, f"--metrics_port={self.metrics}", "--nf=" + lb(
             "check=tcp", f"checker={CHECKER}", "check_interval=200ms"))
         clients = self.clients()
         before = clients.told()
@@ -278,6 +290,7 @@ class LbConnections(control.Control):
                 one["servers"][-1] != dead for one in clients.told()["udp"]))
             wait_for("other servers for TCP",
                      lambda: set(self.ask(20)) == set(SERVERS) - {dead})
+            self.check_dead(dead)
             told = self.later(clients)
         self.check_broken(told, "tcp", its["tcp"])
         self.check_broken(told, "udp", ())
@@ -289,11 +302,36 @@ class LbConnections(control.Control):
                     self.assertEqual(now["servers"], then["servers"])
         self.serve(dead)
         wait_for("all servers", lambda: set(self.ask(20)) == set(SERVERS))
+        wait_for("word of it", lambda: {
+            one["state"] for one in self.states().values()} == {"up"})
         told = self.later(clients)
         self.check_broken(told, "tcp", its["tcp"])
         self.check_broken(told, "udp", ())
         report = self.check_down()
         self.assertEqual(report["counters"]["down_used"], 0)
+
+    def check_dead(self, dead):
+        """Status and metrics name the server, since when it is down, and why."""
+        def found():
+            return {server for (_, server), one in self.states().items()
+                    if one["state"] == "down"} == {dead}
+        wait_for("word of it", found)
+        for protocol in ("tcp", "udp"):
+            state = self.states()[protocol, dead]
+            self.assertEqual((state["nf"], state["why"]),
+                             ("lb", "checks fail: reset"))
+            self.assertGreaterEqual(int(state["age_ns"]), 0)
+            self.assertLess(int(state["age_ns"]), 60 * 10**9)
+        self.assertRegex(control.told("status"), rf"lb +tcp {dead}:8080 down "
+                         r"for [^:]+: checks fail: reset\n")
+        page = "\n".join(net.peer(
+            MIDDLE, "fetch", f"http://127.0.0.1:{self.metrics}/metrics"))
+        for line in (
+                f'snf_nf_object_state{{nf="lb",object="tcp {dead}:8080",'
+                'state="down"} 1',
+                f'snf_nf_object_state_seconds{{nf="lb",object="tcp {dead}:8080"'
+                '} '):
+            self.assertIn(line, page)
 
     # --- Packets too big
 
