@@ -12,8 +12,13 @@ third one is between them. Ways:
   CHAIN ISOLATION [loggers]
                SNF: "plain" is passthrough, "chain" the same rules and NAT; then
                thread, process or lxc: "chain process loggers"
+  dnat         the kernel routes, and nftables gives connections to a virtual
+               address to three servers by a hash of the client's end
+  lb ISOLATION [loggers]
+               SNF with `lb` before the same servers. Of these two ways,
+               connections to the virtual address alone are measured
 
-Wants root, iperf3 and, for nftables, nft. Prints a JSON object: "rows" have the
+Wants root, iperf3 and, for nftables and dnat, nft. Prints a JSON object: "rows" have the
 medians over the rounds, by way; "waited" is the share of the time in which
 somebody waited for a CPU; "why_not" says why there are no rows.
 """
@@ -41,6 +46,8 @@ CLIENT, MIDDLE, SERVER = (f"snf-{name}-{os.getpid()}"
                           for name in ("live", "way", "far"))
 CLIENT4, GATEWAY4, ROUTED4 = "10.77.0.2", "10.78.0.1", "10.78.0.2"
 SERVER4, EXTERNAL4 = "10.77.0.3", "10.77.0.100"
+VIRTUAL4 = "10.77.0.50"
+SERVERS4 = ("10.77.0.61", "10.77.0.62", "10.77.0.63")
 ECHO, TCP = 7, 9  # ports of the server beside iperf3's
 BLOCKED = 16  # networks that the rules deny
 PATIENCE_S = 20
@@ -82,14 +89,20 @@ def make_hosts():
         ip("-n", MIDDLE, "link", "set", port, "up")
         ip("-n", namespace, "link", "set", "eth0", "up")
     ip("-n", SERVER, "addr", "add", f"{SERVER4}/24", "dev", "eth0")
+    for server in SERVERS4:
+        ip("-n", SERVER, "addr", "add", f"{server}/24", "dev", "eth0")
     ip("-n", CLIENT, "addr", "add", f"{CLIENT4}/24", "dev", "eth0")
     answer_for_external()
 
 
+def card_of(namespace: str) -> str:
+    return json.loads(ip("-n", namespace, "-j", "link", "show", "eth0"))[0][
+        "address"]
+
+
 def answer_for_external():
     """The server sends packets for the NAT's address to the client's card."""
-    card = json.loads(ip("-n", CLIENT, "-j", "link", "show", "eth0"))[0]
-    ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr", card["address"],
+    ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr", card_of(CLIENT),
        "dev", "eth0", "nud", "permanent")
 
 
@@ -133,8 +146,30 @@ table ip way {{
 """
 
 
-@contextlib.contextmanager
+BALANCE = """
+table ip way {{
+  chain in {{
+    type nat hook prerouting priority -100;
+    ip daddr {virtual} dnat to jhash ip saddr . tcp sport mod {count} map {{
+      {servers} }}
+  }}
+}}
+"""
+
+
 def by_nftables(_):
+    denied = "\n    ".join(f"ip daddr {net} counter drop" for net in blocked())
+    return by_router(RULES.format(denied=denied, external=EXTERNAL4))
+
+
+def by_dnat(_):
+    servers = ", ".join(f"{i} : {server}" for i, server in enumerate(SERVERS4))
+    return by_router(BALANCE.format(virtual=VIRTUAL4, count=len(SERVERS4),
+                                    servers=servers))
+
+
+@contextlib.contextmanager
+def by_router(rules: str):
     """The client is in a network of its own, so the kernel routes."""
     ip("-n", CLIENT, "addr", "flush", "dev", "eth0")
     try:
@@ -145,10 +180,8 @@ def by_nftables(_):
         ip("-n", SERVER, "neigh", "del", EXTERNAL4, "dev", "eth0")
         call(*inside(MIDDLE, "sh", "-c",
                      "echo 1 > /proc/sys/net/ipv4/ip_forward"))
-        denied = "\n    ".join(f"ip daddr {net} counter drop"
-                               for net in blocked())
-        call(*inside(MIDDLE, "nft", "-f", "-"),
-             input=RULES.format(denied=denied, external=EXTERNAL4))
+        ip("-n", SERVER, "route", "replace", f"{ROUTED4}/32", "via", EXTERNAL4)
+        call(*inside(MIDDLE, "nft", "-f", "-"), input=rules)
         yield None
     finally:
         subprocess.run(inside(MIDDLE, "nft", "flush", "ruleset"),
@@ -167,8 +200,14 @@ def by_snf(words: list[str], snf: str, folder: pathlib.Path):
     rules = folder / "rules"
     rules.write_text("".join(f"deny any to {net}\n" for net in blocked()) +
                      "deny tcp to any port 23\ndeny udp to any port 1900\n")
-    nf = ("passthrough" if chain == "plain" else
-          f"firewall(rules={rules}) | nat(ip={EXTERNAL4},host_ports=0)")
+    ends = "+".join(f"{server}:{TCP}" for server in SERVERS4)
+    nf = {"plain": "passthrough",
+          "chain": f"firewall(rules={rules}) | nat(ip={EXTERNAL4},host_ports=0)",
+          "lb": f"lb(virtual={VIRTUAL4}:{TCP},protocol=tcp,servers={ends})"
+          }[chain]
+    if chain == "lb":  # as a router would send it there
+        ip("-n", CLIENT, "neigh", "replace", VIRTUAL4, "lladdr",
+           card_of(SERVER), "dev", "eth0", "nud", "permanent")
     loggers = ["--loggers=on"] if "loggers" in more else []
     started = subprocess.Popen(
         inside(MIDDLE, snf, "run", "--port=inside=lan0", "--port=outside=wan0",
@@ -308,6 +347,15 @@ def iperf(seconds: int, *words) -> dict:
     return told["end"]
 
 
+def connections(address: str, seconds: int) -> float:
+    return json.loads(call(*inside(
+        CLIENT, sys.executable, __file__, "--connect", address, seconds)))
+
+
+def balances(way: str) -> bool:
+    return way.split()[0] in ("dnat", "lb")
+
+
 def measure(daemon: int | None, seconds: int) -> dict:
     row = {}
     if daemon is not None:
@@ -328,8 +376,7 @@ def measure(daemon: int | None, seconds: int) -> dict:
         CLIENT, sys.executable, __file__, "--ask", SERVER4, ASKED))))
     row["round_trip"] = times[len(times) // 2]
     row["round_trip_p99"] = times[len(times) * 99 // 100]
-    row["connections"] = json.loads(call(*inside(
-        CLIENT, sys.executable, __file__, "--connect", SERVER4, seconds)))
+    row["connections"] = connections(SERVER4, seconds)
     if daemon is not None:
         row["bytes"] = bytes_of(daemon)
     return row
@@ -355,13 +402,18 @@ def rows_of(options) -> list[dict]:
                     if way in why:
                         continue
                     words = way.split()
-                    kernel = {"bridge": by_bridge, "nftables": by_nftables}
+                    kernel = {"bridge": by_bridge, "nftables": by_nftables,
+                              "dnat": by_dnat}
                     try:
                         context = (
                             kernel[way](words) if way in kernel else
                             by_snf(words, options.snf, pathlib.Path(folder)))
                         with context as daemon:
-                            rounds[way].append(measure(daemon, options.seconds))
+                            rounds[way].append(
+                                {"connections": connections(
+                                    VIRTUAL4, options.seconds)}
+                                if balances(way) else
+                                measure(daemon, options.seconds))
                     except (CannotMeasure, subprocess.TimeoutExpired) as error:
                         why[way] = str(error)
         finally:
@@ -383,10 +435,10 @@ def ways_of(text: str) -> list[str]:
     ways = text.split(",")
     for way in ways:
         chain, *more = way.split() or [""]
-        is_snf = (chain in ("plain", "chain") and
+        is_snf = (chain in ("plain", "chain", "lb") and
                   more[:1] in (["thread"], ["process"], ["lxc"]) and
                   more[1:] in ([], ["loggers"]))
-        if way not in ("bridge", "nftables") and not is_snf:
+        if way not in ("bridge", "nftables", "dnat") and not is_snf:
             raise argparse.ArgumentTypeError(f"'{way}' is no way")
     return ways
 
@@ -402,7 +454,7 @@ def why_not(options) -> str:
     if os.geteuid() != 0:
         return "wants root: it makes network namespaces"
     wanted = ["ip", "nsenter", "iperf3"]
-    wanted += ["nft"] if "nftables" in options.ways else []
+    wanted += ["nft"] if {"nftables", "dnat"} & set(options.ways) else []
     missing = [name for name in wanted if shutil.which(name) is None]
     return f"{', '.join(missing)} not installed" if missing else ""
 

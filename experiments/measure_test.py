@@ -141,8 +141,11 @@ class Containers(unittest.TestCase):
 
 class Live(unittest.TestCase):
     def test_tells_why_it_cannot_measure(self):
-        for euid, tools, words in ((1000, True, "wants root"),
-                                   (0, False, "iperf3, nft not installed")):
+        for euid, tools, ways, words in (
+                (1000, True, "bridge,nftables", "wants root"),
+                (0, False, "bridge,nftables", "iperf3, nft not installed"),
+                (0, False, "lb thread,dnat", "iperf3, nft not installed"),
+                (0, False, "lb thread", "iperf3 not installed")):
             out = io.StringIO()
             with mock.patch.object(live.os, "geteuid", return_value=euid), \
                     mock.patch.object(
@@ -150,7 +153,7 @@ class Live(unittest.TestCase):
                         name if tools or name not in ("iperf3", "nft") else
                         None), \
                     mock.patch.object(sys, "argv", [
-                        "live.py", "/nonesuch", "--ways=bridge,nftables"]), \
+                        "live.py", "/nonesuch", f"--ways={ways}"]), \
                     contextlib.redirect_stdout(out):
                 self.assertEqual(live.main(), 0)
             found = json.loads(out.getvalue())
@@ -159,7 +162,7 @@ class Live(unittest.TestCase):
 
     def test_refuses_what_is_no_way(self):
         for ways in ("", "brigde", "chain", "chain thread lxc", "plain cloud",
-                     "bridge,chain process logger"):
+                     "bridge,chain process logger", "lb", "dnat thread"):
             with self.subTest(ways), self.assertRaisesRegex(
                     argparse.ArgumentTypeError, "is no way"):
                 live.ways_of(ways)
@@ -167,8 +170,21 @@ class Live(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(
                     argparse.ArgumentTypeError, "whole seconds"):
                 live.seconds_of(text)
-        self.assertEqual(live.ways_of("bridge,chain lxc loggers"),
-                         ["bridge", "chain lxc loggers"])
+        for way in ("bridge", "chain lxc loggers", "dnat", "lb thread"):
+            self.assertEqual(live.ways_of(way), [way])
+
+    def test_measures_connections_alone_of_what_balances(self):
+        with mock.patch.multiple(
+                live, make_hosts=mock.DEFAULT, remove_hosts=mock.DEFAULT,
+                measure=mock.DEFAULT, call=mock.Mock(return_value="7.5"),
+                by_dnat=lambda _: contextlib.nullcontext()) as mocks, \
+                mock.patch.object(live.subprocess, "Popen") as started:
+            started.return_value.stdout.readline.return_value = b"ready\n"
+            rows = live.rows_of(argparse.Namespace(
+                snf="/nonesuch", ways=["dnat"], rounds=1, seconds=1))
+        self.assertEqual(rows, [
+            {"way": "dnat", "why_not": "", "connections": 7.5}])
+        mocks["measure"].assert_not_called()
 
     def test_gives_medians_by_way_and_why_one_has_none(self):
         values = iter([3.0, 1.0, 2.0])

@@ -19,18 +19,24 @@ lost at two rates (1,400 bytes), the time of a request and its answer alone on
 the wire (63 bytes by UDP), connections one after the other with a byte there and back, the
 CPU time of the whole machine for a Gbit up, iperf3's included, and what SNF
 takes: CPU while no packet comes, and memory. Values are medians of the rounds.
+Then connections to a virtual address before three servers: DNAT by nftables,
+which hashes the client's end, and `lb`.
 """
 
 KERNEL = ("bridge", "nftables")
 SNF = ("plain thread", "chain thread", "chain process",
        "chain process loggers", "chain lxc", "chain lxc loggers")
+BALANCERS = ("dnat", "lb thread", "lb process", "lb process loggers")
 NAMES = {"bridge": "a bridge", "nftables": "nftables",
          "plain thread": "SNF, passthrough, threads",
          "chain thread": "SNF, threads",
          "chain process": "SNF, processes",
          "chain process loggers": "SNF, processes and loggers",
          "chain lxc": "SNF, containers",
-         "chain lxc loggers": "SNF, containers and loggers"}
+         "chain lxc loggers": "SNF, containers and loggers",
+         "dnat": "nftables, DNAT", "lb thread": "SNF, lb, threads",
+         "lb process": "SNF, lb, processes",
+         "lb process loggers": "SNF, lb, processes and loggers"}
 COLUMNS = (Column("by"), Column("TCP up", "bit/s"), Column("TCP down", "bit/s"),
            Column("8 TCP up", "bit/s"),
            Column("lost at 200 Mbit/s", "share", is_detail=True),
@@ -46,7 +52,7 @@ KEYS = ("tcp_up", "tcp_down", "tcp_8", "udp_200m", "udp_1g", "round_trip",
 
 def job(lab: Lab) -> Job:
     return Job("live traffic, by each way", "live.py",
-               (Program(), "--ways=" + ",".join(KERNEL + SNF),
+               (Program(), "--ways=" + ",".join(KERNEL + SNF + BALANCERS),
                 f"--rounds={lab.choose(3, 1)}",
                 f"--seconds={lab.choose(2, 1)}"),
                lab.choose(4_500, 700), is_timed=True)
@@ -81,10 +87,17 @@ def rows(lab: Lab, outcomes: Outcomes) -> list[tuple]:
     return table
 
 
+def balancer_rows(lab: Lab, outcomes: Outcomes) -> list[tuple]:
+    found = found_by(lab, outcomes)
+    return [(NAMES[way], f"{found[way]['connections']:,.0f}")
+            for way in BALANCERS if way in found]
+
+
 def is_share(lab: Lab, outcomes: Outcomes, way: str, key: str, least: float):
     """Of nftables' figure."""
     ours = value_of(lab, outcomes, way, key)
-    theirs = value_of(lab, outcomes, "nftables", key)
+    theirs = value_of(lab, outcomes,
+                      "dnat" if way in BALANCERS else "nftables", key)
     return in_calm(outcomes[job(lab)]["waited"], f"{ours / theirs:.2f}×",
                    holds(ours >= least * theirs))
 
@@ -101,7 +114,9 @@ def findings(lab: Lab, outcomes: Outcomes) -> Findings:
     for way, key, least, what in (
             ("chain thread", "tcp_up", 0.6, "TCP up"),
             ("chain lxc loggers", "tcp_up", 0.4, "TCP up"),
-            ("chain process loggers", "connections", 0.5, "connections")):
+            ("chain process loggers", "connections", 0.5, "connections"),
+            ("lb thread", "connections", 0.5, "connections"),
+            ("lb process loggers", "connections", 0.5, "connections")):
         found.add(f"{what}, {NAMES[way]}", "nftables, this run",
                   f"at least {least:g}×",
                   lambda w=way, k=key, n=least:
@@ -125,7 +140,10 @@ def findings(lab: Lab, outcomes: Outcomes) -> Findings:
 
 def tell(lab: Lab, outcomes: Outcomes) -> Report:
     return Report(tables=[findings(lab, outcomes).table,
-                          Table("", "Ways", COLUMNS, rows(lab, outcomes))],
+                          Table("", "Ways", COLUMNS, rows(lab, outcomes)),
+                          Table("", "Load balancers",
+                                (Column("by"), Column("connections a second")),
+                                balancer_rows(lab, outcomes))],
                   draw=lambda figure: draw(figure, lab, outcomes),
                   size=(11.0, 4.0))
 

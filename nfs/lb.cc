@@ -97,13 +97,8 @@ class LoadBalancer final : public NetworkFunction {
     constexpr size_t kMaxCounted = 64;
     if (options_.servers.size() > kMaxCounted) return;
     for (const LbServer& server : options_.servers) {
-      const char* const protocol =
-          server.end.protocol == IpProtocol::kTcp ? "tcp" : "udp";
-      by_server_.push_back(declare_counter(
-          absl::StrCat(protocol, " ",
-                       NfOptions::ToText({server.end.address, server.end.port,
-                                          server.end.is_ipv6})),
-          "connections begun at the server"));
+      by_server_.push_back(declare_counter(NameOf(server.end),
+                                           "connections begun at the server"));
     }
   }
 
@@ -172,6 +167,19 @@ class LoadBalancer final : public NetworkFunction {
            static_cast<uint64_t>(std::popcount(checks.passed))});
     }
     return report;
+  }
+
+  bool has_states() const override { return true; }
+
+  std::vector<NfState> states(Instant now) const override {
+    std::vector<NfState> states;
+    for (uint16_t i = 0; i < options_.servers.size(); ++i) {
+      states.push_back(StateOf(i, now));
+    }
+    // If there are too many states, the last ones are left out.
+    std::ranges::stable_partition(
+        states, [](const NfState& one) { return one.state != "up"; });
+    return states;
   }
 
  private:
@@ -424,6 +432,35 @@ class LoadBalancer final : public NetworkFunction {
     if (options_.health.port != 0) end.port = be16(options_.health.port);
     return end;
   }
+  NfState StateOf(uint16_t server, Instant now) const {
+    NfState state = {.object = NameOf(options_.servers[server].end),
+                     .state = "up",
+                     .since = options_.UseSince(server, now)};
+    const LbServers::Use use = options_.AsOf(now).use(server);
+    if (use == LbServers::Use::kNone) {
+      state.state = "down";
+      state.why = "removed, or down by option";
+      return state;
+    }
+    if (use == LbServers::Use::kDraining) state.state = "draining";
+    if (!health_.has_value()) return state;
+    const LbServerHealth health =
+        HealthOf(health_->checks.get(health_->checked_as[server]), RoundOf(now),
+                 options_.health);
+    if (health.is_up && use == LbServers::Use::kDraining) return state;
+    if (!health.is_up) state.state = "down";
+    state.why = health.why;
+    if (health.since == 0) return state;
+    const Nanos since = Nanos{options_.health.interval.ns *
+                              static_cast<int64_t>(health.since - 1)};
+    state.since = Instant{} + since;
+    return state;
+  }
+
+  static std::string NameOf(const LbEnd& end) {
+    return absl::StrCat(end.protocol == IpProtocol::kTcp ? "tcp " : "udp ",
+                        TextOf(end));
+  }
   static std::string TextOf(const LbEnd& end) {
     return NfOptions::ToText({end.address, end.port, end.is_ipv6});
   }
@@ -500,11 +537,11 @@ class LoadBalancer final : public NetworkFunction {
         packet, target, *options_.health.source(target.is_ipv6), round);
     if (!flow.emit(syn.frame())) return;
     count(health_->sent);
-    health_->checks.update(checked, {.round = round, .sent = 1, .passed = 0});
-    if (IsUp(before, round - 1, options_.health) &&
-        !IsUp(before, round, options_.health)) {
-      flow.log(health_->log, TextOf(target) + " is down");
-    }
+    const bool falls = IsUp(before, before.round, options_.health) &&
+                       !IsUp(before, round, options_.health);
+    health_->checks.update(
+        checked, {.round = round, .sent = 1, .down_at = falls ? round : 0});
+    if (falls) flow.log(health_->log, TextOf(target) + " is down");
   }
 
   // Returns true for what a server sends to the source of checks.
@@ -532,19 +569,23 @@ class LoadBalancer final : public NetworkFunction {
       flow.emit(LbProbe::Answer(packet, health_->request).frame());
     } else if (answer == LbAnswer::kPassed || answer == LbAnswer::kFailed) {
       flow.emit(LbProbe::Answer(packet, "").frame());
-    } else if (answer == LbAnswer::kRefused) {
-      count(health_->refused);
     }
-    if (answer != LbAnswer::kPassed) return Verdict::consume();
-    count(health_->passed);
+    if (answer == LbAnswer::kRefused) count(health_->refused);
+    if (answer == LbAnswer::kPassed) count(health_->passed);
     LbChecks checks = health_->checks.get(server);
     const bool was_up = IsUp(checks, now, options_.health);
-    const LbChecks passed = {.round = round, .sent = 1, .passed = 1};
-    health_->checks.update(server, passed);
-    MergeChecks(checks, passed);
+    LbChecks more = {.round = round,
+                     .sent = 1,
+                     .passed = answer == LbAnswer::kPassed ? 1u : 0u,
+                     .reset = answer == LbAnswer::kRefused ? 1u : 0u,
+                     .wrong = answer == LbAnswer::kFailed ? 1u : 0u};
+    if (more.passed + more.reset + more.wrong == 0) return Verdict::consume();
+    MergeChecks(checks, more);
     if (!was_up && IsUp(checks, now, options_.health)) {
+      more.up_at = now;
       flow.log(health_->log, TextOf(view.from) + " is up");
     }
+    health_->checks.update(server, more);
     return Verdict::consume();
   }
 

@@ -3,6 +3,7 @@
 #define SNF_NFS_LB_HEALTH_H_
 
 #include <cstdint>
+#include <string_view>
 
 #include "nfs/lb_options.h"
 
@@ -30,6 +31,11 @@ struct LbChecks {
   uint64_t round = 0;   // the newest
   uint64_t sent = 0;    // bit k: round - k had a check
   uint64_t passed = 0;  // bit k: the check of round - k passed
+  uint64_t reset = 0;   // bit k: the check of round - k was answered by a reset
+  uint64_t wrong = 0;   // bit k: … by another status than 2xx or 3xx
+  // The rounds in which the server was last found down, and up; 0 for never.
+  uint64_t down_at = 0;
+  uint64_t up_at = 0;
 
   friend bool operator==(const LbChecks&, const LbChecks&) = default;
 };
@@ -38,6 +44,16 @@ struct LbChecks {
 void MergeChecks(LbChecks& checks, const LbChecks& more);
 // Returns true if the server is up in the round `now`.
 bool IsUp(const LbChecks& checks, uint64_t now, const LbHealthOptions& options);
+
+// The health of a server.
+struct LbServerHealth {
+  bool is_up = true;
+  uint64_t since = 0;         // the round of the last change; 0 for none
+  std::string_view why = {};  // it is down
+};
+// Returns the health in the round `now`.
+LbServerHealth HealthOf(const LbChecks& checks, uint64_t now,
+                        const LbHealthOptions& options);
 
 }  // namespace snf
 

@@ -374,6 +374,88 @@ TEST_F(LbHealth, AServerThatIsRemovedOrDownIsNotChecked) {
   EXPECT_EQ(servers, (std::set<std::string>{"10.0.0.2:8080", "10.0.0.3:8080"}));
 }
 
+TEST_F(LbHealth, TellsTheStatesOfServersTheirAgesAndWhy) {
+  Begin(Lb("check=http,protocol=tcp,drain@1003s=10.0.0.1"));
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(nf().states(),
+            (Lines{"tcp 10.0.0.1:8080 up", "tcp 10.0.0.2:8080 up",
+                   "tcp 10.0.0.3:8080 up"}));
+  // The server 2 answers by resets, and 3 not at all.
+  const auto round = [&](const std::string& status) {
+    nf().Send("+1us " + FromClient(0, "ACK seq=7"));
+    for (const Check& syn : TakeChecks()) {
+      if (syn.flags != "SYN" || dead_.contains(syn.server)) continue;
+      if (syn.server == "10.0.0.2:8080") {
+        Answer(syn, "RST ACK seq=0 " + Ack(syn.sequence + 1));
+        continue;
+      }
+      Accept(syn);
+      for (const Check& request : TakeChecks()) {
+        constexpr uint32_t kRequestBytes = 18;
+        Answer(request, "ACK PSH seq=701 " +
+                            Ack(request.sequence + kRequestBytes) + " \"" +
+                            status + "\"");
+      }
+    }
+    nf().TakeEmitted();
+    nf().Pass(Seconds(2));
+  };
+  dead_ = {"10.0.0.3:8080"};
+  for (int i = 0; i < 6; ++i) round("HTTP/1.1 200 OK");
+  const Lines lines = nf().states();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].substr(0, 30), "tcp 10.0.0.1:8080 draining for");
+  EXPECT_TRUE(lines[1].starts_with("tcp 10.0.0.2:8080 down for ")) << lines[1];
+  EXPECT_TRUE(lines[1].ends_with(": checks fail: reset")) << lines[1];
+  EXPECT_TRUE(lines[2].starts_with("tcp 10.0.0.3:8080 down for ")) << lines[2];
+  EXPECT_TRUE(lines[2].ends_with(": checks fail: no answer")) << lines[2];
+  for (int i = 0; i < 6; ++i) round("HTTP/1.1 500 Error");
+  const std::string first = nf().states()[0];
+  EXPECT_TRUE(first.starts_with("tcp 10.0.0.1:8080 down for ")) << first;
+  EXPECT_TRUE(first.ends_with(": checks fail: wrong status")) << first;
+}
+
+TEST_F(LbHealth, TellsOfAServerThatIsDownByOption) {
+  Begin("lb:" + std::string(kServers) + ",protocol=tcp,down@1005s=10.0.0.2");
+  nf().Pass(Seconds(8));
+  const std::vector<std::string> lines = nf().states();
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0],
+            "tcp 10.0.0.2:8080 down for 3.00 s: removed, or down by option");
+  EXPECT_EQ(lines[1], "tcp 10.0.0.1:8080 up");
+}
+
+TEST(LbChecks, TellSinceWhenAndWhy) {
+  const LbHealthOptions options;  // rise 2, fall 3
+  EXPECT_EQ(HealthOf({}, 7, options).since, 0u);
+  const LbChecks failed = {
+      .round = 10, .sent = 0b111, .passed = 0, .reset = 0b010, .wrong = 0b001};
+  // The third fails when round 12 begins; no unit has noted that.
+  EXPECT_TRUE(HealthOf(failed, 11, options).is_up);
+  for (const uint64_t now : {12, 13, 1'000}) {
+    const LbServerHealth health = HealthOf(failed, now, options);
+    EXPECT_FALSE(health.is_up);
+    EXPECT_EQ(health.since, 12u);
+    EXPECT_EQ(health.why, "checks fail: wrong status");
+  }
+  // The fourth check is under way: the third decides.
+  LbChecks more = failed;
+  MergeChecks(more, {.round = 13, .sent = 1, .down_at = 13});
+  EXPECT_EQ(HealthOf(more, 14, options).since, 13u);
+  EXPECT_EQ(HealthOf(more, 14, options).why, "checks fail: wrong status");
+  EXPECT_EQ(HealthOf(more, 15, options).why, "checks fail: no answer");
+  // Much later, it is still down since then.
+  for (uint64_t round = 14; round < 200; ++round) {
+    MergeChecks(more, {.round = round, .sent = 1});
+  }
+  EXPECT_EQ(HealthOf(more, 202, options).since, 13u);
+  MergeChecks(more, {.round = 200, .sent = 1, .passed = 1});
+  MergeChecks(more, {.round = 201, .sent = 1, .passed = 1, .up_at = 201});
+  EXPECT_TRUE(HealthOf(more, 202, options).is_up);
+  EXPECT_EQ(HealthOf(more, 202, options).since, 201u);
+  EXPECT_EQ(HealthOf(more, 202, options).why, "");
+}
+
 TEST(LbChecks, MergeInAnyOrderAndAnyNumber) {
   for (uint64_t seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -383,7 +465,11 @@ TEST(LbChecks, MergeInAnyOrderAndAnyNumber) {
       const uint64_t sent = rng.Below(~uint64_t{0});
       parts.push_back({.round = 1'000 + rng.Below(100),
                        .sent = sent,
-                       .passed = sent & rng.Below(~uint64_t{0})});
+                       .passed = sent & rng.Below(~uint64_t{0}),
+                       .reset = sent & rng.Below(~uint64_t{0}),
+                       .wrong = sent & rng.Below(~uint64_t{0}),
+                       .down_at = rng.Below(1'000),
+                       .up_at = rng.Below(1'000)});
     }
     LbChecks all;
     for (const LbChecks& part : parts) MergeChecks(all, part);

@@ -551,4 +551,20 @@ const LbServers& LbOptions::AsOf(Instant time) const {
   return *dated[i].value;
 }
 
+std::optional<Instant> LbOptions::UseSince(uint16_t server,
+                                           Instant time) const {
+  const LbServers::Use use = AsOf(time).use(server);
+  std::optional<Instant> since;
+  for (const auto& one : dated) {
+    if (one.from > time) break;
+    if (one.value->use(server) != use) {
+      since.reset();
+    } else if (!since.has_value()) {
+      since = one.from;
+    }
+  }
+  if (since == dated.front().from) since.reset();
+  return since;
+}
+
 }  // namespace snf

@@ -167,6 +167,9 @@ struct LbOptions {
   std::optional<uint16_t> ServerOf(uint16_t service, uint32_t quic_id) const;
   // The servers at that time.
   const LbServers& AsOf(Instant time) const;
+  // Returns when the server's use at that time began; nothing if it began with
+  // the options.
+  std::optional<Instant> UseSince(uint16_t server, Instant time) const;
 
  private:
   // The options that may change.

@@ -165,5 +165,24 @@ TEST(SynGuard, RunsEverywhereWhileTheLimitIsNotReached) {
   EXPECT_TRUE(RunEverywhere("syn_guard:limit=1000", Packets(packets)));
 }
 
+// Some SYNs too many pass at first. A client whose SYN was dropped sends no
+// more.
+TEST(SynGuard, ExceedsTheLimitOnManyUnitsByItsBoundAlone) {
+  constexpr int kClients = 200;
+  std::vector<std::string> packets;
+  for (const std::string gap : {"+20us ", "+1us "}) {
+    for (int i = 0; i < kClients; ++i) {
+      packets.push_back(gap + There(i, "SYN seq=100"));
+    }
+    packets.push_back("+1s " + There(0, "SYN seq=100"));
+  }
+  // Each unit may let in as many as the limit before it hears of the others.
+  EXPECT_TRUE(RunEverywhere(
+      "syn_guard:limit=20", Packets(packets),
+      {.counters_that_vary = {"begun", "timed_out"},
+       .drops_that_vary = {{.reason = "half_open_limit", .fewer = 20}},
+       .closed_loop = true}));
+}
+
 }  // namespace
 }  // namespace snf

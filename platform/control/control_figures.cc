@@ -102,6 +102,14 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
     to.set_flows(chain.flows);
     to.set_packets_in(chain.packets_in);
   }
+  for (const LiveFigures::NfObject& object : figures.nf_objects) {
+    proto::NfObject& to = *reply.add_nf_object();
+    to.set_nf(object.nf);
+    to.set_object(object.object);
+    to.set_state(object.state);
+    if (object.age.has_value()) to.set_age_ns(object.age->ns);
+    to.set_why(object.why);
+  }
   SetTimes(figures.latency, *reply.mutable_latency());
   if (figures.unit_capacity_bps.has_value()) {
     reply.set_unit_capacity_bps(*figures.unit_capacity_bps);
@@ -138,6 +146,14 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                               .nf = chain.nf(),
                               .flows = chain.flows(),
                               .packets_in = chain.packets_in()});
+  }
+  for (const proto::NfObject& object : reply.nf_object()) {
+    LiveFigures::NfObject& to = figures.nf_objects.emplace_back();
+    to.nf = object.nf();
+    to.object = object.object();
+    to.state = object.state();
+    if (object.has_age_ns()) to.age = Nanos{object.age_ns()};
+    to.why = object.why();
   }
   figures.latency = TimesOf(reply.latency());
   if (reply.has_unit_capacity_bps()) {

@@ -34,6 +34,18 @@ LiveFigures Figures() {
   return figures;
 }
 
+LiveFigures WithObjects() {
+  LiveFigures figures = Figures();
+  figures.nf_objects = {
+      {.nf = "lb", .object = "tcp 10.0.0.1:80", .state = "up"},
+      {.nf = "lb",
+       .object = "tcp 10.0.0.2:80",
+       .state = "down",
+       .age = Seconds(3),
+       .why = "checks fail: no answer"}};
+  return figures;
+}
+
 // The daemon has inherited flows from a killed process.
 TEST(ControlText, SaysHowManyFlowsThereAre) {
   LiveFigures figures = Figures();
@@ -61,9 +73,27 @@ TEST(ControlText, SaysHowManyFlowsThereAre) {
       << TextOf(reply);
 }
 
+TEST(ControlText, TellsTheStatesOfObjectsThatNfsWatch) {
+  LiveFigures figures = WithObjects();
+  const auto text = [&] {
+    proto::StatusReply reply;
+    reply.add_port();
+    AddFigures(figures, reply);
+    return TextOf(reply);
+  };
+  EXPECT_NE(text().find("  lb        tcp 10.0.0.1:80 up\n"
+                        "            tcp 10.0.0.2:80 down for 3.00 s: checks "
+                        "fail: no answer\n"),
+            std::string::npos)
+      << text();
+  figures.nf_objects.resize(20, figures.nf_objects.front());
+  EXPECT_NE(text().find("… and 4 more: --json tells all\n"), std::string::npos)
+      << text();
+}
+
 TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   proto::StatusReply reply;
-  AddFigures(Figures(), reply);
+  AddFigures(WithObjects(), reply);
   proto::StatusReply again;
   AddFigures(FiguresOf(reply), again);
   EXPECT_EQ(JsonOf(again), JsonOf(reply));

@@ -75,6 +75,15 @@ std::string RouterLine(const PortFigures& port) {
   return line;
 }
 
+// "tcp 10.0.0.1:8080 down for 3.2 s: checks fail: no answer".
+std::string ObjectLine(const LiveFigures::NfObject& object) {
+  return fmt::format("{} {}{}{}{}", object.object, object.state,
+                     object.age.has_value()
+                         ? fmt::format(" for {}", FormatDuration(*object.age))
+                         : "",
+                     object.why.empty() ? "" : ": ", object.why);
+}
+
 std::string MemberLine(const proto::StatusReply& member) {
   if (member.pid() == 0) {
     return "does not run: nobody takes the packets of its hosts; the same snf "
@@ -164,6 +173,17 @@ std::string TextOf(const proto::StatusReply& reply) {
                                       "was",
                                       Plural(reply.inherited_flows(), "flow"))
                         : ""));
+  }
+  constexpr size_t kMostObjects = 16;
+  const size_t objects = figures.nf_objects.size();
+  for (size_t i = 0; i < std::min(objects, kMostObjects); ++i) {
+    const LiveFigures::NfObject& object = figures.nf_objects[i];
+    const bool is_first = i == 0 || figures.nf_objects[i - 1].nf != object.nf;
+    say(is_first ? object.nf : "", ObjectLine(object));
+  }
+  if (objects > kMostObjects) {
+    say("", fmt::format("… and {} more: --json tells all",
+                        FormatCount(objects - kMostObjects)));
   }
   text += fmt::format("  {:<9} p50 {}, p99 {}, at most {}\n", "latency",
                       FormatDuration(figures.latency.all.p50),

@@ -133,7 +133,9 @@ def runs(outside):
          ("replay", CAPTURE, "--clock=real", "--unit_capacity=100Mbps")),
         ("snf_port_received_packets_total",
          ("run", f"--port=inside=file:{CAPTURE}",
-          f"--port=outside=file:{outside}", "--unit_capacity=100Mbps")))
+          f"--port=outside=file:{outside}", "--unit_capacity=100Mbps",
+          "--nf=lb(virtual=192.0.2.10:80,servers=10.0.0.1:80,"
+          "drain@1s=10.0.0.1)")))
 
 
 def served(port):

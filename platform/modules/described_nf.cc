@@ -123,6 +123,9 @@ void DescribeObject(NetworkFunction& nf, Object& to, std::string& error) {
   if (!IsEmpty(nf.report())) {
     to.add_warning("its report at the end wants --trust_modules");
   }
+  if (nf.has_states()) {
+    to.add_warning("the states of its objects want --trust_modules");
+  }
 }
 
 // --- Of a description to an object. ---

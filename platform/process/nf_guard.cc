@@ -78,6 +78,8 @@ const char* InWords(NfCall::Hook hook) {
       return "on_alias_refused";
     case NfCall::Hook::kReport:
       return "report";
+    case NfCall::Hook::kStates:
+      return "states";
     case NfCall::Hook::kFlowKey:
       return "flow_key";
     default:

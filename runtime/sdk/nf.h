@@ -196,6 +196,17 @@ class NetworkFunction {
   // has processed no packet and whose tables hold all updates of the run.
   virtual NfReport report() const { return {}; }
 
+  // Returns true if states() returns anything; then only is it called.
+  virtual bool has_states() const { return false; }
+  // Returns the states of objects that the NF watches, at most kMaxStates; more
+  // are left out. Called twice a second during a live run, on an object
+  // that has processed no packet. Its tables hold the updates so far; a table
+  // of more than kMaxStateEntries entries is empty. `now` is as
+  // Packet::arrival().
+  virtual std::vector<NfState> states(Instant /*now*/) const { return {}; }
+  static constexpr size_t kMaxStates = 1'024;
+  static constexpr uint32_t kMaxStateEntries = 8'192;
+
   // Between the two calls, counts and updates of tables are tentative: they are
   // kept only if `keep`. For chains.
   void BeginTentative() {

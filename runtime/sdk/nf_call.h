@@ -54,6 +54,7 @@ struct NfCall {
     kOnEnd,
     kOnAliasRefused,
     kReport,
+    kStates,
     kFlowKey,
   };
 

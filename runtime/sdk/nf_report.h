@@ -3,11 +3,25 @@
 #define SNF_RUNTIME_SDK_NF_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "base/time.h"
+
 namespace snf {
+
+// The state of an object that an NF watches, such as a server, during a run
+// (NetworkFunction::states).
+struct NfState {
+  std::string object;  // "tcp 10.0.0.1:8080", unique in the NF
+  std::string state;   // a word: "up", "down"
+  // Absent if the object has been so since the beginning, or longer than the NF
+  // knows.
+  std::optional<Instant> since = std::nullopt;
+  std::string why = {};  // "checks fail: no answer"; may be empty
+};
 
 // The report of an NF after a run (NetworkFunction::report).
 struct NfReport {

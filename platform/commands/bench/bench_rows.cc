@@ -42,6 +42,8 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
       if (!sizes.rules.empty()) AddIdsCaptureRows(sizes, suite, rows);
     } else if (number == 20) {
       AddLbRow(sizes, suite, rows);
+    } else if (number == 21) {
+      AddConnectionsRow(sizes, suite, rows);
     } else {
       AddLiveRows(number, sizes, suite, rows);
     }

@@ -64,7 +64,7 @@ struct BenchSizes {
   std::string_view rules = {};  // files of row 15, joined by +; may be empty
 };
 
-inline constexpr int kBenchRows = 20;
+inline constexpr int kBenchRows = 21;
 
 // Makes the rows from 1 to kBenchRows that are wanted, in order, and adds their
 // cases to `suite`. A row that nothing measures says so.
@@ -74,7 +74,7 @@ std::vector<BenchRow> MakeBenchRows(const std::vector<bool>& wanted,
 // Each of these adds the rows of `number` if they are its own. Rows 1 to 5, 8
 // to 10, 18 and 19 are about chains, 15 about rules of Snort, 6 and 7 about the
 // controller, 11 about starts, 12 about moves, 13 about failures, 14 and 17
-// about state, 16 about ports, 20 about the load balancer.
+// about state, 16 about ports, 20 and 21 about the load balancer.
 void AddChainRows(int number, const BenchSizes& sizes, BenchSuite& suite,
                   std::vector<BenchRow>& rows);
 void AddControllerRows(int number, const BenchSizes& sizes, BenchSuite& suite,
@@ -84,6 +84,8 @@ void AddStateRows(int number, const BenchSizes& sizes, BenchSuite& suite,
 
 void AddLbRow(const BenchSizes& sizes, BenchSuite& suite,
               std::vector<BenchRow>& rows);
+void AddConnectionsRow(const BenchSizes& sizes, BenchSuite& suite,
+                       std::vector<BenchRow>& rows);
 void AddIdsRow(BenchSuite& suite, std::vector<BenchRow>& rows);
 void AddIdsCaptureRows(const BenchSizes& sizes, BenchSuite& suite,
                        std::vector<BenchRow>& rows);

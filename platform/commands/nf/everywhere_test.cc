@@ -128,6 +128,38 @@ class EmitsMember final : public NetworkFunction {
 };
 SNF_REGISTER_NF(EmitsMember, "kit_emits_member", "emits copies");
 
+// Lets the first `limit` flows pass, counted in a table of all units, and drops
+// packets of other flows. If `wrong`, each unit counts alone.
+class LimitsFlows final : public NetworkFunction {
+ public:
+  explicit LimitsFlows(NfOptions& options)
+      : limit_(options.Integer("limit", 10, 1, 1'000, "flows")),
+        wrong_(options.Flag("wrong", false, "counts in a member")) {}
+
+ private:
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    if (flow.has(passes_)) return Verdict::forward();
+    const bool passes =
+        wrong_ ? own_++ < limit_ : flows_.add_if_below(0, limit_);
+    if (!passes) return Verdict::drop(0);
+    flow.put(passes_, uint8_t{1});
+    count(begun_);
+    return Verdict::forward();
+  }
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"too_many", "other"};
+    return kReasons;
+  }
+  const int64_t limit_;
+  const bool wrong_;
+  int64_t own_ = 0;
+  Slot<uint8_t> passes_ = declare<uint8_t>("passes");
+  SharedTable<uint64_t, int64_t> flows_ =
+      declare_shared<uint64_t, int64_t>("flows", 8);
+  Counter begun_ = declare_counter("begun", "flows that passed");
+};
+SNF_REGISTER_NF(LimitsFlows, "kit_limits_flows", "limits flows");
+
 std::vector<TestPacket> SomePackets(int flows, int packets) {
   std::vector<std::string> texts;
   for (int i = 0; i < packets; ++i) {
@@ -197,6 +229,62 @@ TEST(RunEverywhere, FailsAReportThatVaries) {
   EXPECT_EQ(WhatFails("kit_longest"), "");
   EXPECT_THAT(WhatFails("kit_longest:wrong=true"),
               HasSubstr("it reports another table \"Longest\""));
+}
+
+// 40 flows at a time, of which the first 10 pass.
+std::string WhatFailsOfFlows(const std::string& nf,
+                             const EverywhereOptions& options) {
+  const testing::AssertionResult result =
+      RunEverywhere(nf, SomePackets(40, 4), options);
+  return result ? "" : result.message();
+}
+
+TEST(RunEverywhere, LetsDropsVaryWithinTheirBounds) {
+  EXPECT_THAT(WhatFailsOfFlows("kit_limits_flows", {}),
+              HasSubstr("\nbut on one unit\n  drop too_many"));
+  EverywhereOptions options = {
+      .counters_that_vary = {"begun"},
+      .drops_that_vary = {{.reason = "too_many", .fewer = 40}}};
+  EXPECT_EQ(WhatFailsOfFlows("kit_limits_flows", options), "");
+  // Each further flow that passes has four drops less.
+  options.units = {2};
+  options.drops_that_vary[0].fewer = 3;
+  EXPECT_THAT(WhatFailsOfFlows("kit_limits_flows", options),
+              ContainsRegex("on 2 units, each packet on the next one, [0-9]+ "
+                            "packets became \"drop too_many\", but on one unit "
+                            "120: at most 3 less and 0 more are allowed"));
+  options.drops_that_vary[0] = {.reason = "too_many", .fewer = 40};
+  options.counters_that_vary = {};
+  EXPECT_THAT(WhatFailsOfFlows("kit_limits_flows", options),
+              HasSubstr("counter begun is "));
+}
+
+TEST(RunEverywhere, FailsOtherVerdictsThanTheNamedOnes) {
+  const EverywhereOptions other = {
+      .counters_that_vary = {"begun"},
+      .drops_that_vary = {{.reason = "other", .fewer = 1'000, .more = 1'000}}};
+  EXPECT_THAT(WhatFailsOfFlows("kit_limits_flows", other),
+              HasSubstr("drop too_many"));
+  EXPECT_THAT(WhatFailsOfFlows("kit_limits_flows",
+                               {.drops_that_vary = {{.reason = "too_mnay"}}}),
+              HasSubstr("the NF has no reason \"too_mnay\" to drop a packet"));
+  // The limit of each unit alone is as many times too high.
+  EXPECT_THAT(WhatFailsOfFlows(
+                  "kit_limits_flows:wrong=true",
+                  {.counters_that_vary = {"begun"},
+                   .drops_that_vary = {{.reason = "too_many", .fewer = 10}}}),
+              HasSubstr("at most "));
+}
+
+TEST(RunEverywhere, SendsNoMoreAfterADropInAClosedLoop) {
+  // Ten flows pass, and 30 have one drop each.
+  EverywhereOptions options = {.units = {1},
+                               .drops_that_vary = {{.reason = "too_many"}},
+                               .closed_loop = true};
+  options.units = {2};
+  EXPECT_THAT(WhatFailsOfFlows("kit_limits_flows", options),
+              HasSubstr(", but on one unit 30: at most 0 less"));
+  EXPECT_EQ(WhatFails("kit_in_slot", {.closed_loop = true}), "");
 }
 
 TEST(RunEverywhere, FailsIfNothingMoves) {

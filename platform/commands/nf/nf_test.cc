@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "base/packet/flow_key_text.h"
+#include "base/quantity.h"
 #include "platform/commands/nf/test_nf_platform.h"
 #include "platform/process/nf_guard.h"
 
@@ -111,6 +112,22 @@ uint64_t NfTest::count(const std::string& counter) const {
   ADD_FAILURE() << "no counter \"" << counter << "\"; there is"
                 << (known.empty() ? " none" : ":" + known);
   return 0;
+}
+
+std::vector<std::string> NfTest::states() const {
+  std::vector<std::string> lines;
+  if (platform_ == nullptr) return lines;
+  for (const NetworkFunction::Part& part : platform_->nf().parts()) {
+    if (!part.nf->has_states()) continue;
+    for (const NfState& one : part.nf->states(platform_->now())) {
+      std::string& line = lines.emplace_back(one.object + " " + one.state);
+      if (one.since.has_value()) {
+        line += " for " + FormatDuration(platform_->now() - *one.since);
+      }
+      if (!one.why.empty()) line += ": " + one.why;
+    }
+  }
+  return lines;
 }
 
 size_t NfTest::flows() const {

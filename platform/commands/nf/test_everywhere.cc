@@ -5,13 +5,18 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "base/packet/classifier.h"
 #include "base/packet/flow_key_text.h"
 #include "controller/core/placement.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/process/nf_guard.h"
+#include "platform/run/own_keys.h"
 #include "platform/run/run.h"
 #include "runtime/sdk/nf_test.h"
 #include "traces/capture_writer.h"
@@ -35,15 +40,44 @@ std::string ToText(const Fate& fate) {
 
 struct Everything {
   RunResult run;
+  std::vector<bool> sent;  // by packet
   // The fates of a flow's packets, in their order. Of packets that the NF
   // emits, whose key is that of their own addresses, the order may vary.
   std::map<FlowKey, std::vector<Fate>> flows;
   std::map<FlowKey, std::vector<Fate>> emitted;
 };
 
+// Finds the flows of packets, as a controller does.
+class FlowFinder {
+ public:
+  explicit FlowFinder(const NetworkFunction& nf) : own_keys_(nf) {}
+  FlowKey Find(Instant now, LinkType link, std::span<const std::byte> bytes) {
+    ParsedPacket headers;
+    FlowKey key;
+    const Direction direction =
+        classifier_.Classify(now, link, bytes, headers, key);
+    if (own_keys_.any() && direction != Direction::kNone) {
+      own_keys_.Apply(bytes, headers, direction, key);
+    }
+    return key;
+  }
+
+ private:
+  FlowClassifier classifier_{{}};
+  OwnKeys own_keys_;
+};
+
 // Notes the fates of a run's packets.
 class Watcher final : public RunObserver {
  public:
+  explicit Watcher(const NetworkFunction& nf)
+      : finder_(nf), has_ends_(nf.flow_scope() == FlowScope::kInsideEndpoint) {}
+
+  // Returns true if a packet of the flow was dropped; if a flow has several
+  // connections, a packet of the same connection.
+  bool HasDropped(Instant now, const TestPacket& packet) {
+    return dropped_.contains(finder_.Find(now, packet.link, packet.bytes));
+  }
   void on_arrival(Instant, const FlowKey& key, uint32_t) override {
     arrived_ = key;
   }
@@ -71,6 +105,10 @@ class Watcher final : public RunObserver {
   }
   void on_drop(const ReleasedPacket& packet, std::string_view reason) override {
     Fate fate = {.other = "drop " + std::string(reason), .packet = {}};
+    const auto life = lives_.find(packet.route.flow);
+    dropped_.insert(has_ends_ || life == lives_.end()
+                        ? finder_.Find(packet.time, packet.link, packet.bytes)
+                        : life->second.first);
     if (packet.route.flow != kNoFlow) {
       FateOf(packet.route.flow, packet.route.clock) = std::move(fate);
     } else {
@@ -79,8 +117,10 @@ class Watcher final : public RunObserver {
   }
 
   Everything Take(RunResult run) {
-    Everything all = {
-        .run = std::move(run), .flows = {}, .emitted = std::move(emitted_)};
+    Everything all = {.run = std::move(run),
+                      .sent = {},
+                      .flows = {},
+                      .emitted = std::move(emitted_)};
     // A flow that ended and began again has two lives.
     for (auto& [place, fate] : fates_) {
       all.flows[place.key].push_back(std::move(fate));
@@ -107,6 +147,9 @@ class Watcher final : public RunObserver {
     return fates_[{.key = key, .life = life, .clock = clock}];
   }
 
+  FlowFinder finder_;
+  const bool has_ends_;
+  std::set<FlowKey> dropped_;
   FlowKey arrived_;
   std::map<FlowId, std::pair<FlowKey, size_t>> lives_;
   std::map<Place, Fate> fates_;
@@ -137,28 +180,44 @@ RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
 }
 
 Everything Run(const NfSpec& nf, const std::vector<TestPacket>& packets,
+               const NetworkFunction& example,
                const std::vector<IpPrefix>& inside, uint32_t units,
-               std::string_view policy) {
-  Watcher watcher;
+               std::string_view policy, bool closed_loop) {
+  Watcher watcher(example);
   VirtualDriver driver(OptionsOf(units, inside), *FindPlacementPolicy(policy),
                        nf, {&watcher});
   Instant now = kStart;
+  std::vector<bool> sent;
   for (const TestPacket& packet : packets) {
     const auto captured = static_cast<uint32_t>(packet.bytes.size());
     now = now + packet.gap;
+    if (closed_loop && !sent.empty()) driver.AdvanceTo(now);
+    sent.push_back(!closed_loop || !watcher.HasDropped(now, packet));
+    if (!sent.back()) continue;
     driver.Offer({.time = now,
                   .bytes = packet.bytes,
                   .original_bytes = std::max(packet.original_length, captured),
                   .link = packet.link});
   }
-  return watcher.Take(driver.Finish());
+  Everything all = watcher.Take(driver.Finish());
+  all.sent = std::move(sent);
+  return all;
 }
 
 using Flows = std::map<FlowKey, std::vector<Fate>>;
 
-// The first difference, in words; empty for none.
+bool MayVary(const Fate& fate, const EverywhereOptions& options) {
+  return std::ranges::any_of(options.drops_that_vary,
+                             [&](const VaryingDrops& drops) {
+                               return fate.other == "drop " + drops.reason;
+                             });
+}
+
+// The first difference, in words; empty for none. Sets `varied` if drops that
+// may vary did so.
 std::string Difference(const Flows& expected, const Flows& found,
-                       std::string_view of, bool compares_packets) {
+                       std::string_view of, bool compares_packets,
+                       const EverywhereOptions& options, bool& varied) {
   const auto differ = [&](const FlowKey& key, size_t i, const std::string& a,
                           const std::string& b) {
     return "packet " + std::to_string(i + 1) + std::string(of) + ToString(key) +
@@ -174,12 +233,46 @@ std::string Difference(const Flows& expected, const Flows& found,
     const std::vector<Fate> a = fates_in(expected, key);
     const std::vector<Fate> b = fates_in(found, key);
     for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+      if (i < a.size() && i < b.size() && a[i] != b[i] &&
+          (MayVary(a[i], options) || MayVary(b[i], options))) {
+        varied = true;
+        break;
+      }
       if (i >= a.size()) return differ(key, i, "nothing", ToText(b[i]));
       if (i >= b.size()) return differ(key, i, ToText(a[i]), "nothing");
       const bool same =
           compares_packets ? a[i] == b[i] : a[i].other == b[i].other;
       if (!same) return differ(key, i, ToText(a[i]), ToText(b[i]));
     }
+  }
+  return "";
+}
+
+// Returns how often packets were dropped for the NF's reason; nothing if it has
+// no such reason.
+std::optional<uint64_t> DropsFor(std::string_view reason,
+                                 const Everything& all) {
+  const auto& names = all.run.nf_drop_names;
+  const auto name = std::ranges::find(names, reason);
+  if (name == names.end()) return std::nullopt;
+  return all.run.nf_dropped[static_cast<size_t>(name - names.begin())];
+}
+
+std::string DropDifference(const Everything& expected, const Everything& found,
+                           uint32_t units, const EverywhereOptions& options) {
+  for (const VaryingDrops& drops : options.drops_that_vary) {
+    const std::optional<uint64_t> a = DropsFor(drops.reason, expected);
+    if (!a.has_value()) {
+      return "the NF has no reason \"" + drops.reason + "\" to drop a packet";
+    }
+    const uint64_t b = DropsFor(drops.reason, found).value_or(0);
+    const uint64_t fewer = (units - 1) * drops.fewer;
+    const uint64_t more = (units - 1) * drops.more;
+    if (b + fewer >= *a && b <= *a + more) continue;
+    return std::to_string(b) + " packets became \"drop " + drops.reason +
+           "\", but on one unit " + std::to_string(*a) + ": at most " +
+           std::to_string(fewer) + " less and " + std::to_string(more) +
+           " more are allowed";
   }
   return "";
 }
@@ -197,6 +290,10 @@ std::string CounterDifference(const Everything& expected,
     return "counter " + name + " is " + std::to_string(b.value) +
            ", but on one unit " + std::to_string(a.value);
   }
+  return "";
+}
+
+std::string LogDifference(const Everything& expected, const Everything& found) {
   for (size_t i = 0; i < expected.run.nf_logs.size(); ++i) {
     const NfLogCount& a = expected.run.nf_logs[i];
     const NfLogCount& b = found.run.nf_logs[i];
@@ -245,16 +342,23 @@ std::string ReportDifference(const Everything& expected,
 
 // Empty if all is well.
 std::string WhatIsWrong(const Everything& expected, const Everything& found,
-                        bool has_pools, const EverywhereOptions& options) {
-  std::string wrong =
-      Difference(expected.flows, found.flows, " of flow ", !has_pools);
-  if (wrong.empty() && !has_pools) {
-    wrong = Difference(expected.emitted, found.emitted, " emitted in ", true);
+                        uint32_t units, bool has_pools,
+                        const EverywhereOptions& options) {
+  bool varied = false;
+  std::string wrong = Difference(expected.flows, found.flows, " of flow ",
+                                 !has_pools, options, varied);
+  if (wrong.empty()) wrong = DropDifference(expected, found, units, options);
+  if (wrong.empty() && !has_pools && !varied) {
+    wrong = Difference(expected.emitted, found.emitted, " emitted in ", true,
+                       options, varied);
   }
   if (wrong.empty()) {
     wrong = CounterDifference(expected, found, options.counters_that_vary);
   }
-  if (wrong.empty() && !has_pools) wrong = ReportDifference(expected, found);
+  if (wrong.empty() && !varied) wrong = LogDifference(expected, found);
+  if (wrong.empty() && !has_pools && !varied) {
+    wrong = ReportDifference(expected, found);
+  }
   if (found.run.violations > 0) {
     wrong += (wrong.empty() ? "" : "\n") + std::string("the checker found: ") +
              found.run.violation_messages.front();
@@ -262,18 +366,22 @@ std::string WhatIsWrong(const Everything& expected, const Everything& found,
   return wrong;
 }
 
-// The packets as a capture, and the command that runs them like this.
+// The packets that were sent as a capture, and the command that runs them like
+// this.
 std::string ReplayLine(const std::string& nf,
                        const std::vector<TestPacket>& packets,
-                       const std::string& inside, uint32_t units) {
+                       const std::vector<bool>& sent, const std::string& inside,
+                       uint32_t units) {
   const std::string file = testing::TempDir() + "everywhere_" +
                            std::to_string(::getpid()) + ".pcapng";
   auto writer = CaptureWriter::Open(file, {});
   if (!writer.ok()) return std::string(writer.status().message());
   Instant now = kStart;
-  for (const TestPacket& packet : packets) {
+  for (size_t i = 0; i < packets.size(); ++i) {
+    const TestPacket& packet = packets[i];
     const auto captured = static_cast<uint32_t>(packet.bytes.size());
     now = now + packet.gap;
+    if (!sent[i]) continue;
     (*writer)->Write(
         {.time = now,
          .bytes = packet.bytes,
@@ -313,15 +421,19 @@ testing::AssertionResult RunEverywhere(const std::string& nf,
   const std::unique_ptr<NetworkFunction> example = spec->create();
   const bool has_pools = !example->pools().empty();
   const bool has_sides = example->flow_scope() == FlowScope::kInsideEndpoint;
-  const Everything expected = Run(*spec, packets, inside, 1, "snf");
+  const Everything expected =
+      Run(*spec, packets, *example, inside, 1, "snf", options.closed_loop);
   for (const uint32_t units : options.units) {
-    const Everything found = Run(*spec, packets, inside, units, "rotate");
-    const std::string wrong = WhatIsWrong(expected, found, has_pools, options);
+    const Everything found = Run(*spec, packets, *example, inside, units,
+                                 "rotate", options.closed_loop);
+    const std::string wrong =
+        WhatIsWrong(expected, found, units, has_pools, options);
     if (!wrong.empty()) {
       return testing::AssertionFailure()
              << "on " << units << " units, each packet on the next one, "
              << wrong << "\n"
-             << ReplayLine(nf, packets, has_sides ? options.inside : "", units);
+             << ReplayLine(nf, packets, found.sent,
+                           has_sides ? options.inside : "", units);
     }
     if (units > 1 && found.run.controller.flowlets_moved == 0) {
       return testing::AssertionFailure()

@@ -67,6 +67,7 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
   NetworkFunction& nf() { return *nf_; }
   Pool& pool(size_t index) { return pools_[index]; }
   size_t flows() const { return flows_.size(); }
+  Instant now() const { return now_; }
   std::vector<TestPacket> emitted;
   std::map<std::string, std::string> logs;  // lines by name
   std::optional<AliasResult> next_alias;

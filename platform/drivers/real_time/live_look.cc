@@ -7,6 +7,7 @@
 #include "base/ids.h"
 #include "platform/run/figures/figures.h"
 #include "platform/run/figures/live_board.h"
+#include "platform/run/figures/nf_states.h"
 #include "platform/run/figures/report_figures.h"
 #include "platform/run/provisioning.h"
 #include "runtime/core/state_figures.h"
@@ -14,12 +15,14 @@
 namespace snf {
 
 LiveLook::LiveLook(const RunOptions& options, const RealOptions& real,
+                   const NetworkFunction& example,
                    std::span<const LoopRegion::Loop> loops,
                    const ControllerLoop& loop, Egress& egress,
                    RunResult& result)
     : board_(real.live),
       amend_(real.amend),
       measures_busy_(real.measures_busy),
+      example_(example),
       speed_(real.speed),
       max_units_(options.controller.max_units),
       loops_(loops),
@@ -59,6 +62,7 @@ void LiveLook::Publish() {
   LiveFigures live = Look();
   live.latency = latency_times_->Take(result_.latency_ns);
   live.late = late_times_->Take(result_.real.schedule_error_ns);
+  live.nf_objects = NfObjects(example_, loop_.tables(), loop_.now());
   if (amend_) amend_(live);
   board_->Publish(std::move(live));
 }

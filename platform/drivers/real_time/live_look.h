@@ -15,6 +15,7 @@
 #include "platform/run/figures/live_figures.h"
 #include "platform/run/pace.h"
 #include "platform/run/run.h"
+#include "runtime/sdk/nf.h"
 
 namespace snf {
 
@@ -25,8 +26,9 @@ namespace snf {
 // Owner-thread only.
 class LiveLook {
  public:
-  // All references must outlive the object.
+  // All references must outlive the object. `example` runs nothing.
   LiveLook(const RunOptions& options, const RealOptions& real,
+           const NetworkFunction& example,
            std::span<const LoopRegion::Loop> loops, const ControllerLoop& loop,
            Egress& egress, RunResult& result);
 
@@ -47,13 +49,15 @@ class LiveLook {
   void Publish();
   // Publishes no more.
   void Stop();
-  // Returns the figures of now, without times and what RealOptions::amend adds.
+  // Returns the figures of now, without times, states of NFs' objects, and what
+  // RealOptions::amend adds.
   LiveFigures Look();
 
  private:
   LiveBoard* board_;  // null: nothing is published
   const std::function<void(LiveFigures&)> amend_;
   const bool measures_busy_;
+  const NetworkFunction& example_;
   const Speed speed_;
   const uint32_t max_units_;
   std::optional<int64_t> unit_capacity_bps_;  // absent: units are unpaced

@@ -114,7 +114,7 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
             LinksOf(setup.region)),
       egress_(options_, WithTap(std::move(observers)), ingress_, buffers_,
               loop_, result_),
-      look_(options_, real_, loops_, loop_, egress_, result_),
+      look_(options_, real_, *example_, loops_, loop_, egress_, result_),
       loggers_control_(setup.region.loggers_control),
       loggers_bell_(setup.region.loggers_bell),
       patience_(real_.patience) {

@@ -74,12 +74,16 @@ class Metrics {
               uint64_t value) {
     Add({.suffix = "", .labels = std::move(labels), .value = value});
   }
-  void Seconds(std::string_view name, Nanos time, std::string_view help) {
-    Begin(name, Type::kGauge, help);
+  void SampleSeconds(std::vector<std::pair<std::string, std::string>> labels,
+                     Nanos time) {
     Add({.suffix = "",
-         .labels = {},
+         .labels = std::move(labels),
          .value = Of(time),
          .per_unit = kPerSecond});
+  }
+  void Seconds(std::string_view name, Nanos time, std::string_view help) {
+    Begin(name, Type::kGauge, help);
+    SampleSeconds({}, time);
   }
   void Summary(std::string_view name, const LiveFigures::Times& times,
                std::string_view help) {
@@ -167,6 +171,22 @@ void AddPorts(const PortsFigures& live, Metrics& to) {
   to.Sample(live.copies);
 }
 
+void AddNfObjects(const LiveFigures& figures, Metrics& to) {
+  if (figures.nf_objects.empty()) return;
+  to.Begin("snf_nf_object_state", Metrics::Type::kGauge,
+           "1 for the state of an object that a network function watches.");
+  for (const LiveFigures::NfObject& one : figures.nf_objects) {
+    to.Sample({{"nf", one.nf}, {"object", one.object}, {"state", one.state}},
+              1);
+  }
+  to.Begin("snf_nf_object_state_seconds", Metrics::Type::kGauge,
+           "Age of the state; absent if it is longer than known.");
+  for (const LiveFigures::NfObject& one : figures.nf_objects) {
+    if (!one.age.has_value()) continue;
+    to.SampleSeconds({{"nf", one.nf}, {"object", one.object}}, *one.age);
+  }
+}
+
 void AddUnits(const LiveFigures& figures, Metrics& to) {
   to.Gauge("snf_units_up", figures.units_up(), "Units that are up.");
   if (figures.unit_capacity_bps.has_value()) {
@@ -198,6 +218,7 @@ std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
   AddCounts(figures, to);
   AddPackets(figures, to);
   AddPorts(figures.live, to);
+  AddNfObjects(figures, to);
   AddUnits(figures, to);
   to.Summary("snf_packet_latency_seconds", figures.latency,
              "From arrival to release, of packets that were released, since "

@@ -198,6 +198,21 @@ TEST(MetricsText, HasTheFiguresOfEachPort) {
   EXPECT_EQ(samples.at("snf_packet_copies_total"), "7");
 }
 
+TEST(MetricsText, HasTheStatesOfObjectsThatNfsWatch) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  EXPECT_THAT(MetricsText(MetricsOf(figures)), Not(HasSubstr("snf_nf_object")));
+  figures.nf_objects = {
+      {.nf = "lb", .object = "a", .state = "up"},
+      {.nf = "lb", .object = "b", .state = "down", .age = Milliseconds(1'500)}};
+  const auto samples = Parse(MetricsText(MetricsOf(figures)));
+  const std::string state = "snf_nf_object_state{nf=\"lb\",object=";
+  EXPECT_EQ(samples.at(state + "\"a\",state=\"up\"}"), "1");
+  EXPECT_EQ(samples.at(state + "\"b\",state=\"down\"}"), "1");
+  const std::string age = "snf_nf_object_state_seconds{nf=\"lb\",object=";
+  EXPECT_EQ(samples.at(age + "\"b\"}"), "1.500000000");
+  EXPECT_FALSE(samples.contains(age + "\"a\"}"));
+}
+
 TEST(MetricsText, EscapesWhatAReasonIsCalled) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.drops[2].name = "nf:\"a\\b\"\n";

@@ -60,6 +60,15 @@ struct LiveFigures {
     uint64_t packets_in = 0;
   };
   std::vector<Chain> chains{};
+  // The states of objects that the NFs of the newest chain watch.
+  struct NfObject {
+    std::string nf;
+    std::string object;
+    std::string state;
+    std::optional<Nanos> age{};  // absent: longer than known
+    std::string why{};
+  };
+  std::vector<NfObject> nf_objects{};
   Times late{};  // how late packets were taken; count 0 without a schedule
 
   uint64_t packets_dropped() const {

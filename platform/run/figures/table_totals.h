@@ -25,6 +25,9 @@ struct TableCopyFigures {
   uint64_t rest_digest = 0;
 };
 
+// Makes the totals of a home the content of `copy`, which nothing updates.
+void LoadTotals(const TableHome& home, TableCopy& copy);
+
 // Returns what there is to tell of each table of a unit.
 std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit);
 
