@@ -31,9 +31,9 @@ absl::Status CheckAccess(ControlClientRole /*role*/,
   return absl::OkStatus();
 }
 
-absl::Status CheckAccess(ControlClientRole /*role*/,
-                         const proto::FlowsRequest& /*request*/) {
-  return absl::OkStatus();
+absl::Status CheckAccess(ControlClientRole role,
+                         const proto::FlowsRequest& request) {
+  return Want(role, request.deletes() ? ClientRole::kSteer : ClientRole::kLook);
 }
 
 absl::Status CheckAccess(ControlClientRole role,

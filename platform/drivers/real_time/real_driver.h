@@ -151,6 +151,10 @@ class RealDriver final : private NfCallNames {
     return loop_.controller().Drain(loop_.ReadClock(), unit);
   }
   void Undrain(UnitId unit) { loop_.controller().Undrain(unit); }
+  bool DeleteFlow(FlowId flow) {
+    loop_.ReadClock();
+    return loop_.DeleteFlow(flow, egress_);
+  }
   // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition
   // if the end of a process would end the run; those of RealFaults.
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
