@@ -36,6 +36,11 @@ absl::Status CheckAccess(ControlClientRole role,
   return Want(role, request.deletes() ? ClientRole::kSteer : ClientRole::kLook);
 }
 
+absl::Status CheckAccess(ControlClientRole /*role*/,
+                         const proto::RulesRequest& /*request*/) {
+  return absl::OkStatus();
+}
+
 absl::Status CheckAccess(ControlClientRole role,
                          const proto::CaptureRequest& /*request*/) {
   return Want(role, ClientRole::kAdmin);

@@ -67,6 +67,7 @@ TEST(ControlAccess, EachRoleMayWhatTheOnesBeforeMay) {
   proto::FlowsRequest deletion;
   deletion.set_deletes(true);
   EXPECT_EQ(Roles(deletion), 2);
+  EXPECT_EQ(Roles(proto::RulesRequest()), 3);
   EXPECT_EQ(Roles(proto::CaptureRequest()), 1);
   EXPECT_EQ(Roles(proto::SetRequest()), 3);
   EXPECT_EQ(Roles(Setting()), 2);

@@ -223,6 +223,30 @@ std::string TextOf(const proto::FlowsReply& reply) {
   return text;
 }
 
+std::string TextOf(const proto::RulesReply& reply) {
+  size_t place_width = 5;
+  size_t text_width = 4;
+  const auto place_of = [](const proto::CountedRule& rule) {
+    return Printable(rule.nf()) + (rule.nf().empty() ? "" : " ") +
+           Printable(rule.place());
+  };
+  for (const proto::CountedRule& rule : reply.rule()) {
+    place_width = std::max(place_width, place_of(rule).size());
+    text_width = std::max(text_width, Printable(rule.text()).size());
+  }
+  std::string text = fmt::format("{:<{}} {:<{}} {:>11} {:>13} {:>16}  {}\n",
+                                 "place", place_width, "rule", text_width,
+                                 "times", "packets", "bytes", "last");
+  for (const proto::CountedRule& rule : reply.rule()) {
+    text += fmt::format("{:<{}} {:<{}} {:>11} {:>13} {:>16}  {}\n",
+                        place_of(rule), place_width, Printable(rule.text()),
+                        text_width, FormatCount(rule.times()),
+                        FormatCount(rule.packets()), FormatCount(rule.bytes()),
+                        rule.last().empty() ? "never" : Printable(rule.last()));
+  }
+  return text;
+}
+
 std::string TextOf(const proto::SetReply& reply) {
   std::string text;
   for (const proto::Setting& setting : reply.setting()) {

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -18,7 +20,11 @@
 #include "platform/control/control_figures.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/outcome/flow_filter.h"
+#include "platform/run/figures/table_totals.h"
 #include "platform/service/daemon_log.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_report.h"
+#include "runtime/sdk/nf_spec.h"
 #include "traces/capture_format.h"
 
 namespace snf {
@@ -155,6 +161,26 @@ void SetFlow(const SeenFlow& from, proto::Flow& to) {
   to.set_flowlet_bytes(from.hot.flowlet_bytes);
   to.set_rate_bps(from.demand_bps);
   to.set_idle_ns(from.idle.ns);
+}
+
+// An NF with a table of this name reports the table as "Rules", with a column
+// for each field of proto::CountedRule but the first.
+constexpr std::string_view kRuleTable = "rule_hits";
+
+void AddRules(const NetworkFunction::Part& part, proto::RulesReply& reply) {
+  for (const NfReport::Table& table : part.nf->report().tables) {
+    if (table.title != "Rules" || table.columns.size() != 6) continue;
+    for (const std::vector<NfReport::Cell>& row : table.rows) {
+      proto::CountedRule& rule = *reply.add_rule();
+      rule.set_nf(std::string(part.name));
+      rule.set_place(std::get<std::string>(row[0]));
+      rule.set_text(std::get<std::string>(row[1]));
+      rule.set_times(std::get<uint64_t>(row[2]));
+      rule.set_packets(std::get<uint64_t>(row[3]));
+      rule.set_bytes(std::get<uint64_t>(row[4]));
+      rule.set_last(std::get<std::string>(row[5]));
+    }
+  }
 }
 
 absl::Status ChangeUnderWay() {
@@ -304,6 +330,44 @@ absl::Status ControlDesk::DeleteFlows(Deadline deadline,
       "{} deleted, but not {}{}: part of its state is still at another unit",
       Plural(deleted, "flow"), ToString(left.front().hot.key),
       left.size() == 1 ? "" : fmt::format(" and {} more", left.size() - 1)));
+}
+
+// An object of the NF is made here, and reports here: that takes its time.
+absl::Status ControlDesk::Rules(Deadline deadline,
+                                const proto::RulesRequest& /*request*/,
+                                proto::RulesReply& reply) {
+  // The newest chain stays the newest meanwhile.
+  const std::unique_lock lock(mutex_, deadline);
+  if (!lock.owns_lock()) return ChangeUnderWay();
+  NfSpec spec;
+  absl::Status asked =
+      mailbox_.Ask([&] { spec = chains_->newest().nf(); }, deadline);
+  if (!asked.ok()) return asked;
+  const std::unique_ptr<NetworkFunction> nf = spec.create();
+  std::vector<const NetworkFunction::Part*> counting;
+  const std::vector<NetworkFunction::Part> parts = nf->parts();
+  const auto load = [&] {
+    const TableHomes& homes = chains_->newest().tables();
+    size_t table = 0;
+    for (const NetworkFunction::Part& part : parts) {
+      for (const auto& copy : part.nf->tables()) {
+        if (table == homes.size()) return;
+        const TableHome& home = homes.home(table++);
+        if (home.shape().name != kRuleTable) continue;
+        LoadTable(home, *copy);
+        counting.push_back(&part);
+      }
+    }
+  };
+  asked = mailbox_.Ask(load, deadline);
+  if (!asked.ok()) return asked;
+  for (const NetworkFunction::Part* const part : counting) {
+    AddRules(*part, reply);
+  }
+  if (!counting.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      fmt::format("no NF of \"{}\" counts rules; firewall(counts=1000) does",
+                  Printable(spec.text())));
 }
 
 absl::Status ControlDesk::Capture(Deadline /*deadline*/,

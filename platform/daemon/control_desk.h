@@ -63,6 +63,8 @@ class ControlDesk final : public ControlHandler {
                      proto::UnitsReply& reply) override;
   absl::Status Flows(Deadline deadline, const proto::FlowsRequest& request,
                      proto::FlowsReply& reply) override;
+  absl::Status Rules(Deadline deadline, const proto::RulesRequest& request,
+                     proto::RulesReply& reply) override;
   absl::Status Capture(Deadline deadline, const proto::CaptureRequest& request,
                        proto::CaptureReply& reply) override;
   absl::Status Set(Deadline deadline, const proto::SetRequest& request,

@@ -161,6 +161,23 @@ class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
   bool deletes_ = false;
 };
 
+class RulesCommand final : public AskCommand<proto::RulesRequest> {
+ public:
+  RulesCommand()
+      : AskCommand(
+            {.summary = "list the rules of a daemon, with their hits",
+             .usage = "snf rules [--json] [--watch] [--name=NAME]",
+             .about = "Lists the rules of the NFs of the newest chain that "
+                      "count them, as firewall(counts=1000): how often a rule "
+                      "was the first to match, the packets and bytes that it "
+                      "decided, and when the last of these packets came. "
+                      "Figures sum up all units, at most about a second old; "
+                      "with counts=N, of the N rules with most "
+                      "packets."}) {
+    MayWatch();
+  }
+};
+
 class SetCommand final : public AskCommand<proto::SetRequest> {
  public:
   SetCommand()
@@ -482,6 +499,9 @@ std::unique_ptr<Command> CreateUnitsCommand() {
 }
 std::unique_ptr<Command> CreateFlowsCommand() {
   return std::make_unique<FlowsCommand>();
+}
+std::unique_ptr<Command> CreateRulesCommand() {
+  return std::make_unique<RulesCommand>();
 }
 std::unique_ptr<Command> CreateTopCommand() {
   return std::make_unique<TopCommand>();

@@ -16,14 +16,6 @@ namespace {
 
 using Value = std::array<uint64_t, TableShape::kMaxValueBytes / 8>;
 
-void Load(const TableHome& home, TableCopy& copy) {
-  for (uint32_t i = 0; i < home.slots(); ++i) {
-    if (!home.IsEntry(i)) continue;
-    copy.on_told(home.key(i), home.version(), home.total(i), false);
-  }
-  copy.on_told(nullptr, home.version(), home.rest(), false);
-}
-
 // Merges a home of the same table. A key for which there is no room goes into
 // the rest.
 void Merge(const TableHome& home, TableCopy& copy) {
@@ -83,6 +75,14 @@ std::string DifferenceOf(const TableHome& home, const TableCopyFigures& copy) {
 
 }  // namespace
 
+void LoadTable(const TableHome& home, TableCopy& copy) {
+  for (uint32_t i = 0; i < home.slots(); ++i) {
+    if (!home.IsEntry(i)) continue;
+    copy.on_told(home.key(i), home.version(), home.total(i), false);
+  }
+  copy.on_told(nullptr, home.version(), home.rest(), false);
+}
+
 std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit) {
   std::vector<TableCopyFigures> tables;
   for (size_t i = 0; i < unit.size(); ++i) {
@@ -135,7 +135,7 @@ void AddTables(const TableHomes& homes,
         result.violation_messages.push_back(fmt::format(
             "table {}: the copy of unit {} {}", figures.name, i, wrong));
       }
-      Load(home, *merged);
+      LoadTable(home, *merged);
       for (const TableHomes* const other : others) {
         Merge(other->home(table), *merged);
       }

@@ -25,6 +25,9 @@ struct TableCopyFigures {
   uint64_t rest_digest = 0;
 };
 
+// Fills an empty copy with the totals of its home.
+void LoadTable(const TableHome& home, TableCopy& copy);
+
 // Returns what there is to tell of each table of a unit.
 std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit);
 
