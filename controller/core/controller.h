@@ -246,7 +246,7 @@ class Controller {
   // Ends the flow as if it had timed out: its packets under way still run, and
   // the next one begins a new flow. Returns false, and changes nothing, if the
   // flow is unknown, or some of its state may be at another unit than its
-  // owner.
+  // owner; the call may be repeated, and has old copies forgotten.
   bool DeleteFlow(Instant now, FlowId flow, ControllerOut& out);
   // Adds a pool of the NF, whose pieces first … last are all at the controller.
   // Called for each pool in order, before the first packet.
@@ -387,6 +387,9 @@ class Controller {
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
   // The same of a flow whose flowlet may be open.
   void EndOpenFlow(Instant now, uint32_t slot, ControllerOut& out);
+  // Has the oldest remaining copy of the flow forgotten, if it is in nobody's
+  // way any more.
+  void ForgetOldest(uint32_t slot, ControllerOut& out);
   // Called if the flow may not end yet: tries again later, and has the
   // remaining old copies forgotten.
   void WaitToEnd(Instant now, uint32_t slot, ControllerOut& out);

@@ -71,7 +71,11 @@ void Controller::EndOpenFlow(Instant now, uint32_t slot, ControllerOut& out) {
 // and no pull is answered for a flow that is forgotten.
 bool Controller::DeleteFlow(Instant now, FlowId flow, ControllerOut& out) {
   const uint32_t slot = slot_of(flow);
-  if (!Knows(flow) || IsMoving(slot) || owners_.runs(slot) > 0) return false;
+  if (!Knows(flow)) return false;
+  if (IsMoving(slot) || owners_.runs(slot) > 0) {
+    ForgetOldest(slot, out);
+    return false;
+  }
   EndOpenFlow(now, slot, out);
   ++counters_.flows_deleted;
   return true;

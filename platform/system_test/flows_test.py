@@ -125,10 +125,13 @@ class Flows(daemon_faults_test.DaemonFaults):
         for words in ([], PROCESSES):
             with self.subTest(words=words), self.server():
                 self.up_as_nat(*words, "--unit_capacity=200kbps")
-                talk = self.talk(50, 6)
+                talk = self.talk(50, 20)
+                talking = time.monotonic() + 15
                 wait_for("flows", lambda: flows()["flows"] >= 50)
                 deleted = 0
                 for number in range(30):
+                    if time.monotonic() > talking:
+                        break
                     if words and number in (10, 20):
                         name = UNITS if number == 10 else LOGGERS
                         os.kill(self.part(name)[0], signal.SIGKILL)
