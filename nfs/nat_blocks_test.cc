@@ -124,8 +124,7 @@ TEST(NatBlocks, AreTheSameEverywhere) {
 TEST(NatBlocks, AreRefusedByName) {
   const auto why = [](const std::string& options) {
     const auto spec = NfSpec::Parse("nat(ip=192.0.2.1," + options + ")");
-    return std::string(
-        (spec.ok() ? spec->check() : spec.status()).message());
+    return std::string((spec.ok() ? spec->check() : spec.status()).message());
   };
   const std::string all = "subscribers=10.0.0.0/26,port_block=512";
   EXPECT_EQ(why(all), "");

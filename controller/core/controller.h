@@ -387,8 +387,7 @@ class Controller {
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
   // The same of a flow whose flowlet may be open.
   void EndOpenFlow(Instant now, uint32_t slot, ControllerOut& out);
-  // Has the oldest remaining copy of the flow forgotten, if it is in nobody's
-  // way any more.
+  // Has the oldest copy of the flow forgotten, if a newer one was taken over.
   void ForgetOldest(uint32_t slot, ControllerOut& out);
   // Called if the flow may not end yet: tries again later, and has the
   // remaining old copies forgotten.

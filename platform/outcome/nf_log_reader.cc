@@ -106,9 +106,9 @@ bool NfLogReader::SetLine(File& file, bool is_whole) {
   const std::string_view left =
       std::string_view(file.pending).substr(file.begin);
   const size_t end = left.find('\n');
-  file.line = end != left.npos                              ? end + 1
+  file.line = end != left.npos                          ? end + 1
               : is_whole || left.size() >= kLongestLine ? left.size()
-                                                            : 0;
+                                                        : 0;
   if (file.line == 0) return false;
   const std::string_view time = TimeOf(left.substr(0, file.line));
   if (!time.empty()) file.time = std::string(time);

@@ -48,10 +48,10 @@ print(echoes)
 
 
 class Flows(daemon_faults_test.DaemonFaults):
-    def up_as_nat(self, *words):
+    def up_as_nat(self, *words, options=""):
         self.bindings = self.folder / "logs/nat.bindings.log"
-        self.up(f"--nf_logs={self.folder}/logs", *words,
-                f"--nf=firewall | nat(ip={EXTERNAL4},log_bindings=true)")
+        self.up(f"--nf_logs={self.folder}/logs", *words, "--nf=firewall | "
+                f"nat(ip={EXTERNAL4},log_bindings=true{options})")
         ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
            net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
 
@@ -112,6 +112,23 @@ class Flows(daemon_faults_test.DaemonFaults):
     def test_the_same_of_processes_with_loggers(self):
         self.check_found_and_deleted(*PROCESSES)
 
+    def test_a_subscriber_of_a_nat_has_the_ports_of_its_block(self):
+        for words in ([], PROCESSES):
+            self.up_as_nat(*words, options=",port_block=128,"
+                                           "subscribers=10.77.0.0/29")
+            with self.subTest(words=words), self.server():
+                talk = self.talk(100, 2)
+                if words:
+                    told("kill", "0")
+                self.assertGreater(self.echoes(talk), 100)
+                ports = [int(flow["alias"].split(":")[1])
+                         for flow in flows("--limit=200", "udp")["flow"]]
+                self.assertEqual((len(ports), len(set(ports))), (100, 100))
+                # 10.77.0.2 is the third of the network.
+                self.assertGreaterEqual(min(ports), 1024 + 2 * 128)
+                self.assertLess(max(ports), 1024 + 3 * 128)
+            self.check_sound(self.down())
+
     def test_deletions_say_what_they_want(self):
         self.up_as_nat()
         self.refused(USAGE, ["filter or a unit"], "flows", "--delete")
@@ -143,8 +160,8 @@ class Flows(daemon_faults_test.DaemonFaults):
                     time.sleep(0.05)
                 self.assertGreater(deleted, 200)
                 self.assertGreater(self.echoes(talk), 100)
-                wait_for("the end of all", lambda: snf(
-                    "flows", "--delete", "ip or ip6").returncode != OK)
+                wait_for("the end of all", lambda: "no flow is" in snf(
+                    "flows", "--delete", "ip or ip6").stderr)
                 wait_for("ports", lambda: self.events().count("created")
                          == self.events().count("released"))
                 self.assertGreaterEqual(status()["count"]["(flows_deleted)"],
