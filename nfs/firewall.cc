@@ -128,7 +128,9 @@ class Firewall final : public NetworkFunction {
     if (counted_rules_ > 0) {
       rules_of_.emplace(declare<RulesOfFlow>("rules"));
       hits_.emplace(declare_shared<uint64_t, FirewallHits>(
-          "hits", rules_->size() + 1, SumOfWords{}, TableReader::kReport));
+          "rule_hits", rules_->size() + 1,
+          [](FirewallHits& sum, const FirewallHits& more) { sum.Add(more); },
+          TableReader::kReport));
     }
     if (rules_->has_logged()) {
       log_id_ = declare_log("decisions",
@@ -211,7 +213,7 @@ class Firewall final : public NetworkFunction {
     if (hits_.has_value()) {
       std::vector<FirewallHits> hits(rules_->size() + 1);
       hits_->for_each([&](uint64_t rule, const FirewallHits& of) {
-        hits[static_cast<size_t>(rule)] = of;
+        if (rule < hits.size()) hits[static_cast<size_t>(rule)] = of;
       });
       report.tables.push_back(RuleHitsTable(
           *rules_, kFirewallActions[static_cast<size_t>(otherwise_)],
@@ -429,8 +431,7 @@ class Firewall final : public NetworkFunction {
       if (rules_->is_logged(rule)) Log(packet, rule, flow);
     }
     if (hits_.has_value()) {
-      hits_->update(decision.rule,
-                    {1, packet.wire_packets(), packet.wire_bytes()});
+      hits_->update(decision.rule, HitOf(1, packet));
     }
     return decision;
   }
@@ -456,7 +457,14 @@ class Firewall final : public NetworkFunction {
   void CountAgain(const Packet& packet, Place place, const FlowState& flow) {
     if (!hits_.has_value()) return;
     const uint64_t rule = flow.get(*rules_of_).rules[place];
-    hits_->update(rule, {0, packet.wire_packets(), packet.wire_bytes()});
+    hits_->update(rule, HitOf(0, packet));
+  }
+
+  static FirewallHits HitOf(uint64_t times, const Packet& packet) {
+    return {.times = times,
+            .packets = packet.wire_packets(),
+            .bytes = packet.wire_bytes(),
+            .last_ns = static_cast<uint64_t>(packet.arrival().ns)};
   }
 
   void ReportLog(NfReport& report) const {

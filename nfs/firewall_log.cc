@@ -30,16 +30,18 @@ NfReport::Table RuleHitsTable(const FirewallRules& rules,
   }
   NfReport::Table table = {
       .title = "Rules",
-      .columns = {"place", "rule", "times", "packets", "bytes"},
+      .columns = {"place", "rule", "times", "packets", "bytes", "last"},
       .rows = {}};
+  const auto add = [&](std::string place, std::string text,
+                       const FirewallHits& of) {
+    table.rows.push_back({std::move(place), std::move(text), of.times,
+                          of.packets, of.bytes,
+                          of.packets == 0 ? "" : EveTime(of.last_ns)});
+  };
   for (const uint32_t rule : shown) {
-    table.rows.push_back({rules.PlaceOf(rule), rules.TextOf(rule),
-                          hits[rule].times, hits[rule].packets,
-                          hits[rule].bytes});
+    add(rules.PlaceOf(rule), rules.TextOf(rule), hits[rule]);
   }
-  const FirewallHits& others = hits[rules.size()];
-  table.rows.push_back({"default", std::string(default_action), others.times,
-                        others.packets, others.bytes});
+  add("default", std::string(default_action), hits[rules.size()]);
   return table;
 }
 

@@ -2,6 +2,7 @@
 #ifndef SNF_NFS_FIREWALL_LOG_H_
 #define SNF_NFS_FIREWALL_LOG_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,7 +23,16 @@ namespace snf {
 struct FirewallHits {
   uint64_t times = 0;  // that it was the first to match
   uint64_t packets = 0;
-  uint64_t bytes = 0;  // on the wire
+  uint64_t bytes = 0;    // on the wire
+  uint64_t last_ns = 0;  // when the last of the packets came; 0: there is none
+
+  // Units' sums are merged.
+  void Add(const FirewallHits& more) {
+    times += more.times;
+    packets += more.packets;
+    bytes += more.bytes;
+    last_ns = std::max(last_ns, more.last_ns);
+  }
 };
 
 // One decision of a rule that is logged.

@@ -53,18 +53,31 @@ std::string TextOf(const NfReport::Cell& cell) {
 }
 
 // Returns the rows of a report's table, cells with bars between them.
+// The rows of a table, without the column "last".
 std::vector<std::string> RowsOf(NfTest& nf, const std::string& title) {
   std::vector<std::string> rows;
   for (const NfReport::Table& table : nf.nf().report().tables) {
     if (table.title != title) continue;
     for (const auto& row : table.rows) {
       std::string& text = rows.emplace_back();
-      for (const NfReport::Cell& cell : row) {
-        text += (text.empty() ? "" : " | ") + TextOf(cell);
+      for (size_t i = 0; i < row.size(); ++i) {
+        if (table.columns[i] == "last") continue;
+        text += (text.empty() ? "" : " | ") + TextOf(row[i]);
       }
     }
   }
   return rows;
+}
+
+// The column "last" of the rules, without the date.
+std::vector<std::string> LastOfRules(NfTest& nf) {
+  std::vector<std::string> last;
+  const NfReport report = nf.nf().report();
+  for (const auto& row : report.tables.front().rows) {
+    const std::string text = TextOf(row.back());
+    last.push_back(text.substr(std::min(text.find('T'), text.size())));
+  }
+  return last;
 }
 
 TEST(FirewallSets, AreOfAFileOrOfTheOption) {
@@ -158,6 +171,20 @@ TEST(FirewallCounts, ShowTheRulesWithMostPackets) {
   EXPECT_THAT(RowsOf(nf, "Rules"),
               ElementsAre("rule 2 | deny udp from any to any | 1 | 2 | 84",
                           "default | allow | 0 | 0 | 0"));
+}
+
+TEST(FirewallCounts, TellWhenTheLastPacketOfARuleCame) {
+  NfTest nf("firewall:counts=9,deny=udp,allow=tcp");
+  EXPECT_THAT(LastOfRules(nf), ElementsAre("", "", ""));
+  nf.Send("tcp 10.0.0.1:5000 > 192.0.2.9:80 SYN");
+  const std::string first = LastOfRules(nf)[1];
+  nf.Send("+2s tcp 10.0.0.1:5000 > 192.0.2.9:80 ACK");
+  const std::string second = LastOfRules(nf)[1];
+  EXPECT_GT(second, first);
+  nf.Send("+1s icmp 10.0.0.1 > 192.0.2.9 echo");
+  EXPECT_EQ(LastOfRules(nf)[0], "");
+  EXPECT_EQ(LastOfRules(nf)[1], second);
+  EXPECT_GT(LastOfRules(nf)[2], second);
 }
 
 // Flows move between units, and the report stays the same.

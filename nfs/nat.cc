@@ -53,11 +53,6 @@ struct Mapping {
 };
 static_assert(sizeof(Mapping) == 16);
 
-FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
-  return EndpointKey(IpAddress::FromIpv4(end.address), end.port, protocol,
-                     FlowKeyForm::kIpv4Endpoint);
-}
-
 // Theory of operation. A network address and port translator for IPv4: TCP,
 // UDP, ICMP queries, and errors about them (RFC 4787, 5382, 5508, 7857;
 // nfs/nat.md says how each of their requirements is met).
@@ -193,20 +188,6 @@ class Nat final : public NetworkFunction {
            options_.fixed.IsExternal(address);
   }
 
-  // Returns the index of the external address for the packet's source.
-  size_t AddressOf(const NatView& view) const {
-    if (options_.addresses.size() == 1) return 0;
-    const std::vector<uint16_t>& indexes =
-        options_.PoolOf(view.source.address).indexes;
-    NatEnd end = view.source;
-    IpProtocol protocol = view.protocol;
-    if (options_.is_paired) {
-      end.port = be16(0);
-      protocol = {};
-    }
-    return indexes[Hash(KeyOf(end, protocol)) % indexes.size()];
-  }
-
   // --- From the inside -----------------------------------------------------
 
   Verdict Outbound(Packet& packet, const NatView& view, FlowState& flow) {
@@ -251,7 +232,9 @@ class Nat final : public NetworkFunction {
     if (MapFixed(view.source, view.protocol, flow, mapping)) {
       return std::nullopt;
     }
-    const size_t address = AddressOf(view);
+    const std::optional<size_t> found = ports_.AddressOf(view);
+    if (!found.has_value()) return Drop(NatDrop::kNotSubscriber);
+    const size_t address = *found;
     const NatPorts::Taken taken = ports_.Take(address, view, flow);
     if (!taken.port.has_value()) {
       if (taken.pool.has_value()) return Verdict::wait(*taken.pool);

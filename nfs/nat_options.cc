@@ -211,6 +211,52 @@ void NatOptions::AskNat64(NfOptions& options) {
                "to 71 are zero, such as 64:ff9b::/96");
 }
 
+std::optional<uint32_t> NatOptions::SubscriberOf(be32 inside) const {
+  if (!subscribers.Contains(IpAddress::FromIpv4(inside))) return std::nullopt;
+  return inside.host() - subscribers.address.ipv4().host();
+}
+
+NatOptions::Block NatOptions::BlockOf(uint32_t subscriber) const {
+  const uint32_t blocks = BlocksOfAnAddress();
+  const uint32_t first = first_port + subscriber % blocks * port_block;
+  return {.address = subscriber / blocks,
+          .first = first,
+          .last = first + port_block - 1};
+}
+
+void NatOptions::AskBlocks(NfOptions& options) {
+  port_block = static_cast<uint32_t>(options.Integer(
+      "port_block", 0, 0, 32'768,
+      "external ports of each protocol that each address of subscribers has "
+      "for itself, a multiple of 64; 0: they share them"));
+  const std::string text =
+      options.Text("subscribers", "", "PREFIX",
+                   "inside network whose addresses have port_block ports each; "
+                   "others have none");
+  if (port_block == 0 && text.empty()) return;
+  const auto fail = [&](const char* key, const std::string& want) {
+    options.Fail(key, want);
+    port_block = 0;
+  };
+  if (port_block == 0) return fail("subscribers", "only with port_block");
+  if (port_block % 64 != 0) return fail("port_block", "a multiple of 64");
+  if (pools.size() > 1 || nat64.has_value()) {
+    return fail("port_block", "without pool and nat64");
+  }
+  const auto prefixes = ParsePrefixes(text);
+  if (!prefixes.ok() || prefixes->size() != 1 || !prefixes->front().is_ipv4() ||
+      prefixes->front().length < 119) {
+    return fail("subscribers",
+                "one network of IPv4 with at most 512 addresses, such as "
+                "10.0.0.0/24");
+  }
+  subscribers = prefixes->front();
+  const size_t blocks = addresses.size() * BlocksOfAnAddress();
+  if (blocks >= subscriber_count()) return;
+  fail("port_block", absl::StrCat("fewer ports, for ", subscriber_count(),
+                                  " blocks, not ", blocks));
+}
+
 NatOptions::NatOptions(NfOptions& options) : fixed(options) {
   AskPools(options);
   AskNat64(options);
@@ -239,6 +285,7 @@ NatOptions::NatOptions(NfOptions& options) : fixed(options) {
                  "two port numbers from 1 to 65535, the smaller first, such as "
                  "1024-65535");
   }
+  AskBlocks(options);
   static constexpr std::array<std::string_view, 3> kFiltering = {
       "endpoint_independent", "address_dependent",
       "address_and_port_dependent"};

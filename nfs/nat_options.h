@@ -49,6 +49,22 @@ struct NatOptions {
   // protocol.
   uint16_t first_port = 1024;
   uint16_t last_port = 65'535;
+  // port_block=512,subscribers=10.0.0.0/24: each inside address of the network
+  // has 512 external ports of each protocol for itself. Its place in the
+  // network tells which (RFC 7422). 0: all inside addresses share the ports.
+  static constexpr uint32_t kMaxSubscribers = 512;
+  uint32_t port_block = 0;
+  IpPrefix subscribers;
+  uint32_t subscriber_count() const { return 1u << (128 - subscribers.length); }
+  // Returns the place, from 0 on, or nothing for other inside addresses.
+  std::optional<uint32_t> SubscriberOf(be32 inside) const;
+  // The external address of the block, as its index, and the ports.
+  struct Block {
+    size_t address;
+    uint32_t first;
+    uint32_t last;
+  };
+  Block BlockOf(uint32_t subscriber) const;
   // filtering=endpoint_independent
   NatFiltering filtering = NatFiltering::kEndpointIndependent;
   // host_ports=4096: the most mappings of one inside address, so that one host
@@ -87,6 +103,10 @@ struct NatOptions {
 
  private:
   void AskNat64(NfOptions& options);
+  void AskBlocks(NfOptions& options);
+  uint32_t BlocksOfAnAddress() const {
+    return (last_port - first_port + 1u) / port_block;
+  }
   void AskPools(NfOptions& options);
 };
 

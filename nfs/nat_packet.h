@@ -37,6 +37,7 @@ enum class NatDrop : uint8_t {
   kPortsExhausted,
   kNoCounterpart,  // NAT64: there is no such packet in the other version
   kTooLong,        // NAT64: it would be longer than the MTU
+  kNotSubscriber,  // with port_block, from an inside address without a block
   kCount,
 };
 inline constexpr std::array<std::string_view,
@@ -58,7 +59,8 @@ inline constexpr std::array<std::string_view,
                      "filtered",
                      "ports_exhausted",
                      "no_counterpart",
-                     "too_long"};
+                     "too_long",
+                     "not_subscriber"};
 
 // One end of a packet. In ICMP queries the port is the identifier at both ends,
 // in later fragments it is 0.

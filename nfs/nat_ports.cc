@@ -6,77 +6,146 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/packet/endpoint.h"
 #include "base/packet/ip_address.h"
 #include "base/packet/ip_address_text.h"
 
 namespace snf {
 
-NatPorts::NatPorts(const NatOptions& options, const Declare& declare) {
-  static constexpr std::array<std::pair<const char*, IpProtocol>, kProtocols>
-      kNames = {{{"tcp", IpProtocol::kTcp},
-                 {"udp", IpProtocol::kUdp},
-                 {"icmp", IpProtocol::kIcmp}}};
+FlowKey KeyOf(NatEnd end, IpProtocol protocol) {
+  return EndpointKey(IpAddress::FromIpv4(end.address), end.port, protocol,
+                     FlowKeyForm::kIpv4Endpoint);
+}
+
+NatPorts::NatPorts(const NatOptions& options, const Declare& declare)
+    : options_(options) {
+  if (options.port_block > 0) {
+    for (uint32_t i = 0; i < options.subscriber_count(); ++i) {
+      const NatOptions::Block block = options.BlockOf(i);
+      for (size_t kind = 0; kind < kProtocols; ++kind) {
+        pools_.push_back(DeclarePool(declare, block.address, kind,
+                                     {block.first, block.last}));
+      }
+    }
+    return;
+  }
   const uint32_t first = options.first_port, last = options.last_port;
-  for (const be32 address : options.addresses) {
-    for (const auto& [name, protocol] : kNames) {
-      const auto declare_half = [&](uint32_t from, uint32_t to) {
-        if (from > to) return pools_.emplace_back();
-        kept_.push_back(options.fixed.PortsOf(address, protocol));
-        return pools_.emplace_back(declare(
-            absl::StrCat(name, " ", Ipv4Text(IpAddress::FromIpv4(address)), " ",
-                         from, "-", to),
-            from, to, address));
-      };
-      declare_half(first, std::min(last, kWellKnownPorts - 1));
-      declare_half(std::max(first, kWellKnownPorts), last);
+  for (size_t address = 0; address < options.addresses.size(); ++address) {
+    for (size_t kind = 0; kind < kProtocols; ++kind) {
+      pools_.push_back(
+          DeclarePool(declare, address, kind,
+                      {first, std::min(last, kWellKnownPorts - 1)}));
+      pools_.push_back(DeclarePool(declare, address, kind,
+                                   {std::max(first, kWellKnownPorts), last}));
     }
   }
 }
 
+std::optional<PoolId> NatPorts::DeclarePool(const Declare& declare,
+                                            size_t address, size_t kind,
+                                            Range ports) {
+  static constexpr std::array<std::pair<const char*, IpProtocol>, kProtocols>
+      kNames = {{{"tcp", IpProtocol::kTcp},
+                 {"udp", IpProtocol::kUdp},
+                 {"icmp", IpProtocol::kIcmp}}};
+  if (ports.first > ports.last) return std::nullopt;
+  const auto& [name, protocol] = kNames[kind];
+  const be32 external = options_.addresses[address];
+  kept_.push_back(options_.fixed.PortsOf(external, protocol));
+  return declare(
+      absl::StrCat(name, " ", Ipv4Text(IpAddress::FromIpv4(external)), " ",
+                   ports.first, "-", ports.last),
+      ports.first, ports.last, external);
+}
+
+size_t NatPorts::KindOf(IpProtocol protocol) {
+  return protocol == IpProtocol::kTcp   ? 0
+         : protocol == IpProtocol::kUdp ? 1
+                                        : 2;
+}
+
 std::optional<PoolId> NatPorts::PoolOf(size_t address, IpProtocol protocol,
                                        bool is_high) const {
-  const size_t kind = protocol == IpProtocol::kTcp   ? 0
-                      : protocol == IpProtocol::kUdp ? 1
-                                                     : 2;
-  return pools_[(address * kProtocols + kind) * 2 + (is_high ? 1 : 0)];
+  return pools_[(address * kProtocols + KindOf(protocol)) * 2 +
+                (is_high ? 1 : 0)];
+}
+
+std::optional<size_t> NatPorts::AddressOf(const NatView& view) const {
+  if (options_.port_block > 0) {
+    const auto subscriber = options_.SubscriberOf(view.source.address);
+    if (!subscriber.has_value()) return std::nullopt;
+    return options_.BlockOf(*subscriber).address;
+  }
+  if (options_.addresses.size() == 1) return 0;
+  const std::vector<uint16_t>& indexes =
+      options_.PoolOf(view.source.address).indexes;
+  NatEnd end = view.source;
+  IpProtocol protocol = view.protocol;
+  if (options_.is_paired) {
+    end.port = be16(0);
+    protocol = {};
+  }
+  return indexes[Hash(KeyOf(end, protocol)) % indexes.size()];
 }
 
 NatPorts::Taken NatPorts::Take(size_t address, const NatView& view,
                                FlowState& flow) const {
-  const bool is_high = view.source.port.host() >= kWellKnownPorts;
+  if (options_.port_block > 0) return TakeOfBlock(view, flow);
+  const uint32_t port = view.source.port.host();
+  const bool is_high = port >= kWellKnownPorts;
   for (const bool high : {is_high, !is_high}) {
     const std::optional<PoolId> pool = PoolOf(address, view.protocol, high);
     if (!pool.has_value()) continue;
-    const std::optional<uint32_t> port = TakeFrom(*pool, high, view, flow);
-    if (port.has_value()) {
-      return {.pool = pool, .port = be16(static_cast<uint16_t>(*port))};
+    const Range half = {high ? kWellKnownPorts : 0,
+                        high ? 0xffff : kWellKnownPorts - 1};
+    const std::optional<uint32_t> taken =
+        TakeFrom(*pool, half, port, view, flow);
+    if (taken.has_value()) {
+      return {.pool = pool, .port = be16(static_cast<uint16_t>(*taken))};
     }
     if (!flow.is_exhausted(*pool)) return {.pool = pool};
   }
   return {};
 }
 
-std::optional<uint32_t> NatPorts::TakeFrom(PoolId pool, bool is_high,
+NatPorts::Taken NatPorts::TakeOfBlock(const NatView& view,
+                                      FlowState& flow) const {
+  const auto subscriber = options_.SubscriberOf(view.source.address);
+  const NatOptions::Block block = options_.BlockOf(*subscriber);
+  const std::optional<PoolId> pool =
+      pools_[*subscriber * kProtocols + KindOf(view.protocol)];
+  const uint32_t preferred =
+      block.first + view.source.port.host() % options_.port_block;
+  const std::optional<uint32_t> taken =
+      TakeFrom(*pool, {block.first, block.last}, preferred, view, flow);
+  if (taken.has_value()) {
+    return {.pool = pool, .port = be16(static_cast<uint16_t>(*taken))};
+  }
+  if (flow.is_exhausted(*pool)) return {};
+  return {.pool = pool};
+}
+
+std::optional<uint32_t> NatPorts::TakeFrom(PoolId pool, Range ports,
+                                           uint32_t preferred,
                                            const NatView& view,
                                            FlowState& flow) const {
-  const uint32_t port = view.source.port.host();
-  PiecePreference wish = {.preferred = port};
+  PiecePreference wish = {.preferred = preferred};
   if (view.protocol != IpProtocol::kIcmp) {
-    wish.parity = port % 2 == 0 ? PiecePreference::Parity::kEven
-                                : PiecePreference::Parity::kOdd;
-    const auto taken = TakeBetweenForwards(pool, is_high, wish, flow);
+    wish.parity = view.source.port.host() % 2 == 0
+                      ? PiecePreference::Parity::kEven
+                      : PiecePreference::Parity::kOdd;
+    const auto taken = TakeBetweenForwards(pool, ports, wish, flow);
     if (taken.has_value()) return taken;
     wish.parity = PiecePreference::Parity::kAny;
   }
-  return TakeBetweenForwards(pool, is_high, wish, flow);
+  return TakeBetweenForwards(pool, ports, wish, flow);
 }
 
-// Searches first from the preferred port on, then from the half's first one.
-std::optional<uint32_t> NatPorts::TakeBetweenForwards(PoolId pool, bool is_high,
+// Searches first from the preferred port on, then from the first one.
+std::optional<uint32_t> NatPorts::TakeBetweenForwards(PoolId pool, Range ports,
                                                       PiecePreference wish,
                                                       FlowState& flow) const {
-  const uint32_t first = is_high ? kWellKnownPorts : 0;
-  const uint32_t last = is_high ? 0xffff : kWellKnownPorts - 1;
+  const auto [first, last] = ports;
   const std::vector<uint16_t>& kept = kept_[static_cast<size_t>(pool)];
   if (kept.empty()) {
     wish.first = first;

@@ -10,6 +10,7 @@
 #include "platform/commands/control/cert_command.h"
 #include "platform/commands/control/chain_commands.h"
 #include "platform/commands/control/control_commands.h"
+#include "platform/commands/control/logs_command.h"
 #include "platform/commands/host/host_commands.h"
 #include "platform/commands/manager/leases_command.h"
 #include "platform/commands/manager/manager_command.h"
@@ -43,7 +44,9 @@ const Program kProgram = {
                  {"status", CreateStatusCommand},
                  {"units", CreateUnitsCommand},
                  {"flows", CreateFlowsCommand},
+                 {"rules", CreateRulesCommand},
                  {"capture", CreateCaptureCommand},
+                 {"logs", CreateLogsCommand},
                  {"top", CreateTopCommand},
                  {"set", CreateSetCommand},
                  {"config", CreateConfigCommand},

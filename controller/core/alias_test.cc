@@ -287,6 +287,54 @@ TEST_F(AliasTest, ForgetsAnIdleTimeWithItsFlow) {
   EXPECT_EQ(driver_.ended, 2u);
 }
 
+TEST_F(AliasTest, DeletesAFlowAndFreesItsAlias) {
+  const PacketMeta first = Inside(kStart, 1);
+  Set(first, 1024, 5, 1);
+  const PacketMeta last = Inside(kStart, 1);
+  const auto remove = [&](FlowId flow) {
+    bool is_deleted = false;
+    const Commands commands =
+        driver_.On([&](Controller& c, ControllerOut& out) {
+          is_deleted = c.DeleteFlow(kStart, flow, out);
+        });
+    EXPECT_EQ(commands.size(), is_deleted ? 1u : 0u);
+    if (is_deleted) {
+      EXPECT_EQ(commands[0].kind, Kind::kEndFlow);
+      EXPECT_EQ(commands[0].end.flow, flow);
+      EXPECT_EQ(commands[0].end.last, last.clock);
+    }
+    return is_deleted;
+  };
+  EXPECT_TRUE(remove(first.flow));
+  EXPECT_FALSE(remove(first.flow));
+  EXPECT_EQ(counters().flows_deleted, 1u);
+  EXPECT_EQ(counters().flows_ended, 1u);
+  EXPECT_EQ(Outside(kStart, 1024).reason, DropReason::kNoAlias);
+  // The flowlet, which was open, holds no load at the unit any more.
+  driver_.RunTimers(kStart + Seconds(1));
+  EXPECT_EQ(driver_.units().placeable_units(), 0u);
+  EXPECT_NE(Inside(kStart, 1).flow, first.flow);
+}
+
+TEST_F(AliasTest, DeletesNoFlowOfWhichAnEarlierOwnerHasState) {
+  const PacketMeta first = Inside(kStart, 1);
+  policy_.unit = kU1;
+  const PacketMeta moved = Inside(kStart + Seconds(1), 1);
+  ASSERT_EQ(moved.flow, first.flow);
+  const auto remove = [&] {
+    bool is_deleted = false;
+    driver_.On([&](Controller& c, ControllerOut& out) {
+      is_deleted = c.DeleteFlow(kStart + Seconds(1), first.flow, out);
+    });
+    return is_deleted;
+  };
+  EXPECT_FALSE(remove());
+  driver_.On([&](Controller& c, ControllerOut&) {
+    c.on_takeover({.flow = moved.flow, .clock = moved.clock});
+  });
+  EXPECT_TRUE(remove());
+}
+
 // U8: the null packet moves the flow, and its alias leads to the new owner.
 TEST_F(AliasTest, MovesAFlowWithAnAliasOffAUnitThatStops) {
   const PacketMeta meta = Inside(kStart, 1);

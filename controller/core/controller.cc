@@ -489,13 +489,17 @@ void Controller::EndFlow(Instant now, uint32_t slot, ControllerOut& out) {
 // An older copy that is left although a newer one is gone was taken over. The
 // news of that is lost if the unit that took it over failed before it could
 // report, and the receiver of the Takeover has restarted since.
-void Controller::WaitToEnd(Instant now, uint32_t slot, ControllerOut& out) {
-  flow_timers_.Arm(slot, now + kEndRetry);
+void Controller::ForgetOldest(uint32_t slot, ControllerOut& out) {
   if (!forgets_copies_ || is_recovering() || owners_.runs(slot) < 2) return;
   const OwnerHistory::Run oldest = owners_.run(slot, 0);
   if (oldest.is_taken || !owners_.run(slot, 1).is_taken) return;
   out.push(ControllerCommand::Forget(oldest.unit, oldest.at_logger,
                                      {IdOf(slot), oldest.last + 1}));
+}
+
+void Controller::WaitToEnd(Instant now, uint32_t slot, ControllerOut& out) {
+  flow_timers_.Arm(slot, now + kEndRetry);
+  ForgetOldest(slot, out);
 }
 
 // While older copies are left, only the owner knows of the end, and might fail

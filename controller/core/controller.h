@@ -243,6 +243,11 @@ class Controller {
   // An NF says how long it keeps a flow, or that the flow is over. Impossible
   // notes are refused and counted.
   void on_flow_note(Instant now, const FlowNote& note, ControllerOut& out);
+  // Ends the flow as if it had timed out: its packets under way still run, and
+  // the next one begins a new flow. Returns false, and changes nothing, if the
+  // flow is unknown, or some of its state may be at another unit than its
+  // owner; the call may be repeated, and has old copies forgotten.
+  bool DeleteFlow(Instant now, FlowId flow, ControllerOut& out);
   // Adds a pool of the NF, whose pieces first … last are all at the controller.
   // Called for each pool in order, before the first packet.
   void AddPiecePool(uint32_t first, uint32_t last) { pieces_.Add(first, last); }
@@ -380,6 +385,10 @@ class Controller {
            (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
   }
   void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
+  // The same of a flow whose flowlet may be open.
+  void EndOpenFlow(Instant now, uint32_t slot, ControllerOut& out);
+  // Has the oldest copy of the flow forgotten, if a newer one was taken over.
+  void ForgetOldest(uint32_t slot, ControllerOut& out);
   // Called if the flow may not end yet: tries again later, and has the
   // remaining old copies forgotten.
   void WaitToEnd(Instant now, uint32_t slot, ControllerOut& out);

@@ -66,6 +66,7 @@ struct ControllerCounters {
   uint64_t flows_ended = 0;      // also by failures
   uint64_t flows_over = 0;       // ended by the NF
   uint64_t flows_evicted = 0;    // evicted for new flows
+  uint64_t flows_deleted = 0;    // ended by DeleteFlow
   uint64_t flowlets = 0;
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;

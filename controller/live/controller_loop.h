@@ -169,6 +169,9 @@ class ControllerLoop {
   // Returns the leased units in which nothing of the controller is left, since
   // the last call.
   std::vector<UnitId> TakeLeft() { return std::exchange(left_, {}); }
+  // As Controller::DeleteFlow; false without a controller.
+  template <ControllerHost Host>
+  bool DeleteFlow(FlowId flow, Host& host);
   // Adds pieces, which were not of this controller before, to a pool of the NF.
   template <ControllerHost Host>
   void AddPieces(const PieceBlock& pieces, Host& host);

@@ -38,6 +38,16 @@ bool ControllerLoop::Revoke(UnitId unit, bool at_once, Host& host) {
 }
 
 template <ControllerHost Host>
+bool ControllerLoop::DeleteFlow(FlowId flow, Host& host) {
+  if (!is_led()) return false;
+  out_.clear();
+  const bool is_deleted = controller_.DeleteFlow(now_, flow, out_);
+  ExecuteAll(host);
+  FlushAll();
+  return is_deleted;
+}
+
+template <ControllerHost Host>
 void ControllerLoop::AddPieces(const PieceBlock& pieces, Host& host) {
   out_.clear();
   controller_.AddPieces(now_, pieces, false, out_);

@@ -31,8 +31,13 @@ absl::Status CheckAccess(ControlClientRole /*role*/,
   return absl::OkStatus();
 }
 
+absl::Status CheckAccess(ControlClientRole role,
+                         const proto::FlowsRequest& request) {
+  return Want(role, request.deletes() ? ClientRole::kSteer : ClientRole::kLook);
+}
+
 absl::Status CheckAccess(ControlClientRole /*role*/,
-                         const proto::FlowsRequest& /*request*/) {
+                         const proto::RulesRequest& /*request*/) {
   return absl::OkStatus();
 }
 

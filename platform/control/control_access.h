@@ -20,6 +20,7 @@ using ControlClientRole = std::optional<ClientRole>;
 absl::Status CheckAccess(ControlClientRole role, const proto::StatusRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::UnitsRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::FlowsRequest&);
+absl::Status CheckAccess(ControlClientRole role, const proto::RulesRequest&);
 // A capture shows what users send, so it needs the role of an administrator.
 absl::Status CheckAccess(ControlClientRole role, const proto::CaptureRequest&);
 absl::Status CheckAccess(ControlClientRole role, const proto::SetRequest&);

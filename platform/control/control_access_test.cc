@@ -64,6 +64,10 @@ TEST(ControlAccess, EachRoleMayWhatTheOnesBeforeMay) {
   EXPECT_EQ(Roles(proto::StatusRequest()), 3);
   EXPECT_EQ(Roles(proto::UnitsRequest()), 3);
   EXPECT_EQ(Roles(proto::FlowsRequest()), 3);
+  proto::FlowsRequest deletion;
+  deletion.set_deletes(true);
+  EXPECT_EQ(Roles(deletion), 2);
+  EXPECT_EQ(Roles(proto::RulesRequest()), 3);
   EXPECT_EQ(Roles(proto::CaptureRequest()), 1);
   EXPECT_EQ(Roles(proto::SetRequest()), 3);
   EXPECT_EQ(Roles(Setting()), 2);

@@ -28,6 +28,7 @@ class GrpcClient final : public ControlClient {
   SNF_CALL(Status)
   SNF_CALL(Units)
   SNF_CALL(Flows)
+  SNF_CALL(Rules)
   SNF_CALL(Capture)
   SNF_CALL(Set)
   SNF_CALL(Drain)

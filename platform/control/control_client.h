@@ -45,6 +45,8 @@ class ControlClient {
       const proto::UnitsRequest& request) = 0;
   virtual absl::StatusOr<proto::FlowsReply> Ask(
       const proto::FlowsRequest& request) = 0;
+  virtual absl::StatusOr<proto::RulesReply> Ask(
+      const proto::RulesRequest& request) = 0;
   virtual absl::StatusOr<proto::CaptureReply> Ask(
       const proto::CaptureRequest& request) = 0;
   virtual absl::StatusOr<proto::SetReply> Ask(

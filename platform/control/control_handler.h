@@ -25,6 +25,9 @@ class ControlHandler {
   virtual absl::Status Flows(Deadline deadline,
                              const proto::FlowsRequest& request,
                              proto::FlowsReply& reply) = 0;
+  virtual absl::Status Rules(Deadline deadline,
+                             const proto::RulesRequest& request,
+                             proto::RulesReply& reply) = 0;
   virtual absl::Status Capture(Deadline deadline,
                                const proto::CaptureRequest& request,
                                proto::CaptureReply& reply) = 0;

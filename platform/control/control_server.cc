@@ -77,6 +77,7 @@ class Service final : public proto::Control::Service {
   SNF_CALL(Status)
   SNF_CALL(Units)
   SNF_CALL(Flows)
+  SNF_CALL(Rules)
   SNF_CALL(Capture)
   SNF_CALL(Set)
   SNF_CALL(Drain)

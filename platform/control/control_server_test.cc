@@ -43,6 +43,10 @@ class Handler final : public ControlHandler {
     while (waits) std::this_thread::yield();
     return absl::OkStatus();
   }
+  absl::Status Rules(Deadline, const proto::RulesRequest&,
+                     proto::RulesReply&) override {
+    return absl::OkStatus();
+  }
   absl::Status Capture(Deadline, const proto::CaptureRequest&,
                        proto::CaptureReply&) override {
     return absl::OkStatus();

@@ -36,14 +36,16 @@ uint64_t FlowsNow(const LiveFigures& figures) {
 
 std::string FlowsOf(const LiveFigures& figures) {
   const uint64_t given_up = figures.counts[&FailureCounters::flows_given_up];
+  const uint64_t deleted = figures.counts[&ControllerCounters::flows_deleted];
   return fmt::format(
-      "{} now, {} in all; {} flowlets, of which {} moved{}",
+      "{} now, {} in all; {} flowlets, of which {} moved{}{}",
       FormatCount(FlowsNow(figures)), FormatCount(FlowsInAll(figures)),
       FormatCount(figures.counts[&ControllerCounters::flowlets]),
       FormatCount(figures.counts[&ControllerCounters::flowlets_moved]),
       given_up == 0
           ? ""
-          : fmt::format("; {} lost their state", Plural(given_up, "flow")));
+          : fmt::format("; {} lost their state", Plural(given_up, "flow")),
+      deleted == 0 ? "" : fmt::format("; {} deleted", FormatCount(deleted)));
 }
 
 std::string PortLine(const PortFigures& port) {
@@ -215,22 +217,52 @@ std::string TextOf(const proto::UnitsReply& reply) {
 
 std::string TextOf(const proto::FlowsReply& reply) {
   size_t width = 4;
+  size_t alias_width = 0;  // without aliases the text has no column of them
   for (const proto::Flow& flow : reply.flow()) {
     width = std::max(width, flow.key().size());
+    if (flow.alias().empty()) continue;
+    alias_width = std::max({alias_width, flow.alias().size(), size_t{5}});
   }
+  const auto alias = [alias_width](const std::string& of) {
+    return alias_width == 0 ? "" : fmt::format(" {:<{}}", of, alias_width);
+  };
   std::string text =
-      fmt::format("{:<{}} {:>5} {:>11} {:>9} {:>14} {:>12}\n", "flow", width,
-                  "unit", "clock", "flowlet", "rate", "idle");
+      fmt::format("{:<{}}{} {:>5} {:>11} {:>9} {:>14} {:>12}\n", "flow", width,
+                  alias("alias"), "unit", "clock", "flowlet", "rate", "idle");
   for (const proto::Flow& flow : reply.flow()) {
-    text += fmt::format("{:<{}} {:>5} {:>11} {:>9} {:>14} {:>12}\n",
-                        Printable(flow.key()), width, flow.unit(),
-                        FormatCount(flow.clock()), FormatCount(flow.flowlet()),
-                        FormatBitRate(flow.rate_bps()),
-                        FormatDuration({flow.idle_ns()}));
+    text += fmt::format(
+        "{:<{}}{} {:>5} {:>11} {:>9} {:>14} {:>12}\n", Printable(flow.key()),
+        width, alias(Printable(flow.alias())), flow.unit(),
+        FormatCount(flow.clock()), FormatCount(flow.flowlet()),
+        FormatBitRate(flow.rate_bps()), FormatDuration({flow.idle_ns()}));
   }
   const auto shown = static_cast<uint64_t>(reply.flow_size());
   if (reply.flows() > shown) {
     text += fmt::format("… and {} more\n", FormatCount(reply.flows() - shown));
+  }
+  return text;
+}
+
+std::string TextOf(const proto::RulesReply& reply) {
+  size_t place_width = 5;
+  size_t text_width = 4;
+  const auto place_of = [](const proto::CountedRule& rule) {
+    return Printable(rule.nf()) + (rule.nf().empty() ? "" : " ") +
+           Printable(rule.place());
+  };
+  for (const proto::CountedRule& rule : reply.rule()) {
+    place_width = std::max(place_width, place_of(rule).size());
+    text_width = std::max(text_width, Printable(rule.text()).size());
+  }
+  std::string text = fmt::format("{:<{}} {:<{}} {:>11} {:>13} {:>16}  {}\n",
+                                 "place", place_width, "rule", text_width,
+                                 "times", "packets", "bytes", "last");
+  for (const proto::CountedRule& rule : reply.rule()) {
+    text += fmt::format("{:<{}} {:<{}} {:>11} {:>13} {:>16}  {}\n",
+                        place_of(rule), place_width, Printable(rule.text()),
+                        text_width, FormatCount(rule.times()),
+                        FormatCount(rule.packets()), FormatCount(rule.bytes()),
+                        rule.last().empty() ? "never" : Printable(rule.last()));
   }
   return text;
 }

@@ -15,6 +15,7 @@ namespace snf {
 std::string TextOf(const proto::StatusReply& reply);  // of one, or of several
 std::string TextOf(const proto::UnitsReply& reply);
 std::string TextOf(const proto::FlowsReply& reply);
+std::string TextOf(const proto::RulesReply& reply);
 std::string TextOf(const proto::SetReply& reply);
 std::string JsonOf(const google::protobuf::Message& message);
 

@@ -3,6 +3,7 @@
 #define SNF_PLATFORM_DAEMON_CONTROL_DESK_H_
 
 #include <atomic>
+#include <chrono>
 #include <mutex>
 #include <optional>
 
@@ -23,7 +24,8 @@ namespace snf {
 // two batches of packets.
 //
 // The table of flows is read in pieces of kSlotsAtATime, a letter each, so that
-// no packet waits for long.
+// no packet waits for long; for a deletion, which looks at flows in the letter,
+// in pieces of kDeletedAtATime.
 //
 // Thread-safe, but Begin and End.
 class ControlDesk final : public ControlHandler {
@@ -31,6 +33,9 @@ class ControlDesk final : public ControlHandler {
   static constexpr uint32_t kMostFlows = 10'000;
   static constexpr uint32_t kFlows = 20;  // if no limit is named
   static constexpr uint32_t kSlotsAtATime = 1'024;
+  static constexpr uint32_t kDeletedAtATime = 128;
+  // The time for which a deletion waits for flows whose state is on its way.
+  static constexpr std::chrono::seconds kDeletesWithin{2};
 
   // References must outlive the desk. `about` is copied into each reply of
   // Status, and Down sets `down`.
@@ -58,6 +63,8 @@ class ControlDesk final : public ControlHandler {
                      proto::UnitsReply& reply) override;
   absl::Status Flows(Deadline deadline, const proto::FlowsRequest& request,
                      proto::FlowsReply& reply) override;
+  absl::Status Rules(Deadline deadline, const proto::RulesRequest& request,
+                     proto::RulesReply& reply) override;
   absl::Status Capture(Deadline deadline, const proto::CaptureRequest& request,
                        proto::CaptureReply& reply) override;
   absl::Status Set(Deadline deadline, const proto::SetRequest& request,
@@ -75,6 +82,9 @@ class ControlDesk final : public ControlHandler {
 
  private:
   absl::Status Change(Deadline deadline, const LiveSettings::Values& values);
+  absl::Status DeleteFlows(Deadline deadline,
+                           const proto::FlowsRequest& request,
+                           proto::FlowsReply& reply);
   absl::Status TakeConfig(Deadline deadline, const proto::SetRequest& request,
                           proto::SetReply& reply);
 

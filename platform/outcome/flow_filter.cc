@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/byte_order.h"
+#include "base/packet/flow_key_text.h"
 
 namespace snf {
 namespace {
@@ -60,6 +61,10 @@ struct KeyPacket {
 absl::StatusOr<FlowFilter> FlowFilter::Compile(const std::string& text) {
   FlowFilter filter;
   if (text.empty()) return filter;
+  if (const auto key = ParseFlowKey(text); key.ok()) {
+    filter.key_ = *key;
+    return filter;
+  }
   auto compiled = PacketFilter::Compile(text);
   if (!compiled.ok()) return compiled.status();
   filter.filter_ = *std::move(compiled);
@@ -71,12 +76,16 @@ bool FlowFilter::SelectsDirection(const FlowKey& key) {
 }
 
 bool FlowFilter::SelectsFlow(const FlowKey& key) {
+  if (key_.form != FlowKeyForm::kNone) {
+    return key == key_ || Reversed(key) == key_;
+  }
   if (filter_ == nullptr) return true;
   if (key.form == FlowKeyForm::kNone) return false;
   return SelectsDirection(key) || SelectsDirection(Reversed(key));
 }
 
 bool FlowFilter::SelectsPacket(const CapturedPacket& packet) {
+  if (key_.form != FlowKeyForm::kNone) return false;
   return filter_ == nullptr || filter_->Passes(packet);
 }
 

@@ -13,8 +13,9 @@ namespace snf {
 
 // A filter in the language of tcpdump (pcap-filter(7)) that selects flows by
 // their keys. A key counts as a bare packet of the flow, in both directions: it
-// has addresses, the protocol and ports, no flags, no payload. Owner-thread
-// only.
+// has addresses, the protocol and ports, no flags, no payload. A text that
+// ParseFlowKey reads selects the flow of that key alone, in both directions,
+// and no packet by its headers. Owner-thread only.
 class FlowFilter {
  public:
   // An empty text selects all. Errors: as PacketFilter::Compile.
@@ -29,6 +30,7 @@ class FlowFilter {
  private:
   bool SelectsDirection(const FlowKey& key);
 
+  FlowKey key_{};                         // kNone: see filter_
   std::unique_ptr<PacketFilter> filter_;  // null: all
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/packet/flow_key.h"
+#include "base/packet/flow_key_text.h"
 #include "base/packet/ip_address_text.h"
 
 namespace snf {
@@ -32,6 +33,26 @@ bool Selects(const std::string& text, const FlowKey& key) {
   auto filter = FlowFilter::Compile(text);
   EXPECT_TRUE(filter.ok()) << filter.status();
   return filter.ok() && filter->SelectsFlow(key);
+}
+
+TEST(FlowFilter, SelectsTheFlowWhoseKeyItIs) {
+  const FlowKey tcp =
+      KeyOf("10.0.0.1", 5000, "192.0.2.9", 443, IpProtocol::kTcp);
+  const FlowKey end = *ParseFlowKey("udp 10.0.0.1:5000");
+  for (const std::string text : {"tcp 10.0.0.1:5000 > 192.0.2.9:443",
+                                 "tcp 192.0.2.9:443 > 10.0.0.1:5000",
+                                 "6 10.0.0.1:5000 <> 192.0.2.9:443"}) {
+    EXPECT_TRUE(Selects(text, tcp)) << text;
+    EXPECT_FALSE(Selects(text, end)) << text;
+  }
+  for (const std::string text :
+       {"udp 10.0.0.1:5000 > 192.0.2.9:443", "tcp 10.0.0.1:5000",
+        "tcp 10.0.0.1:5001 > 192.0.2.9:443"}) {
+    EXPECT_FALSE(Selects(text, tcp)) << text;
+  }
+  EXPECT_TRUE(Selects("udp 10.0.0.1:5000", end));
+  EXPECT_FALSE(Selects("udp 10.0.0.1:5001", end));
+  EXPECT_FALSE(Selects("udp 10.0.0.1:5000", FlowKey{}));
 }
 
 TEST(FlowFilter, SelectsFlowsByTheirKeysInBothDirections) {

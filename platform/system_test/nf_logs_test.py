@@ -16,15 +16,16 @@ import os
 import pathlib
 import signal
 import struct
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import daemon_faults_test
 import run_test as net
-from command_case import wait_for
+from command_case import OK, PATIENCE_S, USAGE, wait_for
 from control_test import FOLDER, NAME
 from live_kills_test import LOGGERS, PROCESSES, UNITS, Killer
-from run_test import CLIENT, EXTERNAL4
+from run_test import CLIENT, EXTERNAL4, PROGRAM
 
 SYN = 0x02
 RULES = "alert tcp any any -> any any (msg:\"begins\"; flags:S; sid:1;)\n"
@@ -111,6 +112,62 @@ class NfLogs(daemon_faults_test.DaemonFaults):
             wait_for("a line", lambda: self.alerts.exists()
                      and self.alerts.read_text())
         self.compare(self.check_down(), *rotated, self.alerts)
+
+    def test_logs_prints_what_is_written_across_rotations(self):
+        self.up_with_logs("--nf=firewall(allow=log tcp,log_rate=1000000) | "
+                          f"nat(ip={EXTERNAL4},log_bindings=true)")
+        decisions, bindings = files = [
+            self.logs / f"{log}.log"
+            for log in ("firewall.decisions", "nat.bindings")]
+        followed = self.folder / "followed"
+        with followed.open("wb") as out:
+            follow = subprocess.Popen(
+                [PROGRAM, "logs", self.logs, "--follow", "--last=1000000"],
+                stdout=out)
+        self.addCleanup(follow.wait)
+        self.addCleanup(follow.kill)
+        with self.traffic():
+            for sent in (signal.SIGUSR1, signal.SIGHUP, signal.SIGUSR1):
+                for file in (decisions, bindings):
+                    wait_for("a line", lambda file=file: file.exists()
+                             and len(file.read_text()) > 2_000)
+                    # It looks for other files ten times a second.
+                    first = file.read_text().splitlines()[0]
+                    wait_for("the same line", lambda first=first:
+                             first in followed.read_text())
+                for file in (decisions, bindings):
+                    files.insert(0, file.with_suffix(f".{len(files)}"))
+                    file.rename(files[0])
+                os.kill(self.pid, sent)
+            for file in (decisions, bindings):
+                wait_for("a line", lambda file=file: file.exists()
+                         and file.read_text())
+        self.check_down()
+        written = collections.Counter(
+            line for file in files for line in file.read_text().splitlines())
+        wait_for("all lines", lambda: collections.Counter(
+            followed.read_text().splitlines()) == written)
+        follow.send_signal(signal.SIGINT)
+        self.assertEqual(follow.wait(timeout=PATIENCE_S), OK)
+        self.assertGreater(sum(written.values()), 40)
+
+        def logs(*words):
+            return subprocess.run([PROGRAM, "logs", self.logs, *words],
+                                  capture_output=True, text=True, check=False)
+        merged = logs().stdout.splitlines()
+        for name, file in (("nat", bindings), ("firewall", decisions)):
+            lines = file.read_text().splitlines()
+            self.assertEqual([line for line in merged
+                              if f'"event_type":"{name}"' in line], lines)
+            log = file.name.removesuffix(".log")
+            self.assertEqual(logs(log).stdout.splitlines(), lines)
+            self.assertEqual(logs("--last=3", log).stdout.splitlines(),
+                             lines[-3:])
+        for word, words in (("firewall.decisions, nat.bindings", ["no"]),
+                            ("--last", ["--last=x"])):
+            done = logs(*words)
+            self.assertEqual((done.returncode, done.stdout), (USAGE, ""))
+            self.assertIn(word, done.stderr)
 
     def test_a_full_disk_is_told(self):
         self.logs.mkdir()

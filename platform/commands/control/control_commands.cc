@@ -40,6 +40,7 @@ class AskCommand : public DaemonCommand {
                    "terminal, redraw in place");
   }
   virtual absl::Status Fill(Request& /*request*/) { return absl::OkStatus(); }
+  bool watches() const { return watch_; }
   using Reply = decltype(std::declval<ControlClient>().Ask(Request()));
   virtual Reply Answer(const Request& request) { return this->Ask(request); }
 
@@ -117,19 +118,26 @@ class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
       : AskCommand(
             {.summary = "list the flows of a daemon",
              .usage =
-                 "snf flows [FILTER…] [--limit=COUNT] [--unit=UNIT] [--json] "
-                 "[--watch]",
+                 "snf flows [FILTER…] [--limit=COUNT] [--unit=UNIT] [--delete] "
+                 "[--json] [--watch]",
              .about = "Lists the flows with the most recent packets. The "
                       "filter is in the language of tcpdump, as \"host "
                       "10.0.0.5 and tcp port 443\", and selects flows in both "
                       "directions by the addresses and ports of their first "
-                      "packets. The clock of a flow counts its packets, "
-                      "including packets that "
-                      "SNF generated for it; the rate is the one expected of "
-                      "its flowlet."}) {
+                      "packets, or of their alias: the outside end that a NAT "
+                      "gave. A flow as listed, as \"tcp 10.0.0.5:4000\", is a "
+                      "filter too. The clock of a flow counts "
+                      "its packets, including packets that SNF generated for "
+                      "it; the rate is the one expected of its flowlet.\n"
+                      "With --delete, the selected flows end at once: what "
+                      "NFs hold for them, as a NAT's port, is free again, and "
+                      "the next packet of each begins a new flow. Lists at "
+                      "most --limit of the deleted flows."}) {
     flags().Arguments("FILTER", words_, 0);
     flags().Count("limit", limit_, 1, 10'000, "most flows to list");
     flags().Text("unit", unit_, "UNIT", "only flows whose state is at UNIT");
+    flags().Switch("delete", deletes_,
+                   "delete the flows of FILTER or UNIT, one is required");
     MayWatch();
   }
 
@@ -137,6 +145,10 @@ class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
   absl::Status Fill(proto::FlowsRequest& request) override {
     request.set_limit(limit_);
     request.set_filter(absl::StrJoin(words_, " "));
+    request.set_deletes(deletes_);
+    if (deletes_ && watches()) {
+      return absl::InvalidArgumentError("--delete deletes once: no --watch");
+    }
     if (unit_.empty()) return absl::OkStatus();
     const absl::StatusOr<uint32_t> unit = ParseUnit(unit_);
     if (unit.ok()) request.set_unit(*unit);
@@ -146,6 +158,24 @@ class FlowsCommand final : public AskCommand<proto::FlowsRequest> {
   std::vector<std::string> words_;
   uint32_t limit_ = 20;
   std::string unit_;
+  bool deletes_ = false;
+};
+
+class RulesCommand final : public AskCommand<proto::RulesRequest> {
+ public:
+  RulesCommand()
+      : AskCommand(
+            {.summary = "list the rules of a daemon, with their hits",
+             .usage = "snf rules [--json] [--watch] [--name=NAME]",
+             .about = "Lists the rules of the NFs of the newest chain that "
+                      "count them, as firewall(counts=1000): how often a rule "
+                      "was the first to match, the packets and bytes that it "
+                      "decided, and when the last of these packets came. "
+                      "Figures sum up all units, at most about a second old; "
+                      "with counts=N, of the N rules with most "
+                      "packets."}) {
+    MayWatch();
+  }
 };
 
 class SetCommand final : public AskCommand<proto::SetRequest> {
@@ -469,6 +499,9 @@ std::unique_ptr<Command> CreateUnitsCommand() {
 }
 std::unique_ptr<Command> CreateFlowsCommand() {
   return std::make_unique<FlowsCommand>();
+}
+std::unique_ptr<Command> CreateRulesCommand() {
+  return std::make_unique<RulesCommand>();
 }
 std::unique_ptr<Command> CreateTopCommand() {
   return std::make_unique<TopCommand>();

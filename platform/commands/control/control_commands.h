@@ -12,6 +12,7 @@ namespace snf {
 std::unique_ptr<Command> CreateStatusCommand();
 std::unique_ptr<Command> CreateUnitsCommand();
 std::unique_ptr<Command> CreateFlowsCommand();
+std::unique_ptr<Command> CreateRulesCommand();
 std::unique_ptr<Command> CreateTopCommand();
 std::unique_ptr<Command> CreateSetCommand();
 std::unique_ptr<Command> CreateDrainCommand();

@@ -66,6 +66,7 @@ class ManagerControl final : public ControlHandler {
   }
   SNF_NONE(Units)
   SNF_NONE(Flows)
+  SNF_NONE(Rules)
   SNF_NONE(Capture)
   SNF_NONE(Set)
   SNF_NONE(Drain)

@@ -141,6 +141,9 @@ class RealDriver final : private NfCallNames {
   bool takes_merged() const { return ingress_.takes_merged(); }
   uint64_t packets_in() const { return result_.packets_in; }
   const Controller& controller() const { return loop_.controller(); }
+  const NfSpec& nf() const { return nf_; }
+  // Returns the shared tables of the NF, as far as the units have told.
+  const TableHomes& tables() const { return loop_.tables(); }
   // Returns what each unit did so far.
   const Provisioning& provisioning() const { return egress_.provisioning(); }
 
@@ -151,6 +154,10 @@ class RealDriver final : private NfCallNames {
     return loop_.controller().Drain(loop_.ReadClock(), unit);
   }
   void Undrain(UnitId unit) { loop_.controller().Undrain(unit); }
+  bool DeleteFlow(FlowId flow) {
+    loop_.ReadClock();
+    return loop_.DeleteFlow(flow, egress_);
+  }
   // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition
   // if the end of a process would end the run; those of RealFaults.
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
@@ -289,6 +296,7 @@ class RealDriver final : private NfCallNames {
   void Collect();
   ControllerLinks LinksOf(LoopRegion& region);
 
+  NfSpec nf_;
   RunOptions options_;
   RealOptions real_;                          // threads: how many there are
   std::unique_ptr<NetworkFunction> example_;  // runs nothing

@@ -92,7 +92,8 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
 
 RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
                        const NfSpec& nf, Observers observers)
-    : options_(setup.run),
+    : nf_(nf),
+      options_(setup.run),
       real_(setup.real),
       example_(nf.create()),
       recovers_(setup.recovers),
