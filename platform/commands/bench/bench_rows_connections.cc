@@ -231,8 +231,7 @@ class ChurnedLb {
 // connection.
 class HashMapConnections {
  public:
-  explicit HashMapConnections(uint32_t connections)
-      : oldest_(connections / 2) {
+  explicit HashMapConnections(uint32_t connections) : oldest_(connections / 2) {
     ConnectionPackets made(connections);
     for (uint32_t i = 0; i < connections; ++i) {
       MadeFrame syn = made.Syn(i);
@@ -337,8 +336,7 @@ void AddConnectionsRow(const BenchSizes& sizes, BenchSuite& suite,
   const auto base = [connections]() -> absl::StatusOr<BenchCase> {
     auto floor = std::make_shared<HashMapConnections>(connections);
     return BenchCase{.sample = [floor](uint64_t operations) {
-      return CpuNsOf(operations / 4,
-                     [&](uint64_t n) { return floor->Run(n); });
+      return CpuNsOf(operations / 4, [&](uint64_t n) { return floor->Run(n); });
     }};
   };
   rows.push_back(

@@ -184,8 +184,8 @@ absl::StatusOr<BenchRow> RowOf(const Measured& of, size_t patterns,
   texts.erase("");
   auto bare = std::make_shared<BarePass>();
   bare->Add(of.capture->packets);
-  auto database = PatternDatabase::Compile({texts.begin(), texts.end()},
-                                           DatabaseCache(""));
+  auto database =
+      PatternDatabase::Compile({texts.begin(), texts.end()}, DatabaseCache(""));
   if (!database.ok()) return database.status();
   bare->database = *std::move(database);
   if (absl::Status s = bare->scratch.Add(bare->database); !s.ok()) return s;
@@ -194,8 +194,8 @@ absl::StatusOr<BenchRow> RowOf(const Measured& of, size_t patterns,
       "ids:max_alerts=0,bad_rules=skip,cache=" + of.folder->File("cache") +
           ",rules=" + name,
       of.capture, of.folder});
-  const auto nothing = std::make_shared<IdsPass>(
-      IdsPass{"passthrough", of.capture, of.folder});
+  const auto nothing =
+      std::make_shared<IdsPass>(IdsPass{"passthrough", of.capture, of.folder});
   RunResult first;
   if (const auto ns = pass->Run(first); !ns.ok()) return ns.status();
   const auto rate = [&](const std::string& what, auto run) {
@@ -217,9 +217,9 @@ absl::StatusOr<BenchRow> RowOf(const Measured& of, size_t patterns,
     return *ns;
   };
   const double scanned = static_cast<double>(CounterOf(first, "scanned"));
-  const double share =
-      100.0 * static_cast<double>(CounterOf(first, "evaluated")) /
-      std::max(scanned, 1.0);
+  const double share = 100.0 *
+                       static_cast<double>(CounterOf(first, "evaluated")) /
+                       std::max(scanned, 1.0);
   return BenchRow{
       .number = 15,
       .what = "rules of files on a capture, against the bare matcher",
@@ -229,10 +229,9 @@ absl::StatusOr<BenchRow> RowOf(const Measured& of, size_t patterns,
       .of = BenchRow::Of::kRatio,
       .must = {{.limit = 0.75, .is_least = true}},
       .aim = {{.limit = 0.9, .is_least = true}},
-      .ours = rate("ids without the platform",
-                   [time, pass, nothing] {
-                     return time(*pass) - time(*nothing);
-                   }),
+      .ours =
+          rate("ids without the platform",
+               [time, pass, nothing] { return time(*pass) - time(*nothing); }),
       .base = rate("Vectorscan", [bare] { return bare->Run(); }),
       .notes = {fmt::format(
           "{} packets with {} bytes of payload, {} patterns; {} alerts; full "

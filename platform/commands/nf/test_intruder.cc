@@ -128,8 +128,7 @@ class Intruder final : public NetworkFunction {
     if ((flags & O_CREAT) != 0) unlink(path);
     return true;
   }
-  // To a port of this machine where nobody listens: being refused is reaching
-  // it.
+  // No program listens at the port: a refusal means that it was reached.
   static bool CanConnect() {
     const int out = socket(AF_INET, SOCK_STREAM, 0);
     if (out < 0) return false;
@@ -149,7 +148,7 @@ class Intruder final : public NetworkFunction {
     if (child > 0) waitpid(child, nullptr, 0);
     return child > 0;
   }
-  // It fails one way or the other; only one says that it might.
+  // Execution fails anyway; the error says whether it is permitted.
   static bool CanExecute() {
     char* const none[] = {nullptr};
     execve("/nonesuch", none, none);
@@ -182,7 +181,7 @@ class Intruder final : public NetworkFunction {
     }
     return false;
   }
-  // Those of a unit are three streams, the region twice, and its socket.
+  // A unit has files of its own: three streams, the region twice, a socket.
   static bool HasOthersFiles() {
     constexpr int kMost = 4'096;
     int files = 0;

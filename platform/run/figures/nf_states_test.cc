@@ -29,11 +29,10 @@ class KeyWatcher final : public NetworkFunction {
   std::vector<NfState> states(Instant /*now*/) const override {
     std::vector<NfState> states;
     hits_.for_each([&](uint64_t key, uint64_t count) {
-      states.push_back(
-          {.object = "key " + std::to_string(key),
-           .state = std::to_string(count),
-           .since = Instant{} + Seconds(static_cast<int64_t>(key)),
-           .why = "hit"});
+      states.push_back({.object = "key " + std::to_string(key),
+                        .state = std::to_string(count),
+                        .since = Instant{} + Seconds(static_cast<int64_t>(key)),
+                        .why = "hit"});
     });
     return states;
   }
