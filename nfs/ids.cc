@@ -528,6 +528,7 @@ void Ids::Note(const StreamEvent& event, bool is_own, IdsRun& run, Job& job) {
       InspectRun(is_own, run, job);
       Except(IdsAnomaly::kGap, options_.on_gap, IdsFate::kDroppedAtGap, job);
       forget();
+      run.state.hits = {};
       run.state.flags &= ~uint64_t{IdsStream::kWhole};
       if (run.state.http.phase != snort::HttpState::kNotHttp) {
         run.state.http.phase = snort::HttpState::kLost;
@@ -563,6 +564,8 @@ void Ids::InspectRun(bool is_own, IdsRun& run, Job& job) {
   inspected.payload = job.payload;
   inspected.stream = run.joined;
   inspected.kept = run.kept;
+  inspected.stream_end = run.end;
+  inspected.hits = &run.state.hits;
   inspected.stream_is_whole = (run.state.flags & IdsStream::kWhole) != 0 &&
                               run.end == run.joined.size();
   inspected.messages =

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "nfs/snort/http_tracker.h"
+#include "nfs/snort/matcher.h"
 #include "runtime/sdk/stream/stream.h"
 
 namespace snf {
@@ -16,7 +17,8 @@ namespace snf {
 // that came in order (runtime/sdk/stream/stream.h) are kept: the window. The
 // next bytes are inspected together with the window, so a pattern over the
 // border of two packets is found, if it is no longer than the window and the
-// new bytes together. Bytes of the window are not inspected twice.
+// new bytes together. Literals of the window are not searched again: the state
+// has the ones found there.
 //
 // Example: window "GET /ev", then a segment "il HTTP/1.1": what is inspected is
 // "GET /evil HTTP/1.1", of which 7 bytes are kept ones.
@@ -28,10 +30,11 @@ struct IdsStream {
   };
   uint64_t flags = 0;
   snort::HttpState http;
+  snort::PatternHits hits;  // in the window
 
   friend bool operator==(const IdsStream&, const IdsStream&) = default;
 };
-static_assert(sizeof(IdsStream) == 48);
+static_assert(sizeof(IdsStream) == 152);
 
 // The slots of one direction of a connection.
 struct IdsDirection {

@@ -226,6 +226,34 @@ void Inspector::Search(size_t protocol, Buffer buffer, std::string_view text) {
   for (const uint32_t pattern : found_) Propose(group.rules[pattern]);
 }
 
+void Inspector::SearchStream(size_t protocol, const Inspected& packet) {
+  const RuleMatcher::Group& group =
+      matcher_.groups_[protocol][static_cast<size_t>(Buffer::kPayload)];
+  PatternHits& hits = *packet.hits;
+  const bool has_all = hits.has_all();
+  const size_t overlap =
+      has_all ? std::min(packet.kept, kMaxPatternBytes - 1) : packet.kept;
+  found_.clear();
+  group.database.Find(packet.stream.substr(packet.kept - overlap), scratch_,
+                      found_);
+  const auto end = static_cast<uint32_t>(packet.stream_end);
+  PatternHits now;
+  for (const uint32_t pattern : found_) {
+    now.Add({.pattern = pattern, .end = end});
+  }
+  for (size_t i = 0; has_all && i < hits.number; ++i) {
+    const PatternHits::Hit& hit = hits.hits[i];
+    const bool is_kept = end - hit.end < packet.stream.size();
+    if (!is_kept || std::ranges::find(found_, hit.pattern) != found_.end()) {
+      continue;
+    }
+    Propose(group.rules[hit.pattern]);
+    now.Add(hit);
+  }
+  for (const uint32_t pattern : found_) Propose(group.rules[pattern]);
+  hits = now;
+}
+
 void Inspector::FindCandidates(const Inspected& packet) {
   if (++packet_number_ == 0) {
     std::ranges::fill(proposed_at_, 0);
@@ -234,8 +262,12 @@ void Inspector::FindCandidates(const Inspected& packet) {
   candidates_.clear();
   const auto protocol = static_cast<size_t>(packet.facts.protocol);
   const bool is_packet = packet.view == Inspected::View::kPacket;
-  Search(protocol, Buffer::kPayload,
-         is_packet ? packet.payload : packet.stream);
+  if (!is_packet && packet.hits != nullptr) {
+    SearchStream(protocol, packet);
+  } else {
+    Search(protocol, Buffer::kPayload,
+           is_packet ? packet.payload : packet.stream);
+  }
   for (const TrackedMessage& message : packet.messages) {
     for (size_t i = 0; i < kBuffers; ++i) {
       const auto buffer = static_cast<Buffer>(i);

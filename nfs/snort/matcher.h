@@ -98,6 +98,31 @@ class RuleMatcher {
   bool is_from_cache_ = true;
 };
 
+// The patterns that were found in the bytes that are kept of a stream, so that
+// these need no other search. Bytes without padding, so that it can be part of
+// a slot of a flow.
+//
+// Example: window of 2,048 bytes, a new segment of 100: 163 bytes are searched,
+// since a pattern over the border has at most 63 of the kept ones.
+struct PatternHits {
+  static constexpr size_t kMost = 12;
+  struct Hit {
+    uint32_t pattern = 0;
+    uint32_t end = 0;  // offset in the stream, modulo 2^32; no match ends later
+    friend bool operator==(const Hit&, const Hit&) = default;
+  };
+  uint64_t number = 0;  // above kMost: too many, so all is searched again
+  std::array<Hit, kMost> hits{};
+
+  bool has_all() const { return number <= kMost; }
+  void Add(Hit hit) {
+    if (number < kMost) hits[number] = hit;
+    if (has_all()) ++number;
+  }
+  friend bool operator==(const PatternHits&, const PatternHits&) = default;
+};
+static_assert(sizeof(PatternHits) == 104);
+
 // A packet, and the bytes of its stream that came with it.
 struct Inspected {
   // Rules see the packet itself (dsize, flow:no_stream, positions from the
@@ -110,6 +135,9 @@ struct Inspected {
   // are `kept`; else the payload.
   std::string_view stream;
   size_t kept = 0;
+  uint64_t stream_end = 0;  // offset behind its last byte
+  // Patterns found in the kept bytes. Updated; null if they are not known.
+  PatternHits* hits = nullptr;
   bool stream_is_whole = false;  // begins with the connection's first byte
   bool is_http = false;
   std::span<const TrackedMessage> messages;
@@ -137,6 +165,8 @@ class Inspector {
 
   void FindCandidates(const Inspected& packet);
   void Search(size_t protocol, Buffer buffer, std::string_view text);
+  // Searches a stream's new bytes; proposes also the patterns of kept bytes.
+  void SearchStream(size_t protocol, const Inspected& packet);
   void Propose(std::span<const uint32_t> rules);
   bool MatchesViews(uint32_t index, const Inspected& packet,
                     const Flowbits& bits);

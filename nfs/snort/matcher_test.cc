@@ -3,10 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/rng.h"
 #include "nfs/snort/test_inspection.h"
+#include "nfs/snort/test_rules.h"
 
 namespace snf::snort {
 namespace {
@@ -209,6 +216,61 @@ TEST(Matcher, FindsAddressesOfLists) {
   EXPECT_EQ(test.Send("udp 203.0.113.201:5 > 192.0.2.9:53"), Sids{});
   EXPECT_EQ(test.Send("udp 198.51.100.1:5 > 192.0.2.9:53").size(), 200u);
   EXPECT_EQ(test.inspector().rules_evaluated(), 201u);
+}
+
+// Streams of few letters, in which some windows have more patterns than a state
+// has room for, and some have fewer.
+TEST(Matcher, FindsInAStreamWhatASearchOfItsWholeWindowFinds) {
+  constexpr size_t kWindow = 96;
+  Rng rng(2023);
+  const auto letters = [&rng](size_t count) {
+    std::string text;
+    while (text.size() < count) {
+      text += static_cast<char>('a' + rng.Below(rng.Below(8) + 1));
+    }
+    return text;
+  };
+  std::string rules;
+  for (int sid = 1; sid <= 60; ++sid) {
+    rules += RuleText("content:\"" + letters(3 + rng.Below(3)) +
+                          "\"; content:\"" + letters(2) + "\";",
+                      sid);
+  }
+  const RuleMatcher matcher =
+      *RuleMatcher::Create(RulesOf(rules), DatabaseCache(""));
+  const auto inspector = *Inspector::Create(matcher, {});
+  std::vector<std::byte> bytes(matcher.set().flowbits / 8 + 1);
+  uint64_t alerts = 0;
+  std::array<uint64_t, 2> steps = {};  // by has_all
+  for (int round = 0; round < 300; ++round) {
+    const std::string stream = letters(600);
+    PatternHits hits;
+    // Offsets wrap around.
+    const uint64_t begin = (uint64_t{1} << 32) - 300;
+    for (size_t at = 0; at < stream.size();) {
+      const size_t size = std::min(1 + rng.Below(60), stream.size() - at);
+      const size_t kept = std::min(at, kWindow);
+      Inspected packet;
+      packet.facts.protocol = Rule::Protocol::kTcp;
+      packet.payload = std::string_view(stream).substr(at, size);
+      packet.stream = std::string_view(stream).substr(at - kept, kept + size);
+      packet.kept = kept;
+      Flowbits bits(bytes);
+      const auto whole = inspector->Inspect(packet, bits);
+      const std::vector<uint32_t> expected(whole.begin(), whole.end());
+      packet.hits = &hits;
+      at += size;
+      packet.stream_end = begin + at;
+      ++steps[hits.has_all() ? 1 : 0];
+      const auto found = inspector->Inspect(packet, bits);
+      ASSERT_EQ(std::vector<uint32_t>(found.begin(), found.end()), expected)
+          << "round " << round << ", byte " << at;
+      alerts += expected.size();
+    }
+  }
+  EXPECT_GT(alerts, 1'000u);
+  EXPECT_GT(steps[0], 1'000u);
+  EXPECT_GT(steps[1], 1'000u);
 }
 
 }  // namespace

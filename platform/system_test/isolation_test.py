@@ -596,13 +596,13 @@ class Intrusions(Isolation):
     WORDS = {"report": "message", "state": "message", "entry": "log word",
              "itself": "message", "shared": r"\w+", "pull": "message"}
 
-    def hostile(self, how, *flags, mark=None, after=30):
+    def hostile(self, how, *flags, mark=None, after=30, pace=REAL):
         if ISOLATION == "lxc":
             self.skipTest("in a container no file tells where its memory is")
         marked = f",mark={mark}" if mark else ""
         nf = f"chronicle | {INTRUDER}(how={how},after={after}{marked})"
         return self.replay(f"--nf={nf}", "--max_units=2", "--policy=hash",
-                           *flags, quiet=False)
+                           *flags, pace=pace, quiet=False)
 
     def test_a_unit_that_says_a_bad_word_ends_alone(self):
         mark = self.file("mark", b"")
@@ -658,10 +658,13 @@ class Intrusions(Isolation):
             "withhold", "it did not report to the new controller within ",
             0.05, "500ms")
 
+    # A thread of the loggers says it: there must be packets until it has.
+    SLOW = ("--clock=real", "--speed=1x", "--unit_capacity=none")
+
     def test_loggers_that_say_a_bad_word_end_alone(self):
         mark = os.path.join(self.folder.name, "loggers")
         done, report = self.hostile("loggers", "--threads=4", "--loggers=on",
-                                    mark=mark)
+                                    mark=mark, pace=self.SLOW)
         said = done.stderr.decode()
         self.assertEqual(done.returncode, OK, said)
         self.assertTrue(os.path.exists(mark), "none was hostile")
@@ -681,7 +684,7 @@ class Intrusions(Isolation):
 
     def test_loggers_that_say_bad_words_in_a_row_end_the_run(self):
         done, report = self.hostile("loggers", "--threads=4", "--loggers=on",
-                                    after=1)
+                                    "--loop=100", after=1, pace=self.SLOW)
         said = done.stderr.decode()
         self.assertRegex(said, "sent a bad word: .* and so did 3 earlier "
                          "processes of the loggers")

@@ -56,7 +56,7 @@ class Folder {
   std::filesystem::path path_;
 };
 
-// The rules of the files, and the lines they were read from.
+// The rules of files, with their lines.
 struct RealRules {
   snort::RuleSet set;
   std::map<std::string, std::vector<std::string>> lines;  // by file

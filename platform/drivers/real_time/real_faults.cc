@@ -206,15 +206,15 @@ void RealFaults::KillSilent() {
 void RealFaults::EndHostileUnits(size_t loop, std::string_view what) {
   ProcessLife& life = lives_[loop];
   if (life.is_down || life.is_killed()) return;
-  if (!IsTolerated(loop, life.begun, what)) return;
-  ++figures_.processes_hostile;
+  if (IsTolerated(loop, life.begun, what)) ++figures_.processes_hostile;
   life.Kill(loop_.ReadClock());
   if (const pid_t pid = processes_.pid(loop); pid > 1) ::kill(pid, SIGKILL);
 }
 
 void RealFaults::EndHostileLoggers(std::string_view what) {
-  if (!IsTolerated(lives_.size(), loggers_.begun(), what)) return;
-  ++figures_.loggers_hostile;
+  if (IsTolerated(lives_.size(), loggers_.begun(), what)) {
+    ++figures_.loggers_hostile;
+  }
   loggers_.KillFrozen();
 }
 

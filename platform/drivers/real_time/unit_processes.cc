@@ -19,6 +19,7 @@
 #include <span>
 #include <utility>
 
+#include "base/quantity.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -568,8 +569,14 @@ std::vector<std::optional<LoopResults>> UnitProcesses::Finish() {
     if (process.has_ended) Gather(process);
     results.push_back(process.earlier);
   }
+  const size_t late = static_cast<size_t>(
+      std::ranges::find(processes_, false, &Process::has_ended) -
+      processes_.begin());
   lock.unlock();
-  if (!in_time) Fail({.text = "a process of units did not stop"});
+  if (!in_time) {
+    Fail({.text = fmt::format("{} did not stop within {}", NameOf(late),
+                              FormatDuration(kPatience))});
+  }
   return results;
 }
 
