@@ -189,10 +189,10 @@ class Ids final : public NetworkFunction {
       declare_blob("to_server_window", options_.window_bytes),
       declare_blob("to_client_window", options_.window_bytes)};
   const std::array<Blob, 2> held_ = {
-      declare_blob("to_server_held", options_.reorder_bytes),
-      declare_blob("to_client_held", options_.reorder_bytes)};
+      declare_blob("to_server_held", options_.reorder_bytes, BlobUse::kSeldom),
+      declare_blob("to_client_held", options_.reorder_bytes, BlobUse::kSeldom)};
   const Blob fragments_held_ =
-      declare_blob("fragments", options_.fragment_bytes);
+      declare_blob("fragments", options_.fragment_bytes, BlobUse::kSeldom);
   const std::array<IdsDirection, 2> directions_ = {
       {{{places_[0], held_[0]}, states_[0], windows_[0]},
        {{places_[1], held_[1]}, states_[1], windows_[1]}}};

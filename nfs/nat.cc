@@ -78,7 +78,7 @@ class Nat final : public NetworkFunction {
   explicit Nat(NfOptions& options) : options_(options) {
     // The kept packet is only needed to answer for a refused alias.
     if (options_.host_ports > 0) {
-      refused_ = declare_blob("refused", kRefusedBytes);
+      refused_ = declare_blob("refused", kRefusedBytes, BlobUse::kSeldom);
     }
     // Records and reports do not grow without the option.
     if (options_.passes_other || options_.fixed.has_exempt()) {
@@ -98,11 +98,12 @@ class Nat final : public NetworkFunction {
 
   // Options tell the inside end of a packet to a forward, and between exempt
   // networks.
+  bool tells_inside_ends() const override {
+    return options_.fixed.has_forwards() || options_.fixed.has_exempt();
+  }
   OwnFlow flow_key(const KeyedPacket& packet) const override {
     const FlowKey& connection = packet.connection;
-    const bool has_any =
-        options_.fixed.has_forwards() || options_.fixed.has_exempt();
-    if (!has_any || connection.form != FlowKeyForm::kIpv4) {
+    if (!tells_inside_ends() || connection.form != FlowKeyForm::kIpv4) {
       return {.key = connection};
     }
     const Endpoints ends = EndpointsOf(connection, packet.direction);

@@ -25,26 +25,9 @@ uint64_t AddBytes(uint64_t sum, std::span<const std::byte> bytes) {
   return Add(sum, last);
 }
 
-uint16_t Fold(uint64_t sum) {
-  sum = (sum & 0xffff'ffff) + (sum >> 32);
-  sum = (sum & 0xffff'ffff) + (sum >> 32);
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  return static_cast<uint16_t>((sum & 0xffff) + (sum >> 16));
-}
+be16 Complement(uint64_t sum) { return ChecksumChange::ComplementOf(sum); }
 
-be16 Complement(uint64_t sum) {
-  return std::bit_cast<be16>(static_cast<uint16_t>(~Fold(sum)));
-}
-
-uint16_t Raw(be16 word) { return std::bit_cast<uint16_t>(word); }
 uint32_t Raw(be32 word) { return std::bit_cast<uint32_t>(word); }
-
-// Computes ~(~HC + ~m + m') from HC, ~m and m'.
-be16 Update(be16 checksum, uint64_t not_before, uint64_t after) {
-  const auto not_checksum = static_cast<uint16_t>(~Raw(checksum));
-  return Complement(Add(Add(not_checksum, not_before), after));
-}
 
 }  // namespace
 
@@ -59,20 +42,6 @@ be16 L4Checksum(const IpAddress& source, const IpAddress& destination,
   sum = AddBytes(sum, source.bytes);
   sum = AddBytes(sum, destination.bytes);
   return Complement(AddBytes(sum, l4));
-}
-
-be16 UpdateChecksum(be16 checksum, be16 before, be16 after) {
-  return Update(checksum, static_cast<uint16_t>(~Raw(before)), Raw(after));
-}
-
-be16 UpdateChecksum(be16 checksum, be32 before, be32 after) {
-  return Update(checksum, ~Raw(before), Raw(after));
-}
-
-be16 UpdateChecksum(be16 checksum, const IpAddress& before,
-                    const IpAddress& after) {
-  const uint64_t sum = AddBytes(0, before.bytes);
-  return Update(checksum, ~sum, AddBytes(0, after.bytes));
 }
 
 }  // namespace snf

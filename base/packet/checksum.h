@@ -2,6 +2,7 @@
 #ifndef SNF_BASE_PACKET_CHECKSUM_H_
 #define SNF_BASE_PACKET_CHECKSUM_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,15 +43,52 @@ inline be16 UdpChecksumToSend(be16 computed) {
   return computed == be16(0) ? be16(0xffff) : computed;
 }
 
-// Returns the checksum after a covered 16-bit word, 32-bit word or address
-// changed from `before` to `after`: HC' = ~(~HC + ~m + m') (RFC 1624, equation
-// 3). Words begin at even offsets. The caller must not pass a word that the
-// checksum does not cover. A wrong checksum stays as wrong as it was. Budget: ≤
-// 2 ns.
-be16 UpdateChecksum(be16 checksum, be16 before, be16 after);
-be16 UpdateChecksum(be16 checksum, be32 before, be32 after);
-be16 UpdateChecksum(be16 checksum, const IpAddress& before,
-                    const IpAddress& after);
+// What becomes of a checksum when words that it covers change: HC' = ~(~HC + ~m
+// + m') (RFC 1624, equation 3), with the sum of ~m + m' over all words. Words
+// begin at even offsets. The caller must not pass a word that the checksum does
+// not cover. A wrong checksum stays as wrong as it was. One change serves
+// several checksums, and at most 2^16 words fit.
+class ChecksumChange {
+ public:
+  void Replace(be16 before, be16 after) {
+    sum_ += uint64_t{static_cast<uint16_t>(~Raw(before))} + Raw(after);
+  }
+  void Replace(be32 before, be32 after) {
+    sum_ += uint64_t{~Raw(before)} + Raw(after);
+  }
+  void Replace(const IpAddress& before, const IpAddress& after) {
+    for (size_t i = 0; i < before.bytes.size(); i += sizeof(uint32_t)) {
+      Replace(LoadAs<be32>(&before.bytes[i]), LoadAs<be32>(&after.bytes[i]));
+    }
+  }
+  be16 ApplyTo(be16 checksum) const {
+    return ComplementOf(sum_ + static_cast<uint16_t>(~Raw(checksum)));
+  }
+
+  // Returns the complement of a one's complement sum in the machine's order.
+  static be16 ComplementOf(uint64_t sum) {
+    sum = (sum & 0xffff'ffff) + (sum >> 32);  // at most 33 bits
+    sum = (sum & 0xffff) + (sum >> 16);       // at most 18 bits
+    sum = (sum & 0xffff) + (sum >> 16);
+    return std::bit_cast<be16>(
+        static_cast<uint16_t>(~((sum & 0xffff) + (sum >> 16))));
+  }
+
+ private:
+  static uint16_t Raw(be16 word) { return std::bit_cast<uint16_t>(word); }
+  static uint32_t Raw(be32 word) { return std::bit_cast<uint32_t>(word); }
+
+  uint64_t sum_ = 0;
+};
+
+// Returns the checksum after one covered word or address changed from `before`
+// to `after`. Budget: ≤ 2 ns.
+template <typename Word>
+be16 UpdateChecksum(be16 checksum, const Word& before, const Word& after) {
+  ChecksumChange change;
+  change.Replace(before, after);
+  return change.ApplyTo(checksum);
+}
 
 // Updates the checksum of UDP, where 0 means "no checksum" and stays 0.
 template <typename Word>

@@ -102,6 +102,27 @@ TEST(UpdateChecksum, MapsIpv4AddressesLikeTheirWords) {
             UpdateChecksum(be16(0x1234), be32(0x0a00'0001), be32(0xc000'0209)));
 }
 
+TEST(ChecksumChange, OfManyWordsIsThatOfEachInTurn) {
+  Rng rng(TestSeeds::One(11));
+  for (int round = 0; round < 1'000; ++round) {
+    const auto word = [&] { return static_cast<uint32_t>(rng.Next()); };
+    const be16 checksum(static_cast<uint16_t>(word()));
+    be16 in_turn = checksum;
+    ChecksumChange change;
+    const auto replace = [&](const auto& before, const auto& after) {
+      change.Replace(before, after);
+      in_turn = UpdateChecksum(in_turn, before, after);
+    };
+    for (uint32_t words = word() % 300; words > 0; --words) {
+      const uint32_t all = words % 5 == 0 ? 0xffff'ffff : word();
+      replace(be32(all), be32(word()));
+      replace(be16(static_cast<uint16_t>(all)), be16(0));
+      replace(V4(10, 0, 0, 1), IpAddress::FromIpv4(be32(all)));
+    }
+    ASSERT_EQ(change.ApplyTo(checksum), in_turn) << "round " << round;
+  }
+}
+
 // The test builds the pseudo header by hand.
 TEST(L4Checksum, CoversThePseudoHeaderOfIpv4) {
   const Frame udp = Udp(5000, 53, 7);

@@ -14,14 +14,11 @@ using Bytes = std::span<std::byte>;
 
 enum class PacketEnd : uint8_t { kSource, kDestination };
 
-// The new end, and the address before. `Address` is be32 in IPv4, IpAddress in
-// IPv6.
-template <typename Address>
+// The new port of an end, and what becomes of checksums over its address.
 struct Change {
   PacketEnd end;
-  Address address_before;
-  Address address;
   be16 port;
+  ChecksumChange address;
 };
 
 // Returns true if the protocol's checksum covers the IP addresses.
@@ -34,40 +31,32 @@ constexpr bool CoversAddresses(IpProtocol protocol) {
 // Sets the port or identifier at `offset` of `l4`, if it was captured, and
 // updates the checksum, if that was captured. The checksum covers the address
 // where it covers a pseudo header.
-template <typename Address>
 void SetPort(Bytes l4, size_t offset, size_t checksum_offset,
-             IpProtocol protocol, const Change<Address>& change) {
+             IpProtocol protocol, bool covers_addresses, const Change& change) {
   if (l4.size() < offset + sizeof(be16)) return;
-  const be16 before = LoadBe16(&l4[offset]);
+  ChecksumChange words = covers_addresses ? change.address : ChecksumChange();
+  words.Replace(LoadBe16(&l4[offset]), change.port);
   Store(&l4[offset], change.port);
   if (l4.size() < checksum_offset + sizeof(be16)) return;
   be16 checksum = LoadBe16(&l4[checksum_offset]);
-  if (protocol == IpProtocol::kUdp) {
-    if (checksum == be16(0)) return;
-    checksum = UpdateChecksum(checksum, change.address_before, change.address);
-    checksum = UdpChecksumToSend(UpdateChecksum(checksum, before, change.port));
-  } else {
-    if (CoversAddresses<Address>(protocol)) {
-      checksum =
-          UpdateChecksum(checksum, change.address_before, change.address);
-    }
-    checksum = UpdateChecksum(checksum, before, change.port);
-  }
-  Store(&l4[checksum_offset], checksum);
+  const bool is_udp = protocol == IpProtocol::kUdp;
+  if (is_udp && checksum == be16(0)) return;
+  checksum = words.ApplyTo(checksum);
+  Store(&l4[checksum_offset], is_udp ? UdpChecksumToSend(checksum) : checksum);
 }
 
 template <typename Address>
-void RewriteL4(Bytes l4, const ParsedPacket& headers,
-               const Change<Address>& change) {
+void RewriteL4(Bytes l4, const ParsedPacket& headers, const Change& change) {
   if (headers.fragment == Fragment::kLater) return;
+  const bool covers_addresses = CoversAddresses<Address>(headers.l4_protocol);
   const size_t port_offset = change.end == PacketEnd::kSource ? 0 : 2;
   switch (headers.l4_protocol) {
     case IpProtocol::kTcp:
       return SetPort(l4, port_offset, TcpHeader<std::byte>::kChecksumOffset,
-                     headers.l4_protocol, change);
+                     headers.l4_protocol, covers_addresses, change);
     case IpProtocol::kUdp:
       return SetPort(l4, port_offset, UdpHeader<std::byte>::kChecksumOffset,
-                     headers.l4_protocol, change);
+                     headers.l4_protocol, covers_addresses, change);
     case IpProtocol::kIcmp:
     case IpProtocol::kIcmpv6: {
       const auto icmp = IcmpHeader<std::byte>::At(l4, 0, headers.l4_protocol);
@@ -76,11 +65,10 @@ void RewriteL4(Bytes l4, const ParsedPacket& headers,
         constexpr size_t kIdentifierOffset = 4;
         return SetPort(l4, kIdentifierOffset,
                        IcmpHeader<std::byte>::kChecksumOffset,
-                       headers.l4_protocol, change);
+                       headers.l4_protocol, covers_addresses, change);
       }
-      if (CoversAddresses<Address>(headers.l4_protocol)) {
-        icmp.set_checksum(UpdateChecksum(icmp.checksum(), change.address_before,
-                                         change.address));
+      if (covers_addresses) {
+        icmp.set_checksum(change.address.ApplyTo(icmp.checksum()));
       }
       return;
     }
@@ -98,14 +86,16 @@ void RewriteOne(Bytes frame, const ParsedPacket& headers, PacketEnd end,
     const bool is_source = end == PacketEnd::kSource;
     const Address before = is_source ? ip.source() : ip.destination();
     is_source ? ip.set_source(address) : ip.set_destination(address);
+    Change change = {.end = end, .port = port, .address = {}};
+    change.address.Replace(before, address);
     RewriteL4<Address>(frame.subspan(headers.l4_offset, headers.l4_bytes()),
-                       headers, {end, before, address, port});
-    return before;
+                       headers, change);
+    return change.address;
   };
   if constexpr (std::is_same_v<Address, be32>) {
     const auto ip = Ipv4Header<std::byte>::At(frame, headers.l3_offset);
-    const be32 before = set(ip);
-    ip.set_checksum(UpdateChecksum(ip.checksum(), before, address));
+    const ChecksumChange change = set(ip);
+    ip.set_checksum(change.ApplyTo(ip.checksum()));
   } else {
     set(Ipv6Header<std::byte>::At(frame, headers.l3_offset));
   }

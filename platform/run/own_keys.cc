@@ -33,6 +33,7 @@ std::optional<FlowKey> OwnKeys::InsideOf(std::span<const std::byte> frame,
                                          const ParsedPacket& headers,
                                          Direction direction,
                                          const FlowKey& connection) const {
+  if (!tells_ends_) return std::nullopt;
   FlowKey key = connection;
   Apply(frame, headers, direction, key);
   const bool is_end = key.form == FlowKeyForm::kIpv4Endpoint ||

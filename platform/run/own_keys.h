@@ -25,7 +25,10 @@ class OwnKeys {
   static constexpr uint64_t kTwiceEvery = 64;  // packets
 
   explicit OwnKeys(const NetworkFunction& nf)
-      : nf_(&nf), any_(nf.flow_scope() == FlowScope::kOwnKey) {}
+      : nf_(&nf),
+        any_(nf.flow_scope() == FlowScope::kOwnKey),
+        tells_ends_(nf.flow_scope() == FlowScope::kInsideEndpoint &&
+                    nf.tells_inside_ends()) {}
 
   // Returns true if the NF has flow keys of its own; only then may Apply be
   // called.
@@ -45,6 +48,7 @@ class OwnKeys {
  private:
   const NetworkFunction* nf_;
   bool any_;
+  bool tells_ends_;
   mutable uint64_t asked_ = 0;
 };
 

@@ -74,9 +74,11 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
   FindHotLines(schema);
 }
 
-// Marks the cache lines with slots and the begins of blobs as hot.
+// Marks the cache lines with slots and the begins of blobs as hot, but those of
+// which the NF says that packets seldom use them.
 void FlowStore::FindHotLines(const StateSchema& schema) {
   for (uint32_t slot = 0; slot < schema.slots(); ++slot) {
+    if (schema.is_seldom(slot)) continue;
     const uint32_t begin = schema.offset(slot);
     const uint32_t header =
         schema.is_blob(slot) ? StateSchema::kBlobHeaderBytes : 0;

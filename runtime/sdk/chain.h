@@ -114,6 +114,9 @@ class Chain final : public NetworkFunction {
         steps_, [](const Step& step) { return step.nf->takes_merged(); });
   }
   OwnFlow flow_key(const KeyedPacket& packet) const override;
+  bool tells_inside_ends() const override {
+    return turn().has_value() && steps_[*turn()].nf->tells_inside_ends();
+  }
   // The reasons of all NFs, as "firewall.denied". Valid as long as the chain.
   std::span<const std::string_view> drop_reasons() const override {
     return reasons_;

@@ -114,6 +114,9 @@ class NetworkFunction {
   virtual OwnFlow flow_key(const KeyedPacket& packet) const {
     return {.key = packet.connection};
   }
+  // Returns false if flow_key tells no inside ends with these options. Then an
+  // NF of scope kInsideEndpoint is not asked.
+  virtual bool tells_inside_ends() const { return true; }
 
   // A declared pool. Its pieces first … last are bits of words of 64.
   struct Pool {
@@ -252,9 +255,11 @@ class NetworkFunction {
     return PoolId{static_cast<uint16_t>(pools_.size() - 1)};
   }
   // Declares up to max_bytes bytes of each flow's state; otherwise like
-  // declare.
-  Blob declare_blob(std::string_view name, uint32_t max_bytes) {
+  // declare. With kSeldom, units do not prefetch it ahead of each packet.
+  Blob declare_blob(std::string_view name, uint32_t max_bytes,
+                    BlobUse use = BlobUse::kByMostPackets) {
     const uint32_t index = Add(name, max_bytes, {}, true);
+    if (use == BlobUse::kSeldom) schema_.MarkSeldom(index);
     return {index, schema_.offset(index), max_bytes};
   }
   // Declares a table that all units write (shared_table.h, which explains

@@ -113,7 +113,9 @@ StateSchema::Shift StateSchema::Append(std::string_view prefix,
   const Shift shift = {.slots = slots_, .bytes = begin - 8};
   for (uint32_t slot = 0; slot < other.slots_; ++slot) {
     const Spec& spec = other.specs_[slot];
-    Add(std::string(prefix) + "." + spec.name, {}, spec.bytes, spec.is_blob);
+    const uint32_t added = Add(std::string(prefix) + "." + spec.name, {},
+                               spec.bytes, spec.is_blob);
+    specs_[added].is_seldom = spec.is_seldom;
   }
   // The other schema's hash covers the types of its slots.
   hash_ = Combine(Combine(hash_, HashOf(prefix)), other.hash_);

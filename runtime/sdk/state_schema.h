@@ -66,6 +66,9 @@ class Slot {
   uint32_t offset_;
 };
 
+// Says which packets of a flow use a blob.
+enum class BlobUse : uint8_t { kByMostPackets, kSeldom };
+
 // A handle like Slot, from NetworkFunction::declare_blob, of up to max_bytes()
 // bytes that an NF keeps for each flow.
 class Blob {
@@ -147,6 +150,8 @@ class StateSchema {
   uint32_t AddSlot(std::string_view name, uint32_t bytes,
                    std::string_view type);
   uint32_t AddBlob(std::string_view name, uint32_t max_bytes);
+  // Says that few packets use the slot, so it is not worth a prefetch.
+  void MarkSeldom(uint32_t slot) { specs_[slot].is_seldom = true; }
 
   // The shift from the slots of another schema to their places in this one.
   struct Shift {
@@ -173,6 +178,7 @@ class StateSchema {
   // The size of a typed slot, or the maximum of a blob.
   uint32_t bytes(uint32_t slot) const { return specs_[slot].bytes; }
   bool is_blob(uint32_t slot) const { return specs_[slot].is_blob; }
+  bool is_seldom(uint32_t slot) const { return specs_[slot].is_seldom; }
   // The argument of AddSlot.
   std::string_view type(uint32_t slot) const { return specs_[slot].type; }
   // The length of a blob, and of changes to it, is a multiple of this: the size
@@ -205,6 +211,7 @@ class StateSchema {
     uint32_t bytes;
     bool is_blob;
     std::string type{};
+    bool is_seldom = false;
   };
   uint32_t Add(std::string_view name, std::string_view type, uint32_t bytes,
                bool is_blob);

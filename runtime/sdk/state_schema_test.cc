@@ -276,6 +276,18 @@ TEST(StateSchema, AppendsTheSlotsOfAnotherSoMuchFurther) {
   EXPECT_EQ(schema.record_bytes(), 64u + 56u);
 }
 
+TEST(StateSchema, KeepsWhatIsSeldomUsedWhenAppended) {
+  StateSchema one = Example();
+  one.MarkSeldom(2);
+  EXPECT_EQ(one.hash(), Example().hash());
+  StateSchema schema;
+  schema.Append("a", Example());
+  schema.Append("b", one);
+  for (uint32_t slot = 0; slot < schema.slots(); ++slot) {
+    EXPECT_EQ(schema.is_seldom(slot), slot == 5) << slot;
+  }
+}
+
 TEST(StateSchema, HasAHashOfWhatWasAppended) {
   const auto hash = [](std::string_view prefix, uint32_t bytes) {
     StateSchema one;
