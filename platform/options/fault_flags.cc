@@ -143,21 +143,6 @@ absl::Status FaultFlags::CheckFaults() const {
 }
 
 absl::Status FaultFlags::CheckChains() const {
-  // In real time, tables lack only updates that were never sent
-  // (proto/protocol.md U12). In virtual time, units are told no totals (T6).
-  if (set_.request.is_real_time) return absl::OkStatus();
-  const auto nf = set_.request.config.chains.front().nf.create();
-  for (const NetworkFunction::Part& part : nf->parts()) {
-    for (const auto& table : part.nf->tables()) {
-      if (table->shape().for_reports) continue;
-      return set_.AtOdds("faults",
-                         set_.request.config_file.empty() ? "nf" : "config",
-                         fmt::format("packets read the shared table {}, whose "
-                                     "totals units do not hear of where units "
-                                     "fail",
-                                     table->shape().name));
-    }
-  }
   return absl::OkStatus();
 }
 
