@@ -104,7 +104,6 @@ absl::Status FaultFlags::CheckFaults() const {
   const RunRequest& request = set_.request;
   const FaultOptions& faults = request.run.faults;
   if (faults.kills.empty() && faults.changes.empty()) return absl::OkStatus();
-  if (absl::Status s = CheckChains(); !s.ok()) return s;
   if (faults.any() && !request.run.loggers) {
     return set_.AtOdds("faults", "loggers",
                        "without loggers the state of a failed unit is lost");
@@ -140,10 +139,6 @@ absl::Status FaultFlags::CheckFaults() const {
         .when = set_.given("recovery"),
         .because = "recovery is estimated only without real failures"}});
   return status.ok() ? CheckNamed() : status;
-}
-
-absl::Status FaultFlags::CheckChains() const {
-  return absl::OkStatus();
 }
 
 // Returns an error if a unit or a host is named that the run does not have.

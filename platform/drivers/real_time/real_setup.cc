@@ -59,8 +59,7 @@ bool MayFail(const RunOptions& options, const RealOptions& real) {
   return options.faults.any_controller() || real.keep.has_value();
 }
 
-absl::Status CheckFailures(const RunOptions& options, const RealOptions& real,
-                           const NetworkFunction& /*example*/) {
+absl::Status CheckFailures(const RunOptions& options, const RealOptions& real) {
   if (real.keep.has_value() && !Recovers(options, real)) {
     return absl::InvalidArgumentError(
         "only processes of units with output loggers can be kept");
@@ -321,7 +320,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
                                           const RealOptions& real,
                                           const NfSpec& nf) {
   const std::unique_ptr<NetworkFunction> example = nf.create();
-  if (auto s = CheckFailures(options, real, *example); !s.ok()) return s;
+  if (auto s = CheckFailures(options, real); !s.ok()) return s;
   if (auto s = CheckWarmPool(options, real); !s.ok()) return s;
   RunOptions run = options;
   SettleFailures(real, run);

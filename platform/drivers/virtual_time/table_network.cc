@@ -272,9 +272,11 @@ void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
     for (size_t table = 0; senders_[i] != nullptr && table < homes_.size();
          ++table) {
       TableCopyFigures& figures = units[i].emplace_back();
-      if (unit != nullptr && unit->tables.replica(table) != nullptr) {
-        figures = FiguresOf(*unit->tables.replica(table),
-                            unit->tables.copy(table));
+      const TableReplica* const replica =
+          unit == nullptr ? nullptr : unit->tables.replica(table);
+      // A unit that has stopped may have lost its NF.
+      if (replica != nullptr && replica->joined()) {
+        figures = FiguresOf(*replica, unit->tables.copy(table));
       }
       figures.updates = homes_.home(table).logged(id);
       figures.refused = 0;  // the home counts them
