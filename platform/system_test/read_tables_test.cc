@@ -30,10 +30,10 @@ namespace {
 constexpr size_t kKeys = 8;
 using Counts = std::array<uint64_t, kKeys>;
 
-// What all units of a run did, lost updates among it.
+// Counts the updates and reads of all units, lost ones as well.
 struct AllReads {
   Counts made{};
-  uint64_t too_high = 0;  // reads above what was ever added
+  uint64_t too_high = 0;  // reads above all updates made
   uint64_t of_others = 0;
 };
 
@@ -118,13 +118,13 @@ void RunOne(uint64_t seed, Totals& totals) {
   options.table_period = Nanos{static_cast<int64_t>(1 + rng.Below(3'000'000))};
   const bool is_full = rng.Below(3) == 0;
   const bool erases = rng.Below(3) == 0;
-  const std::string text =
-      fmt::format("room={}{}", is_full ? 3 : 1'000, erases ? ",erases=true" : "");
+  const std::string text = fmt::format("room={}{}", is_full ? 3 : 1'000,
+                                       erases ? ",erases=true" : "");
   CountingReader::all = {};
   LoggedKeys logged;
-  const Outcome outcome = RunFrames(
-      options, {*FindNf("counting_reader"), *NfOptions::Parse(text)},
-      schedule.packets, schedule.policy, &logged);
+  const Outcome outcome =
+      RunFrames(options, {*FindNf("counting_reader"), *NfOptions::Parse(text)},
+                schedule.packets, schedule.policy, &logged);
   EXPECT_EQ(WhatIsWrong(outcome), "");
   const AllReads& all = CountingReader::all;
   EXPECT_EQ(all.too_high, 0u);

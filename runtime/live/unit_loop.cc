@@ -31,8 +31,8 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     Unit unit(id, options.unit, schema_, own->pools());
     if (!logged.empty()) unit.LogTables(TablesOf(*own));
     UnitTables tables(id, *own, options.tables, !logged.empty());
-    shells_.push_back({{.unit = std::move(unit), .nf = std::move(own)},
-                       std::move(tables)});
+    shells_.push_back(
+        {{.unit = std::move(unit), .nf = std::move(own)}, std::move(tables)});
   }
   shell_of_.resize(options.max_units);
   for (LoopUnit& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
@@ -56,10 +56,9 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   };
   const UnitsOfLoop own = units_of(options.index);
   words_.emplace(own,
-                 WordsToUnits::Limits{
-                     .max_units = options.max_units,
-                     .tables =
-                         static_cast<uint32_t>(TablesOf(*example).size())},
+                 WordsToUnits::Limits{.max_units = options.max_units,
+                                      .tables = static_cast<uint32_t>(
+                                          TablesOf(*example).size())},
                  links_.buffers, *links_.faults);
   const auto add_words = [&](const UnitsOfLoop& from) {
     unit_words_.emplace_back(from, own, schema_.record_bytes(), *links_.faults);

@@ -2,10 +2,11 @@
 #include "runtime/sdk/table_copy.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
-#include "runtime/sdk/table_view.h"
 
 namespace snf {
 namespace {

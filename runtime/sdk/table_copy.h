@@ -17,8 +17,6 @@
 
 namespace snf {
 
-class TableView;
-
 // The shape of a shared table (shared_table.h) without its types: keys and
 // values are words, the last one filled up with zeros.
 struct TableShape {
@@ -54,6 +52,21 @@ struct TableShape {
       for (uint32_t i = 0; i < value_words(); ++i) value[i] += more[i];
     }
   }
+};
+
+// The values that the home of a shared table told a unit, with the unit's
+// updates that are logged (runtime/tables/table_view.h).
+class TableTotals {
+ public:
+  // As TableCopy's.
+  virtual bool Read(const uint64_t* key, uint64_t* value) const = 0;
+  virtual void ReadRest(uint64_t* value) const = 0;
+  virtual uint32_t size() const = 0;
+  // Appends the words of all keys.
+  virtual void AppendKeys(std::vector<uint64_t>& keys) const = 0;
+
+ protected:
+  ~TableTotals() = default;
 };
 
 // Theory of operation. One unit's copy of a shared table. For each key it has
@@ -164,9 +177,9 @@ class TableCopy {
   // T1): each call of the NF begins with an empty copy, and TakeLogged empties
   // the copy again. Call this before the first update.
   void BeginLogging();
-  // If the copy is logging, reads merge what `view` has and the updates of the
-  // present call. The view must outlive all calls.
-  void SetView(const TableView& view) {
+  // If the copy is logging, a read merges a value of `view` and the updates of
+  // the present call. The view must outlive all calls.
+  void SetView(const TableTotals& view) {
     SNF_CHECK(logging_);
     view_ = &view;
   }
@@ -277,7 +290,7 @@ class TableCopy {
   bool logging_ = false;
   bool tentative_ = false;  // always, if the copy is logging
   KeyedHash hash_{0};
-  const TableView* view_ = nullptr;
+  const TableTotals* view_ = nullptr;
 
   SlotIndex index_;
   LazyArray<uint64_t> entries_;

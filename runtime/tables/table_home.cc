@@ -498,7 +498,7 @@ bool TableHome::TellNext(Instant now, uint32_t number, TableMessage& out) {
   return true;
 }
 
-// Of a unit's log, the home may have earlier incarnations alone so far.
+// The home may have the updates of earlier incarnations alone so far.
 uint64_t TableHome::MergedOf(uint32_t number) const {
   const Unit& unit = units_[number];
   if (!options_.are_logged) return unit.seq;

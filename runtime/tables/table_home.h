@@ -56,8 +56,8 @@ namespace snf {
 // is answered; the last says complete = 7. B has read its copy: a period after
 // the first, slot 5 is sent, with complete = 8.
 //
-// A unit's logged updates come from its logger (update_sender.h). The unit joins
-// only if its packets read the table, and with the incarnation of its log.
+// A unit's logged updates come from its logger (update_sender.h). The unit
+// joins only if its packets read the table, with the incarnation of its log.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: what is
 // used of 44 bytes, the entry's words and a bit for each unit, an entry; 400

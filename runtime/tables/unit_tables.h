@@ -14,9 +14,9 @@
 #include "base/time.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/table_copy.h"
-#include "runtime/sdk/table_view.h"
 #include "runtime/tables/table_message.h"
 #include "runtime/tables/table_replica.h"
+#include "runtime/tables/table_view.h"
 
 namespace snf {
 
@@ -91,7 +91,8 @@ class UnitTables {
   Instant next_wakeup() const {
     Instant wakeup = Instant::max();
     for (const Table& table : tables_) {
-      if (table.replica) wakeup = std::min(wakeup, table.replica->next_wakeup());
+      if (table.replica)
+        wakeup = std::min(wakeup, table.replica->next_wakeup());
     }
     return wakeup;
   }

@@ -31,7 +31,7 @@ void TableNetwork::on_ready(Instant now, UnitId id, uint32_t incarnation,
   if (homes_.size() == 0) return;
   if (is_logged_) SenderOf(id).stops = false;
   std::unique_ptr<Unit>& unit = units_[value(id)];
-  // A unit with another log has another process, and so another NF.
+  // A unit with another log has a new process and NF.
   if (unit == nullptr || unit->has_failed ||
       (is_logged_ && unit->incarnation != incarnation)) {
     unit = std::make_unique<Unit>(
@@ -49,8 +49,8 @@ void TableNetwork::on_unit_failed(UnitId id) {
   homes_.on_unit_failed(id);
 }
 
-// Messages of a unit that has failed since say nothing: its home would wait for
-// it without end.
+// Messages of a unit that has failed are void: a home that took one would
+// repeat totals without end.
 bool TableNetwork::IsOfReader(const TableMessage& message) const {
   const Unit* const unit = ReaderOf(message.unit);
   return unit != nullptr && unit->incarnation == message.incarnation;
@@ -256,8 +256,7 @@ bool TableNetwork::IsKnown(uint16_t table, uint64_t version,
                            bool everywhere) const {
   const TableHome& home = homes_.home(table);
   return std::ranges::all_of(home.joined(), [&](UnitId unit) {
-    const TableReplica& replica =
-        *units_[value(unit)]->tables.replica(table);
+    const TableReplica& replica = *units_[value(unit)]->tables.replica(table);
     return home.joined_at(unit) >= version || replica.complete() >= version ||
            (!everywhere && !replica.is_read());
   });

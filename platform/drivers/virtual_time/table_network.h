@@ -48,7 +48,8 @@ class LoggedTables {
 // until those of them do that read the table.
 //
 // If anything may fail, units' updates come from their loggers
-// (update_sender.h), and replicas take only totals, of tables that packets read.
+// (update_sender.h). Replicas then only take totals, of tables that packets
+// read.
 //
 // At the end the home's totals are the tables of the run, and every copy must
 // be equal to them.
@@ -71,7 +72,7 @@ class TableNetwork {
     Unit* const reader = ReaderOf(unit);
     if (reader != nullptr) reader->tables.on_logged(updates);
   }
-  // It has failed: its replicas are gone, and the homes wait for none of them.
+  // The unit has failed: the homes wait for its replicas no longer.
   void on_unit_failed(UnitId unit);
   // Its NF was called.
   void on_called(Instant now, UnitId unit) {

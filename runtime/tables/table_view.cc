@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/sdk/table_view.h"
+#include "runtime/tables/table_view.h"
 
 #include <array>
 #include <iterator>
@@ -21,8 +21,7 @@ void TableView::Add(uint64_t number, const uint64_t* key, bool erases,
                     const uint64_t* delta) {
   if (kept_ == kMaxOwn) return;
   ++kept_;
-  Own& own =
-      key == nullptr ? rest_ : own_[Key(key, key + shape_.key_words())];
+  Own& own = key == nullptr ? rest_ : own_[Key(key, key + shape_.key_words())];
   own.updates.push_back({.number = number,
                          .erases = erases,
                          .delta = {delta, delta + shape_.value_words()}});

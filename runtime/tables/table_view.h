@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_SDK_TABLE_VIEW_H_
-#define SNF_RUNTIME_SDK_TABLE_VIEW_H_
+#ifndef SNF_RUNTIME_TABLES_TABLE_VIEW_H_
+#define SNF_RUNTIME_TABLES_TABLE_VIEW_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace snf {
 
-// Theory of operation. What a unit sees of a shared table if its updates go by
-// its log (proto/protocol.md T6): the totals that the table's home told last,
-// and the unit's own updates that are not in these totals yet. Own updates bear
+// Theory of operation. A unit's view of a shared table if its updates go by its
+// log (proto/protocol.md T6): the totals that the table's home told last, and
+// the unit's own updates that are not in these totals yet. Own updates bear
 // the numbers of the log. The home says with each total up to which number it
 // has the unit's updates, so a read has each once.
 //
@@ -29,13 +29,13 @@ namespace snf {
 //
 // Owner-thread only. Memory: at most kMaxOwn own updates. Updates beyond these
 // are seen once the home tells them.
-class TableView {
+class TableView final : public TableTotals {
  public:
   static constexpr size_t kMaxOwn = 65'536;
 
   explicit TableView(const TableShape& shape);
 
-  // The copy has only what the home tells.
+  // The copy has the totals of the home alone.
   TableCopy& totals() { return totals_; }
   const TableCopy& totals() const { return totals_; }
 
@@ -48,12 +48,10 @@ class TableView {
   // All totals are told that have the unit's updates up to this number.
   void EndSweep(uint64_t number);
 
-  // As TableCopy's.
-  bool Read(const uint64_t* key, uint64_t* value) const;
-  void ReadRest(uint64_t* value) const;
-  uint32_t size() const;
-  // Appends the words of all keys.
-  void AppendKeys(std::vector<uint64_t>& keys) const;
+  bool Read(const uint64_t* key, uint64_t* value) const override;
+  void ReadRest(uint64_t* value) const override;
+  uint32_t size() const override;
+  void AppendKeys(std::vector<uint64_t>& keys) const override;
   size_t kept() const { return kept_; }
 
  private:
@@ -62,7 +60,7 @@ class TableView {
     bool erases;
     std::vector<uint64_t> delta;
   };
-  // The own updates of a key, and what they come to.
+  // The own updates of a key, and their sum.
   struct Own {
     std::deque<Update> updates{};
     std::vector<uint64_t> sum{};
@@ -92,4 +90,4 @@ class TableView {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_SDK_TABLE_VIEW_H_
+#endif  // SNF_RUNTIME_TABLES_TABLE_VIEW_H_
