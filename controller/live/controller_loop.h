@@ -53,8 +53,8 @@ struct ControllerLoopFigures {
 //   host ◄─on_packet, ControllerEvents─┐       ▲                │
 //                                      └───────┴─UnitCommand────┘
 //
-// Updates of tables that no packet reads come from loggers if loops of units
-// may end; other updates come from units.
+// Updates of shared tables come from loggers if loops of units may end; other
+// updates come from units.
 //
 // The host takes turns on its thread: a turn takes a burst from each link,
 // reads the clock once, handles the messages, and does what is due. Arrivals

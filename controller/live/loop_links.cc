@@ -8,18 +8,6 @@
 #include "runtime/wire/link_payload.h"
 
 namespace snf {
-namespace {
-
-// As LoggedTablesOf, of the same tables.
-bool AreForReports(const TableHomes& tables) {
-  bool are = tables.size() > 0;
-  for (size_t i = 0; i < tables.size(); ++i) {
-    are = are && tables.home(i).shape().for_reports;
-  }
-  return are;
-}
-
-}  // namespace
 
 LoopLinks::LoopLinks(ControllerLinks ends, const ControllerLoopOptions& options,
                      const TableHomes& tables)
@@ -27,7 +15,7 @@ LoopLinks::LoopLinks(ControllerLinks ends, const ControllerLoopOptions& options,
       recovers_(options.recovers),
       sends_whole_(options.fails),
       keeps_words_(options.fails && !ends_.copies.empty()),
-      logs_tables_(options.recovers && AreForReports(tables)),
+      logs_tables_(options.recovers && tables.size() > 0),
       bells_(ends_.other_bells) {
   SNF_CHECK(!ends_.loops.empty());
   const uint32_t max_units = options.controller.max_units;

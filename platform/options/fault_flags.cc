@@ -104,7 +104,6 @@ absl::Status FaultFlags::CheckFaults() const {
   const RunRequest& request = set_.request;
   const FaultOptions& faults = request.run.faults;
   if (faults.kills.empty() && faults.changes.empty()) return absl::OkStatus();
-  if (absl::Status s = CheckChains(); !s.ok()) return s;
   if (faults.any() && !request.run.loggers) {
     return set_.AtOdds("faults", "loggers",
                        "without loggers the state of a failed unit is lost");
@@ -140,25 +139,6 @@ absl::Status FaultFlags::CheckFaults() const {
         .when = set_.given("recovery"),
         .because = "recovery is estimated only without real failures"}});
   return status.ok() ? CheckNamed() : status;
-}
-
-absl::Status FaultFlags::CheckChains() const {
-  // In real time, tables lack only updates that were never sent
-  // (proto/protocol.md U12). In virtual time, units are told no totals (T6).
-  if (set_.request.is_real_time) return absl::OkStatus();
-  const auto nf = set_.request.config.chains.front().nf.create();
-  for (const NetworkFunction::Part& part : nf->parts()) {
-    for (const auto& table : part.nf->tables()) {
-      if (table->shape().for_reports) continue;
-      return set_.AtOdds("faults",
-                         set_.request.config_file.empty() ? "nf" : "config",
-                         fmt::format("packets read the shared table {}, whose "
-                                     "totals units do not hear of where units "
-                                     "fail",
-                                     table->shape().name));
-    }
-  }
-  return absl::OkStatus();
 }
 
 // Returns an error if a unit or a host is named that the run does not have.

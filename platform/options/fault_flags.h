@@ -27,7 +27,6 @@ class FaultFlags {
   void AddLoggers();
   void AddChaos();
   void AddFaults();
-  absl::Status CheckChains() const;
   absl::Status CheckControllers() const;
   absl::Status CheckNamed() const;
   absl::Status AtOddsWithControllers(const std::string& because) const;

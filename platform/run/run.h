@@ -182,8 +182,8 @@ struct RunOptions {
   // logger_delay, and its unit knows it released as long after that.
   bool loggers = false;
   Nanos logger_delay = Microseconds(1);
-  // Units fail; only with loggers, and not with NFs whose packets read shared
-  // tables.
+  // Units, loggers or controllers fail; only with loggers. Shared tables count
+  // each packet once all the same.
   FaultOptions faults;
   bool nf_logs = false;                   // UnitOptions::nf_logs
   Nanos table_period = Milliseconds(10);  // TableOptions::period

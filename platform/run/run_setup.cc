@@ -42,11 +42,12 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
           .nf_logs = options.nf_logs};
 }
 
-TableOptions TableOptionsOf(const RunOptions& options) {
+TableOptions TableOptionsOf(const RunOptions& options, bool are_logged) {
   return {.period = options.table_period,
           .retry_after = options.state_retry,
           .forget_after = options.controller.flow_timeout,
-          .hash_seed = options.controller.hash_seed};
+          .hash_seed = options.controller.hash_seed,
+          .are_logged = are_logged};
 }
 
 // A run of clocks for each packet that can be in a queue: none is forgotten.

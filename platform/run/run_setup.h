@@ -16,7 +16,7 @@ namespace snf {
 
 // Returns the options of the run's units; `replicas` is Controller::replicas().
 UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas);
-TableOptions TableOptionsOf(const RunOptions& options);
+TableOptions TableOptionsOf(const RunOptions& options, bool are_logged = false);
 
 // Sets the limits of a controller whose units, or itself, may fail.
 void PrepareForFailures(ControllerOptions& options);

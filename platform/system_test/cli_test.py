@@ -273,7 +273,6 @@ class Refusals(Command):
                 (["unit 64", "63"], [logged, "--faults=kill logger 64 at 1s"]),
                 (['p="2"'], [logged, "--faults=kill any p=2"]),
                 (["loggers=off"], [kill]),
-                (["shared table half_open"], [logged, kill, "--nf=syn_guard"]),
                 (["--recovery", "without real failures"],
                  [logged, kill, "--recovery"]),
                 (["--isolation", "no threads"],

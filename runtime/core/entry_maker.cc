@@ -155,6 +155,13 @@ void EntryMaker::Append(const Unit& unit) {
   parts_.updates.insert(parts_.updates.end(), updates.begin(), updates.end());
 }
 
+std::span<const std::byte> EntryMaker::updates() const {
+  const LogEntry& entry = header();
+  const size_t at = sizeof entry + entry.pieces * sizeof(PieceUse) +
+                    entry.emitted * sizeof(PacketHandle);
+  return this->entry().subspan(at, entry.update_bytes());
+}
+
 // Updates get their numbers as late as their entry does, so that both have one
 // order.
 void EntryMaker::NumberUpdates() {

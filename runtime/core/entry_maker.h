@@ -68,6 +68,8 @@ class EntryMaker {
     return *reinterpret_cast<const LogEntry*>(bytes_.data());
   }
   uint64_t number() const { return number_; }
+  // Returns its updates of shared tables; valid as entry().
+  std::span<const std::byte> updates() const;
 
   // Calls `visit` for each frame that a packet made which waits for its alias.
   template <typename Visit>

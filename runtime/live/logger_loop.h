@@ -128,7 +128,7 @@ struct LoggerLoopLinks {
 // asks for it on until all of it is in the ring, and nothing else is done
 // meanwhile: if the process is killed over it, the next one reports anew.
 //
-// Where units may fail, entries have updates of tables that no packet reads
+// Where units may fail, entries have updates of shared tables
 // (proto/protocol.md §8). The loop sends these to their
 // homes at the controller, apart from the words of entries: a process that
 // takes over sends updates again, by what its units hand over. An end of the

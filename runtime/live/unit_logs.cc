@@ -49,7 +49,8 @@ void UnitLogs::Make(std::unique_ptr<EntryMaker>& maker) {
 
 bool UnitLogs::Take(const UnitCommand& command, const Unit& unit) {
   const EntryMaker::Taken taken = MakerOf(unit.id()).Take(command, unit);
-  if (taken == EntryMaker::Taken::kEntry) Send(unit.id());
+  made_ = taken == EntryMaker::Taken::kEntry;
+  if (made_) Send(unit.id());
   return taken != EntryMaker::Taken::kNot;
 }
 

@@ -132,6 +132,11 @@ class UnitLogs {
     return maker != nullptr ? maker->number() : 0;
   }
   uint32_t incarnation() const { return incarnation_; }
+  // Returns the updates of shared tables in the entry of the unit that the last
+  // Take made; none if it made no entry.
+  std::span<const std::byte> updates(UnitId unit) {
+    return made_ ? MakerOf(unit).updates() : std::span<const std::byte>();
+  }
   // True if the loggers have come further. For Doorbell::Wait.
   bool has_released() { return released_ != link_.released(); }
 
@@ -159,6 +164,7 @@ class UnitLogs {
   LinkOut link_;
   const StateSchema* schema_;
   uint32_t incarnation_;
+  bool made_ = false;  // the last Take made an entry
   std::vector<std::unique_ptr<EntryMaker>> makers_;  // by unit
   std::vector<uint64_t> numbers_released_;           // by unit
   std::optional<LogEntryLimits> limits_;  // of entries, if more is kept

@@ -28,12 +28,11 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
+    Unit unit(id, options.unit, schema_, own->pools());
+    if (!logged.empty()) unit.LogTables(TablesOf(*own));
     UnitTables tables(id, *own, options.tables, !logged.empty());
-    shells_.push_back({{.unit = Unit(id, options.unit, schema_, own->pools()),
-                        .nf = std::move(own)},
-                       std::move(tables)});
-    LoopUnit& made = shells_.back();
-    if (!logged.empty()) made.unit.LogTables(TablesOf(*made.nf));
+    shells_.push_back(
+        {{.unit = std::move(unit), .nf = std::move(own)}, std::move(tables)});
   }
   shell_of_.resize(options.max_units);
   for (LoopUnit& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
@@ -57,11 +56,9 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   };
   const UnitsOfLoop own = units_of(options.index);
   words_.emplace(own,
-                 WordsToUnits::Limits{
-                     .max_units = options.max_units,
-                     .tables = logged.empty() ? static_cast<uint32_t>(
-                                                    TablesOf(*example).size())
-                                              : 0},
+                 WordsToUnits::Limits{.max_units = options.max_units,
+                                      .tables = static_cast<uint32_t>(
+                                          TablesOf(*example).size())},
                  links_.buffers, *links_.faults);
   const auto add_words = [&](const UnitsOfLoop& from) {
     unit_words_.emplace_back(from, own, schema_.record_bytes(), *links_.faults);
@@ -243,7 +240,9 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       shell.leaves = shell.has_left = false;
       if (links_.turns != nullptr) links_.turns->on_start(command.unit);
       shell.incarnation = command.incarnation;
-      shell.tables.on_ready(now_, command.incarnation);
+      shell.tables.on_ready(now_, shell.tables.are_logged()
+                                      ? logs_->incarnation()
+                                      : command.incarnation);
       shell.ready = true;
       if (service_.has_value()) shell.service.Start(now_);
       links_.progress->started.store(RealClock::Monotonic().ns,

@@ -131,9 +131,9 @@ struct UnitLoopFigures {
 // (LoopControl), no packet is served until that process has what the units keep
 // (LogHandover).
 //
-// If the loggers' process may end, updates of tables that no packet reads are
-// part of the entries: loggers send them to the homes, and say which are
-// merged. Others go to the homes from here, by replicas (UnitTables).
+// If the loggers' process may end, updates of shared tables are part of the
+// entries: loggers send them to the homes, and say which are merged. Then
+// replicas here only take totals; else they send updates as well (UnitTables).
 //
 // Where loops of several controllers share units, each of them takes Turns on
 // the thread of all, and begins a packet when the unit is to serve it

@@ -78,6 +78,9 @@ class Flows final : public Unit::Report {
 void UnitLoop::ExecuteLogged(LoopUnit& shell) {
   for (const UnitCommand& command : out_.commands()) {
     if (!logs_->Take(command, shell.unit)) Execute(shell, command);
+    if (shell.tables.are_logged()) {
+      shell.tables.on_logged(logs_->updates(shell.unit.id()));
+    }
   }
   logs_->EndCall(shell.unit.id());
   out_.clear();

@@ -2,7 +2,9 @@
 #include "runtime/sdk/table_copy.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -49,10 +51,51 @@ uint32_t TableCopy::FindAny(const uint64_t* key, uint64_t hash) const {
 }
 
 bool TableCopy::Read(const uint64_t* key, uint64_t* value) const {
+  if (view_ != nullptr) return ReadView(key, value);
   const uint32_t slot = FindAny(key, hash_(key, key_words_));
   if (slot == SlotIndex::kNotFound) return false;
   ReadSlot(slot, value);
   return true;
+}
+
+// The copy itself has the updates of the present call alone.
+bool TableCopy::ReadView(const uint64_t* key, uint64_t* value) const {
+  const bool is_there = view_->Read(key, value);
+  const uint32_t slot = FindAny(key, hash_(key, key_words_));
+  if (slot == SlotIndex::kNotFound) return is_there;
+  if ((entry(slot)[kFlags] & kErased) != 0) {
+    std::fill_n(value, value_words_, 0);
+  }
+  shape_.MergeInto(value, entry(slot) + pending_at_);
+  return true;
+}
+
+void TableCopy::ReadRest(uint64_t* value) const {
+  if (view_ == nullptr) return ReadSlot(rest_, value);
+  view_->ReadRest(value);
+  shape_.MergeInto(value, entry(rest_) + pending_at_);
+}
+
+std::vector<uint64_t> TableCopy::KeysOfView() const {
+  std::vector<uint64_t> keys;
+  view_->AppendKeys(keys);
+  std::array<uint64_t, TableShape::kMaxValueBytes / 8> value{};
+  for (uint32_t slot = 0; slot < used_; ++slot) {
+    if ((entry(slot)[kFlags] & kUsed) == 0) continue;
+    if (view_->Read(KeyOf(slot), value.data())) continue;
+    keys.insert(keys.end(), KeyOf(slot), KeyOf(slot) + key_words_);
+  }
+  return keys;
+}
+
+uint32_t TableCopy::SizeOfView() const {
+  uint32_t size = view_->size();
+  std::array<uint64_t, TableShape::kMaxValueBytes / 8> value{};
+  for (uint32_t slot = 0; slot < used_; ++slot) {
+    if ((entry(slot)[kFlags] & kUsed) == 0) continue;
+    size += view_->Read(KeyOf(slot), value.data()) ? 0 : 1;
+  }
+  return size;
 }
 
 void TableCopy::ReadSlot(uint32_t slot, uint64_t* value) const {

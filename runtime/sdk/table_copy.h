@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/check.h"
 #include "base/keyed_hash.h"
@@ -51,6 +52,21 @@ struct TableShape {
       for (uint32_t i = 0; i < value_words(); ++i) value[i] += more[i];
     }
   }
+};
+
+// The values that the home of a shared table told a unit, with the unit's
+// updates that are logged (runtime/tables/table_view.h).
+class TableTotals {
+ public:
+  // As TableCopy's.
+  virtual bool Read(const uint64_t* key, uint64_t* value) const = 0;
+  virtual void ReadRest(uint64_t* value) const = 0;
+  virtual uint32_t size() const = 0;
+  // Appends the words of all keys.
+  virtual void AppendKeys(std::vector<uint64_t>& keys) const = 0;
+
+ protected:
+  ~TableTotals() = default;
 };
 
 // Theory of operation. One unit's copy of a shared table. For each key it has
@@ -122,19 +138,29 @@ class TableCopy {
   void Erase(const uint64_t* key);
   // Reads the value as known here. Returns false if there is no such key.
   bool Read(const uint64_t* key, uint64_t* value) const;
-  void ReadRest(uint64_t* value) const { ReadSlot(rest_, value); }
+  void ReadRest(uint64_t* value) const;
   // Calls visit(key, value), in words, for each key. The order means nothing
   // but is the same in every run.
   template <typename Visit>
   void ForEach(Visit visit) const {
     std::array<uint64_t, TableShape::kMaxValueBytes / 8> value{};
+    if (view_ != nullptr) {
+      const std::vector<uint64_t> keys = KeysOfView();
+      for (size_t at = 0; at < keys.size(); at += key_words_) {
+        Read(&keys[at], value.data());
+        visit(&keys[at], value.data());
+      }
+      return;
+    }
     for (uint32_t slot = 0; slot < used_; ++slot) {
       if ((entry(slot)[kFlags] & kUsed) == 0) continue;
       ReadSlot(slot, value.data());
       visit(KeyOf(slot), value.data());
     }
   }
-  uint32_t size() const { return index_.size(); }
+  uint32_t size() const {
+    return view_ == nullptr ? index_.size() : SizeOfView();
+  }
   uint64_t updates() const { return updates_; }
   // The number of updates for which there was no room here, and of entries that
   // made way while updates were pending.
@@ -151,6 +177,12 @@ class TableCopy {
   // T1): each call of the NF begins with an empty copy, and TakeLogged empties
   // the copy again. Call this before the first update.
   void BeginLogging();
+  // If the copy is logging, a read merges a value of `view` and the updates of
+  // the present call. The view must outlive all calls.
+  void SetView(const TableTotals& view) {
+    SNF_CHECK(logging_);
+    view_ = &view;
+  }
   // The dirty entries, for the replica. They are numbered in the order of their
   // first update; numbers dirty_begin() to dirty_end() - 1 are pending.
   uint64_t dirty_begin() const { return dirty_begin_; }
@@ -230,6 +262,9 @@ class TableCopy {
   }
   uint32_t FindAny(const uint64_t* key, uint64_t hash) const;
   void ReadSlot(uint32_t slot, uint64_t* value) const;
+  bool ReadView(const uint64_t* key, uint64_t* value) const;
+  std::vector<uint64_t> KeysOfView() const;
+  uint32_t SizeOfView() const;
   uint32_t SlotToChange(uint32_t slot, const uint64_t* key, uint64_t hash);
   void NoteBefore(uint32_t slot, bool is_new);
   bool IsErasureSent(uint64_t flags) const {
@@ -255,6 +290,7 @@ class TableCopy {
   bool logging_ = false;
   bool tentative_ = false;  // always, if the copy is logging
   KeyedHash hash_{0};
+  const TableTotals* view_ = nullptr;
 
   SlotIndex index_;
   LazyArray<uint64_t> entries_;

@@ -210,6 +210,12 @@ void TableHome::on_logged(Instant now, const TableMessage& in,
           : in.incarnation > logged.incarnation && in.merged == 0;
   if (is_next && in.seq > in.merged) {
     Merge(now, in, kNoUnit);
+    // Its unit hears up to where its updates are in the totals (TableView).
+    Unit& unit = units_[value(in.unit)];
+    if (unit.joined) {
+      Mark(value(in.unit), rest_);
+      if (!timers_.armed(value(in.unit))) ArmSweep(now, value(in.unit));
+    }
     logged = {.number = in.seq,
               .updates = logged.updates + (in.seq - in.merged),
               .incarnation = in.incarnation};
@@ -492,6 +498,14 @@ bool TableHome::TellNext(Instant now, uint32_t number, TableMessage& out) {
   return true;
 }
 
+// The home may have the updates of earlier incarnations alone so far.
+uint64_t TableHome::MergedOf(uint32_t number) const {
+  const Unit& unit = units_[number];
+  if (!options_.are_logged) return unit.seq;
+  const KeptHome::Logged& logged = logged_[number];
+  return logged.incarnation == unit.incarnation ? logged.number : 0;
+}
+
 // Fills in the unit's message, with the totals as they are now.
 void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
   const Unit& unit = units_[number];
@@ -501,7 +515,7 @@ void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
          .unit = UnitId{static_cast<uint16_t>(number)},
          .incarnation = unit.incarnation,
          .seq = unit.told_seq,
-         .merged = unit.seq,
+         .merged = MergedOf(number),
          .version = version_,
          .complete = unit.cursor > rest_ ? unit.sweep_version : unit.complete};
   for (uint8_t i = 0; i < unit.told_count; ++i) {

@@ -56,8 +56,8 @@ namespace snf {
 // is answered; the last says complete = 7. B has read its copy: a period after
 // the first, slot 5 is sent, with complete = 8.
 //
-// A unit's logged updates come from its logger (update_sender.h), and the unit
-// need not join.
+// A unit's logged updates come from its logger (update_sender.h). The unit
+// joins only if its packets read the table, with the incarnation of its log.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: what is
 // used of 44 bytes, the entry's words and a bit for each unit, an entry; 400
@@ -179,6 +179,7 @@ class TableHome {
   uint64_t* BitsOf(uint32_t unit) { return &bits_[size_t{unit} * bit_words_]; }
 
   void on_logged(Instant now, const TableMessage& in, TableMessage& out);
+  uint64_t MergedOf(uint32_t number) const;
   void Answer(const TableMessage& in, TableMessage& out) const;
   void NoteReads(Instant now, const TableMessage& in);
   uint64_t Merge(Instant now, const TableMessage& in, UnitId writer);

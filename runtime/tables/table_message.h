@@ -84,6 +84,9 @@ struct TableOptions {
   Nanos forget_after = Nanos::max();
   // Seeds the hashes of copies and homes; does not change results.
   uint64_t hash_seed = 0;
+  // Units' updates come from loggers (update_sender.h). Then kTold's `merged`
+  // is the number of the unit's last logged update that the home has.
+  bool are_logged = false;
 };
 
 }  // namespace snf

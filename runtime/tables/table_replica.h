@@ -113,6 +113,8 @@ class TableReplica {
 
   // Returns the home's version of which this copy knows all totals.
   uint64_t complete() const { return complete_; }
+  // Returns the number of the last kTold that was taken.
+  uint64_t told_seq() const { return told_seq_; }
   // Nothing is under way or to be sent.
   bool settled() const { return !waits_ && !must_send_ && !has_news(); }
   // Notes that the copy is read, so that the home updates it every period.

@@ -170,7 +170,7 @@ bool WordsToController::IsOfSender(const UnitCommand& word) const {
 
 size_t WordsToController::Other(const Cell& cell) const {
   const bool is_loggers = limits_.sender == Sender::kLoggers;
-  if (cell.is_table() && is_loggers == limits_.logs_tables) {
+  if (cell.is_table() && (!is_loggers || limits_.logs_tables)) {
     return sizeof(TableMessage);
   }
   const auto& word = cell.As<UnitCommand>();
@@ -342,12 +342,18 @@ bool WordsToController::IsSound(const Cell& cell,
     }
     if (!IsBool(message.leaves)) return bad("leaves", ByteOf(message.leaves));
     using Kind = TableMessage::Kind;
-    if (limits_.logs_tables
+    const bool is_loggers = limits_.sender == Sender::kLoggers;
+    if (is_loggers
             ? message.kind != Kind::kLogged
             : message.kind != Kind::kUpdate && message.kind != Kind::kToldAck) {
       return bad("kind", static_cast<uint8_t>(message.kind));
     }
-    return !limits_.logs_tables || AreLogged(message, bad);
+    if (is_loggers) return AreLogged(message, bad);
+    // Updates that are logged come from loggers alone.
+    if (limits_.logs_tables && message.entries > 0) {
+      return bad("entries", message.entries);
+    }
+    return true;
   }
   const auto& word = cell.As<UnitCommand>();
   if (word.kind == FromUnit::kReportName) {

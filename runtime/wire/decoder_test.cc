@@ -601,8 +601,18 @@ TEST_F(LoggedUpdates, ComeFromLoggersAlone) {
   const WordsToController loggers = Words(Sender::kLoggers);
   Takes(loggers(Cell::OfTable()), sizeof(TableMessage));
   EXPECT_TRUE(IsSound(Good()));
-  EXPECT_EQ(Words(Sender::kUnitsWithLoggers)(Cell::OfTable()), kBad);
-  Told("the loop of units 1 sent a bad word: message with unit 0");
+  const WordsToController units = Words(Sender::kUnitsWithLoggers);
+  TableMessage join = Good();
+  join.kind = TableMessage::Kind::kUpdate;
+  join.rest = TableMessage::kNoRest;
+  join.entries = 0;
+  const auto is_sound = [&] {
+    return units.IsSound(Cell::OfTable(), std::as_bytes(std::span(&join, 1)));
+  };
+  EXPECT_TRUE(is_sound());  // a unit whose packets read
+  join.entries = 1;
+  EXPECT_FALSE(is_sound());
+  Told("unit 3 sent a bad word: table with entries 1");
 }
 
 TEST_F(LoggedUpdates, AreRefusedByTheNameOfAField) {

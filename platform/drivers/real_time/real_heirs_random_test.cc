@@ -207,7 +207,7 @@ struct ControllerProcess {
              .inherits = inherits},
             *FindPlacementPolicy(plan.policy),
             TableHomes(example, plan.options.controller.max_units,
-                       TableOptionsOf(plan.options)),
+                       TableOptionsOf(plan.options, true)),
             clock, Links()),
         egress(plan.options, {&observer}, ingress, region.buffers, loop,
                result) {

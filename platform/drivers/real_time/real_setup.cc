@@ -59,8 +59,7 @@ bool MayFail(const RunOptions& options, const RealOptions& real) {
   return options.faults.any_controller() || real.keep.has_value();
 }
 
-absl::Status CheckFailures(const RunOptions& options, const RealOptions& real,
-                           const NetworkFunction& example) {
+absl::Status CheckFailures(const RunOptions& options, const RealOptions& real) {
   if (real.keep.has_value() && !Recovers(options, real)) {
     return absl::InvalidArgumentError(
         "only processes of units with output loggers can be kept");
@@ -69,15 +68,6 @@ absl::Status CheckFailures(const RunOptions& options, const RealOptions& real,
   if (!options.loggers) {
     return absl::InvalidArgumentError(
         "a controller that fails needs units with output loggers");
-  }
-  // A table that packets read has replicas (proto/protocol.md T6), which no new
-  // controller recovers.
-  const bool reads_tables =
-      !TablesOf(example).empty() && LoggedTablesOf(example).empty();
-  if (!real.keep.has_value() && reads_tables) {
-    return absl::InvalidArgumentError(
-        "a controller that fails needs an NF whose packets read no shared "
-        "table");
   }
   return absl::OkStatus();
 }
@@ -330,7 +320,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
                                           const RealOptions& real,
                                           const NfSpec& nf) {
   const std::unique_ptr<NetworkFunction> example = nf.create();
-  if (auto s = CheckFailures(options, real, *example); !s.ok()) return s;
+  if (auto s = CheckFailures(options, real); !s.ok()) return s;
   if (auto s = CheckWarmPool(options, real); !s.ok()) return s;
   RunOptions run = options;
   SettleFailures(real, run);

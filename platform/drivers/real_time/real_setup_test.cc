@@ -121,8 +121,8 @@ TEST_F(KeptIdentityTest, ChangesWithFlagsAndTheProgram) {
   EXPECT_NE(Identity("identity_reader"), before);
 }
 
-// T6: tables that only reports read go with a controller that fails.
-TEST(RealSetup, RefusesTablesThatPacketsReadIfAControllerFails) {
+// T6: packets may read tables although a controller fails.
+TEST(RealSetup, TakesTablesThatPacketsReadIfAControllerFails) {
   RunOptions run;
   run.loggers = true;
   Kill kill;
@@ -134,9 +134,7 @@ TEST(RealSetup, RefusesTablesThatPacketsReadIfAControllerFails) {
     return RealSetup::Make(run, real, *NfSpec::Parse(nf)).status();
   };
   EXPECT_TRUE(made("setup_reported").ok()) << made("setup_reported");
-  EXPECT_EQ(made("setup_read").message(),
-            "a controller that fails needs an NF whose packets read no shared "
-            "table");
+  EXPECT_TRUE(made("setup_read").ok()) << made("setup_read");
 }
 
 }  // namespace

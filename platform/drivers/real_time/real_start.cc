@@ -161,7 +161,8 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
 
 TableHomes RealDriver::HomesOfTables() const {
   const uint32_t max_units = options_.controller.max_units;
-  TableHomes homes(*example_, max_units, TableOptionsOf(options_));
+  TableHomes homes(*example_, max_units,
+                   TableOptionsOf(options_, logs_tables()));
   if (tables_region_.has_value()) {
     homes.Keep(clock_.Now(), tables_region_->bytes(), max_units);
   }

@@ -49,6 +49,7 @@ class LogChannel {
              std::span<const TableShape> tables = {});
 
   EntryMaker& maker() { return maker_; }
+  uint32_t incarnation() const { return incarnation_; }
   OutputLogger& logger() { return logger_; }
   const OutputLogger& logger() const { return logger_; }
 

@@ -16,33 +16,48 @@ constexpr uint64_t kRngStream = 3;  // of the fates of messages
 
 TableNetwork::TableNetwork(const RunOptions& options,
                            const NetworkFunction& example, LoggedTables& logs)
-    : options_(TableOptionsOf(options)),
+    : is_logged_(options.faults.any() && !TablesOf(example).empty()),
+      options_(TableOptionsOf(options, is_logged_)),
       hop_delay_(options.hop_delay),
       network_(options, 0, kRngStream),
       homes_(example, options.controller.max_units, options_),
       ways_(homes_.size()),
       logs_(logs),
-      is_logged_(options.faults.any() && homes_.size() > 0),
       units_(options.controller.max_units),
       senders_(options.controller.max_units) {}
 
 void TableNetwork::on_ready(Instant now, UnitId id, uint32_t incarnation,
                             const NetworkFunction& nf) {
   if (homes_.size() == 0) return;
-  if (is_logged_) {
-    SenderOf(id).stops = false;
-    return;
-  }
+  if (is_logged_) SenderOf(id).stops = false;
   std::unique_ptr<Unit>& unit = units_[value(id)];
-  if (unit == nullptr) {
-    unit = std::make_unique<Unit>(Unit{.tables = UnitTables(id, nf, options_)});
+  // A unit with another log has a new process and NF.
+  if (unit == nullptr || unit->has_failed ||
+      (is_logged_ && unit->incarnation != incarnation)) {
+    unit = std::make_unique<Unit>(
+        Unit{.tables = UnitTables(id, nf, options_, is_logged_)});
   }
+  unit->incarnation = incarnation;
   unit->tables.on_ready(now, incarnation);
   ScheduleUnit(now, id);
 }
 
+void TableNetwork::on_unit_failed(UnitId id) {
+  Unit* const unit = homes_.size() == 0 ? nullptr : ReaderOf(id);
+  if (unit == nullptr) return;
+  unit->has_failed = true;
+  homes_.on_unit_failed(id);
+}
+
+// Messages of a unit that has failed are void: a home that took one would
+// repeat totals without end.
+bool TableNetwork::IsOfReader(const TableMessage& message) const {
+  const Unit* const unit = ReaderOf(message.unit);
+  return unit != nullptr && unit->incarnation == message.incarnation;
+}
+
 void TableNetwork::NoteUpdates(Instant now, UnitId id) {
-  Unit* const unit = units_[value(id)].get();
+  Unit* const unit = ReaderOf(id);
   if (unit == nullptr) return;
   unit->tables.on_called(now);
   ScheduleUnit(now, id);
@@ -61,12 +76,15 @@ void TableNetwork::NoteLogged(Instant now, UnitId id) {
   const UpdateLog* const log = logs_.UpdatesOf(id);
   if (log == nullptr) return;
   Sender& sender = SenderOf(id);
-  if (log->empty() && std::exchange(sender.stops, false)) gone_.push_back(id);
+  const Unit* const reader = ReaderOf(id);
+  const bool is_gone =
+      log->empty() && (reader == nullptr || !reader->tables.joined());
+  if (is_gone && std::exchange(sender.stops, false)) gone_.push_back(id);
   const Instant next = sender.sender.next_wakeup(*log);
   const Instant wakeup = std::max(next, now);
   if (next == Instant::max() || wakeup >= sender.timer) return;
   sender.timer = wakeup;
-  events_.Push(wakeup, {.kind = Event::Kind::kUnitTimer, .unit = id});
+  events_.Push(wakeup, {.kind = Event::Kind::kLoggerTimer, .unit = id});
 }
 
 void TableNetwork::AtLogger(Instant now, const Event& event) {
@@ -74,7 +92,7 @@ void TableNetwork::AtLogger(Instant now, const Event& event) {
   UpdateLog* const log = logs_.UpdatesOf(event.unit);
   TableMessage out;
   bool has_out = false;
-  if (event.kind == Event::Kind::kToUnit) {
+  if (event.kind == Event::Kind::kToLogger) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
     if (log == nullptr) return;
@@ -93,16 +111,18 @@ void TableNetwork::AtLogger(Instant now, const Event& event) {
 }
 
 bool TableNetwork::on_stop(Instant now, UnitId id) {
+  Unit* const unit = homes_.size() == 0 ? nullptr : ReaderOf(id);
+  bool waits = unit != nullptr && unit->tables.joined();
+  if (waits) {
+    unit->tables.on_stop();
+    ScheduleUnit(now, id);
+  }
   if (is_logged_) {
     const UpdateLog* const log = logs_.UpdatesOf(id);
-    SenderOf(id).stops = log == nullptr || !log->empty();
-    return !SenderOf(id).stops;
+    waits = waits || log == nullptr || !log->empty();
+    SenderOf(id).stops = waits;
   }
-  Unit* const unit = homes_.size() == 0 ? nullptr : units_[value(id)].get();
-  if (unit == nullptr || !unit->tables.joined()) return true;
-  unit->tables.on_stop();
-  ScheduleUnit(now, id);
-  return false;
+  return !waits;
 }
 
 std::vector<UnitId> TableNetwork::TakeGone() {
@@ -114,7 +134,8 @@ void TableNetwork::RunNext(Instant now) {
   if (event.kind == Event::Kind::kToHome ||
       event.kind == Event::Kind::kHomeTimer) {
     AtHome(now, event);
-  } else if (is_logged_) {
+  } else if (event.kind == Event::Kind::kToLogger ||
+             event.kind == Event::Kind::kLoggerTimer) {
     AtLogger(now, event);
   } else {
     AtUnit(now, event);
@@ -123,13 +144,17 @@ void TableNetwork::RunNext(Instant now) {
 
 void TableNetwork::AtHome(Instant now, const Event& event) {
   const auto send = [&](const TableMessage& message) {
-    Send(now, Event::Kind::kToUnit, message);
+    const bool to_logger = message.kind == TableMessage::Kind::kLoggedAck;
+    Send(now, to_logger ? Event::Kind::kToLogger : Event::Kind::kToUnit,
+         message);
   };
   const TableHome& home = homes_.home(event.table);
   Ways& ways = ways_[event.table];
   if (event.kind == Event::Kind::kToHome) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
+    const bool is_loggers = in.kind == TableMessage::Kind::kLogged;
+    if (!is_loggers && !IsOfReader(in)) return;
     const uint64_t before = home.version();
     homes_.on_message(now, in, send);
     if (home.version() != before && !is_logged_) {
@@ -148,11 +173,17 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
 }
 
 void TableNetwork::AtUnit(Instant now, const Event& event) {
-  Unit& unit = *units_[value(event.unit)];
+  Unit* const reader = ReaderOf(event.unit);
+  const bool is_message = event.kind == Event::Kind::kToUnit;
+  if (reader == nullptr) {
+    if (is_message) free_.push_back(event.message);
+    return;
+  }
+  Unit& unit = *reader;
   const auto send = [&](const TableMessage& message) {
     Send(now, Event::Kind::kToHome, message);
   };
-  if (event.kind == Event::Kind::kToUnit) {
+  if (is_message) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
     unit.tables.on_message(now, in, send);
@@ -163,7 +194,12 @@ void TableNetwork::AtUnit(Instant now, const Event& event) {
     unit.tables.on_timers(now, send);
   }
   ScheduleUnit(now, event.unit);
-  if (unit.tables.TakeGone()) gone_.push_back(event.unit);
+  if (!unit.tables.TakeGone()) return;
+  if (is_logged_) {
+    NoteLogged(now, event.unit);
+  } else {
+    gone_.push_back(event.unit);
+  }
 }
 
 void TableNetwork::Send(Instant now, Event::Kind kind,
@@ -220,7 +256,7 @@ bool TableNetwork::IsKnown(uint16_t table, uint64_t version,
                            bool everywhere) const {
   const TableHome& home = homes_.home(table);
   return std::ranges::all_of(home.joined(), [&](UnitId unit) {
-    const TableReplica& replica = units_[value(unit)]->tables.replica(table);
+    const TableReplica& replica = *units_[value(unit)]->tables.replica(table);
     return home.joined_at(unit) >= version || replica.complete() >= version ||
            (!everywhere && !replica.is_read());
   });
@@ -229,12 +265,21 @@ bool TableNetwork::IsKnown(uint16_t table, uint64_t version,
 void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
   std::vector<std::vector<TableCopyFigures>> units(units_.size());
   for (size_t i = 0; i < units.size(); ++i) {
-    if (units_[i] != nullptr) units[i] = FiguresOf(units_[i]->tables);
     const auto id = UnitId{static_cast<uint16_t>(i)};
+    const Unit* const unit = ReaderOf(id);
+    if (unit != nullptr) units[i] = FiguresOf(unit->tables);
     for (size_t table = 0; senders_[i] != nullptr && table < homes_.size();
          ++table) {
-      units[i].push_back({.updates = homes_.home(table).logged(id),
-                          .repeated = senders_[i]->sender.repeated(table)});
+      TableCopyFigures& figures = units[i].emplace_back();
+      const TableReplica* const replica =
+          unit == nullptr ? nullptr : unit->tables.replica(table);
+      // A unit that has stopped may have lost its NF.
+      if (replica != nullptr && replica->joined()) {
+        figures = FiguresOf(*replica, unit->tables.copy(table));
+      }
+      figures.updates = homes_.home(table).logged(id);
+      figures.refused = 0;  // the home counts them
+      figures.repeated += senders_[i]->sender.repeated(table);
     }
   }
   AddTables(homes_, units, nf, result, others_);

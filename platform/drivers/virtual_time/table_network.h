@@ -2,9 +2,11 @@
 #ifndef SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_TABLE_NETWORK_H_
 #define SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_TABLE_NETWORK_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/histogram.h"
@@ -45,8 +47,9 @@ class LoggedTables {
 // it until all units know it that had joined when it reached the home; and
 // until those of them do that read the table.
 //
-// If anything may fail, units have no replicas. Their updates come from their
-// loggers (update_sender.h), and no unit hears totals.
+// If anything may fail, units' updates come from their loggers
+// (update_sender.h). Replicas then only take totals, of tables that packets
+// read.
 //
 // At the end the home's totals are the tables of the run, and every copy must
 // be equal to them.
@@ -64,6 +67,13 @@ class TableNetwork {
   // The unit's NF is about to be called, until on_stop. It must outlive this.
   void on_ready(Instant now, UnitId unit, uint32_t incarnation,
                 const NetworkFunction& nf);
+  // A log entry of the unit has these updates (table_update.h).
+  void on_updates(UnitId unit, std::span<const std::byte> updates) {
+    Unit* const reader = ReaderOf(unit);
+    if (reader != nullptr) reader->tables.on_logged(updates);
+  }
+  // The unit has failed: the homes wait for its replicas no longer.
+  void on_unit_failed(UnitId unit);
   // Its NF was called.
   void on_called(Instant now, UnitId unit) {
     if (homes_.size() > 0) NoteUpdates(now, unit);
@@ -96,7 +106,14 @@ class TableNetwork {
 
  private:
   struct Event {
-    enum class Kind : uint8_t { kToHome, kToUnit, kHomeTimer, kUnitTimer };
+    enum class Kind : uint8_t {
+      kToHome,
+      kToUnit,
+      kToLogger,
+      kHomeTimer,
+      kUnitTimer,
+      kLoggerTimer,
+    };
     Kind kind{};
     uint16_t table = 0;
     UnitId unit = kNoUnit;
@@ -117,6 +134,8 @@ class TableNetwork {
   struct Unit {
     UnitTables tables;
     Instant timer = Instant::max();
+    uint32_t incarnation = 0;
+    bool has_failed = false;
   };
 
   // The logger of a unit, if updates are logged.
@@ -129,6 +148,12 @@ class TableNetwork {
   void NoteUpdates(Instant now, UnitId unit);
   void NoteLogged(Instant now, UnitId unit);
   Sender& SenderOf(UnitId unit);
+  // Returns the unit's replicas; null if it has none, or has failed.
+  Unit* ReaderOf(UnitId unit) const {
+    Unit* const reader = units_[value(unit)].get();
+    return reader == nullptr || reader->has_failed ? nullptr : reader;
+  }
+  bool IsOfReader(const TableMessage& message) const;
   void AtLogger(Instant now, const Event& event);
   void AtHome(Instant now, const Event& event);
   void AtUnit(Instant now, const Event& event);
@@ -138,13 +163,13 @@ class TableNetwork {
   void FindSeen(Instant now, uint16_t table);
   bool IsKnown(uint16_t table, uint64_t version, bool everywhere) const;
 
+  const bool is_logged_;
   TableOptions options_;
   Nanos hop_delay_;
   StateNetwork network_;
   TableHomes homes_;
   std::vector<Ways> ways_;  // by table
   LoggedTables& logs_;
-  const bool is_logged_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<Sender>> senders_;  // by unit
   std::vector<const TableHomes*> others_;         // of other controllers

@@ -234,6 +234,7 @@ class VirtualDriver final : private NfCallNames,
   void Drained(UnitId unit, const PacketMeta& meta) override;
   void on_released(VirtualUnit& shell, const PacketMeta& meta) override;
   void on_stopped(VirtualUnit& shell) override;
+  void on_updates(UnitId unit, std::span<const std::byte> updates) override;
   void on_grants_logged(UnitId unit, uint64_t number) override {
     if (controllers_ != nullptr) controllers_->on_grants_logged(unit, number);
   }

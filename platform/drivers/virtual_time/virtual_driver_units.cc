@@ -79,7 +79,10 @@ bool VirtualDriver::BecomeReady(const ControllerCommand& start,
     if (!controller_.on_unit_ready(now(), start.unit)) return false;
     if (!start.warm) BeginAgain(shell);
   }
-  tables_.on_ready(now(), start.unit, start.incarnation, *shell.nf);
+  tables_.on_ready(
+      now(), start.unit,
+      tables_.is_logged() ? shell.log->incarnation() : start.incarnation,
+      *shell.nf);
   shell.ready = true;
   return true;
 }
@@ -341,6 +344,11 @@ void VirtualDriver::BeginAgain(VirtualUnit& shell) {
   shell.unit.on_start();
 }
 
+void VirtualDriver::on_updates(UnitId unit,
+                               std::span<const std::byte> updates) {
+  tables_.on_updates(unit, updates);
+}
+
 void VirtualDriver::on_stopped(VirtualUnit& shell) {
   if (tables_.on_stop(now(), shell.unit.id())) SendStopped(shell.unit.id());
 }
@@ -509,6 +517,7 @@ void VirtualDriver::NoteFailure(UnitId unit) {
   in_channels_ -= std::exchange(process.in_channel, 0);
   waiting_ -= std::exchange(process.waiting, 0);
   faults_->on_failure(unit);
+  tables_.on_unit_failed(unit);
 }
 
 void VirtualDriver::SealLogger(const Seal& seal) {

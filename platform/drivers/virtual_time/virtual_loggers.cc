@@ -44,7 +44,10 @@ bool VirtualLoggers::Take(VirtualUnit& shell, const UnitCommand& command) {
   if (command.kind <= UnitCommand::Kind::kAdvance) {
     units_.Drained(shell.unit.id(), command.meta);
   }
-  if (taken == EntryMaker::Taken::kEntry) SendEntry(shell);
+  if (taken == EntryMaker::Taken::kEntry) {
+    units_.on_updates(shell.unit.id(), log.maker().updates());
+    SendEntry(shell);
+  }
   return true;
 }
 

@@ -43,6 +43,9 @@ class VirtualLoggers {
                           absl::FunctionRef<void(UnitOut&)> call) = 0;
     // The unit's logger has what that clock did.
     virtual void on_released(VirtualUnit& shell, const PacketMeta& meta) = 0;
+    // The unit has made an entry with these updates of shared tables.
+    virtual void on_updates(UnitId unit,
+                            std::span<const std::byte> updates) = 0;
     // The unit has stopped, and its logger has all entries.
     virtual void on_stopped(VirtualUnit& shell) = 0;
 

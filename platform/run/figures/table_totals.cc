@@ -84,24 +84,26 @@ void LoadTotals(const TableHome& home, TableCopy& copy) {
   copy.on_told(nullptr, home.version(), home.rest(), false);
 }
 
+TableCopyFigures FiguresOf(const TableReplica& replica, const TableCopy& copy) {
+  TableDigest digest(copy.shape());
+  copy.ForEach([&](const uint64_t* key, const uint64_t* value) {
+    digest.Add(key, value);
+  });
+  Value rest{};
+  copy.ReadRest(rest.data());
+  return {.updates = copy.updates(),
+          .refused = copy.refused(),
+          .repeated = replica.repeated(),
+          .joined = replica.joined() ? 1u : 0u,
+          .entries = copy.size(),
+          .entries_digest = digest.entries(),
+          .rest_digest = digest.Of(rest.data())};
+}
+
 std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit) {
   std::vector<TableCopyFigures> tables;
-  for (size_t i = 0; i < unit.size(); ++i) {
-    const TableReplica& replica = unit.replica(i);
-    const TableCopy& copy = unit.copy(i);
-    TableDigest digest(copy.shape());
-    copy.ForEach([&](const uint64_t* key, const uint64_t* value) {
-      digest.Add(key, value);
-    });
-    Value rest{};
-    copy.ReadRest(rest.data());
-    tables.push_back({.updates = copy.updates(),
-                      .refused = copy.refused(),
-                      .repeated = replica.repeated(),
-                      .joined = replica.joined() ? 1u : 0u,
-                      .entries = copy.size(),
-                      .entries_digest = digest.entries(),
-                      .rest_digest = digest.Of(rest.data())});
+  for (size_t i = 0; !unit.are_logged() && i < unit.size(); ++i) {
+    tables.push_back(FiguresOf(*unit.replica(i), unit.copy(i)));
   }
   return tables;
 }

@@ -30,6 +30,7 @@ void LoadTotals(const TableHome& home, TableCopy& copy);
 
 // Returns what there is to tell of each table of a unit.
 std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit);
+TableCopyFigures FiguresOf(const TableReplica& replica, const TableCopy& copy);
 
 // Adds the figures of all shared tables to the result, and a violation for each
 // copy of a unit that differs from its home; nothing may be under way any more.
