@@ -10,12 +10,13 @@
 namespace snf {
 
 ControllerFaults::ControllerFaults(const RunOptions& options, Host& host,
-                                   Controller& controller, VirtualUnits& units,
-                                   VirtualNetwork& network,
+                                   Driver& driver, Controller& controller,
+                                   VirtualUnits& units, VirtualNetwork& network,
                                    Observers& observers, PacketExits& exits,
                                    ControllerFaultFigures& figures)
     : options_(options),
       host_(host),
+      driver_(driver),
       controller_(controller),
       units_(units),
       network_(network),
@@ -250,7 +251,7 @@ bool ControllerFaults::TakeAtController(const Event& event) {
   }
   Held held = {.event = event, .alias = {}};
   if (event.Says(UnitCommand::Kind::kSendAlias)) {
-    held.alias = host_.TakeAlias();
+    held.alias = network_.TakeAlias();
   }
   // The logger keeps its words until they are acknowledged, and repeats them.
   const bool is_kept =

@@ -73,17 +73,10 @@ class ControllerFaults {
     virtual void ExecuteOf(const ControllerOut& out) = 0;
     virtual void Arrive(const FlowKey& key, bool by_alias,
                         PacketHandle packet) = 0;
-    virtual void Handle(const Event& event) = 0;
-    // TakeAlias takes the alias of the kSendAlias at hand. HandleHeld handles
-    // an event that waited, with its alias.
-    virtual Alias TakeAlias() = 0;
-    virtual void HandleHeld(const Event& event, const Alias& alias) = 0;
     // The event was never sent.
     virtual void Unsent(const Event& event) = 0;
     // The unit's failure is noticed while there is no controller.
     virtual void NoteFailure(UnitId unit) = 0;
-    // The unit's logger is to seal the unit, or to repeat its report.
-    virtual void SealLogger(const Seal& seal) = 0;
     // The successor has the flow; its next clock follows `newest`. If
     // `is_ending`, only the end of the flow is to come.
     virtual void on_found(FlowId flow, Clock newest, bool is_ending) = 0;
@@ -93,9 +86,20 @@ class ControllerFaults {
    protected:
     ~Host() = default;
   };
+  // Takes events where they belong.
+  class Driver {
+   public:
+    // Handles an event that waited.
+    virtual void Handle(const Event& event) = 0;
+    // The unit's logger is to seal the unit, or to repeat its report.
+    virtual void SealLogger(const Seal& seal) = 0;
+
+   protected:
+    ~Driver() = default;
+  };
 
   // All references must outlive the object.
-  ControllerFaults(const RunOptions& options, Host& host,
+  ControllerFaults(const RunOptions& options, Host& host, Driver& driver,
                    Controller& controller, VirtualUnits& units,
                    VirtualNetwork& network, Observers& observers,
                    PacketExits& exits, ControllerFaultFigures& figures);
@@ -206,6 +210,7 @@ class ControllerFaults {
 
   const RunOptions& options_;
   Host& host_;
+  Driver& driver_;
   Controller& controller_;
   VirtualUnits& units_;
   VirtualNetwork& network_;

@@ -167,10 +167,10 @@ void ControllerFaults::MakeLoggerReport(UnitId self) {
     return;
   }
   const bool has_failed = shell.process.state == UnitProcess::State::kFailed;
-  host_.SealLogger({.unit = self,
-                    .is_sealed = !has_failed || shell.log->logger().sealed(),
-                    .incarnation = of.incarnation,
-                    .round = round});
+  driver_.SealLogger({.unit = self,
+                      .is_sealed = !has_failed || shell.log->logger().sealed(),
+                      .incarnation = of.incarnation,
+                      .round = round});
 }
 
 void ControllerFaults::MakeReport(UnitId self) {
@@ -296,7 +296,8 @@ void ControllerFaults::TellRebuilt() {
 // the controller has it, the acknowledgement follows.
 void ControllerFaults::HandOver(const Held& held) {
   const Event& event = held.event;
-  host_.HandleHeld(event, held.alias);
+  if (event.Says(UnitCommand::Kind::kSendAlias)) network_.PutBack(held.alias);
+  driver_.Handle(event);
   if (!event.is_from_unit() || event.record == StateNetwork::kNoRecord) return;
   if (event.command.kind == UnitCommand::Kind::kSendEnded) {
     network_.AfterHop({.kind = Event::Kind::kEndToldAtUnit,

@@ -2,22 +2,23 @@
 #ifndef SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_FLOW_MOVES_H_
 #define SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_FLOW_MOVES_H_
 
-#include <cstddef>
-#include <map>
 #include <optional>
-#include <set>
-#include <vector>
 
 #include "base/ids.h"
-#include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
 #include "base/time.h"
+#include "controller/core/controller.h"
+#include "platform/check/checker.h"
+#include "platform/drivers/virtual_time/controller_runner.h"
 #include "platform/drivers/virtual_time/moved_flow.h"
+#include "platform/drivers/virtual_time/unit_runner.h"
+#include "platform/drivers/virtual_time/virtual_network.h"
+#include "platform/drivers/virtual_time/virtual_units.h"
+#include "platform/run/ingress.h"
+#include "platform/run/observers.h"
+#include "platform/run/run_digests.h"
 
 namespace snf {
-
-class VirtualDriver;
-struct VirtualUnit;
 
 // Moves flows between the controllers of several drivers that share units
 // (proto/protocol.md H1-H3, controller/hand_over). A flow goes like this:
@@ -33,8 +34,11 @@ struct VirtualUnit;
 // Owner-thread only; all calls are made at the time of the cluster's event.
 class FlowMoves {
  public:
-  // The driver must outlive the object, which is a part of it.
-  explicit FlowMoves(VirtualDriver& driver) : driver_(driver) {}
+  // All references must outlive the object.
+  FlowMoves(Controller& controller, ControllerRunner& controller_runner,
+            UnitRunner& unit_runner, VirtualUnits& units,
+            VirtualNetwork& network, ArrivingFlows& arriving, Ingress& ingress,
+            Observers& observers, RunDigests& digests, Checker& checker);
 
   bool Has(const FlowKey& key) const;
   bool Has(FlowId flow) const;
@@ -45,8 +49,8 @@ class FlowMoves {
   // under way.
   std::optional<MovedFlow> Read(FlowId flow);
   // Stops timer packets of the flow until ReleaseTimers.
-  void HoldTimers(FlowId flow) { timers_held_.insert(flow); }
-  void ReleaseTimers(FlowId flow) { timers_held_.erase(flow); }
+  void HoldTimers(FlowId flow) { controller_runner_.HoldTimers(flow); }
+  void ReleaseTimers(FlowId flow) { controller_runner_.ReleaseTimers(flow); }
   // Gives the flow away; `again` if a successor of the controller has found it.
   void Give(Instant time, FlowId flow, bool again);
   // Drops what is left of a flow that another controller has.
@@ -55,23 +59,19 @@ class FlowMoves {
   // once UnitSharing::on_advanced names the id and the clock behind.
   std::optional<FlowId> Take(Instant time, const MovedFlow& moved);
 
-  // --- For the driver. ---
-
-  bool holds_timers(FlowId flow) const { return timers_held_.contains(flow); }
-  // Hands a unit the state that comes with this packet, if any does.
-  void on_packet(const PacketMeta& meta, VirtualUnit& shell);
-  // The packet that was to bring the flow's state was never sent.
-  void on_unsent(FlowId flow) { arriving_.erase(flow); }
-
  private:
-  struct Arriving {
-    State state;
-    std::vector<std::byte> record;
-  };
+  void Continue(FlowId id, const MovedFlow& moved);
 
-  VirtualDriver& driver_;
-  std::map<FlowId, Arriving> arriving_;
-  std::set<FlowId> timers_held_;
+  Controller& controller_;
+  ControllerRunner& controller_runner_;
+  UnitRunner& unit_runner_;
+  VirtualUnits& units_;
+  VirtualNetwork& network_;
+  ArrivingFlows& arriving_;
+  Ingress& ingress_;
+  Observers& observers_;
+  RunDigests& digests_;
+  Checker& checker_;
 };
 
 }  // namespace snf

@@ -7,13 +7,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/counters.h"
 #include "base/packet/flow_key_text.h"
-#include "fmt/format.h"
 #include "platform/drivers/virtual_time/log_check.h"
 #include "platform/run/figures/run_totals.h"
+#include "platform/run/flow_keys.h"
 #include "platform/run/run_setup.h"
-#include "runtime/core/state_figures.h"
 
 namespace snf {
 namespace {
@@ -30,7 +28,6 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                              const PlacementPolicy& policy, const NfSpec& nf,
                              Observers observers, UnitSharing* sharing)
     : options_(WithEnds(options)),
-      policy_(policy),
       example_(nf.create()),
       sharing_(sharing),
       own_buffers_(sharing != nullptr
@@ -42,10 +39,6 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
                                             options, *example_, buffers_)),
       ingress_(sharing != nullptr ? sharing->ingress() : *own_ingress_),
       controller_(options_.controller, policy),
-      service_(options.controller.unit_capacity_bps,
-               options.controller.unit_packets_ps),
-      tables_(options, *example_, *this),
-      start_rng_(Rng(options.controller.seed).Fork(4)),
       units_(UnitOptionsOf(options, controller_.replicas()), nf, *example_,
              options.controller.max_units, options.faults.any_of_loggers(),
              options.faults.any()),
@@ -53,57 +46,57 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
       checker_(
           options.check ? &nf : nullptr,
           [this](FlowId flow) {
-            const FlowKey key = KeyOf(flow);
+            const FlowKey key = FlowOf(flow);
             return key == FlowKey{} ? "" : ToString(key);
           },
           options.nf_logs),
       provisioning_(options.controller),
       result_(EmptyResult(*example_)),
+      digests_(result_.aliases.has_sides, options.flow.fragments),
       exits_(buffers_, observers_, provisioning_, result_,
              [](PacketHandle) { SNF_CHECK(false); }),
       network_(options, example_->schema().record_bytes(), units_, observers_),
-      loggers_(options, *this, network_, observers_, checker_, exits_,
-               result_) {
-  if (options.state == StateMode::kExternal) {
-    store_.emplace(options, example_->schema().record_bytes());
-  }
+      controller_runner_(options_, policy, *example_, sharing, controller_,
+                         buffers_, ingress_, units_, network_, channels_,
+                         arriving_, observers_, digests_, exits_,
+                         result_.aliases),
+      unit_runner_(options_, *example_, sharing, controller_, buffers_, units_,
+                   network_, channels_, arriving_, observers_, checker_, exits_,
+                   result_),
+      moves_(controller_, controller_runner_, unit_runner_, units_, network_,
+             arriving_, ingress_, observers_, digests_, checker_) {
   observers_.Add(provisioning_);
-  observers_.Add(digest_);
-  if (result_.aliases.has_sides) {
-    renaming_digest_ = std::make_unique<RenamingDigest>(options.flow.fragments);
-    observers_.Add(*renaming_digest_);
-  }
+  digests_.AddTo(observers_);
   if (options.check) observers_.Add(checker_);
   if (options.loggers) checker_.ExpectLoggers();
   if (options.faults.any()) {
     SNF_CHECK(options.loggers);
     checker_.ExpectLosses();
-    faults_ = std::make_unique<VirtualFaults>(options, controller_, units_,
-                                              network_, loggers_, observers_,
-                                              exits_, result_.faults);
+    faults_ = std::make_unique<VirtualFaults>(
+        options, controller_, units_, network_, unit_runner_.loggers(),
+        observers_, exits_, result_.faults);
   }
   if (options.faults.any_controller()) {
-    ControllerFaults::Host& host = *this;
+    ControllerFaults::Driver& driver = *this;
     controllers_ = std::make_unique<ControllerFaults>(
-        options_, host, controller_, units_, network_, observers_, exits_,
-        result_.controller_faults);
+        options_, controller_runner_, driver, controller_, units_, network_,
+        observers_, exits_, result_.controller_faults);
     faults_->set_controllers(controllers_.get());
   }
+  controller_runner_.set_faults(faults_.get(), controllers_.get(),
+                                &unit_runner_.tables());
+  unit_runner_.set_faults(faults_.get(), controllers_.get());
   controller_.set_decision_observer(observers_.decision_observer());
   SNF_CHECK(example_->drop_reasons().size() <= Chain::kMaxReasons);
   SNF_CHECK(!result_.aliases.has_sides ||
             options.flow.kind == FlowKeyKind::kConnection);
-  if (sharing_ == nullptr) {
-    AddPiecePools(*example_, controller_);
-  } else {
-    SNF_CHECK(!options.faults.any_of_units() &&
-              !options.faults.any_of_loggers());
-    sharing_->AddPiecePools(*example_, controller_);
-  }
+  SNF_CHECK(sharing_ == nullptr || (!options.faults.any_of_units() &&
+                                    !options.faults.any_of_loggers()));
+  controller_runner_.AddPools();
   watchdog_.emplace(
       NfWatchdog::Options{.nf = nf.text(),
                           .patience = options.nf_patience,
-                          .marks = {&call_mark_},
+                          .marks = {&unit_runner_.call_mark()},
                           .describe = [this](PacketHandle packet) {
                             return Describe(buffers_, packet);
                           }});
@@ -146,32 +139,8 @@ void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
     exits_.Drop(now(), captured, taken.reason);
     return;
   }
-  if (!waits) Arrive(*taken.key, taken.by_alias, taken.packet);
-}
-
-void VirtualDriver::Arrive(const FlowKey& key, bool by_alias,
-                           PacketHandle packet) {
-  if (controllers_ != nullptr && controllers_->Hold(key, by_alias, packet)) {
-    return;
-  }
-  const PacketInfo& info = buffers_.info(packet);
-  const Arrival arrived = {.key = key,
-                           .time = info.arrival,
-                           .original_length = info.original_length,
-                           .packet = packet,
-                           .by_alias = by_alias};
-  controller_out_.clear();
-  SNF_CHECK(controller_.on_packets(now(), {&arrived, 1}, controller_out_) == 1);
-  if (by_alias) {
-    ++result_.aliases.packets_offered;
-    const bool is_lost = std::ranges::any_of(
-        controller_out_.commands(), [](const ControllerCommand& command) {
-          return command.kind == ControllerCommand::Kind::kDrop &&
-                 command.reason == DropReason::kNoAlias;
-        });
-    result_.aliases.packets_found += is_lost ? 0 : 1;
-  }
-  ExecuteAll();
+  if (waits) return;
+  controller_runner_.Arrive(*taken.key, taken.by_alias, taken.packet);
 }
 
 void VirtualDriver::AdvanceTo(Instant time) {
@@ -180,8 +149,14 @@ void VirtualDriver::AdvanceTo(Instant time) {
   network_.AdvanceTo(time);
 }
 
-RunResult VirtualDriver::Finish() {
+void VirtualDriver::BeginEnd(Instant time) {
   is_ending_ = true;
+  unit_runner_.BeginEnd();
+  channels_.BeginEnd(time);
+}
+
+RunResult VirtualDriver::Finish() {
+  BeginEnd(Instant::min());
   RunUntil(now() + kTimersAfterLastPacket);
   units_.StopTimers();
   RunUntil(Instant::max());
@@ -194,18 +169,16 @@ RunResult VirtualDriver::TakeResult() {
   AddFindings();
   result_.state.messages_lost = network_.states().lost();
   result_.state.messages_duplicated = network_.states().duplicated();
-  loggers_.AddTotals(result_);
-  if (store_.has_value()) store_->AddTotals(result_);
+  unit_runner_.AddTotals(result_);
   AddNfCounters(*example_, result_);
   units_.AddTotals(result_);
   result_.state.pulls -= result_.state.units.pulls_repeated;
   AddTotals(controller_, ingress_, provisioning_, result_);
-  tables_.Finish(*example_, result_);
+  unit_runner_.tables().Finish(*example_, result_);
   AddNfReports(*example_, result_);
   result_.units_per_host = options_.controller.units_per_host;
-  result_.digest = digest_.value();
-  result_.digest_up_to_renaming =
-      renaming_digest_ != nullptr ? renaming_digest_->value() : result_.digest;
+  result_.digest = digests_.exact();
+  result_.digest_up_to_renaming = digests_.up_to_renaming();
   return std::move(result_);
 }
 
@@ -215,7 +188,7 @@ void VirtualDriver::AddFindings() {
     result_.faults.records_left = CompareLoggers(
         now(), example_->pools().size(), units_,
         [this](FlowId flow, Clock clock) {
-          return KeyOf(flow) == FlowKey{} ||
+          return FlowOf(flow) == FlowKey{} ||
                  controller_.flows().hot(slot_of(flow)).clock > clock;
         },
         checker_);
@@ -236,16 +209,20 @@ void VirtualDriver::AddFindings() {
 // them. The checker says which. The controller answers by itself those that
 // wait for pieces, and makes starts again; others end what is served elsewhere.
 bool VirtualDriver::IsStuck(Instant next) const {
-  return is_ending_ && in_channels_ > 0 &&
-         ((network_.empty() && waiting_ == 0 && sharing_ == nullptr &&
-           !HasStoreEvents() && !controller_.is_recovering() &&
+  return is_ending_ && channels_.slots() > 0 &&
+         ((network_.empty() && channels_.waiting() == 0 &&
+           sharing_ == nullptr &&
+           unit_runner_.next_store_time() == Instant::max() &&
+           !controller_.is_recovering() &&
            controller_.units().pending_starts() == 0) ||
-          next - std::max(last_drain_, result_.last_packet) > kPatience);
+          next - std::max(channels_.last_drain(), result_.last_packet) >
+              kPatience);
 }
 
 Instant VirtualDriver::next_time() const {
-  const Instant next = std::min(
-      {network_.next_time(), controller_.next_wakeup(), tables_.next_time()});
+  const Instant next =
+      std::min({network_.next_time(), controller_.next_wakeup(),
+                unit_runner_.next_table_time()});
   return IsStuck(next) ? Instant::max() : next;
 }
 
@@ -254,9 +231,8 @@ void VirtualDriver::RunUntil(Instant time) {
   while (true) {
     const Instant event = network_.next_time();
     const Instant timer = controller_.next_wakeup();
-    const Instant tables = tables_.next_time();
-    const Instant store =
-        store_.has_value() ? store_->next_time() : Instant::max();
+    const Instant tables = unit_runner_.next_table_time();
+    const Instant store = unit_runner_.next_store_time();
     const Instant next = std::min({event, timer, tables, store});
     // Times saturate: an event may be due at the last instant, a timer never.
     if (next > time || (network_.empty() && timer == Instant::max() &&
@@ -266,108 +242,29 @@ void VirtualDriver::RunUntil(Instant time) {
     if (IsStuck(next)) return;
     network_.AdvanceTo(next);
     ++events_handled_;
-    if (timers_at_end_ > kMaxTimersAtEnd) units_.StopTimers();
+    if (unit_runner_.timers_at_end() > kMaxTimersAtEnd) units_.StopTimers();
     if (!network_.empty() && event == next) {
       Handle(network_.Pop());
     } else if (store == next && timer > store) {
-      if (const auto answer = store_->RunNext(now()); answer.has_value()) {
-        on_store_answer(*answer);
-      }
+      unit_runner_.RunStore();
     } else if (tables == next && timer > tables) {
-      tables_.RunNext(now());
-      SendStoppedOfTables();
+      unit_runner_.RunTables();
     } else {
-      controller_out_.clear();
-      controller_.on_timers(now(), controller_out_);
-      ExecuteAll();
+      controller_runner_.on_timers();
     }
     if (faults_ != nullptr) faults_->NoteRecovery();
   }
 }
 
-void VirtualDriver::ExecuteAll() {
-  for (const ControllerCommand& command : controller_out_.commands()) {
-    Execute(command);
+void VirtualDriver::Handle(const Event& event) {
+  if (controllers_ != nullptr && controllers_->Take(event)) return;
+  if (event.kind == Event::Kind::kRelease) {
+    Release(event.command);
+  } else if (event.is_at_controller()) {
+    HandleAtController(event);
+  } else {
+    unit_runner_.Handle(event);
   }
-}
-
-void VirtualDriver::Execute(const ControllerCommand& command) {
-  using Kind = ControllerCommand::Kind;
-  switch (command.kind) {
-    case Kind::kDrop:
-      exits_.Drop(now(), command.packet, command.reason);
-      return;
-    case Kind::kStartUnit:
-      Start(command);
-      return;
-    case Kind::kParkUnit:
-      observers_.on_unit_down(now(), command.unit);
-      units_.of(command.unit).ready = false;
-      units_.of(command.unit).process.is_up = false;
-      return;
-    case Kind::kName:
-      controllers_->SendName(command.unit,
-                             controller_.NameOf(command.end.flow));
-      return;
-    case Kind::kEnqueue:
-      Enqueue(command);
-      break;
-    case Kind::kStopUnit:
-      units_.of(command.unit).stopping = true;
-      break;
-    case Kind::kForsake:
-      if (command.end.last == Clock{}) break;
-      [[fallthrough]];
-    case Kind::kEndFlow:
-      observers_.on_end_flow(now(), command.unit, command.end);
-      ingress_.ForgetAlias(command.end.flow, command.end.last);
-      break;
-    case Kind::kPieces:
-      observers_.on_pieces_granted(now(), command.pieces);
-      break;
-    default:
-      break;
-  }
-  network_.AfterHop(Event::Of(command));
-}
-
-void VirtualDriver::Enqueue(const ControllerCommand& command) {
-  const PacketMeta& meta = command.meta;
-  ++in_channels_;
-  ++units_.of(command.unit).process.in_channel;
-  const bool is_tombstone = (meta.flags & PacketMeta::kTombstone) != 0;
-  if (is_tombstone &&
-      controller_.aliases().clock(slot_of(meta.flow)) == Clock{}) {
-    // It stands for the packet that had set the flow's alias.
-    ingress_.ForgetAlias(meta.flow, meta.clock);
-  }
-  observers_.on_enqueue(now(), command.unit, meta);
-}
-
-void VirtualDriver::Start(const ControllerCommand& command) {
-  // A new controller may start what the one before had started.
-  const bool is_up = units_.of(command.unit).process.is_up;
-  if (sharing_ == nullptr && !is_up) {
-    observers_.on_unit_up(now(), command.unit);
-  }
-  if (faults_ != nullptr) faults_->on_start(command);
-  if (controllers_ != nullptr) controllers_->on_start(command);
-  Event ready = Event::Of(command);
-  ready.kind = Event::Kind::kUnitReady;
-  if (sharing_ != nullptr) {
-    network_.AfterHop(ready);
-    return;
-  }
-  // A start that fails is heard of no more.
-  if (start_rng_.Chance(options_.chaos.start_failure_65536)) return;
-  const bool cold = !command.warm;
-  Nanos delay = cold ? options_.unit_start_delay : options_.warm_start_delay;
-  // A Stop that is withdrawn comes first.
-  const bool withdraws =
-      std::exchange(units_.of(command.unit).stopping, false) && !cold;
-  if (withdraws) delay = std::max(delay, options_.hop_delay);
-  ready.order.warm = !cold && !withdraws;
-  network_.After(delay, ready);
 }
 
 void VirtualDriver::Release(const UnitCommand& command) {
@@ -385,17 +282,13 @@ void VirtualDriver::Release(const UnitCommand& command) {
                      .hairpin = {to->key, command.packet, to->by_alias}});
 }
 
-FlowKey VirtualDriver::KeyOf(FlowId flow) const {
-  const FlowTable& flows = controller_.flows();
-  const uint32_t slot = slot_of(flow);
-  const bool is_there = slot < flows.used() &&
-                        flows.numbers(slot).generation == generation_of(flow);
-  return is_there ? flows.hot(slot).key : FlowKey{};
+FlowKey VirtualDriver::FlowOf(FlowId flow) const {
+  return KeyOf(controller_.flows(), flow);
 }
 
 void VirtualDriver::HandleAtController(const Event& event) {
   if (faults_ != nullptr && event.is_from_unit() && faults_->IsRefused(event)) {
-    if (event.Says(UnitCommand::Kind::kSendAlias)) aliases_.pop_front();
+    if (event.Says(UnitCommand::Kind::kSendAlias)) network_.TakeAlias();
     return;
   }
   switch (event.kind) {
@@ -406,103 +299,12 @@ void VirtualDriver::HandleAtController(const Event& event) {
       faults_->on_kill(event.number);
       break;
     case Event::Kind::kFailureAtController:
-      on_failure(event.unit);
+      controller_runner_.on_failure(event.unit);
       break;
     default:
-      Deliver(event.command, event.kind == Event::Kind::kFromLogger);
+      controller_runner_.Deliver(event.command,
+                                 event.kind == Event::Kind::kFromLogger);
       break;
-  }
-}
-
-// Delivers a command of a unit, or of a logger, to the controller.
-void VirtualDriver::Deliver(const UnitCommand& command, bool of_logger) {
-  using Kind = UnitCommand::Kind;
-  controller_out_.clear();
-  switch (command.kind) {
-    case Kind::kReportTakeover:
-      controller_.on_takeover(command.takeover);
-      return;
-    case Kind::kStopped:
-      if (controller_.on_unit_stopped(command.unit) && sharing_ != nullptr) {
-        sharing_->on_unit_stopped(command.unit);
-      }
-      return;
-    case Kind::kSendAlias:
-      on_alias();
-      break;
-    case Kind::kSendNote:
-      observers_.on_flow_note(command.note);
-      if (command.note.over) {
-        ingress_.ForgetAlias(command.note.flow, command.note.clock);
-      }
-      controller_.on_flow_note(now(), command.note, controller_out_);
-      break;
-    case Kind::kSendTimerDue:
-      // If the timers are held, the unit asks again.
-      if (moves_.holds_timers(command.timer_due.flow)) return;
-      controller_.on_timer_due(now(), command.timer_due, controller_out_);
-      break;
-    case Kind::kRequestPieces:
-      if (sharing_ != nullptr &&
-          controller_.lacks_pieces(command.request.pool)) {
-        sharing_->on_lack(command.request);
-        return;
-      }
-      controller_.on_piece_request(now(), command.request, controller_out_);
-      break;
-    case Kind::kReturnPieces:
-      observers_.on_pieces_returned(now(), command.pieces);
-      if (sharing_ != nullptr && command.pieces.mask != 0 &&
-          sharing_->on_returned(command.pieces)) {
-        return;
-      }
-      if (controllers_ != nullptr) controllers_->on_returned(command.pieces);
-      controller_.on_pieces_returned(now(), command.pieces, controller_out_);
-      break;
-    case Kind::kSendDone:
-      if (of_logger) {
-        controller_.on_sealed(now(), command.done, controller_out_);
-      } else {
-        controller_.on_done(now(), command.done, controller_out_);
-      }
-      break;
-    case Kind::kSendEnded:
-      controller_.on_ended(command.ended.flow);
-      return;
-    case Kind::kSendGrants:
-      observers_.on_grants_sealed(now(), command.unit, command.grants);
-      if (controllers_ != nullptr) {
-        controllers_->on_grants_sealed(command.unit, command.grants);
-      }
-      controller_.on_grants_sealed(now(), command.unit, command.grants,
-                                   controller_out_);
-      break;
-    default:
-      SNF_CHECK(false);
-  }
-  ExecuteAll();
-}
-
-// The controller learns that a unit's process is gone.
-void VirtualDriver::on_failure(UnitId unit) {
-  NoteFailure(unit);
-  controller_out_.clear();
-  SNF_CHECK(controller_.on_unit_failed(
-      now(), unit, controller_.units().incarnation(unit), controller_out_));
-  ExecuteAll();
-}
-
-void VirtualDriver::on_alias() {
-  const Alias alias = aliases_.front();
-  aliases_.pop_front();
-  const AliasResult result = controller_.on_alias(alias, controller_out_);
-  observers_.on_alias(now(), alias, result);
-  if (result != AliasResult::kGranted) return;
-  if (sharing_ != nullptr) sharing_->on_alias(alias.key);
-  const FlowKey& inside = controller_.flows().hot(slot_of(alias.flow)).key;
-  ingress_.on_alias(alias, inside);
-  if (renaming_digest_ != nullptr) {
-    renaming_digest_->on_granted(alias.key, inside);
   }
 }
 
@@ -520,25 +322,73 @@ void VirtualDriver::TakeBack(Instant time, const FlowKey& to, bool by_alias,
   PacketInfo& info = buffers_.info(packet);
   info.arrival = now();
   observers_.on_arrival(now(), ingress_.FlowOf(to), info.original_length);
-  if (!waits) Arrive(to, by_alias, packet);
+  if (!waits) controller_runner_.Arrive(to, by_alias, packet);
 }
+
+// --- One of several that share units. ---
 
 bool VirtualDriver::Lease(Instant time, UnitId unit, uint32_t share) {
   network_.AdvanceTo(time);
-  controller_out_.clear();
-  const bool is_leased =
-      controller_.on_lease(now(), unit, share, controller_out_);
-  ExecuteAll();
+  bool is_leased = false;
+  controller_runner_.Call([&](ControllerOut& out) {
+    is_leased = controller_.on_lease(now(), unit, share, out);
+  });
   return is_leased;
 }
 
 bool VirtualDriver::Revoke(Instant time, UnitId unit, bool at_once) {
   network_.AdvanceTo(time);
-  controller_out_.clear();
-  const bool is_revoked =
-      controller_.on_revoke(now(), unit, at_once, controller_out_);
-  ExecuteAll();
+  bool is_revoked = false;
+  controller_runner_.Call([&](ControllerOut& out) {
+    is_revoked = controller_.on_revoke(now(), unit, at_once, out);
+  });
   return is_revoked;
+}
+
+bool VirtualDriver::is_controller_up() const {
+  return controllers_ == nullptr || controllers_->is_up();
+}
+
+void VirtualDriver::KillController(Instant time) {
+  network_.AdvanceTo(time);
+  controllers_->Kill();
+}
+
+void VirtualDriver::AddPieces(Instant time, const PieceBlock& pieces,
+                              bool were_out) {
+  network_.AdvanceTo(time);
+  if (were_out) NoteTold(pieces);
+  checker_.on_pieces_came(pieces);
+  controller_runner_.Call([&](ControllerOut& out) {
+    controller_.AddPieces(now(), pieces, were_out, out);
+  });
+}
+
+void VirtualDriver::AskForPieces(Instant time, const PieceRequest& request) {
+  network_.AdvanceTo(time);
+  controller_runner_.Call([&](ControllerOut& out) {
+    controller_.on_piece_request(now(), request, out);
+  });
+}
+
+void VirtualDriver::InheritPieces(Instant time, const PieceBlock& free,
+                                  const PieceBlock& out) {
+  AddPieces(time, free, false);
+  if (out.mask != 0) NoteTold(out);
+}
+
+// A successor hears of the pieces from a unit's report. The controller's own
+// units do not return the pieces, so any unit's report will do.
+void VirtualDriver::NoteTold(PieceBlock pieces) {
+  if (controllers_ == nullptr) return;
+  pieces.unit = UnitId{0};
+  controllers_->on_returned(pieces);
+}
+
+void VirtualDriver::TakeWaiting(Instant time, const FlowKey& key, bool by_alias,
+                                PacketHandle packet) {
+  network_.AdvanceTo(time);
+  controller_runner_.Arrive(key, by_alias, packet);
 }
 
 }  // namespace snf

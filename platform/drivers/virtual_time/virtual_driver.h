@@ -2,38 +2,34 @@
 #ifndef SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_VIRTUAL_DRIVER_H_
 #define SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_VIRTUAL_DRIVER_H_
 
-#include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
-#include <vector>
 
-#include "absl/functional/function_ref.h"
-#include "base/rng.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/check/checker.h"
 #include "platform/drivers/virtual_time/controller_faults.h"
+#include "platform/drivers/virtual_time/controller_runner.h"
 #include "platform/drivers/virtual_time/flow_moves.h"
-#include "platform/drivers/virtual_time/table_network.h"
+#include "platform/drivers/virtual_time/moved_flow.h"
+#include "platform/drivers/virtual_time/unit_runner.h"
 #include "platform/drivers/virtual_time/unit_sharing.h"
 #include "platform/drivers/virtual_time/virtual_event.h"
 #include "platform/drivers/virtual_time/virtual_faults.h"
-#include "platform/drivers/virtual_time/virtual_loggers.h"
 #include "platform/drivers/virtual_time/virtual_network.h"
-#include "platform/drivers/virtual_time/virtual_store.h"
 #include "platform/drivers/virtual_time/virtual_units.h"
-#include "platform/run/digest.h"
 #include "platform/run/ingress.h"
 #include "platform/run/nf_watchdog.h"
 #include "platform/run/observers.h"
 #include "platform/run/packet_exits.h"
 #include "platform/run/provisioning.h"
-#include "platform/run/renaming_digest.h"
 #include "platform/run/run.h"
-#include "runtime/core/service_model.h"
-#include "runtime/ring/call_mark.h"
+#include "platform/run/run_digests.h"
+#include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/nf.h"
+#include "runtime/sdk/nf_call.h"
+#include "runtime/sdk/nf_spec.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -45,9 +41,9 @@ namespace snf {
 // every machine, bit for bit.
 //
 // The driver only carries: what a core commands becomes an event at a later
-// time, and an event becomes a call of a core. At equal times, events come
-// first in the order in which they were caused, then timers, then the next
-// packet of the capture.
+// time, and an event becomes a call of a core, by ControllerRunner and
+// UnitRunner. At equal times, events come first in the order in which they were
+// caused, then timers, then the next packet of the capture.
 //
 //   Offer ─► classify ─► Controller ─kEnqueue, hop─► Unit::on_packet
 //                            ▲                          │ begin, service time
@@ -67,9 +63,7 @@ namespace snf {
 //
 // Owner-thread only.
 class VirtualDriver final : private NfCallNames,
-                            private VirtualLoggers::Host,
-                            private ControllerFaults::Host,
-                            private LoggedTables {
+                            private ControllerFaults::Driver {
  public:
   // `policy` and the observers must outlive the driver, and the spec be good
   // (NfSpec::check). The driver adds observers of its own.
@@ -112,7 +106,10 @@ class VirtualDriver final : private NfCallNames,
   bool Lease(Instant time, UnitId unit, uint32_t share);
   bool Revoke(Instant time, UnitId unit, bool at_once);
   // Serves the packet that UnitSharing::on_next last named for the unit.
-  void BeginService(Instant time, UnitId unit);
+  void BeginService(Instant time, UnitId unit) {
+    network_.AdvanceTo(time);
+    unit_runner_.BeginService(unit);
+  }
   // Fails the controller (RunOptions::faults must name one that does). Until a
   // successor has taken over, no call about flows or leases may be made.
   void KillController(Instant time);
@@ -130,14 +127,11 @@ class VirtualDriver final : private NfCallNames,
                      const PieceBlock& out);
   // Begins the end, after the capture's last packet; StopTimers follows. Flows
   // of others may still be given to a driver that has had no packet.
-  void BeginEnd(Instant time) {
-    is_ending_ = true;
-    last_drain_ = std::max(last_drain_, time);
-  }
+  void BeginEnd(Instant time);
   void StopTimers() { units_.StopTimers(); }
   // The result is to have the shared tables of `other` as well.
   void AddTablesOf(const VirtualDriver& other) {
-    tables_.AddTablesOf(other.tables_);
+    unit_runner_.tables().AddTablesOf(other.unit_runner_.tables());
   }
   RunResult TakeResult();
 
@@ -156,8 +150,6 @@ class VirtualDriver final : private NfCallNames,
   const Controller& controller() const { return controller_; }
 
  private:
-  friend class FlowMoves;
-
   // Longest virtual time without any packet leaving a unit.
   static constexpr Nanos kPatience = Seconds(3'600);
   // Most wake-ups of units after the last packet, before NFs' timers stop.
@@ -165,82 +157,24 @@ class VirtualDriver final : private NfCallNames,
 
   using Event = VirtualEvent;
 
-  bool IsStuck(Instant next) const;
-  void Handle(const Event& event) override;
-  Instant now() const { return network_.now(); }
-  FlowKey FlowOf(FlowId flow) const override { return KeyOf(flow); }
+  // NfCallNames:
+  FlowKey FlowOf(FlowId flow) const override;
   uint64_t NumberOf(PacketHandle packet) const override {
     return ingress_.NumberOf(packet);
   }
-  // Returns FlowKey{} if the controller has forgotten the flow.
-  FlowKey KeyOf(FlowId flow) const;
+  // ControllerFaults::Driver:
+  void Handle(const Event& event) override;
+  void SealLogger(const Seal& seal) override { unit_runner_.SealLogger(seal); }
+
+  Instant now() const { return network_.now(); }
+  bool IsStuck(Instant next) const;
+  void HandleAtController(const Event& event);
+  void on_hairpin(const Event::Hairpin& hairpin);
+  void Release(const UnitCommand& command);
+  void NoteTold(PieceBlock pieces);
   void AddFindings();
 
-  // At the controller.
-  void HandleAtController(const Event& event);
-  void Deliver(const UnitCommand& command, bool of_logger);
-  void on_alias();
-  void on_hairpin(const Event::Hairpin& hairpin);
-  void on_failure(UnitId unit);
-  void ExecuteAll();
-  void Succeed(uint32_t epoch) override;
-  void on_rebuilt() override;
-  void ExecuteOf(const ControllerOut& out) override;
-  void HandleHeld(const Event& event, const Alias& alias) override;
-  Alias TakeAlias() override;
-  void Unsent(const Event& event) override;
-  void NoteFailure(UnitId unit) override;
-  void SealLogger(const Seal& seal) override;
-  void on_found(FlowId flow, Clock newest, bool is_ending) override;
-  void on_alias_withdrawn(FlowId flow, Clock clock) override;
-  void on_alias_lost(FlowId flow, Clock clock);
-  void Execute(const ControllerCommand& command);
-  void Enqueue(const ControllerCommand& command);
-  void Start(const ControllerCommand& command);
-  void Arrive(const FlowKey& key, bool by_alias, PacketHandle packet) override;
-  void Release(const UnitCommand& command);
-
-  // At units.
-  bool HandleAtUnit(const Event& event, VirtualUnit& shell);
-  bool Deliver(const ControllerCommand& order, VirtualUnit& shell);
-  bool Deliver(const UnitCommand& message, uint32_t record, VirtualUnit& shell);
-  bool BecomeReady(const ControllerCommand& start, VirtualUnit& shell);
-  void RunTimers(VirtualUnit& shell, UnitOut& out);
-  void SendToController(UnitId unit, const UnitCommand& command);
-  void on_done_query(VirtualUnit& shell, DoneQuery query);
-  void Forsake(VirtualUnit& shell, FlowId flow);
-  void Serve(VirtualUnit& shell);
-  void BeginService(VirtualUnit& shell);
-  bool IsWithinHost(UnitId unit, const PacketMeta& meta) const;
-  void CountHandOver(const VirtualUnit& shell, FlowId flow);
-  void EndService(VirtualUnit& shell);
-  class Outbox;
-  UnitCall CallNow() { return {now(), buffers_, call_mark_, unit_out_}; }
-  void ExecuteAll(VirtualUnit& shell);
-  void Execute(VirtualUnit& shell, const UnitCommand& command);
-  void ExecutePacket(UnitId unit, UnitCommand command);
-  bool HasStoreEvents() const {
-    return store_.has_value() && store_->next_time() != Instant::max();
-  }
-  void on_store_answer(const StoreAnswer& answer);
-  void SendStopped(UnitId unit);
-  void SendStoppedOfTables();
-  UpdateLog* UpdatesOf(UnitId unit) override;
-  void on_updates_merged(UnitId unit) override;
-  void BeginAgain(VirtualUnit& shell);
-  void ScheduleTimer(VirtualUnit& shell);
-  void CallUnit(VirtualUnit& shell,
-                absl::FunctionRef<void(UnitOut&)> call) override;
-  void Drained(UnitId unit, const PacketMeta& meta) override;
-  void on_released(VirtualUnit& shell, const PacketMeta& meta) override;
-  void on_stopped(VirtualUnit& shell) override;
-  void on_updates(UnitId unit, std::span<const std::byte> updates) override;
-  void on_grants_logged(UnitId unit, uint64_t number) override {
-    if (controllers_ != nullptr) controllers_->on_grants_logged(unit, number);
-  }
-
   RunOptions options_;
-  const PlacementPolicy& policy_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
 
   UnitSharing* sharing_;  // null: the units are its own
@@ -249,36 +183,25 @@ class VirtualDriver final : private NfCallNames,
   std::unique_ptr<Ingress> own_ingress_;
   Ingress& ingress_;
   Controller controller_;
-  ServiceModel service_;
-  TableNetwork tables_;
-  std::optional<VirtualStore> store_;  // of StateMode::kExternal
-  Rng start_rng_;                      // says which starts of units fail
   VirtualUnits units_;
   uint64_t events_handled_ = 0;
-  uint64_t in_channels_ = 0;             // slots of all units' channels in use
-  Instant last_drain_ = Instant::min();  // when a packet left a unit
-  std::deque<Alias> aliases_;  // on their way to the controller, in order
-  uint64_t waiting_ = 0;       // packets that are to be run again
-  FlowMoves moves_{*this};
   bool is_ending_ = false;  // after the last packet
-  uint32_t timers_at_end_ = 0;
-
-  ControllerOut controller_out_;
-  UnitOut unit_out_;
 
   Observers observers_;
   Checker checker_;
-  ReleaseDigest digest_;
-  std::unique_ptr<RenamingDigest> renaming_digest_;  // of an NF with two sides
   Provisioning provisioning_;
   RunResult result_;
+  RunDigests digests_;
   PacketExits exits_;
   VirtualNetwork network_;
-  VirtualLoggers loggers_;
-  std::unique_ptr<VirtualFaults> faults_;          // null if nobody fails
+  ChannelUse channels_;
+  ArrivingFlows arriving_;
+  ControllerRunner controller_runner_;
+  UnitRunner unit_runner_;
+  FlowMoves moves_;
+  std::unique_ptr<VirtualFaults> faults_;          // null if no unit fails
   std::unique_ptr<ControllerFaults> controllers_;  // null if none fails
-  CallMark call_mark_;
-  std::optional<NfWatchdog> watchdog_;  // of calls of units' NFs
+  std::optional<NfWatchdog> watchdog_;             // of calls of units' NFs
 };
 
 }  // namespace snf

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 
 #include "base/ids.h"
@@ -69,6 +70,24 @@ class VirtualNetwork {
   void HandOver(UnitId from, UnitId to, const State& state,
                 std::span<const std::byte> record);
 
+  // Sends a command of the unit to its controller.
+  void SendToController(UnitId from, const UnitCommand& command) {
+    AfterHop(
+        VirtualEvent::Of(VirtualEvent::Kind::kToController, from, command));
+  }
+  // Sends a kSendAlias, for which an event has no room. The event that comes
+  // next takes its alias; PutBack lets the following event take it.
+  void SendAlias(UnitId from, const UnitCommand& command, const Alias& alias) {
+    aliases_.push_back(alias);
+    SendToController(from, command);
+  }
+  Alias TakeAlias() {
+    const Alias alias = aliases_.front();
+    aliases_.pop_front();
+    return alias;
+  }
+  void PutBack(const Alias& alias) { aliases_.push_front(alias); }
+
   const HostMap& hosts() const { return hosts_; }
 
   // Returns the network of the messages between units.
@@ -98,6 +117,7 @@ class VirtualNetwork {
   StateNetwork states_;
   HostMap hosts_;
   EventQueue<VirtualEvent> events_;
+  std::deque<Alias> aliases_;  // of kSendAlias events, in order
   Instant now_ = Instant::min();
 };
 

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_VIRTUAL_UNITS_H_
 #define SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_VIRTUAL_UNITS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -52,6 +53,54 @@ struct UnitProcess {
   uint64_t told = 0;  // newest entry whose news has reached the controller
   // Packets in the unit, also without payload.
   std::map<std::pair<FlowId, Clock>, Inside> inside;
+};
+
+// Counts the packets between the controller and units of a run in virtual time,
+// in all units and in the process of each: slots of channels in use, and
+// packets in units that wait to be run again. Owner-thread only.
+class ChannelUse {
+ public:
+  uint64_t slots() const { return slots_; }
+  uint64_t waiting() const { return waiting_; }
+  // Returns when a packet last left a unit.
+  Instant last_drain() const { return last_drain_; }
+  // Says that no unit is expected to have drained a packet before `time`.
+  void BeginEnd(Instant time) { last_drain_ = std::max(last_drain_, time); }
+
+  // The controller sent a packet, which its failure may then undo.
+  void on_enqueue(UnitProcess& process) {
+    ++slots_;
+    ++process.in_channel;
+  }
+  void on_unsent(UnitProcess& process) {
+    --slots_;
+    --process.in_channel;
+  }
+  // A packet left the unit.
+  void on_drained(UnitProcess& process, Instant now) {
+    --slots_;
+    --process.in_channel;
+    last_drain_ = now;
+  }
+  // A packet waits in the unit, and is served again.
+  void on_wait(UnitProcess& process) {
+    ++waiting_;
+    ++process.waiting;
+  }
+  void on_served_again(UnitProcess& process) {
+    --waiting_;
+    --process.waiting;
+  }
+  // The process has died with all its packets.
+  void on_failure(UnitProcess& process) {
+    slots_ -= std::exchange(process.in_channel, 0);
+    waiting_ -= std::exchange(process.waiting, 0);
+  }
+
+ private:
+  uint64_t slots_ = 0;
+  uint64_t waiting_ = 0;
+  Instant last_drain_ = Instant::min();
 };
 
 // A unit with its logger and its process.

@@ -1,30 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What happens at units, what units command, and what follows the failure of a
-// controller.
+#include "platform/drivers/virtual_time/unit_runner.h"
+
 #include <algorithm>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "platform/drivers/virtual_time/log_channel.h"
-#include "platform/drivers/virtual_time/virtual_driver.h"
-#include "platform/run/run_setup.h"
+#include "platform/run/flow_keys.h"
 #include "runtime/core/state_figures.h"
 
 namespace snf {
 
-void VirtualDriver::Handle(const Event& event) {
-  if (controllers_ != nullptr && controllers_->Take(event)) return;
-  if (event.kind == Event::Kind::kRelease) {
-    Release(event.command);
-    return;
+UnitRunner::UnitRunner(const RunOptions& options,
+                       const NetworkFunction& example, UnitSharing* sharing,
+                       Controller& controller, BufferPool& buffers,
+                       VirtualUnits& units, VirtualNetwork& network,
+                       ChannelUse& channels, ArrivingFlows& arriving,
+                       Observers& observers, Checker& checker,
+                       PacketExits& exits, RunResult& result)
+    : options_(options),
+      sharing_(sharing),
+      controller_(controller),
+      buffers_(buffers),
+      units_(units),
+      network_(network),
+      channels_(channels),
+      arriving_(arriving),
+      observers_(observers),
+      exits_(exits),
+      result_(result),
+      service_(options.controller.unit_capacity_bps,
+               options.controller.unit_packets_ps),
+      tables_(options, example, *this),
+      loggers_(options, *this, network, observers, checker, exits, result) {
+  if (options.state == StateMode::kExternal) {
+    store_.emplace(options, example.schema().record_bytes());
   }
-  if (event.is_at_controller()) {
-    HandleAtController(event);
-    return;
-  }
+}
+
+void UnitRunner::AddTotals(RunResult& result) const {
+  loggers_.AddTotals(result);
+  if (store_.has_value()) store_->AddTotals(result);
+}
+
+void UnitRunner::Handle(const Event& event) {
   VirtualUnit& shell = units_.of(event.unit);
   if (faults_ != nullptr && faults_->Lose(event, shell)) return;
   const bool may_go_on = HandleAtUnit(event, shell);
@@ -45,7 +64,7 @@ void VirtualDriver::Handle(const Event& event) {
 }
 
 // Returns true if the unit may have something to do now.
-bool VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
+bool UnitRunner::HandleAtUnit(const Event& event, VirtualUnit& shell) {
   switch (event.kind) {
     case Event::Kind::kToUnit:
       return Deliver(event.order, shell);
@@ -70,8 +89,8 @@ bool VirtualDriver::HandleAtUnit(const Event& event, VirtualUnit& shell) {
   }
 }
 
-bool VirtualDriver::BecomeReady(const ControllerCommand& start,
-                                VirtualUnit& shell) {
+bool UnitRunner::BecomeReady(const ControllerCommand& start,
+                             VirtualUnit& shell) {
   if (sharing_ != nullptr) {
     BeginAgain(shell);
     shell.leaves = false;
@@ -87,7 +106,7 @@ bool VirtualDriver::BecomeReady(const ControllerCommand& start,
   return true;
 }
 
-void VirtualDriver::RunTimers(VirtualUnit& shell, UnitOut& out) {
+void UnitRunner::RunTimers(VirtualUnit& shell, UnitOut& out) {
   // An earlier wake-up has scheduled the next one.
   if (now() < shell.timer) return;
   timers_at_end_ += is_ending_ ? 1 : 0;
@@ -95,55 +114,56 @@ void VirtualDriver::RunTimers(VirtualUnit& shell, UnitOut& out) {
   shell.unit.on_timers(now(), out);
 }
 
-void VirtualDriver::on_done_query(VirtualUnit& shell, DoneQuery query) {
+void UnitRunner::on_done_query(VirtualUnit& shell, DoneQuery query) {
   const UnitId self = shell.unit.id();
   uint32_t at = 0;
   while (true) {
     const auto done = shell.unit.NextDone(at);
     const DoneAnswer answer = done.value_or(DoneAnswer{});
-    SendToController(self, UnitCommand::Done({.flow = answer.flow,
-                                              .applied = answer.applied,
-                                              .round = query.round,
-                                              .unit = self}));
+    network_.SendToController(self,
+                              UnitCommand::Done({.flow = answer.flow,
+                                                 .applied = answer.applied,
+                                                 .round = query.round,
+                                                 .unit = self}));
     if (!done.has_value()) return;
   }
 }
 
-void VirtualDriver::SendToController(UnitId unit, const UnitCommand& command) {
-  network_.AfterHop(Event::Of(Event::Kind::kToController, unit, command));
+void UnitRunner::RunTables() {
+  tables_.RunNext(now());
+  SendStoppedOfTables();
 }
 
 // The homes have now merged the updates of units that stop. A unit may have
 // failed meanwhile.
-void VirtualDriver::SendStoppedOfTables() {
+void UnitRunner::SendStoppedOfTables() {
   for (const UnitId unit : tables_.TakeGone()) {
     if (units_.of(unit).process.lives()) SendStopped(unit);
   }
 }
 
-UpdateLog* VirtualDriver::UpdatesOf(UnitId unit) {
+UpdateLog* UnitRunner::UpdatesOf(UnitId unit) {
   LogChannel& log = *units_.of(unit).log;
   return log.failure.has_value() ? nullptr : &log.logger().updates();
 }
 
-void VirtualDriver::on_updates_merged(UnitId unit) {
+void UnitRunner::on_updates_merged(UnitId unit) {
   loggers_.on_updates_merged(units_.of(unit));
 }
 
 // Sends kStopped behind the pieces that the unit returned.
-void VirtualDriver::SendStopped(UnitId unit) {
+void UnitRunner::SendStopped(UnitId unit) {
   units_.of(unit).process.state = UnitProcess::State::kStopped;
-  SendToController(unit, UnitCommand::Stopped());
+  network_.SendToController(unit, UnitCommand::Stopped());
 }
 
 // Returns true if the unit may have something to do now.
-bool VirtualDriver::Deliver(const ControllerCommand& order,
-                            VirtualUnit& shell) {
+bool UnitRunner::Deliver(const ControllerCommand& order, VirtualUnit& shell) {
   using Kind = ControllerCommand::Kind;
   switch (order.kind) {
     case Kind::kEnqueue:
       if (faults_ != nullptr) faults_->on_packet(order, shell);
-      moves_.on_packet(order.meta, shell);
+      arriving_.on_packet(now(), order.meta, shell.unit);
       shell.unit.on_packet(order.packet, order.meta);
       return true;
     case Kind::kDoneQuery:
@@ -182,18 +202,20 @@ bool VirtualDriver::Deliver(const ControllerCommand& order,
   return true;
 }
 
-void VirtualDriver::Forsake(VirtualUnit& shell, FlowId flow) {
+void UnitRunner::Forsake(UnitId unit, FlowId flow) {
+  VirtualUnit& shell = units_.of(unit);
   unit_out_.clear();
   const auto execute = [&] { ExecuteAll(shell); };
-  shell.Deliver(CallNow(),
-                ControllerCommand::Forsake(shell.unit.id(), {.flow = flow}),
+  shell.Deliver(CallNow(), ControllerCommand::Forsake(unit, {.flow = flow}),
                 execute);
   shell.GoOn(CallNow(), execute);
+  Serve(shell);
+  ScheduleTimer(shell);
 }
 
 // Returns true if the unit may have something to do now.
-bool VirtualDriver::Deliver(const UnitCommand& message, uint32_t record,
-                            VirtualUnit& shell) {
+bool UnitRunner::Deliver(const UnitCommand& message, uint32_t record,
+                         VirtualUnit& shell) {
   using Kind = UnitCommand::Kind;
   if (message.to_logger) {
     if (message.kind == Kind::kSendPull) {
@@ -222,7 +244,7 @@ bool VirtualDriver::Deliver(const UnitCommand& message, uint32_t record,
   return true;
 }
 
-void VirtualDriver::Serve(VirtualUnit& shell) {
+void UnitRunner::Serve(VirtualUnit& shell) {
   if (shell.unit.busy()) return;
   if (!shell.ready || (shell.log != nullptr && shell.log->is_full())) {
     if (sharing_ != nullptr) sharing_->on_empty(shell.unit.id());
@@ -243,19 +265,14 @@ void VirtualDriver::Serve(VirtualUnit& shell) {
   }
 }
 
-void VirtualDriver::BeginService(Instant time, UnitId unit) {
-  network_.AdvanceTo(time);
-  BeginService(units_.of(unit));
-}
-
 // Returns true if the packet's state comes from another unit of the host.
-bool VirtualDriver::IsWithinHost(UnitId unit, const PacketMeta& meta) const {
+bool UnitRunner::IsWithinHost(UnitId unit, const PacketMeta& meta) const {
   return meta.source_kind == StateSource::kUnit &&
          network_.hosts().Share(meta.source, unit);
 }
 
 // Counts a State that comes to a moved flowlet in the time of a hand-over.
-void VirtualDriver::CountHandOver(const VirtualUnit& shell, FlowId flow) {
+void UnitRunner::CountHandOver(const VirtualUnit& shell, FlowId flow) {
   const PacketNode* const held = shell.unit.held(flow);
   if (held == nullptr || !BeginsMovedFlowlet(held->meta) ||
       !IsWithinHost(shell.unit.id(), held->meta)) {
@@ -267,18 +284,17 @@ void VirtualDriver::CountHandOver(const VirtualUnit& shell, FlowId flow) {
   result_.state.handed_over_within_host += is_alone ? 1 : 0;
 }
 
-void VirtualDriver::BeginService(VirtualUnit& shell) {
+void UnitRunner::BeginService(VirtualUnit& shell) {
   const PacketMeta& meta = shell.unit.in_service();
   const UnitId self = shell.unit.id();
   const Nanos wait = shell.unit.in_service_wait();
   if (shell.unit.in_service_again()) {
-    --waiting_;
-    --shell.process.waiting;
+    channels_.on_served_again(shell.process);
     observers_.on_service_again(now(), self, meta);
   } else {
     observers_.on_service_begin(now(), self, meta, wait);
     if (CountMove(result_.state, self, meta, wait, IsWithinHost(self, meta))) {
-      result_.state.worst.key = KeyOf(meta.flow);
+      result_.state.worst.key = KeyOf(controller_.flows(), meta.flow);
     }
   }
   network_.After(
@@ -286,7 +302,7 @@ void VirtualDriver::BeginService(VirtualUnit& shell) {
       Event::OfUnit(Event::Kind::kServiceEnd, self));
 }
 
-void VirtualDriver::EndService(VirtualUnit& shell) {
+void UnitRunner::EndService(VirtualUnit& shell) {
   const UnitId self = shell.unit.id();
   const PacketMeta meta = shell.unit.in_service();
   const PacketHandle packet = shell.unit.packet_in_service();
@@ -309,7 +325,7 @@ void VirtualDriver::EndService(VirtualUnit& shell) {
 }
 
 // Executes the commands in unit_out_, and empties it.
-void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
+void UnitRunner::ExecuteAll(VirtualUnit& shell) {
   for (const UnitCommand& command : unit_out_.commands()) {
     if (faults_ != nullptr) faults_->on_command(command, shell);
     if (shell.log != nullptr && loggers_.Take(shell, command)) continue;
@@ -319,8 +335,8 @@ void VirtualDriver::ExecuteAll(VirtualUnit& shell) {
   unit_out_.clear();
 }
 
-void VirtualDriver::CallUnit(VirtualUnit& shell,
-                             absl::FunctionRef<void(UnitOut&)> call) {
+void UnitRunner::CallUnit(VirtualUnit& shell,
+                          absl::FunctionRef<void(UnitOut&)> call) {
   unit_out_.clear();
   call_mark_.Begin({.unit = shell.unit.id()});
   call(unit_out_);
@@ -328,15 +344,15 @@ void VirtualDriver::CallUnit(VirtualUnit& shell,
   shell.GoOn(CallNow(), [&] { ExecuteAll(shell); });
 }
 
-void VirtualDriver::on_released(VirtualUnit& shell, const PacketMeta& meta) {
+void UnitRunner::on_released(VirtualUnit& shell, const PacketMeta& meta) {
   unit_out_.clear();
   shell.on_released(CallNow(), meta);
   shell.GoOn(CallNow(), [&] { ExecuteAll(shell); });
 }
 
-// It may have obeyed a Stop that was withdrawn meanwhile, or its logger may be
-// about to say that it has.
-void VirtualDriver::BeginAgain(VirtualUnit& shell) {
+// The unit may have obeyed a Stop that was withdrawn meanwhile, or its logger
+// may be about to say that it has.
+void UnitRunner::BeginAgain(VirtualUnit& shell) {
   if (shell.process.state == UnitProcess::State::kStopped) {
     shell.process.state = UnitProcess::State::kRuns;
   }
@@ -344,67 +360,62 @@ void VirtualDriver::BeginAgain(VirtualUnit& shell) {
   shell.unit.on_start();
 }
 
-void VirtualDriver::on_updates(UnitId unit,
-                               std::span<const std::byte> updates) {
+void UnitRunner::on_updates(UnitId unit, std::span<const std::byte> updates) {
   tables_.on_updates(unit, updates);
 }
 
-void VirtualDriver::on_stopped(VirtualUnit& shell) {
+void UnitRunner::on_stopped(VirtualUnit& shell) {
   if (tables_.on_stop(now(), shell.unit.id())) SendStopped(shell.unit.id());
 }
 
-class VirtualDriver::Outbox {
+class UnitRunner::Outbox {
  public:
-  Outbox(VirtualDriver& driver, VirtualUnit& shell)
-      : driver_(driver), shell_(shell), self_(shell.unit.id()) {}
+  Outbox(UnitRunner& runner, VirtualUnit& shell)
+      : runner_(runner), shell_(shell), self_(shell.unit.id()) {}
 
   void SendPull(const UnitCommand& command) {
-    auto& store = driver_.store_;
-    if (store.has_value() && store->Read(driver_.now(), command.pull)) return;
-    driver_.network_.Send(self_, command);
+    auto& store = runner_.store_;
+    if (store.has_value() && store->Read(runner_.now(), command.pull)) return;
+    runner_.network_.Send(self_, command);
   }
   void SendState(const UnitCommand& command,
                  std::span<const std::byte> record) {
-    VirtualNetwork& network = driver_.network_;
-    if (!driver_.store_.has_value() &&
+    VirtualNetwork& network = runner_.network_;
+    if (!runner_.store_.has_value() &&
         network.hosts().Share(self_, command.unit)) {
-      CountWithinHost(driver_.result_.state, command.state);
+      CountWithinHost(runner_.result_.state, command.state);
       network.HandOver(self_, command.unit, command.state, record);
       return;
     }
-    if (!driver_.store_.has_value()) {
+    if (!runner_.store_.has_value()) {
       network.SendState(self_, command.unit, command.state, record);
       return;
     }
     if (command.state.applied != Clock{}) {
-      driver_.observers_.on_state_sent(driver_.now(), self_, kNoUnit,
+      runner_.observers_.on_state_sent(runner_.now(), self_, kNoUnit,
                                        command.state);
     }
-    driver_.store_->Write(driver_.now(), command.state, record);
+    runner_.store_->Write(runner_.now(), command.state, record);
   }
   void SendToUnit(const UnitCommand& command) {
-    driver_.network_.Send(self_, command);
+    runner_.network_.Send(self_, command);
   }
   void SendAlias(const UnitCommand& command, const Alias& alias) {
-    driver_.aliases_.push_back(alias);
-    driver_.SendToController(self_, command);
+    runner_.network_.SendAlias(self_, command, alias);
   }
   void SendToController(const UnitCommand& command) {
-    driver_.SendToController(self_, command);
+    runner_.network_.SendToController(self_, command);
   }
-  void Wait() {
-    ++driver_.waiting_;
-    ++shell_.process.waiting;
-  }
-  void Stop() { driver_.on_stopped(shell_); }
+  void Wait() { runner_.channels_.on_wait(shell_.process); }
+  void Stop() { runner_.on_stopped(shell_); }
 
  private:
-  VirtualDriver& driver_;
+  UnitRunner& runner_;
   VirtualUnit& shell_;
   const UnitId self_;
 };
 
-void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
+void UnitRunner::Execute(VirtualUnit& shell, const UnitCommand& command) {
   switch (command.kind) {
     case UnitCommand::Kind::kRelease:
     case UnitCommand::Kind::kEmit:
@@ -421,7 +432,12 @@ void VirtualDriver::Execute(VirtualUnit& shell, const UnitCommand& command) {
   }
 }
 
-void VirtualDriver::on_store_answer(const StoreAnswer& answer) {
+void UnitRunner::RunStore() {
+  const auto answer = store_->RunNext(now());
+  if (answer.has_value()) on_store_answer(*answer);
+}
+
+void UnitRunner::on_store_answer(const StoreAnswer& answer) {
   VirtualUnit& shell = units_.of(answer.unit);
   bool has_more = true;
   while (has_more) {
@@ -439,7 +455,7 @@ void VirtualDriver::on_store_answer(const StoreAnswer& answer) {
   ScheduleTimer(shell);
 }
 
-void VirtualDriver::ExecutePacket(UnitId unit, UnitCommand command) {
+void UnitRunner::ExecutePacket(UnitId unit, UnitCommand command) {
   using Kind = UnitCommand::Kind;
   command.unit = unit;
   if (command.kind != Kind::kRelease && command.kind != Kind::kEmit) {
@@ -457,10 +473,8 @@ void VirtualDriver::ExecutePacket(UnitId unit, UnitCommand command) {
   if (command.kind == Kind::kRelease) Drained(unit, command.meta);
 }
 
-void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
-  --in_channels_;
-  --units_.of(unit).process.in_channel;
-  last_drain_ = now();
+void UnitRunner::Drained(UnitId unit, const PacketMeta& meta) {
+  channels_.on_drained(units_.of(unit).process, now());
   const uint32_t cost = controller_.CostOf(meta.original_length);
   if (meta.has_payload()) {
     observers_.on_drained(now(), unit, 1, cost);
@@ -471,7 +485,7 @@ void VirtualDriver::Drained(UnitId unit, const PacketMeta& meta) {
   controller_.on_drained(now(), {.unit = unit, .packets = 1, .bytes = cost});
 }
 
-void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
+void UnitRunner::ScheduleTimer(VirtualUnit& shell) {
   const Instant wakeup = shell.unit.next_wakeup();
   if (wakeup >= shell.timer) return;
   shell.timer = wakeup;
@@ -479,147 +493,9 @@ void VirtualDriver::ScheduleTimer(VirtualUnit& shell) {
               Event::OfUnit(Event::Kind::kUnitTimer, shell.unit.id()));
 }
 
-// --- Where a controller fails (controller_faults.h). ---
-
-void VirtualDriver::Succeed(uint32_t epoch) {
-  ControllerOptions options = options_.controller;
-  options.epoch = epoch;
-  controller_ = Controller(options, policy_);
-  controller_.set_decision_observer(observers_.decision_observer());
-  if (sharing_ == nullptr) {
-    AddPiecePools(*example_, controller_);
-  } else {
-    sharing_->AddPiecePools(*example_, controller_);
-  }
-}
-
-void VirtualDriver::on_rebuilt() {
-  if (sharing_ != nullptr) sharing_->on_rebuilt();
-}
-
-void VirtualDriver::ExecuteOf(const ControllerOut& out) {
-  for (const ControllerCommand& command : out.commands()) Execute(command);
-}
-
-Alias VirtualDriver::TakeAlias() {
-  const Alias alias = aliases_.front();
-  aliases_.pop_front();
-  return alias;
-}
-
-void VirtualDriver::HandleHeld(const Event& event, const Alias& alias) {
-  if (event.Says(UnitCommand::Kind::kSendAlias)) aliases_.push_front(alias);
-  Handle(event);
-}
-
-void VirtualDriver::NoteFailure(UnitId unit) {
-  UnitProcess& process = units_.of(unit).process;
-  in_channels_ -= std::exchange(process.in_channel, 0);
-  waiting_ -= std::exchange(process.waiting, 0);
-  faults_->on_failure(unit);
-  tables_.on_unit_failed(unit);
-}
-
-void VirtualDriver::SealLogger(const Seal& seal) {
+void UnitRunner::SealLogger(const Seal& seal) {
   faults_->on_seal(seal, units_.of(seal.unit));
   tables_.on_logged(now(), seal.unit);
-}
-
-void VirtualDriver::on_found(FlowId flow, Clock newest, bool is_ending) {
-  observers_.on_flow_found(flow, newest);
-  if (!is_ending) observers_.on_end_unsent(now(), EndFlow{flow, newest});
-}
-
-void VirtualDriver::on_alias_withdrawn(FlowId flow, Clock clock) {
-  ingress_.ForgetAlias(flow, clock);
-  on_alias_lost(flow, clock);
-}
-
-// Undoes an order that was in the buffers of the controller that failed.
-void VirtualDriver::Unsent(const Event& event) {
-  using Kind = ControllerCommand::Kind;
-  if (event.kind != Event::Kind::kToUnit) return;
-  const ControllerCommand& order = event.order;
-  switch (order.kind) {
-    case Kind::kEnqueue:
-      --in_channels_;
-      --units_.of(order.unit).process.in_channel;
-      observers_.on_unsent(now(), order.unit, order.meta);
-      moves_.on_unsent(order.meta.flow);
-      if (order.packet == kNoPacket) return;
-      exits_.Drop(now(), order.packet, DropReason::kControllerFailed);
-      break;
-    case Kind::kEndFlow:
-      observers_.on_end_unsent(now(), order.end);
-      break;
-    case Kind::kAliasAck:
-      // The flow does not have the alias, and asks again.
-      on_alias_lost(order.alias_ack.flow, order.alias_ack.clock);
-      break;
-    case Kind::kPieces:
-      if (order.pieces.mask != 0) {
-        observers_.on_grant_unsent(now(), order.pieces);
-      }
-      break;
-    default:
-      break;
-  }
-}
-
-void VirtualDriver::on_alias_lost(FlowId flow, Clock clock) {
-  FlowNote lost;
-  lost.flow = flow;
-  lost.clock = clock;
-  lost.over = true;
-  observers_.on_flow_note(lost);
-}
-
-// --- One of several that share units. ---
-
-bool VirtualDriver::is_controller_up() const {
-  return controllers_ == nullptr || controllers_->is_up();
-}
-
-void VirtualDriver::KillController(Instant time) {
-  network_.AdvanceTo(time);
-  controllers_->Kill();
-}
-
-void VirtualDriver::AddPieces(Instant time, const PieceBlock& pieces,
-                              bool were_out) {
-  network_.AdvanceTo(time);
-  if (were_out && controllers_ != nullptr) {
-    // No unit of its own returns them, so any may have told.
-    PieceBlock told = pieces;
-    told.unit = UnitId{0};
-    controllers_->on_returned(told);
-  }
-  checker_.on_pieces_came(pieces);
-  controller_out_.clear();
-  controller_.AddPieces(now(), pieces, were_out, controller_out_);
-  ExecuteAll();
-}
-
-void VirtualDriver::AskForPieces(Instant time, const PieceRequest& request) {
-  network_.AdvanceTo(time);
-  controller_out_.clear();
-  controller_.on_piece_request(now(), request, controller_out_);
-  ExecuteAll();
-}
-
-void VirtualDriver::InheritPieces(Instant time, const PieceBlock& free,
-                                  const PieceBlock& out) {
-  AddPieces(time, free, false);
-  if (out.mask == 0 || controllers_ == nullptr) return;
-  PieceBlock told = out;
-  told.unit = UnitId{0};
-  controllers_->on_returned(told);
-}
-
-void VirtualDriver::TakeWaiting(Instant time, const FlowKey& key, bool by_alias,
-                                PacketHandle packet) {
-  network_.AdvanceTo(time);
-  Arrive(key, by_alias, packet);
 }
 
 }  // namespace snf
