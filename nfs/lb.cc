@@ -117,13 +117,14 @@ class LoadBalancer final : public NetworkFunction {
     if (options_.IsVirtual(to.address)) {
       return {.key = key, .side = Side::kInside};
     }
-    if (is_direct() || !options_.IsServer(from.address)) return {.key = key};
+    OwnFlow flow = {.key = key, .is_answer = IsToChecker(from, to)};
+    if (is_direct() || !options_.IsServer(from.address)) return flow;
     if (IsFragment(key)) return {.key = key, .side = Side::kOutside};
     const std::optional<uint16_t> server = options_.ServerOf(from);
-    if (!server.has_value()) return {.key = key};
+    if (!server.has_value()) return flow;
     const LbEnd& virtual_end =
         options_.services[options_.servers[*server].service].end;
-    OwnFlow flow = {.key = key, .side = Side::kOutside};
+    flow.side = Side::kOutside;
     (is_forward ? flow.key.source : flow.key.destination) = virtual_end.address;
     (is_forward ? flow.key.source_port : flow.key.destination_port) =
         virtual_end.port;
@@ -137,7 +138,7 @@ class LoadBalancer final : public NetworkFunction {
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
     const LbView view = ReadLbPacket(packet);
-    if (health_.has_value() && IsToChecker(view)) {
+    if (IsToChecker(view.from, view.to)) {
       return CheckAnswer(packet, view, flow);
     }
     if (options_.IsVirtual(view.to.address)) {
@@ -545,10 +546,11 @@ class LoadBalancer final : public NetworkFunction {
   }
 
   // Returns true for what a server sends to the source of checks.
-  bool IsToChecker(const LbView& view) const {
-    const auto& source = options_.health.source(view.to.is_ipv6);
-    return source.has_value() && view.to.address == *source &&
-           options_.IsServer(view.from.address);
+  bool IsToChecker(const LbEnd& from, const LbEnd& to) const {
+    if (!health_.has_value()) return false;
+    const auto& source = options_.health.source(to.is_ipv6);
+    return source.has_value() && to.address == *source &&
+           options_.IsServer(from.address);
   }
 
   Verdict CheckAnswer(const Packet& packet, const LbView& view,

@@ -95,6 +95,7 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
   reply.set_filtered(figures.live.filtered);
   reply.set_unrouted(figures.live.unrouted);
   reply.set_copies(figures.live.copies);
+  reply.set_answer_copies(figures.live.answer_copies);
   for (const LiveFigures::Chain& chain : figures.chains) {
     proto::ChainFigures& to = *reply.add_chain();
     to.set_number(chain.number);
@@ -141,6 +142,7 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
   figures.live.filtered = reply.filtered();
   figures.live.unrouted = reply.unrouted();
   figures.live.copies = reply.copies();
+  figures.live.answer_copies = reply.answer_copies();
   for (const proto::ChainFigures& chain : reply.chain()) {
     figures.chains.push_back({.number = chain.number(),
                               .nf = chain.nf(),

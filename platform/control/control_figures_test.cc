@@ -31,6 +31,7 @@ LiveFigures Figures() {
   figures.live.filtered = 9;
   figures.live.unrouted = 7;
   figures.live.copies = 8;
+  figures.live.answer_copies = 6;
   return figures;
 }
 
@@ -111,6 +112,7 @@ TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   EXPECT_EQ(figures.live.filtered, 9u);
   EXPECT_EQ(figures.live.unrouted, 7u);
   EXPECT_EQ(figures.live.copies, 8u);
+  EXPECT_EQ(figures.live.answer_copies, 6u);
 }
 
 TEST(ControlFigures, LeaveOutWhatTheReaderDoesNotKnow) {

@@ -223,16 +223,25 @@ std::string TextOf(const proto::FlowsReply& reply) {
     if (flow.alias().empty()) continue;
     alias_width = std::max({alias_width, flow.alias().size(), size_t{5}});
   }
+  const bool has_several =
+      std::ranges::any_of(reply.flow(), [&reply](const proto::Flow& flow) {
+        return flow.chain() != reply.flow(0).chain();
+      });
+  const auto chain = [has_several](const std::string& of) {
+    return has_several ? fmt::format(" {:>5}", of) : "";
+  };
   const auto alias = [alias_width](const std::string& of) {
     return alias_width == 0 ? "" : fmt::format(" {:<{}}", of, alias_width);
   };
   std::string text =
-      fmt::format("{:<{}}{} {:>5} {:>11} {:>9} {:>14} {:>12}\n", "flow", width,
-                  alias("alias"), "unit", "clock", "flowlet", "rate", "idle");
+      fmt::format("{:<{}}{}{} {:>5} {:>11} {:>9} {:>14} {:>12}\n", "flow",
+                  width, alias("alias"), chain("chain"), "unit", "clock",
+                  "flowlet", "rate", "idle");
   for (const proto::Flow& flow : reply.flow()) {
     text += fmt::format(
-        "{:<{}}{} {:>5} {:>11} {:>9} {:>14} {:>12}\n", Printable(flow.key()),
-        width, alias(Printable(flow.alias())), flow.unit(),
+        "{:<{}}{}{} {:>5} {:>11} {:>9} {:>14} {:>12}\n", Printable(flow.key()),
+        width, alias(Printable(flow.alias())),
+        chain(fmt::format("{}", flow.chain())), flow.unit(),
         FormatCount(flow.clock()), FormatCount(flow.flowlet()),
         FormatBitRate(flow.rate_bps()), FormatDuration({flow.idle_ns()}));
   }

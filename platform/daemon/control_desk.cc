@@ -53,6 +53,7 @@ std::string_view StateOf(const UnitPool& units, UnitId unit) {
 
 // A flow as the dispatcher copies it: its text is made elsewhere.
 struct SeenFlow {
+  uint32_t chain;
   FlowId id;
   FlowHot hot;
   FlowKey alias;  // of no form: it has none
@@ -66,29 +67,36 @@ bool HadPacketLater(const SeenFlow& a, const SeenFlow& b) {
   return a.idle < b.idle;
 }
 
-// The part of the table that one letter looks at.
+// The part of the chains' tables that one letter looks at.
 struct Piece {
   uint32_t slots;  // at most
+  uint32_t chain = 0;
   uint32_t begin = 0;
-  uint32_t used = 0;
+  bool is_last = false;
   std::vector<SeenFlow> flows{};
 };
 
-// Reads the flows of the piece that `selects` wants.
-void Read(const RealDriver& driver,
-          absl::FunctionRef<bool(const SeenFlow&)> selects, Piece& piece) {
+// Reads the flows of the piece that `selects` wants, and goes to the next.
+void Read(LiveChains& chains, absl::FunctionRef<bool(const SeenFlow&)> selects,
+          Piece& piece) {
+  piece.flows.clear();
+  const std::optional<uint32_t> number = chains.FirstFrom(piece.chain);
+  piece.is_last = !number.has_value();
+  if (piece.is_last) return;
+  if (*number != piece.chain) piece.begin = 0;
+  piece.chain = *number;
+  const RealDriver& driver = *chains.Find(*number);
   const Controller& controller = driver.controller();
   const FlowTable& table = controller.flows();
   const Instant now = driver.clock().Now();
-  piece.used = table.used();
-  piece.flows.clear();
-  const uint32_t end = std::min(piece.begin + piece.slots, piece.used);
+  const uint32_t end = std::min(piece.begin + piece.slots, table.used());
   for (uint32_t slot = piece.begin; slot < end; ++slot) {
     const FlowCold& cold = table.cold(slot);
     if (cold.owner == kNoUnit) continue;
     const FlowHot& hot = table.hot(slot);
     Alias alias;
     const SeenFlow flow = {
+        .chain = *number,
         .id = controller.IdOfSlot(slot),
         .hot = hot,
         .alias = controller.aliases().Read(slot, alias) ? alias.key : FlowKey(),
@@ -99,14 +107,19 @@ void Read(const RealDriver& driver,
     if (selects(flow)) piece.flows.push_back(flow);
   }
   piece.begin = end;
+  if (end < table.used()) return;
+  ++piece.chain;
+  piece.begin = 0;
 }
 
 // Deletes the flows that have not ended. Leaves in `flows` each that cannot be
 // deleted yet. Returns the number of deleted flows.
-uint64_t Delete(RealDriver& driver, std::vector<SeenFlow>& flows) {
+uint64_t Delete(LiveChains& chains, std::vector<SeenFlow>& flows) {
   uint64_t deleted = 0;
   std::erase_if(flows, [&](const SeenFlow& flow) {
-    const Controller& controller = driver.controller();
+    RealDriver* const driver = chains.Find(flow.chain);
+    if (driver == nullptr) return true;
+    const Controller& controller = driver->controller();
     const FlowTable& table = controller.flows();
     const uint32_t slot = slot_of(flow.id);
     const bool is_there = slot < table.used() &&
@@ -115,7 +128,7 @@ uint64_t Delete(RealDriver& driver, std::vector<SeenFlow>& flows) {
                           controller.IdOfSlot(slot) == flow.id &&
                           (table.hot(slot).flags & FlowHot::kEnding) == 0;
     if (!is_there) return true;
-    const bool is_deleted = driver.DeleteFlow(flow.id);
+    const bool is_deleted = driver->DeleteFlow(flow.id);
     deleted += is_deleted ? 1 : 0;
     return is_deleted;
   });
@@ -150,6 +163,7 @@ class Selection {
 };
 
 void SetFlow(const SeenFlow& from, proto::Flow& to) {
+  to.set_chain(from.chain);
   to.set_key(ToString(from.hot.key));
   if (from.alias.form != FlowKeyForm::kNone) {
     to.set_alias(ToString(from.alias));
@@ -257,7 +271,7 @@ absl::Status ControlDesk::Flows(Deadline deadline,
   const auto all = [](const SeenFlow&) { return true; };
   do {
     const absl::Status status =
-        mailbox_.Ask([&] { Read(chains_->newest(), all, piece); }, deadline);
+        mailbox_.Ask([&] { Read(chains_->all(), all, piece); }, deadline);
     if (!status.ok()) return status;
     for (const SeenFlow& flow : piece.flows) {
       if (!(*selection)(flow)) continue;
@@ -268,7 +282,7 @@ absl::Status ControlDesk::Flows(Deadline deadline,
       std::ranges::pop_heap(latest, HadPacketLater);
       latest.pop_back();
     }
-  } while (piece.begin < piece.used);
+  } while (!piece.is_last);
   std::ranges::sort_heap(latest, HadPacketLater);
   for (const SeenFlow& flow : latest) SetFlow(flow, *reply.add_flow());
   reply.set_flows(count);
@@ -293,26 +307,25 @@ absl::Status ControlDesk::DeleteFlows(Deadline deadline,
   Piece piece = {.slots = kDeletedAtATime};
   const auto selects = [&](const SeenFlow& flow) { return (*selection)(flow); };
   const auto letter = [&] {
-    RealDriver& driver = chains_->newest();
-    Read(driver, selects, piece);
+    Read(chains_->all(), selects, piece);
     selected += piece.flows.size();
     for (const SeenFlow& flow : piece.flows) {
       if (static_cast<size_t>(reply.flow_size()) == limit) break;
       SetFlow(flow, *reply.add_flow());
     }
-    deleted += Delete(driver, piece.flows);
+    deleted += Delete(chains_->all(), piece.flows);
     left.insert(left.end(), piece.flows.begin(), piece.flows.end());
   };
   do {
     const absl::Status status = mailbox_.Ask(letter, deadline);
     if (!status.ok()) return status;
-  } while (piece.begin < piece.used);
+  } while (!piece.is_last);
   const Deadline end =
       std::min(deadline, std::chrono::steady_clock::now() + kDeletesWithin);
   while (!left.empty() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     const absl::Status status = mailbox_.Ask(
-        [&] { deleted += Delete(chains_->newest(), left); }, deadline);
+        [&] { deleted += Delete(chains_->all(), left); }, deadline);
     if (!status.ok()) return status;
   }
   reply.set_flows(deleted);

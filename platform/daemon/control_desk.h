@@ -23,9 +23,9 @@ namespace snf {
 // is a letter to the dispatcher, which looks at the run, or changes it, between
 // two batches of packets.
 //
-// The table of flows is read in pieces of kSlotsAtATime, a letter each, so that
-// no packet waits for long; for a deletion, which looks at flows in the letter,
-// in pieces of kDeletedAtATime.
+// The tables of flows are read chain by chain, in pieces of kSlotsAtATime, a
+// letter each, so that no packet waits for long; for a deletion, which looks at
+// flows in the letter, in pieces of kDeletedAtATime.
 //
 // Thread-safe, but Begin and End.
 class ControlDesk final : public ControlHandler {

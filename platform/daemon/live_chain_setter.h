@@ -71,6 +71,8 @@ class LiveChainSetter {
   // Returns the driver of the newest chain, which takes the flows that begin.
   // Called by the dispatcher alone.
   RealDriver& newest() { return chains_->newest(); }
+  // Returns all chains. Called by the dispatcher alone.
+  LiveChains& all() { return *chains_; }
   // Makes a chain, and lets the dispatcher, which opens the mailbox, put it in
   // place. Called for one chain at a time. Errors, after which nothing has
   // changed: InvalidArgument, the chain is not valid; those of

@@ -99,6 +99,18 @@ LiveChains::Chain LiveChains::Make(uint32_t number,
 
 LiveChains::~LiveChains() = default;
 
+std::optional<uint32_t> LiveChains::FirstFrom(uint32_t number) const {
+  const auto found = std::ranges::find_if(
+      chains_, [number](const Chain& chain) { return chain.number >= number; });
+  if (found == chains_.end()) return std::nullopt;
+  return found->number;
+}
+
+RealDriver* LiveChains::Find(uint32_t number) {
+  const auto found = std::ranges::find(chains_, number, &Chain::number);
+  return found == chains_.end() ? nullptr : found->driver.get();
+}
+
 std::optional<uint64_t> LiveChains::inherited_flows() const {
   std::optional<uint64_t> flows;
   for (const Chain& chain : chains_) {
@@ -249,17 +261,46 @@ bool LiveChains::Offer(const CapturedPacket& captured) {
     ++given_up_->dropped[static_cast<size_t>(DropReason::kUnitFailed)];
     return true;
   }
-  const Instant now = chains_.size() > 1 || is_retired_ ? RealClock::Monotonic()
-                                                        : Instant::min();
+  if (chains_.size() > 1 || is_retired_) [[unlikely]] {
+    return OfferAmongOthers(captured);
+  }
+  newest().Offer(captured);
+  return true;
+}
+
+// An answer goes to each chain that may have asked, for no chain keeps a flow
+// of its own packets.
+bool LiveChains::OfferAmongOthers(const CapturedPacket& captured) {
+  const Instant now = RealClock::Monotonic();
+  uint64_t askers = 0;
   for (size_t i = 0; i + 1 < chains_.size(); ++i) {
     Chain& older = chains_[i];
-    if (now >= older.until || !older.driver->Knows(captured)) continue;
+    if (now >= older.until) continue;
+    const bool has_asked = older.driver->MayHaveAskedFor(captured);
+    if (!has_asked && !older.driver->Knows(captured)) continue;
     older.driver->Offer(captured);
+    if (!has_asked) {
+      answer_copies_ += askers;
+      return true;
+    }
+    ++askers;
+  }
+  const bool has_asked = newest().MayHaveAskedFor(captured);
+  if (is_retired_) {
+    const bool is_own =
+        now < retired_until_ && (has_asked || newest().Knows(captured));
+    if (is_own) newest().Offer(captured);
+    // Another process may have asked as well.
+    const bool is_passed_on = !is_own || has_asked;
+    const uint64_t takers = askers + (is_own ? 1 : 0);
+    answer_copies_ += is_passed_on ? takers : takers - 1;
+    return !is_passed_on;
+  }
+  if (askers > 0 && !has_asked) {
+    answer_copies_ += askers - 1;
     return true;
   }
-  if (is_retired_ && (now >= retired_until_ || !newest().Knows(captured))) {
-    return false;
-  }
+  answer_copies_ += askers;
   newest().Offer(captured);
   return true;
 }

@@ -36,6 +36,9 @@ namespace snf {
 //   frame ─► Offer ─┬─ an older chain has the flow ─► its driver ─┬─► release
 //                   └─ else ───────────► the newest one's driver ─┘
 //
+// An answer to a packet of an NF's own, as a health check, goes to each chain
+// whose NF may have asked (OwnFlow::is_answer), a copy each.
+//
 // Pieces of a pool, as a NAT's ports, are at one chain each. The newest gets
 // those that the one before has not given to units; when an older chain ends,
 // the newest gets its pieces as well. Pools are told apart by their NFs' names
@@ -91,6 +94,11 @@ class LiveChains {
   const RealDriver& newest() const { return *chains_.back().driver; }
   const std::string& newest_nf() const { return chains_.back().nf; }
   uint32_t newest_number() const { return chains_.back().number; }
+  // Returns the least number of a chain that is `number` or more, if there is
+  // one.
+  std::optional<uint32_t> FirstFrom(uint32_t number) const;
+  // Returns the driver of the chain, or null if it has ended.
+  RealDriver* Find(uint32_t number);
   // As that of RealDriver, of all chains.
   std::optional<uint64_t> inherited_flows() const;
   // Counts the flows that older chains have.
@@ -122,8 +130,11 @@ class LiveChains {
 
   // As those of RealDriver, of all chains together.
   void Begin(Instant now);
-  // Returns false if no chain takes the packet, which is only after Retire.
+  // Returns false if another process is to have the packet, which is only after
+  // Retire.
   bool Offer(const CapturedPacket& captured);
+  // Counts copies of packets that several chains or processes got.
+  uint64_t answer_copies() const { return answer_copies_; }
   bool Poll();
   Nanos MayWait(Nanos most) const;
   void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
@@ -175,6 +186,7 @@ class LiveChains {
 
   static Chain Make(uint32_t number, std::unique_ptr<RealDriver> driver,
                     std::string nf);
+  bool OfferAmongOthers(const CapturedPacket& captured);
   void KeepFree(Chain& from);
   void GiveKept(Chain& to);
   void TakeBackPieces(const Chain& ended);
@@ -208,6 +220,7 @@ class LiveChains {
   Pools given_;  // by Retire
   bool is_retired_ = false;
   Instant retired_until_ = Instant::max();
+  uint64_t answer_copies_ = 0;
   std::vector<EarlierChain> ended_;
   FigureCounts of_ended_;
   std::vector<DropCount> drops_of_ended_;

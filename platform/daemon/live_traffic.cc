@@ -150,6 +150,7 @@ void LiveTraffic::Offer(LiveChains& chains, size_t port, const PortFrame& frame,
   packet.number = ++offered_;
   if (!chains.Offer(packet)) [[unlikely]]
     PassOn(chains, port, frame);
+  figures_.answer_copies = chains.answer_copies();
 }
 
 // If the successor has ended, this process takes all packets as before.
@@ -348,9 +349,10 @@ std::string LiveTraffic::WhatDoesNotAddUp(
     released += chain.packets_released + chain.packets_passed_through;
     left += chain.packets_hairpinned;
   }
-  if (received != came_in) {
-    return fmt::format("ports received {} packets, and {} came in", received,
-                       came_in);
+  if (received + figures_.answer_copies != came_in) {
+    return fmt::format(
+        "ports received {} packets, {} more were copied, and {} came in",
+        received, figures_.answer_copies, came_in);
   }
   if (left == released) return "";
   return fmt::format("{} packets were released, and ports account for {}",

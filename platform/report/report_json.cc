@@ -94,6 +94,7 @@ Json Ports(const PortsFigures& live) {
   json["filtered"] = live.filtered;
   json["unrouted"] = live.unrouted;
   json["copies"] = live.copies;
+  json["answer_copies"] = live.answer_copies;
   return json;
 }
 

@@ -204,6 +204,10 @@ void AddPorts(const RunResult& result, Page& page) {
     page.Count("", result.live.copies,
                "copies, of packets that left by several ports of a side");
   }
+  if (result.live.answer_copies > 0) {
+    page.Count("", result.live.answer_copies,
+               "copies, of answers that several chains may have asked for");
+  }
   if (result.live.filtered > 0) {
     page.Count("", result.live.filtered, "between hosts of one side: filtered");
   }

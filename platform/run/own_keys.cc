@@ -10,9 +10,15 @@ namespace snf {
 void OwnKeys::Apply(std::span<const std::byte> frame,
                     const ParsedPacket& headers, Direction direction,
                     FlowKey& key) const {
+  key = Ask(frame, headers, direction, key).key;
+}
+
+OwnFlow OwnKeys::Ask(std::span<const std::byte> frame,
+                     const ParsedPacket& headers, Direction direction,
+                     const FlowKey& connection) const {
   const KeyedPacket packet = {.bytes = frame,
                               .headers = headers,
-                              .connection = key,
+                              .connection = connection,
                               .direction = direction};
   const bool asks_twice = asked_++ % kTwiceEvery == 0;
   OwnFlow flow;
@@ -26,7 +32,7 @@ void OwnKeys::Apply(std::span<const std::byte> frame,
                         " and ", ToString(again.key),
                         ": it must depend on the packet alone"));
   });
-  key = flow.key;
+  return flow;
 }
 
 std::optional<FlowKey> OwnKeys::InsideOf(std::span<const std::byte> frame,

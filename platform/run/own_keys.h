@@ -37,6 +37,11 @@ class OwnKeys {
   // Replaces `key`, the packet's connection, by the key of its flow.
   void Apply(std::span<const std::byte> frame, const ParsedPacket& headers,
              Direction direction, FlowKey& key) const;
+  // Returns OwnFlow::is_answer.
+  bool IsAnswer(std::span<const std::byte> frame, const ParsedPacket& headers,
+                Direction direction, const FlowKey& connection) const {
+    return Ask(frame, headers, direction, connection).is_answer;
+  }
 
   // Returns the inside end of a packet from the outside, if the NF, whose
   // flow_scope() is kInsideEndpoint, tells it; else only an alias can.
@@ -46,6 +51,9 @@ class OwnKeys {
                                   const FlowKey& connection) const;
 
  private:
+  OwnFlow Ask(std::span<const std::byte> frame, const ParsedPacket& headers,
+              Direction direction, const FlowKey& connection) const;
+
   const NetworkFunction* nf_;
   bool any_;
   bool tells_ends_;

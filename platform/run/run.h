@@ -410,7 +410,7 @@ struct PortFigures {
   std::vector<NamedCount> router = {};
 };
 // Tells of all ports. Then
-//   the sum of received = packets_in + filtered, and
+//   the sum of received + answer_copies = packets_in + filtered, and
 //   packets_released + packets_passed_through + copies + the sum of cut
 //     = the sum of sent + send_drops, unrouted and packets_hairpinned.
 struct PortsFigures {
@@ -420,6 +420,9 @@ struct PortsFigures {
   // Copies of packets that left by several ports of a side, because they are
   // for all hosts or for one not seen before: one less than the ports, each.
   uint64_t copies = 0;
+  // Copies of answers that several chains may have asked for, as of health
+  // checks: one less than the chains, each.
+  uint64_t answer_copies = 0;
 };
 
 // Counts the log records of NFs. Records of a packet that is lost with its unit

@@ -20,9 +20,10 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 import daemon_faults_test
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, wait_for
-from control_test import UNAVAILABLE, flows, snf, status, told
+from control_test import NAME, UNAVAILABLE, flows, snf, status, told
 from live_kills_test import LOGGERS, PROCESSES, UNITS
-from run_test import CLIENT, CLIENT4, EXTERNAL4, SERVER, SERVER4, inside, ip
+from run_test import (CLIENT, CLIENT4, EXTERNAL4, MIDDLE, PROGRAM, SERVER,
+                      SERVER4, in_network, inside, ip)
 
 KEY = f"udp {CLIENT4}:5000"
 # Datagrams from so many ports, one each millisecond; prints how many echoes
@@ -128,6 +129,35 @@ class Flows(daemon_faults_test.DaemonFaults):
                 self.assertGreaterEqual(min(ports), 1024 + 2 * 128)
                 self.assertLess(max(ports), 1024 + 3 * 128)
             self.check_sound(self.down())
+
+    def test_flows_of_older_chains_are_found_and_deleted(self):
+        self.up_as_nat()
+        with self.server():
+            self.assertGreater(self.echoes(self.talk(3, 0.3)), 10)
+            for spec in (f"nat(ip={EXTERNAL4})", "monitor"):
+                subprocess.run(
+                    in_network(MIDDLE, PROGRAM, "chain", "set", spec,
+                               f"--name={NAME}"), check=True,
+                    capture_output=True, timeout=PATIENCE_S)
+            # Old ports stay with chain 1, the fourth is of the newest.
+            self.assertGreater(self.echoes(self.talk(4, 0.3)), 10)
+            found = flows("udp")
+            self.assertEqual(found["flows"], 4)
+            self.assertEqual({flow["key"].split(" > ")[0]: flow["chain"]
+                              for flow in found["flow"]},
+                             {KEY: 1, KEY[:-1] + "1": 1, KEY[:-1] + "2": 1,
+                              KEY[:-1] + "3": 3})
+            self.assertIn(" chain ", told("flows", "udp"))
+            self.assertEqual(flows("--limit=2", "udp")["flows"], 4)
+
+            self.assertEqual(flows("--delete", KEY)["flows"], 1)
+            self.assertEqual(flows("udp")["flows"], 3)
+            self.assertEqual(flows("--delete", "udp")["flows"], 3)
+            told("flows", "--delete", "ip or ip6")  # neighbours'
+            # So the older chain ends.
+            wait_for("one chain", lambda: [
+                one["number"] for one in status()["chain"]] == [3])
+        self.down()
 
     def test_deletions_say_what_they_want(self):
         self.up_as_nat()

@@ -310,6 +310,35 @@ class LbConnections(control.Control):
         report = self.check_down()
         self.assertEqual(report["counters"]["down_used"], 0)
 
+    @wants("nginx")
+    def test_answers_to_checks_reach_older_chains(self):
+        dead = SERVERS[1]
+        checks = ["check=tcp", f"checker={CHECKER}", "check_interval=200ms"]
+        logs = self.folder / "logs"
+        self.up(f"--nf_logs={logs}", f"--nf={lb(*checks)}")
+        clients = self.clients()
+        before = clients.told()
+        # A chain that checks the same, and one that knows of no checks.
+        self.set_chain(lb(*checks, "rise=3"))
+        self.set_chain("monitor")
+        self.later(clients, answers=30)
+        self.kill(dead)
+        # Their chain knows that this one is down, and no other.
+        wait_for("other servers for UDP", lambda: all(
+            one["servers"][-1] != dead for one in clients.told()["udp"]))
+        told = self.later(clients)
+        self.check_broken(told, "udp", ())
+        for then, now in zip(before["udp"], told["udp"]):
+            if then["servers"] != [dead]:
+                self.assertEqual(now["servers"], then["servers"])
+        down = [line for line in
+                (logs / "lb.health.log").read_text().splitlines()
+                if line.endswith("is down")]
+        self.assertEqual({line.split()[-3] for line in down}, {f"{dead}:8080"})
+        wait_for("copies", lambda: int(control.status()["answer_copies"]) > 9)
+        report = self.check_down()
+        self.assertGreater(report["ports"]["answer_copies"], 9)
+
     def check_dead(self, dead):
         """Status and metrics name the server, since when it is down, and why."""
         def found():

@@ -47,6 +47,9 @@ struct KeyedPacket {
 struct OwnFlow {
   FlowKey key;
   Side side = Side::kUnknown;
+  // The packet answers a packet of the NF's own, as a health check. Each live
+  // chain whose NF may have asked gets a copy (LiveChains).
+  bool is_answer = false;
   friend bool operator==(const OwnFlow&, const OwnFlow&) = default;
 };
 

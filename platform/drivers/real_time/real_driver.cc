@@ -268,6 +268,18 @@ void RealDriver::BecomeOlder() {
   older_since_ = clock_.Now();
 }
 
+bool RealDriver::MayHaveAskedFor(const CapturedPacket& captured) {
+  const OwnKeys own_keys(*example_);
+  if (!own_keys.any()) return false;
+  if (!looker_.has_value()) looker_.emplace(options_.flow);
+  ParsedPacket headers;
+  FlowKey key;
+  const Direction direction = looker_->Classify(captured.time, captured.link,
+                                                captured.bytes, headers, key);
+  return direction != Direction::kNone &&
+         own_keys.IsAnswer(captured.bytes, headers, direction, key);
+}
+
 bool RealDriver::Knows(const CapturedPacket& captured) {
   ParsedPacket headers;
   FlowKey key;

@@ -186,6 +186,9 @@ class RealDriver final : private NfCallNames {
   static constexpr Nanos kLateFragments = Seconds(30);
   void BecomeOlder();
   bool Knows(const CapturedPacket& captured);
+  // Returns true if the packet may answer a packet of the NF's own, as a health
+  // check (OwnFlow::is_answer).
+  bool MayHaveAskedFor(const CapturedPacket& captured);
   // As LiveLook::Look.
   LiveFigures Look() { return look_.Look(); }
   // Pools of the NF. Pieces are masks, one for each word of 64 pieces: free
@@ -333,7 +336,8 @@ class RealDriver final : private NfCallNames {
   std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
-  std::optional<FlowClassifier> looker_;  // after BecomeOlder
+  // Made by BecomeOlder or MayHaveAskedFor.
+  std::optional<FlowClassifier> looker_;
   Instant older_since_;
   bool has_begun_ = false;
   std::optional<uint64_t> inherited_flows_;
