@@ -16,8 +16,8 @@
 #include "controller/core/placement.h"
 #include "platform/drivers/virtual_time/controller_faults.h"
 #include "platform/drivers/virtual_time/moved_flow.h"
-#include "platform/drivers/virtual_time/unit_sharing.h"
 #include "platform/drivers/virtual_time/table_network.h"
+#include "platform/drivers/virtual_time/unit_sharing.h"
 #include "platform/drivers/virtual_time/virtual_event.h"
 #include "platform/drivers/virtual_time/virtual_faults.h"
 #include "platform/drivers/virtual_time/virtual_network.h"
@@ -117,7 +117,7 @@ class ControllerRunner final : public ControllerFaults::Host {
   VirtualFaults* faults_ = nullptr;          // null if no unit fails
   ControllerFaults* controllers_ = nullptr;  // null if none fails
   TableNetwork* tables_ = nullptr;
-  Rng start_rng_;                            // says which starts of units fail
+  Rng start_rng_;  // says which starts of units fail
   std::set<FlowId> timers_held_;
   ControllerOut out_;
 };
