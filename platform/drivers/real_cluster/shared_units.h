@@ -13,7 +13,7 @@
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
-#include "platform/drivers/real_time/loop_host.h"
+#include "platform/drivers/real_time/unit_threads.h"
 #include "runtime/leases/unit_hosts.h"
 #include "runtime/leases/unit_leases.h"
 

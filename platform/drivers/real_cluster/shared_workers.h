@@ -15,7 +15,7 @@
 #include "base/messages/lease_messages.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
 #include "platform/drivers/real_cluster/shared_units.h"
-#include "platform/drivers/real_time/loop_host.h"
+#include "platform/drivers/real_time/unit_threads.h"
 #include "platform/run/run.h"
 
 namespace snf {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/drivers/real_time/host_units.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -20,6 +18,7 @@
 #include "base/byte_order.h"
 #include "base/text/wording.h"
 #include "platform/drivers/real_time/loop_places.h"
+#include "platform/drivers/real_time/unit_process.h"
 #include "platform/hosts/away_side.h"
 #include "platform/hosts/home_side.h"
 #include "platform/process/exit_code.h"

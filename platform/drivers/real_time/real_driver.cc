@@ -12,10 +12,10 @@
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
-#include "platform/drivers/real_time/host_units.h"
-#include "platform/drivers/real_time/loop_host.h"
+#include "platform/drivers/real_time/unit_process.h"
 #include "platform/run/figures/run_totals.h"
 #include "platform/run/figures/table_totals.h"
+#include "platform/run/flow_keys.h"
 #include "platform/run/own_keys.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/state_figures.h"
@@ -351,11 +351,7 @@ void RealDriver::AddPieces(size_t pool, std::span<const uint64_t> words) {
 
 bool RealDriver::Turn() {
   bool did = false;
-  if (!has_threads()) {
-    nf_call.names = this;  // another may have had this thread
-    did = workers_.front().loop->Turn();
-  }
-  if (has_loggers_here() && loggers_->Turn()) did = true;
+  if (unit_threads_.has_value() && unit_threads_->Turn()) did = true;
   if (loop_.Turn(egress_)) did = true;
   if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
   if (controller_faults_.has_value() && controller_faults_->Turn()) did = true;
@@ -443,36 +439,24 @@ void RealDriver::StopTimers() {
 
 void RealDriver::StopWorkers() {
   if (processes_ != nullptr) processes_->LetEnd();
-  if (real_.host != nullptr) {
-    for (uint32_t i = 0; i < workers_.size(); ++i) {
-      real_.host->Remove(options_.controller.controller_id, i);
+  if (real_.host == nullptr) {
+    for (const LoopRegion::Loop& loop : loops_) {
+      loop.control->stops = true;
+      loop.bell->Ring();
     }
-    return;
   }
-  for (const LoopRegion::Loop& loop : loops_) {
-    loop.control->stops = true;
-    loop.bell->Ring();
-  }
-  for (Worker& worker : workers_) {
-    if (worker.thread.joinable()) worker.thread.join();
-  }
+  if (unit_threads_.has_value()) unit_threads_->StopLoops();
 }
 
 void RealDriver::StopLoggers() {
-  if (loggers_.has_value()) loggers_->Stop();
+  if (unit_threads_.has_value()) unit_threads_->StopLoggers();
   if (loggers_control_ == nullptr) return;
   loggers_control_->stops = true;
   loggers_bell_->Ring();
 }
 
 FlowKey RealDriver::FlowOf(FlowId flow) const {
-  const FlowTable& flows = controller().flows();
-  const uint32_t slot = slot_of(flow);
-  if (slot >= options_.controller.max_flows ||
-      flows.numbers(slot).generation != generation_of(flow)) {
-    return {};
-  }
-  return flows.hot(slot).key;
+  return KeyOf(controller().flows(), options_.controller.max_flows, flow);
 }
 
 RunResult RealDriver::Finish() {
@@ -491,19 +475,14 @@ RunResult RealDriver::Finish() {
   if (unit_faults_.has_value()) unit_faults_->Stop();
   if (controller_faults_.has_value()) controller_faults_->Finish();
   StopWorkers();
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    results_.push_back(LoopResults::Of(
-        *workers_[i].loop, WorkerOptions(static_cast<uint32_t>(i))));
-  }
+  if (unit_threads_.has_value()) unit_threads_->AddResults(results_);
   StopLoggers();
   if (processes_ != nullptr) TakeResults();
   if (has_failed()) {
     Fail();
   } else if (is_over) {
     egress_.CheckNoneWaits();
-    if (loggers_.has_value() && !has_processes() && options_.check) {
-      CheckLoggers();
-    }
+    if (unit_threads_.has_value() && options_.check) CheckLoggers();
   }
   result_.real.threads = real_.threads;
   look_.TellBusy();
@@ -559,15 +538,12 @@ void RealDriver::Fail() {
 
 // At the end of a run, each logger has what its unit has.
 void RealDriver::CheckLoggers() {
-  for (uint32_t i = 0; i < options_.controller.max_units; ++i) {
-    const Unit& unit = workers_[i % workers_.size()].loop->unit(
-        UnitId{static_cast<uint16_t>(i)});
-    const auto difference =
-        loggers_->DifferenceFrom(unit, example_->pools().size());
-    if (!difference.has_value()) continue;
-    egress_.Violate(
-        fmt::format("I5: the logger of unit {} differs: {}", i, *difference));
-  }
+  unit_threads_->CheckLoggers(
+      example_->pools().size(),
+      [this](uint32_t unit, const std::string& difference) {
+        egress_.Violate(fmt::format("I5: the logger of unit {} differs: {}",
+                                    unit, difference));
+      });
 }
 
 void RealDriver::Collect() {
@@ -612,7 +588,7 @@ void RealDriver::Collect() {
 
 uint32_t RealDriver::buffers_in_use() const {
   uint32_t sum = buffers_.in_use();
-  for (const Worker& worker : workers_) sum += worker.loop->buffers_in_use();
+  if (unit_threads_.has_value()) sum += unit_threads_->buffers_in_use();
   if (processes_ == nullptr) return sum;
   for (const LoopResults& of_loop : results_) sum += of_loop.buffers_in_use;
   return sum;

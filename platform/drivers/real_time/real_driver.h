@@ -10,7 +10,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -27,13 +26,12 @@
 #include "platform/drivers/real_time/loop_results.h"
 #include "platform/drivers/real_time/real_controller_faults.h"
 #include "platform/drivers/real_time/real_faults.h"
-#include "platform/drivers/real_time/real_loggers.h"
 #include "platform/drivers/real_time/real_options.h"
 #include "platform/drivers/real_time/unit_processes.h"
 #include "platform/drivers/real_time/unit_starts.h"
+#include "platform/drivers/real_time/unit_threads.h"
 #include "platform/run/figures/live_figures.h"
 #include "platform/run/ingress.h"
-#include "platform/run/nf_watchdog.h"
 #include "platform/run/observers.h"
 #include "platform/run/pace.h"
 #include "platform/run/packet_watch.h"
@@ -226,36 +224,19 @@ class RealDriver final : private NfCallNames {
   // kTimersAfterLastPacket.
   static constexpr Nanos kTimersAtEnd = Seconds(10);
 
-  struct Worker {
-    std::unique_ptr<UnitLoop> loop;
-    std::thread thread;  // none if it shares the dispatcher's
-  };
-
   // Takes the memory out of `setup`.
   RealDriver(RealSetup& setup, const PlacementPolicy& policy, const NfSpec& nf,
              Observers observers);
   TableHomes HomesOfTables() const;
   absl::Status TakeOver();
-  UnitLoopOptions WorkerOptions(uint32_t index) const;
+  UnitLoopOptions WorkerOptions() const;
   absl::Status OpenStores(uint32_t loops);
-  absl::Status CreateWorkers(const NfSpec& nf, const LoopRegion::Options& of);
   LoggerLoopOptions LoggerOptions() const;
-  absl::Status CreateLoggers(const NfSpec& nf, const LoopRegion::Options& of);
-  // Returns true if loggers take their turns after the units', on their thread.
-  bool shares_loggers() const {
-    return loggers_.has_value() && real_.threads <= 2;
-  }
-  // Returns true if loggers run on the dispatcher's thread, since units have no
-  // thread of the driver's own.
-  bool has_loggers_here() const {
-    return loggers_.has_value() && (!has_threads() || real_.host != nullptr);
-  }
   Observers WithTap(Observers observers);
-  absl::Status StartLoggers(const std::vector<int>& cpus);
   void CheckLoggers();
   // Takes the kept processes out of `setup`.
   absl::Status StartProcesses(const NfSpec& nf, RealSetup& setup);
-  absl::Status StartThreads(const std::vector<int>& cpus);
+  absl::Status StartThreads(const NfSpec& nf, const RealSetup& setup);
   absl::Status PinProcesses(const std::vector<int>& cpus);
 
   // Called by a thread that runs an NF of the flow. The flow is not forgotten
@@ -324,10 +305,9 @@ class RealDriver final : private NfCallNames {
   std::optional<PacketTap> tap_;  // of real_.watch
   Egress egress_;
   LiveLook look_;
-  std::vector<Worker> workers_;   // none, if there are processes
-  LoopControl* loggers_control_;  // null without loggers
+  std::optional<UnitThreads> unit_threads_;  // absent if there are processes
+  LoopControl* loggers_control_;             // null without loggers
   Doorbell* loggers_bell_;
-  std::optional<RealLoggers> loggers_;  // none, if there are processes
   std::unique_ptr<UnitProcesses> processes_;
   std::optional<RealFaults> unit_faults_;  // of processes with loggers
   std::optional<RealControllerFaults> controller_faults_;
@@ -350,7 +330,6 @@ class RealDriver final : private NfCallNames {
   // size of buffers.
   std::array<uint32_t, 3> most_under_way_;
   Nanos patience_;
-  std::optional<NfWatchdog> watchdog_;  // of the workers' calls
 };
 
 }  // namespace snf

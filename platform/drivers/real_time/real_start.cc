@@ -14,11 +14,10 @@
 #include <utility>
 
 #include "controller/rebuild/lease_finder.h"
-#include "platform/drivers/real_time/loop_host.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/drivers/real_time/real_setup.h"
 #include "platform/drivers/real_time/unit_process.h"
-#include "platform/process/nf_guard.h"
+#include "platform/drivers/real_time/unit_threads.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/service_model.h"
 #include "runtime/tables/table_homes.h"
@@ -32,14 +31,6 @@ cpu_set_t SetOf(int cpu) {
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
   return set;
-}
-
-absl::Status PinTo(pthread_t thread, int cpu) {
-  const cpu_set_t set = SetOf(cpu);
-  const int error = pthread_setaffinity_np(thread, sizeof set, &set);
-  if (error == 0) return absl::OkStatus();
-  return absl::UnavailableError(fmt::format("cannot pin a thread to CPU {}: {}",
-                                            cpu, std::strerror(error)));
 }
 
 ServiceModel ServiceOf(const ControllerOptions& options) {
@@ -74,15 +65,12 @@ absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
   if (!setup.ok()) return setup.status();
   std::unique_ptr<RealDriver> driver(
       new RealDriver(*setup, policy, nf, std::move(observers)));
-  const LoopRegion::Options& of = setup->layout;
-  if (auto s = driver->OpenStores(of.loops); !s.ok()) return s;
-  if (auto s = driver->CreateLoggers(nf, of); !s.ok()) return s;
+  if (auto s = driver->OpenStores(setup->layout.loops); !s.ok()) return s;
   if (driver->has_processes()) {
     if (auto s = driver->StartProcesses(nf, *setup); !s.ok()) return s;
     if (auto s = driver->PinProcesses(setup->cpus); !s.ok()) return s;
   } else {
-    if (auto s = driver->CreateWorkers(nf, of); !s.ok()) return s;
-    if (auto s = driver->StartThreads(setup->cpus); !s.ok()) return s;
+    if (auto s = driver->StartThreads(nf, *setup); !s.ok()) return s;
   }
   if (driver->is_heir_) {
     if (auto s = driver->TakeOver(); !s.ok()) return s;
@@ -190,20 +178,8 @@ LoggerLoopOptions RealDriver::LoggerOptions() const {
           .tables = TableOptionsOf(options_)};
 }
 
-absl::Status RealDriver::CreateLoggers(const NfSpec& nf,
-                                       const LoopRegion::Options& of) {
-  if (!of.loggers || has_processes()) return absl::OkStatus();
-  const std::span<std::byte> memory = region_.bytes();
-  auto side = LoopRegion::AttachLoggers(std::span(&memory, 1),
-                                        own_region_->bytes(), of, *faults_);
-  if (!side.ok()) return side.status();
-  loggers_.emplace(LoggerOptions(), nf, *std::move(side));
-  return absl::OkStatus();
-}
-
-UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
+UnitLoopOptions RealDriver::WorkerOptions() const {
   UnitLoopOptions options;
-  options.index = index;
   options.loops = static_cast<uint32_t>(loops_.size());
   options.max_units = options_.controller.max_units;
   options.unit = UnitOptionsOf(options_, loop_.controller().replicas());
@@ -216,39 +192,38 @@ UnitLoopOptions RealDriver::WorkerOptions(uint32_t index) const {
   return options;
 }
 
+absl::Status RealDriver::StartThreads(const NfSpec& nf,
+                                      const RealSetup& setup) {
+  const NfCallNames& flows = *this;  // a private base
+  unit_threads_.emplace(
+      UnitThreads::Options{.threads = real_.threads,
+                           .pin = real_.pin,
+                           .host = real_.host,
+                           .controller = options_.controller.controller_id,
+                           .nf = nf.text(),
+                           .nf_patience = options_.nf_patience,
+                           .loop = WorkerOptions()},
+      flows);
+  const LoopRegion::Options& of = setup.layout;
+  if (of.loggers) {
+    absl::Status status =
+        unit_threads_->CreateLoggers(nf, region_.bytes(), own_region_->bytes(),
+                                     of, LoggerOptions(), *faults_);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = unit_threads_->CreateLoops(
+      nf, region_.bytes(), of, clock_, *faults_, stores_,
+      [this](PacketHandle packet) { return Describe(buffers_, packet); });
+  if (!status.ok()) return status;
+  return unit_threads_->Start(setup.cpus, loop_.ends(0));
+}
+
 absl::Status RealDriver::OpenStores(uint32_t loops) {
   if (options_.state != StateMode::kExternal) return absl::OkStatus();
   auto redis = RunRedis::Open(real_.redis, options_.store);
   if (!redis.ok()) return redis.status();
   redis_ = *std::move(redis);
   for (uint32_t i = 0; i < loops; ++i) stores_.push_back(redis_->MakeStore());
-  return absl::OkStatus();
-}
-
-absl::Status RealDriver::CreateWorkers(const NfSpec& nf,
-                                       const LoopRegion::Options& of) {
-  std::vector<const CallMark*> marks;
-  for (uint32_t i = 0; i < of.loops; ++i) {
-    auto side = LoopRegion::Attach(region_.bytes(), of, i, *faults_);
-    if (!side.ok()) return side.status();
-    if (!stores_.empty()) side->links.store = stores_[i].get();
-    if (real_.host != nullptr) {
-      side->links.turns =
-          &real_.host->TurnsOf(options_.controller.controller_id, i);
-    }
-    workers_.push_back(
-        {.loop = std::make_unique<UnitLoop>(WorkerOptions(i), nf, clock_,
-                                            std::move(side->links)),
-         .thread = {}});
-    marks.push_back(&workers_.back().loop->call_mark());
-  }
-  watchdog_.emplace(
-      NfWatchdog::Options{.nf = nf.text(),
-                          .patience = options_.nf_patience,
-                          .marks = std::move(marks),
-                          .describe = [this](PacketHandle packet) {
-                            return Describe(buffers_, packet);
-                          }});
   return absl::OkStatus();
 }
 
@@ -266,7 +241,7 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
   UnitProcesses::Options options = {
       .program = real_.program,
       .setup = {.region = of,
-                .loop = WorkerOptions(0),
+                .loop = WorkerOptions(),
                 .loggers = LoggerOptions(),
                 .nf_patience = options_.nf_patience,
                 .isolation = real_.isolation,
@@ -365,43 +340,7 @@ absl::Status RealDriver::PinProcesses(const std::vector<int>& cpus) {
                       cpu, std::strerror(errno)));
     }
   }
-  return PinTo(pthread_self(), cpus[0]);
-}
-
-absl::Status RealDriver::StartThreads(const std::vector<int>& cpus) {
-  if (!has_threads()) {
-    ControllerLinks::UnitLoopEnds& ends = loop_.ends(0);
-    workers_.front().loop->Join(ends.out, ends.in);
-    nf_call.names = this;
-    return absl::OkStatus();
-  }
-  if (real_.host != nullptr) {
-    for (uint32_t i = 0; i < workers_.size(); ++i) {
-      real_.host->Add(options_.controller.controller_id, i, *workers_[i].loop,
-                      *this);
-    }
-    return absl::OkStatus();
-  }
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    Worker& worker = workers_[i];
-    worker.thread = std::thread([this, loop = worker.loop.get()] {
-      GuardThread();
-      nf_call.names = this;
-      loop->Run([this] { return shares_loggers() && loggers_->Turn(); });
-    });
-    if (!real_.pin) continue;
-    absl::Status status = PinTo(worker.thread.native_handle(), cpus[i + 1]);
-    if (!status.ok()) return status;
-  }
-  if (absl::Status s = StartLoggers(cpus); !s.ok()) return s;
-  return real_.pin ? PinTo(pthread_self(), cpus[0]) : absl::OkStatus();
-}
-
-absl::Status RealDriver::StartLoggers(const std::vector<int>& cpus) {
-  if (!loggers_.has_value() || shares_loggers()) return absl::OkStatus();
-  std::thread& thread = loggers_->StartThread();
-  if (!real_.pin) return absl::OkStatus();
-  return PinTo(thread.native_handle(), cpus[real_.threads - 1]);
+  return PinThread(pthread_self(), cpus[0]);
 }
 
 }  // namespace snf

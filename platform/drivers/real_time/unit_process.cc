@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "platform/drivers/real_time/host_units.h"
 #include "platform/drivers/real_time/loop_results.h"
 #include "platform/drivers/real_time/real_loggers.h"
 #include "platform/process/exit_code.h"

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,6 +19,7 @@
 #include "platform/hosts/host_place.h"
 #include "platform/modules/module_stand_ins.h"
 #include "platform/process/command.h"
+#include "platform/service/tls_files.h"
 #include "resource_manager/launch/launch_server.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
@@ -72,6 +74,25 @@ inline constexpr std::string_view kUnitProcessCommand = "unit-process";
 // process. Starts the processes, each of which gets what is its own and no
 // more, and returns when the socket is closed.
 int UnitProcessMain(int socket);
+
+// --- Units on other hosts (host_units.cc). ---
+
+// Counts the loops of which the last ones may be on other hosts: the loops of
+// spare units are on this host, since spare units only replace failed ones.
+uint32_t PlacedLoops(uint32_t loops, uint32_t max_units);
+
+// Is the process of the loop of units `setup.loop.index`, which runs on another
+// host (HomeSide), in place of a process of this host. `nf` has the bytes
+// of a LaunchedNf. Returns the exit code if the host starts nothing;
+// else ends as the process there does.
+int RunUnitsOnHost(const UnitProcessSetup& setup, std::span<const std::byte> nf,
+                   int region, int socket);
+
+// Serves a daemon that has connected to this host's agent: starts a process of
+// units as RunUnitsOnHost asks, and returns the exit code once it has ended. In
+// a process of its own with one thread. With `files` the connection is
+// encrypted; else the pointer is null.
+int ServeHostSession(int socket, const TlsFiles* files);
 
 }  // namespace snf
 
