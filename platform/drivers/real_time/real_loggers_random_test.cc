@@ -166,7 +166,7 @@ class World {
                .fails = plan.fails()},
               *FindPlacementPolicy(plan.policy),
               TableHomes(*example_, plan.options.controller.max_units,
-                         TableOptionsOf(plan.options, true)),
+                         TableOptionsOf(plan.options, plan.recovers())),
               clock_, Links()),
         egress_(plan.options, {&by_flow_, &logged_}, ingress_, region_.buffers,
                 loop_, result_) {
