@@ -96,10 +96,12 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
   reply.set_unrouted(figures.live.unrouted);
   reply.set_copies(figures.live.copies);
   reply.set_answer_copies(figures.live.answer_copies);
+  reply.set_no_chain(figures.live.no_chain);
   for (const LiveFigures::Chain& chain : figures.chains) {
     proto::ChainFigures& to = *reply.add_chain();
     to.set_number(chain.number);
     to.set_nf(chain.nf);
+    to.set_name(chain.name);
     to.set_flows(chain.flows);
     to.set_packets_in(chain.packets_in);
   }
@@ -143,11 +145,13 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
   figures.live.unrouted = reply.unrouted();
   figures.live.copies = reply.copies();
   figures.live.answer_copies = reply.answer_copies();
+  figures.live.no_chain = reply.no_chain();
   for (const proto::ChainFigures& chain : reply.chain()) {
     figures.chains.push_back({.number = chain.number(),
                               .nf = chain.nf(),
                               .flows = chain.flows(),
-                              .packets_in = chain.packets_in()});
+                              .packets_in = chain.packets_in(),
+                              .name = chain.name()});
   }
   for (const proto::NfObject& object : reply.nf_object()) {
     LiveFigures::NfObject& to = figures.nf_objects.emplace_back();

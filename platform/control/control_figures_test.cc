@@ -32,6 +32,7 @@ LiveFigures Figures() {
   figures.live.unrouted = 7;
   figures.live.copies = 8;
   figures.live.answer_copies = 6;
+  figures.live.no_chain = 5;
   return figures;
 }
 
@@ -113,6 +114,7 @@ TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   EXPECT_EQ(figures.live.unrouted, 7u);
   EXPECT_EQ(figures.live.copies, 8u);
   EXPECT_EQ(figures.live.answer_copies, 6u);
+  EXPECT_EQ(figures.live.no_chain, 5u);
 }
 
 TEST(ControlFigures, LeaveOutWhatTheReaderDoesNotKnow) {

@@ -160,10 +160,15 @@ std::string TextOf(const proto::StatusReply& reply) {
   say("flows", FlowsOf(figures));
   if (figures.chains.size() > 1) {
     for (const LiveFigures::Chain& chain : figures.chains) {
+      const std::string name = chain.name.empty() ? "" : chain.name + ": ";
       say(fmt::format("chain {}", chain.number),
-          fmt::format("{} flows, {} packets so far: {}",
+          fmt::format("{}{} flows, {} packets so far: {}", Printable(name),
                       FormatCount(chain.flows), FormatCount(chain.packets_in),
                       chain.nf));
+    }
+    if (figures.live.no_chain > 0) {
+      say("no chain",
+          Plural(figures.live.no_chain, "packet") + " dropped: no_chain");
     }
   }
   say("units", fmt::format("{} up", figures.units_up()));

@@ -117,6 +117,7 @@ void AddTo(proto::StatusReply& sum, const proto::StatusReply& one) {
   sum.set_filtered(sum.filtered() + one.filtered());
   sum.set_unrouted(sum.unrouted() + one.unrouted());
   sum.set_copies(sum.copies() + one.copies());
+  sum.set_no_chain(sum.no_chain() + one.no_chain());
   sum.set_answer_copies(sum.answer_copies() + one.answer_copies());
 }
 

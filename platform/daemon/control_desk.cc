@@ -197,6 +197,13 @@ void AddRules(const NetworkFunction::Part& part, proto::RulesReply& reply) {
   }
 }
 
+// Some calls are about a single chain, and its units.
+absl::Status CheckOneChain(const LiveChainSetter& chains) {
+  if (!chains.has_rules()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "a daemon of several chains with rules cannot do that");
+}
+
 absl::Status ChangeUnderWay() {
   return absl::DeadlineExceededError("another change is still under way");
 }
@@ -221,7 +228,7 @@ absl::Status ControlDesk::Status(Deadline /*deadline*/,
                                  proto::StatusReply& reply) {
   reply = about_;
   AddFigures(*board_->Latest(), reply);
-  if (reply.chain_size() > 0) {
+  if (reply.chain_size() > 0 && !chains_->has_rules()) {
     reply.set_nf(reply.chain(reply.chain_size() - 1).nf());
   }
   return absl::OkStatus();
@@ -230,6 +237,7 @@ absl::Status ControlDesk::Status(Deadline /*deadline*/,
 absl::Status ControlDesk::Units(Deadline deadline,
                                 const proto::UnitsRequest& /*request*/,
                                 proto::UnitsReply& reply) {
+  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
   const auto look = [&] {
     const RealDriver& driver = chains_->newest();
     const UnitPool& units = driver.controller().units();
@@ -349,6 +357,7 @@ absl::Status ControlDesk::DeleteFlows(Deadline deadline,
 absl::Status ControlDesk::Rules(Deadline deadline,
                                 const proto::RulesRequest& /*request*/,
                                 proto::RulesReply& reply) {
+  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
   // The newest chain stays the newest meanwhile.
   const std::unique_lock lock(mutex_, deadline);
   if (!lock.owns_lock()) return ChangeUnderWay();
@@ -420,6 +429,7 @@ absl::Status ControlDesk::Capture(Deadline /*deadline*/,
 
 absl::Status ControlDesk::Change(Deadline deadline,
                                  const LiveSettings::Values& values) {
+  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
   const absl::StatusOr<ControllerOptions> options = settings_.Check(values);
   if (!options.ok()) return options.status();
   bool is_tuned = false;
@@ -451,6 +461,7 @@ absl::Status ControlDesk::Reload(Deadline deadline) {
 absl::Status ControlDesk::TakeConfig(Deadline deadline,
                                      const proto::SetRequest& request,
                                      proto::SetReply& reply) {
+  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
   LiveConfig config(settings_, *chains_);
   if (!request.config_file().empty()) {
     const auto set = [&](const LiveSettings::Values& values) {
@@ -502,6 +513,7 @@ absl::Status ControlDesk::Set(Deadline deadline,
 absl::Status ControlDesk::Drain(Deadline deadline,
                                 const proto::DrainRequest& request,
                                 proto::DrainReply& reply) {
+  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
   if (!request.has_unit()) {
     return absl::InvalidArgumentError("no unit is named");
   }
@@ -540,6 +552,7 @@ absl::Status ControlDesk::Drain(Deadline deadline,
 absl::Status ControlDesk::Kill(Deadline deadline,
                                const proto::KillRequest& request,
                                proto::KillReply& reply) {
+  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
   const bool is_of_unit = request.has_unit();
   if (!is_of_unit && !request.loggers()) {
     return absl::InvalidArgumentError("neither a unit nor loggers are named");

@@ -54,7 +54,12 @@ Daemon::Daemon(const DaemonFiles& files, const std::optional<TlsEndpoint>& tcp,
       log_(log.file),
       settings_(options, log.level),
       chains_(settings_, options.real.program, files.modules, interrupt.came),
-      desk_(AboutOf(files, options), settings_, interrupt.came) {}
+      desk_(AboutOf(files, options), settings_, interrupt.came) {
+  if (options.has_one_chain()) return;
+  chains_.Refuse(
+      "a daemon of several chains with rules cannot do that: restart it with "
+      "the other file");
+}
 
 void Daemon::Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within) {
   successor_ = std::move(successor);

@@ -129,6 +129,13 @@ absl::Status DaemonFlags::CheckTogether() const {
   if (keep.ns > 0 && !options.run.loggers) {
     return absl::InvalidArgumentError("--keep: wants --loggers=on");
   }
+  if (!options.has_one_chain() &&
+      (keep.ns > 0 || membership.has_value() || upgrade || controllers > 1)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}: --keep, --manager, --upgrade and --controllers are for one chain "
+        "without rules",
+        options.config_file));
+  }
   const bool is_of_several = options.controller.count > 1;
   if (is_of_several && network.has_value()) {
     return absl::InvalidArgumentError(

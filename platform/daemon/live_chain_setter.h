@@ -73,6 +73,8 @@ class LiveChainSetter {
   RealDriver& newest() { return chains_->newest(); }
   // Returns all chains. Called by the dispatcher alone.
   LiveChains& all() { return *chains_; }
+  // Returns true if several chains run side by side. Any thread, after Begin.
+  bool has_rules() const { return chains_->has_rules(); }
   // Makes a chain, and lets the dispatcher, which opens the mailbox, put it in
   // place. Called for one chain at a time. Errors, after which nothing has
   // changed: InvalidArgument, the chain is not valid; those of

@@ -97,6 +97,25 @@ LiveChains::Chain LiveChains::Make(uint32_t number,
   return chain;
 }
 
+std::unique_ptr<LiveChains> LiveChains::ByRules(
+    std::unique_ptr<ChainRules> rules, std::vector<Named> chains,
+    std::function<void(const std::string&)> told) {
+  auto live = std::make_unique<LiveChains>(std::move(chains.front().driver),
+                                           chains.front().nf, std::move(told));
+  for (uint32_t i = 1; i < chains.size(); ++i) {
+    live->chains_.push_back(
+        Make(i + 1, std::move(chains[i].driver), chains[i].nf));
+  }
+  for (size_t i = 0; i < chains.size(); ++i) {
+    Chain& chain = live->chains_[i];
+    chain.name = chains[i].name;
+    chain.has_own_keys =
+        chain.driver->nf().create()->flow_scope() != FlowScope::kConnection;
+  }
+  live->rules_ = std::move(rules);
+  return live;
+}
+
 LiveChains::~LiveChains() = default;
 
 std::optional<uint32_t> LiveChains::FirstFrom(uint32_t number) const {
@@ -249,6 +268,11 @@ void LiveChains::TakeBackPieces(const Chain& ended) {
 void LiveChains::Begin(Instant now) {
   began_ = RealClock::Monotonic();
   newest().Begin(now);
+  if (!has_rules()) return;
+  for (size_t i = 0; i + 1 < chains_.size(); ++i) {
+    chains_[i].driver->Begin(now);
+    chains_[i].driver->HideFigures();
+  }
 }
 
 bool LiveChains::Offer(const CapturedPacket& captured) {
@@ -259,6 +283,10 @@ bool LiveChains::Offer(const CapturedPacket& captured) {
     ++given_up_->packets_in;
     given_up_->bytes_in += captured.original_bytes;
     ++given_up_->dropped[static_cast<size_t>(DropReason::kUnitFailed)];
+    return true;
+  }
+  if (has_rules()) {
+    OfferByRules(captured);
     return true;
   }
   if (chains_.size() > 1 || is_retired_) [[unlikely]] {
@@ -303,6 +331,29 @@ bool LiveChains::OfferAmongOthers(const CapturedPacket& captured) {
   answer_copies_ += askers;
   newest().Offer(captured);
   return true;
+}
+
+void LiveChains::OfferByRules(const CapturedPacket& captured) {
+  uint64_t askers = 0;
+  for (Chain& chain : chains_) {
+    if (!chain.has_own_keys || captured.side == Side::kInside) continue;
+    const bool has_asked = chain.driver->MayHaveAskedFor(captured);
+    if (!has_asked && !chain.driver->Knows(captured)) continue;
+    chain.driver->Offer(captured);
+    ++askers;
+    if (!has_asked) break;
+  }
+  if (askers > 0) {
+    answer_copies_ += askers - 1;
+    return;
+  }
+  const std::optional<size_t> chain =
+      rules_->ChainOf(captured.time, captured.link, captured.bytes);
+  if (chain.has_value()) {
+    chains_[*chain].driver->Offer(captured);
+  } else {
+    ++without_chain_;
+  }
 }
 
 LiveChains::Pools LiveChains::Retire(Nanos within) {
@@ -362,7 +413,7 @@ bool LiveChains::Poll() {
   for (Chain& chain : chains_) did |= chain.driver->Poll();
   if (may_renew() && AnyFailed()) [[unlikely]]
     Renew();
-  if (chains_.size() > 1) [[unlikely]]
+  if (chains_.size() > 1 && !has_rules()) [[unlikely]]
     EndOlder();
   return did;
 }
@@ -376,7 +427,7 @@ void LiveChains::EndOlder() {
     const bool has_flows = older.driver->controller().flows().size() > 0;
     const bool is_over = !has_flows || now >= older.until;
     if (!is_over) continue;
-    // What is under way comes to its end first, while the others go on.
+    // Packets under way come to their end first, while other chains go on.
     if (!older.driver->is_idle() &&
         (older.until == Instant::max() || now < older.until + kAtTheEnd)) {
       continue;
@@ -397,7 +448,7 @@ EarlierChain LiveChains::Note(const Chain& chain, const RunResult& result) {
 void LiveChains::End(Chain chain) {
   const Instant begin = RealClock::Monotonic();
   const RunResult result = chain.driver->Finish();
-  TakeBackPieces(chain);
+  if (!has_rules()) TakeBackPieces(chain);
   EarlierChain sums = Note(chain, result);
   sums.violations = result.violations;
   sums.failure = result.failure;
@@ -535,7 +586,8 @@ void LiveChains::AddFigures(LiveFigures& figures) {
     figures.chains.push_back({.number = chain.number,
                               .nf = chain.nf,
                               .flows = driver.controller().flows().size(),
-                              .packets_in = driver.packets_in()});
+                              .packets_in = driver.packets_in(),
+                              .name = chain.name});
     if (&chain == &chains_.back()) continue;
     const LiveFigures older = driver.Look();
     AddTo(figures.counts, older.counts);

@@ -14,6 +14,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "base/rules/chain_rules.h"
 #include "base/time.h"
 #include "platform/daemon/live_leases.h"
 #include "platform/drivers/real_time/real_driver.h"
@@ -51,6 +52,15 @@ namespace snf {
 // 1030 go to chain 1, a new connection gets 1152. When the last flow of chain 1
 // has ended, 1024 … 1151 come to chain 2.
 //
+// With rules (ByRules), chains run side by side instead, for as long as the run
+// goes on. A rule chooses the chain of a packet (ChainRules), except that a
+// packet from the outside takes a chain that has its flow by a key of its own,
+// as by a NAT's alias: rules know inside ends alone. No chain replaces another,
+// and if a chain fails, the run fails.
+//
+//   frame ─► Offer ─┬─ a chain has the flow by a key of its own ─► its driver
+//                   └─ else ─ rule ─► the rule's chain's driver
+//
 // A chain fails, for example, if the launcher of its units ends. If the newest
 // chain fails, a new driver replaces its driver: the chain loses its flows and
 // has all of its pieces again. Packets wait meanwhile. If the chain fails
@@ -82,6 +92,20 @@ class LiveChains {
   void set_renewal(std::function<Maker(const RealDriver& failed)> maker_of) {
     maker_of_ = std::move(maker_of);
   }
+  // A chain with a name, to run beside others.
+  struct Named {
+    std::string name;
+    std::string nf;
+    std::unique_ptr<RealDriver> driver;
+  };
+  // Returns chains that run side by side, numbered from 1 on. Not empty.
+  static std::unique_ptr<LiveChains> ByRules(
+      std::unique_ptr<ChainRules> rules, std::vector<Named> chains,
+      std::function<void(const std::string&)> told);
+  bool has_rules() const { return rules_ != nullptr; }
+  // Counts packets that were dropped, for no rule names a chain.
+  uint64_t packets_without_chain() const { return without_chain_; }
+
   // The units are leased; then there is one chain all along. Before Begin; it
   // must outlive all calls.
   void LeaseBy(LiveLeases& leases) { leases_ = &leases; }
@@ -175,6 +199,9 @@ class LiveChains {
     // By pool: its name, and the pieces that the chain has, by word.
     std::vector<std::string> pools{};
     std::vector<std::vector<uint64_t>> pieces{};
+    // The following are set with rules alone.
+    std::string name{};
+    bool has_own_keys = false;  // its flows are not connections
   };
 
   static constexpr Nanos kAtTheEnd = Seconds(1);
@@ -187,6 +214,7 @@ class LiveChains {
   static Chain Make(uint32_t number, std::unique_ptr<RealDriver> driver,
                     std::string nf);
   bool OfferAmongOthers(const CapturedPacket& captured);
+  void OfferByRules(const CapturedPacket& captured);
   void KeepFree(Chain& from);
   void GiveKept(Chain& to);
   void TakeBackPieces(const Chain& ended);
@@ -195,7 +223,7 @@ class LiveChains {
   EarlierChain Note(const Chain& chain, const RunResult& result);
   bool may_renew() const {
     return maker_of_ != nullptr && leases_ == nullptr && !is_retired_ &&
-           !given_up_.has_value();
+           !has_rules() && !given_up_.has_value();
   }
   bool AnyFailed() const;
   void LetGo(std::unique_ptr<RealDriver> driver);
@@ -221,6 +249,8 @@ class LiveChains {
   bool is_retired_ = false;
   Instant retired_until_ = Instant::max();
   uint64_t answer_copies_ = 0;
+  std::unique_ptr<ChainRules> rules_;  // null: chains come one after the other
+  uint64_t without_chain_ = 0;
   std::vector<EarlierChain> ended_;
   FigureCounts of_ended_;
   std::vector<DropCount> drops_of_ended_;

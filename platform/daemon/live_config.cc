@@ -103,6 +103,7 @@ absl::Status LiveConfig::Compare(const PlannedDaemon& present,
   for (const auto& [name, value] : values) {
     AddChange(name, value, "", kAtStart, reply);
   }
+  AddChange("rules", present.rules(), wanted.rules(), kAtStart, reply);
   AddChange("the chain's sizes", SizesOf(present.chain()),
             SizesOf(wanted.chain()), kAtStart, reply);
   AddChange(kChain, present.chain().nf.text(), wanted.chain().nf.text(),

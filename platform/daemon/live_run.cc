@@ -15,6 +15,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/check.h"
+#include "base/rules/chain_rules.h"
 #include "base/text/wording.h"
 #include "controller/core/placement.h"
 #include "platform/daemon/daemon.h"
@@ -65,12 +66,12 @@ void Finish(LiveChains& chains, LiveTraffic& traffic, ReplayedRun& replayed) {
   std::string wrong = traffic.WhatDoesNotAddUp(run.result, chains.earlier());
   replayed.earlier = chains.earlier();
   for (const EarlierChain& chain : replayed.earlier) {
-    replayed.warnings.push_back(
-        fmt::format("Chain {}, {}, had {} before{}.", chain.number,
-                    Printable(chain.nf), Plural(chain.packets_in, "packet"),
-                    chain.renewed_for.empty()
-                        ? ""
-                        : "; it failed and restarted: " + chain.renewed_for));
+    replayed.warnings.push_back(fmt::format(
+        "Chain {}, {}, had {}{}{}.", chain.number, Printable(chain.nf),
+        Plural(chain.packets_in, "packet"), chains.has_rules() ? "" : " before",
+        chain.renewed_for.empty()
+            ? ""
+            : "; it failed and restarted: " + chain.renewed_for));
   }
   for (std::string& line : traffic.reasons()) {
     replayed.warnings.push_back(std::move(line));
@@ -121,6 +122,35 @@ absl::StatusOr<std::unique_ptr<LiveChains>> BeginAnew(
   if (!driver.ok()) return driver.status();
   return std::make_unique<LiveChains>(
       *std::move(driver), options.config.chains.front().nf.text(), told);
+}
+
+// Makes the chains of the options, which run side by side.
+absl::StatusOr<std::unique_ptr<LiveChains>> BeginByRules(
+    const RunRequest& options, const LiveChainSetter::Start& start,
+    const Told& told) {
+  auto rules = ChainRules::Make(
+      options.config.rules, options.config.rule_chains,
+      options.config.default_chain, options.run.flow.fragments);
+  if (!rules.ok()) return rules.status();
+  std::vector<LiveChains::Named> chains;
+  for (const Config::Chain& chain : options.config.chains) {
+    RunRequest one = options;
+    one.config = Config();
+    one.config.chains = {chain};
+    one.config.default_chain = 0;
+    one.nf = chain.nf.text();
+    one.run = OptionsOf(chain, options.run);
+    if (chain.unit_capacity_bps.has_value()) one.real.unpaced = false;
+    auto driver = start(one);
+    if (!driver.ok()) {
+      return absl::Status(driver.status().code(),
+                          fmt::format("chain \"{}\": {}", chain.name,
+                                      std::string(driver.status().message())));
+    }
+    chains.push_back(
+        {.name = chain.name, .nf = one.nf, .driver = *std::move(driver)});
+  }
+  return LiveChains::ByRules(*std::move(rules), std::move(chains), told);
 }
 
 // Goes on with the chains of a run that was killed; null if there are none. An
@@ -269,7 +299,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     chains = *std::move(inherited);
   }
   if (chains == nullptr) {
-    auto begun = BeginAnew(options, start, told);
+    auto begun = options.has_one_chain() ? BeginAnew(options, start, told)
+                                         : BeginByRules(options, start, told);
     if (!begun.ok()) return begun.status();
     chains = *std::move(begun);
   }
@@ -299,7 +330,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   if (mailbox != nullptr) mailbox->Close();
   interrupt.is_awaited = false;
   (*outputs)->Hide();
-  live.nf = chains->newest_nf();
+  live.nf = chains->has_rules() ? options.nf : chains->newest_nf();
   Finish(*chains, **traffic, live.replayed);
   if (daemon != nullptr) daemon->End(*chains);
   if (sink != nullptr) {

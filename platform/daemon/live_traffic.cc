@@ -151,6 +151,7 @@ void LiveTraffic::Offer(LiveChains& chains, size_t port, const PortFrame& frame,
   if (!chains.Offer(packet)) [[unlikely]]
     PassOn(chains, port, frame);
   figures_.answer_copies = chains.answer_copies();
+  figures_.no_chain = chains.packets_without_chain();
 }
 
 // If the successor has ended, this process takes all packets as before.
@@ -341,7 +342,8 @@ std::string LiveTraffic::WhatDoesNotAddUp(
     left += port.sent + port.send_drops;
     came_out_of_frames += port.cut;
   }
-  uint64_t came_in = result.packets_in + passed_on_ + figures_.filtered;
+  uint64_t came_in =
+      result.packets_in + passed_on_ + figures_.filtered + figures_.no_chain;
   uint64_t released = result.packets_released + result.packets_passed_through +
                       figures_.copies + came_out_of_frames;
   for (const EarlierChain& chain : earlier) {

@@ -54,6 +54,22 @@ absl::Status PlannedDaemon::Parse(const Input& input,
 
 std::string PlannedDaemon::ports() const { return ListOf(options().ports); }
 
+std::string PlannedDaemon::rules() const {
+  const Config& config = options().config;
+  if (options().has_one_chain()) return "";
+  std::string text;
+  for (size_t i = 0; i < config.rules.size(); ++i) {
+    text += fmt::format("rule {{ match: {} chain: {} }}\n",
+                        Quoted(ToString(config.rules[i])),
+                        Quoted(config.chains[config.rule_chains[i]].name));
+  }
+  if (config.default_chain.has_value()) {
+    text += fmt::format("default_chain: {}\n",
+                        Quoted(config.chains[*config.default_chain].name));
+  }
+  return text;
+}
+
 std::vector<std::pair<std::string, std::string>> PlannedDaemon::settings()
     const {
   std::vector<std::pair<std::string, std::string>> found;
@@ -76,7 +92,10 @@ std::string PlannedDaemon::Text() const {
   }
   // A chain of --nf has no name.
   const bool has_name = !options().config_file.empty();
-  text += TextOf(chain(), has_name ? chain().name : "main");
+  for (const Config::Chain& one : options().config.chains) {
+    text += TextOf(one, has_name ? one.name : "main");
+  }
+  text += rules();
   std::string defaults;
   for (const auto& [name, value] : settings()) {
     const std::string line = fmt::format("setting {{ name: {} value: {} }}\n",

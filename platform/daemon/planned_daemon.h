@@ -43,6 +43,8 @@ class PlannedDaemon {
   const Config::Chain& chain() const { return options().config.chains.front(); }
   // Returns the ports as one text: "inside=lan0, outside=wan0".
   std::string ports() const;
+  // Returns the rules of several chains, as a file says them; "": there is one.
+  std::string rules() const;
   // Returns the flags that a file can set, without ports, with their values. An
   // empty value is none.
   std::vector<std::pair<std::string, std::string>> settings() const;

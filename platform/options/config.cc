@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "base/quantity.h"
+#include "base/rules/rule_table.h"
+#include "base/rules/shadowed_rules.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
 #include "platform/options/config_message.h"
@@ -262,6 +264,21 @@ void Fill(const proto::Config& from, const ConfigPlaces& places, Config& config,
   AddDefault(from, places, config, wrong);
 }
 
+// Notes rules that no packet reaches. A rule that covers another covers it in
+// the opposite direction too.
+void AddNotes(const ConfigPlaces& places, Config& config) {
+  const auto table = RuleTable::Build(config.rules);
+  if (!table.ok()) return;  // told where the table is needed
+  RuleList list;
+  list.rules = config.rules;
+  for (const ShadowedRule& found : FindShadowedRules(list, *table)) {
+    config.notes.push_back(fmt::format(
+        "{}: no packet comes to this rule: that at {} matches all of them",
+        places.Of("rule", static_cast<int>(found.rule)),
+        places.Of("rule", static_cast<int>(found.by))));
+  }
+}
+
 // Gives a chain another text.
 absl::Status Replace(const std::string& name, const std::string& text,
                      proto::Config& config) {
@@ -296,7 +313,10 @@ absl::StatusOr<Config> ParseConfig(
   config.has_settings = parsed.port_size() > 0 || parsed.setting_size() > 0;
   Wrong wrong;
   Fill(parsed, places, config, wrong);
-  if (wrong.is_empty()) return config;
+  if (wrong.is_empty()) {
+    AddNotes(places, config);
+    return config;
+  }
   const std::vector<std::string> lines = wrong.TakeLines();
   if (all_wrong != nullptr) *all_wrong = lines;
   return absl::DataLossError(lines.front());

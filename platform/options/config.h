@@ -32,6 +32,9 @@ struct Config {
   // it they take none. A single chain without rules is its own default.
   std::optional<size_t> default_chain;
   bool has_settings = false;  // ports or flags, of live traffic
+  // A line, with its place, for each rule that no packet reaches, since an
+  // earlier rule matches all of its packets (shadowed_rules.h).
+  std::vector<std::string> notes;
 
   static constexpr size_t kMaxChains = 64;
 };

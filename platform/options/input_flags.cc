@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -297,6 +299,9 @@ absl::Status InputFlags::ReadChains() {
                  request.config_file);
     }
     for (const auto& chain : request.config.chains) TellWarnings(chain.nf);
+    for (const std::string& line : request.config.notes) {
+      fmt::print(stderr, "{}\n", line);
+    }
     return SettleLiveChain();
   }
   for (const auto& [name, text] : replaced_) {
@@ -327,11 +332,7 @@ absl::Status InputFlags::ReadChains() {
 absl::Status InputFlags::SettleLiveChain() {
   if (set_.has_captures) return absl::OkStatus();
   RunRequest& request = set_.request;
-  if (!request.has_one_chain()) {
-    return absl::InvalidArgumentError(fmt::format(
-        "--config={}: live traffic takes a single chain, without rules",
-        request.config_file));
-  }
+  if (!request.has_one_chain()) return SettleLiveChains();
   const Config::Chain& chain = request.config.chains.front();
   if (chain.unit_capacity_bps.has_value()) request.real.unpaced = false;
   request.nf = chain.nf.text();
@@ -339,6 +340,49 @@ absl::Status InputFlags::SettleLiveChain() {
                       .with = "config",
                       .when = chain.max_units.has_value(),
                       .because = "each of them says how many"}});
+}
+
+// Ports of an address that two chains give would not tell whose an answer is.
+absl::Status InputFlags::CheckPools() const {
+  std::map<std::string, std::string> chains;  // by address
+  for (const Config::Chain& chain : set_.request.config.chains) {
+    const auto nf = chain.nf.create();
+    for (const NetworkFunction::Pool& pool : nf->pools()) {
+      if (!pool.address.has_value()) continue;
+      const std::string address = FormatPrefixes(
+          std::array{IpPrefix::Of(IpAddress::FromIpv4(*pool.address), 128)});
+      const auto [other, is_new] = chains.emplace(address, chain.name);
+      if (is_new || other->second == chain.name) continue;
+      return absl::InvalidArgumentError(fmt::format(
+          "{}: chains \"{}\" and \"{}\" give ports of {}: an answer would not "
+          "tell whose it is",
+          set_.request.config_file, other->second, chain.name, address));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InputFlags::SettleLiveChains() {
+  RunRequest& request = set_.request;
+  std::string names;
+  for (const Config::Chain& chain : request.config.chains) {
+    names += (names.empty() ? "" : ", ") + chain.name;
+  }
+  request.nf = "chains " + names;
+  if (absl::Status s = CheckPools(); !s.ok()) return s;
+  return set_.Check({{.flags = {"controller"},
+                      .with = "config",
+                      .when = request.controller.count > 1,
+                      .because = "several chains have one controller each"},
+                     {.flags = {"pin"},
+                      .with = "config",
+                      .when = request.real.pin,
+                      .because = "each chain has threads of its own"},
+                     {.flags = {"state"},
+                      .with = "config",
+                      .when = request.run.state == StateMode::kExternal,
+                      .because = "chains in one store would take each other's "
+                                 "flows for theirs"}});
 }
 
 absl::Status InputFlags::SettleChains() {

@@ -60,6 +60,8 @@ class InputFlags {
   absl::Status ReadChains();
   absl::Status CheckChains() const;
   absl::Status SettleLiveChain();
+  absl::Status SettleLiveChains();
+  absl::Status CheckPools() const;
 
   RunFlagSet& set_;
   std::vector<std::string> modules_;

@@ -95,6 +95,7 @@ Json Ports(const PortsFigures& live) {
   json["unrouted"] = live.unrouted;
   json["copies"] = live.copies;
   json["answer_copies"] = live.answer_copies;
+  json["no_chain"] = live.no_chain;
   return json;
 }
 

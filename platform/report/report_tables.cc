@@ -208,6 +208,10 @@ void AddPorts(const RunResult& result, Page& page) {
     page.Count("", result.live.answer_copies,
                "copies, of answers that several chains may have asked for");
   }
+  if (result.live.no_chain > 0) {
+    page.Count("", result.live.no_chain,
+               "dropped, for which neither a rule nor a default names a chain");
+  }
   if (result.live.filtered > 0) {
     page.Count("", result.live.filtered, "between hosts of one side: filtered");
   }

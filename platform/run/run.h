@@ -410,7 +410,7 @@ struct PortFigures {
   std::vector<NamedCount> router = {};
 };
 // Tells of all ports. Then
-//   the sum of received + answer_copies = packets_in + filtered, and
+//   the sum of received + answer_copies = packets_in + filtered + no_chain, and
 //   packets_released + packets_passed_through + copies + the sum of cut
 //     = the sum of sent + send_drops, unrouted and packets_hairpinned.
 struct PortsFigures {
@@ -423,6 +423,8 @@ struct PortsFigures {
   // Copies of answers that several chains may have asked for, as of health
   // checks: one less than the chains, each.
   uint64_t answer_copies = 0;
+  // Packets that were dropped, for neither a rule nor a default names a chain.
+  uint64_t no_chain = 0;
 };
 
 // Counts the log records of NFs. Records of a packet that is lost with its unit

@@ -89,8 +89,8 @@ default_chain: "gone"
                  ("edge.conf:9:1: --port: lan0 is given twice",)),
                 ('port: "outside=lan0"',
                  ("edge.conf:9:1: --port: lan0 cannot be both",)),
-                ('rule { match: "tcp" chain: "office" }',
-                 ("edge.conf: ", "single chain"))):
+                ('chain { name: "other" text: "monitor" }\n'
+                 'default_chain: "other"', ("edge.conf: ", "--keep"))):
             text = EDGE + line + "\n"
             if "max_units" in line:
                 text += 'chain { name: "other" text: "nat" }\n'
@@ -100,6 +100,27 @@ default_chain: "gone"
                 self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
                 for word in words:
                     self.assertIn(word, done.stderr.decode())
+
+    def test_tells_rules_that_no_packet_reaches(self):
+        text = """port: "inside=lan0" port: "outside=wan0"
+chain { name: "office" text: "monitor" }
+chain { name: "other" text: "passthrough" }
+rule { match: "tcp from 10.0.0.0/8 to any" chain: "office" }
+rule { match: "udp" chain: "office" }
+  rule { match: "tcp from 10.1.0.0/16 to any port 80" chain: "other" }
+"""
+        done = run("config", "check", self.config(text))
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
+        self.assertRegex(done.stderr.decode(),
+                         r"edge.conf:6:3: no packet comes to this rule: that "
+                         r"at \S+edge.conf:4:1 matches all of them")
+        self.assertIn(b"chains office, other between", done.stdout)
+        shown = run("config", "show", f"--config={self.config(text)}")
+        self.assertEqual(shown.returncode, OK, shown.stderr)
+        for line in (b'rule { match: "udp from any to any" chain: "office" }',
+                     b'chain {\n  name: "other"\n'):
+            self.assertIn(line, shown.stdout)
 
     def test_refuses_what_is_no_configuration(self):
         self.wrong(self.config(""), ("edge.conf: there is no chain",))

@@ -7,30 +7,6 @@
 #include <utility>
 
 namespace snf {
-namespace {
-
-PacketFields FieldsOf(const FlowKey& key, const ParsedPacket& packet) {
-  const bool is_fragment = key.form == FlowKeyForm::kIpv4Fragment ||
-                           key.form == FlowKeyForm::kIpv6Fragment;
-  const bool is_ipv4 =
-      key.form == FlowKeyForm::kIpv4 || key.form == FlowKeyForm::kIpv4Fragment;
-  return {.source = key.source,
-          .destination = key.destination,
-          .source_port = key.source_port.host(),
-          .destination_port = key.destination_port.host(),
-          .vlan = packet.outer_vlan,
-          .protocol = key.protocol,
-          .l3 = is_ipv4 ? L3::kIpv4 : L3::kIpv6,
-          .has_ports = HasPorts(key.protocol) && !is_fragment};
-}
-
-PacketFields Opposite(PacketFields fields) {
-  std::swap(fields.source, fields.destination);
-  std::swap(fields.source_port, fields.destination_port);
-  return fields;
-}
-
-}  // namespace
 
 // A chain, and what it has released since that was last shown.
 class SideBySide::Lane final : public RunObserver {
@@ -73,10 +49,11 @@ class SideBySide::Lane final : public RunObserver {
 absl::StatusOr<std::unique_ptr<SideBySide>> SideBySide::Make(
     const Config& config, const RunOptions& options,
     const PlacementPolicy& policy, RunObserver* sink, NfLogFiles* logs) {
-  absl::StatusOr<RuleTable> table = RuleTable::Build(config.rules);
-  if (!table.ok()) return table.status();
-  auto made = std::unique_ptr<SideBySide>(
-      new SideBySide(config, options, sink, *std::move(table)));
+  auto rules = ChainRules::Make(config.rules, config.rule_chains,
+                                config.default_chain, options.flow.fragments);
+  if (!rules.ok()) return rules.status();
+  auto made =
+      std::unique_ptr<SideBySide>(new SideBySide(sink, *std::move(rules)));
   for (const Config::Chain& chain : config.chains) {
     NfLogFiles::Reader* reader = nullptr;
     if (logs != nullptr) {
@@ -90,13 +67,8 @@ absl::StatusOr<std::unique_ptr<SideBySide>> SideBySide::Make(
   return made;
 }
 
-SideBySide::SideBySide(const Config& config, const RunOptions& options,
-                       RunObserver* sink, RuleTable table)
-    : classifier_({.fragments = options.flow.fragments}),
-      table_(std::move(table)),
-      rule_chains_(config.rule_chains),
-      default_chain_(config.default_chain),
-      sink_(sink) {}
+SideBySide::SideBySide(RunObserver* sink, std::unique_ptr<ChainRules> rules)
+    : rules_(std::move(rules)), sink_(sink) {}
 
 SideBySide::~SideBySide() = default;
 
@@ -104,23 +76,10 @@ const RunOptions& SideBySide::options(size_t chain) const {
   return lanes_[chain]->options;
 }
 
-std::optional<size_t> SideBySide::ChainOf(const CapturedPacket& captured) {
-  ParsedPacket headers;
-  FlowKey key;
-  if (classifier_.Classify(captured.time, captured.link, captured.bytes,
-                           headers, key) == Direction::kNone) {
-    return default_chain_.value_or(0);
-  }
-  const PacketFields fields = FieldsOf(key, headers);
-  const uint32_t rule =
-      std::min(table_.Find(fields), table_.Find(Opposite(fields)));
-  if (rule == RuleTable::kNoRule) return default_chain_;
-  return rule_chains_[rule];
-}
-
 void SideBySide::Offer(const CapturedPacket& captured) {
   ++packets_in_;
-  const std::optional<size_t> chain = ChainOf(captured);
+  const std::optional<size_t> chain =
+      rules_->ChainOf(captured.time, captured.link, captured.bytes);
   for (size_t i = 0; i < lanes_.size(); ++i) {
     if (i == chain) {
       lanes_[i]->driver.Offer(captured);

@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/packet/classifier.h"
-#include "base/rules/rule_table.h"
+#include "base/rules/chain_rules.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/options/config.h"
 #include "platform/outcome/nf_log_files.h"
@@ -21,10 +20,7 @@ namespace snf {
 
 // Theory of operation. Runs several chains side by side in virtual time, each
 // by a VirtualDriver, with a controller and units of its own, so that none
-// feels the others. A packet takes the chain of the first rule that matches it
-// or its opposite, the packet that would answer it; so all packets of a
-// connection, its fragments and the ICMP errors about it take one chain. Frames
-// without IP go to the default chain, or else to the first: they pass through.
+// feels the others. Rules choose the chain of a packet (ChainRules).
 //
 // All drivers are at the same time after each packet, and what they release is
 // shown to the sink in the order of time, and of chains at equal times.
@@ -57,15 +53,10 @@ class SideBySide {
  private:
   class Lane;
 
-  SideBySide(const Config& config, const RunOptions& options, RunObserver* sink,
-             RuleTable table);
-  std::optional<size_t> ChainOf(const CapturedPacket& captured);
+  SideBySide(RunObserver* sink, std::unique_ptr<ChainRules> rules);
   void ShowReleased();
 
-  FlowClassifier classifier_;
-  RuleTable table_;
-  std::vector<size_t> rule_chains_;
-  std::optional<size_t> default_chain_;
+  std::unique_ptr<ChainRules> rules_;
   RunObserver* sink_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   uint64_t packets_in_ = 0;

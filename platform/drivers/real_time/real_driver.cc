@@ -281,6 +281,7 @@ bool RealDriver::MayHaveAskedFor(const CapturedPacket& captured) {
 }
 
 bool RealDriver::Knows(const CapturedPacket& captured) {
+  if (!looker_.has_value()) looker_.emplace(options_.flow);
   ParsedPacket headers;
   FlowKey key;
   const Direction direction = looker_->Classify(captured.time, captured.link,
@@ -288,7 +289,8 @@ bool RealDriver::Knows(const CapturedPacket& captured) {
   if (direction == Direction::kNone) return false;
   if (key.form == FlowKeyForm::kIpv4Fragment ||
       key.form == FlowKeyForm::kIpv6Fragment) {
-    return captured.time - older_since_ < kLateFragments;
+    return older_since_ != Instant::min() &&
+           captured.time - older_since_ < kLateFragments;
   }
   const FlowTable& flows = controller().flows();
   if (HasSides(*example_)) {

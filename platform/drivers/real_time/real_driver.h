@@ -184,6 +184,8 @@ class RealDriver final : private NfCallNames {
   static constexpr Nanos kLateFragments = Seconds(30);
   void BecomeOlder();
   bool Knows(const CapturedPacket& captured);
+  // Publishes no more figures.
+  void HideFigures() { look_.Stop(); }
   // Returns true if the packet may answer a packet of the NF's own, as a health
   // check (OwnFlow::is_answer).
   bool MayHaveAskedFor(const CapturedPacket& captured);
@@ -316,9 +318,9 @@ class RealDriver final : private NfCallNames {
   std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
-  // Made by BecomeOlder or MayHaveAskedFor.
+  // Made by BecomeOlder, Knows or MayHaveAskedFor.
   std::optional<FlowClassifier> looker_;
-  Instant older_since_;
+  Instant older_since_ = Instant::min();  // never
   bool has_begun_ = false;
   std::optional<uint64_t> inherited_flows_;
   uint64_t given_up_ = 0;  // flows in the last notice

@@ -58,6 +58,7 @@ struct LiveFigures {
     std::string nf;
     uint64_t flows = 0;  // now
     uint64_t packets_in = 0;
+    std::string name{};  // of several chains with rules
   };
   std::vector<Chain> chains{};
   // The states of objects that the NFs of the newest chain watch.
