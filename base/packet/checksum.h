@@ -43,11 +43,11 @@ inline be16 UdpChecksumToSend(be16 computed) {
   return computed == be16(0) ? be16(0xffff) : computed;
 }
 
-// What becomes of a checksum when words that it covers change: HC' = ~(~HC + ~m
-// + m') (RFC 1624, equation 3), with the sum of ~m + m' over all words. Words
-// begin at even offsets. The caller must not pass a word that the checksum does
-// not cover. A wrong checksum stays as wrong as it was. One change serves
-// several checksums, and at most 2^16 words fit.
+// Updates checksums after covered words have changed: HC' = ~(~HC + ~m + m')
+// (RFC 1624, equation 3), with the sum of ~m + m' over all words. Words begin
+// at even offsets. The caller must not pass a word that the checksum does not
+// cover. A wrong checksum stays as wrong as it was. One change serves several
+// checksums; at most 2^16 words fit.
 class ChecksumChange {
  public:
   void Replace(be16 before, be16 after) {

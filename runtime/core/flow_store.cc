@@ -74,8 +74,8 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
   FindHotLines(schema);
 }
 
-// Marks the cache lines with slots and the begins of blobs as hot, but those of
-// which the NF says that packets seldom use them.
+// Marks the cache lines with slots and the begins of blobs as hot, except for
+// blobs that packets seldom use.
 void FlowStore::FindHotLines(const StateSchema& schema) {
   for (uint32_t slot = 0; slot < schema.slots(); ++slot) {
     if (schema.is_seldom(slot)) continue;

@@ -58,7 +58,7 @@ struct TableShape {
 // updates that are logged (runtime/tables/table_view.h).
 class TableTotals {
  public:
-  // As TableCopy's.
+  // Return what TableCopy returns.
   virtual bool Read(const uint64_t* key, uint64_t* value) const = 0;
   virtual void ReadRest(uint64_t* value) const = 0;
   virtual uint32_t size() const = 0;
