@@ -147,6 +147,13 @@ void RunOne(uint64_t seed, Totals& totals) {
   totals["messages repeated"] += run.tables.at(0).repeated;
 }
 
+// Between a successor's question and its report, a unit obeys a Stop that the
+// dead controller had withdrawn. Then the packets in its channel are reported.
+TEST(ReadTablesRandom, AUnitThatStoppedWithPackets) {
+  Totals totals;
+  RunOne(12'564, totals);
+}
+
 TEST(ReadTablesRandom, CountEachPacketOnceWhateverDies) {
   const TestSeeds seeds(400, 20'000);
   Totals totals;

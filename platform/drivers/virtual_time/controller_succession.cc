@@ -10,6 +10,17 @@
 #include "platform/drivers/virtual_time/log_channel.h"
 
 namespace snf {
+namespace {
+
+// Lets a unit go on that obeyed a withdrawn Stop while packets were in its
+// channel.
+void GoOnIfAwaited(UnitProcess& process) {
+  if (process.state == UnitProcess::State::kStopped && process.in_channel > 0) {
+    process.state = UnitProcess::State::kRuns;
+  }
+}
+
+}  // namespace
 
 void ControllerFaults::BeginSuccession() {
   succession_.Gather();
@@ -42,12 +53,8 @@ void ControllerFaults::AskUnit(UnitId unit) {
     return;
   }
   VirtualUnit& shell = units_.of(unit);
-  ProcessState& state = shell.process.state;
-  // The unit obeyed a Stop that the controller had withdrawn: packets are on
-  // their way to it.
-  if (state == ProcessState::kStopped && shell.process.in_channel > 0) {
-    state = ProcessState::kRuns;
-  }
+  GoOnIfAwaited(shell.process);
+  const ProcessState state = shell.process.state;
   if (state == ProcessState::kRuns || state == ProcessState::kDead) {
     of.is_asked = true;
     Await(SourceOf(unit), Event::OfUnit(Event::Kind::kReportQueryAtUnit, unit));
@@ -187,6 +194,7 @@ void ControllerFaults::MakeReport(UnitId self) {
   }
   UnitReports& reports = reports_.emplace_back();
   // The process may have ended meanwhile, by a Stop of the dead controller.
+  GoOnIfAwaited(shell.process);
   if (shell.process.state == UnitProcess::State::kStopped) {
     reports.unit = {.unit = self, .incarnation = of.incarnation};
   } else {
