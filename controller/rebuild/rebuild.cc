@@ -486,18 +486,23 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
     if (!c.units_.placeable(missing.to)) {
       c.units_.Use(now, missing.to, out);
     }
+    const bool is_null = (missing.meta.flags & PacketMeta::kNull) != 0;
     missing.meta.channel_number = c.units_.TakeRecoverySlot(now, missing.to, 0);
     if (missing.meta.channel_number == 0) {
-      // All slots may be taken by packets that wait for this clock.
+      // All slots may be taken by packets that wait for this clock. If the flow
+      // is given up, the clock of its null packet was never given.
+      Clock& newest = c.flows_.hot(missing.slot).clock;
+      const Clock with_null = newest;
+      if (is_null) newest = Clock{value(newest) - 1};
       const Failover::MoveResult result =
           c.failover_.WaitForSlot(c, now, missing.slot, out);
-      if (result != Failover::MoveResult::kMoved) return false;
-      continue;
+      if (result == Failover::MoveResult::kMoved) continue;
+      newest = with_null;
+      return false;
     }
     c.failover_.waits_since_ = Instant::max();
     missing.meta.arrival = now;
     missing.meta.flowlet = c.flows_.numbers(missing.slot).flowlet;
-    const bool is_null = (missing.meta.flags & PacketMeta::kNull) != 0;
     ++(is_null ? counters_.null_packets : counters_.tombstones);
     c.Name(missing.slot, missing.to, out);
     out.push(ControllerCommand::Enqueue(missing.to, kNoPacket, missing.meta));

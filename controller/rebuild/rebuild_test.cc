@@ -123,6 +123,20 @@ TEST_F(RebuildTest, GivesUpAFlowWhoseTombstoneFindsNoSlotForASecond) {
   }
 }
 
+TEST_F(RebuildTest, GivesUpAFlowWhoseNullPacketFindsNoSlotByItsLastClock) {
+  Ran(kUnit0, 5, FlowReport::Kind::kAtLogger);
+  has_failed_ = true;
+  slots_[1] = Options(1).unit_queue_packets + Options(1).recovery_slots;
+  Make(/*has_room=*/false);
+  EXPECT_FALSE(rebuild_.Advance(controller_, kNow + Milliseconds(999), out_));
+  EXPECT_TRUE(rebuild_.Advance(controller_, kNow + Seconds(1), out_));
+  EXPECT_EQ(controller_.counters().failures.flows_given_up, 1u);
+  ASSERT_FALSE(out_.commands().empty());
+  const ControllerCommand& owner = out_.commands().back();
+  EXPECT_EQ(owner.kind, ControllerCommand::Kind::kForsake);
+  EXPECT_EQ(owner.end.last, Clock{5});
+}
+
 // … and what follows it. Unit 0 has failed.
 TEST_F(RebuildTest, FindsAtALoggerWhatAFailedUnitHadRun) {
   Ran(kUnit0, 5, FlowReport::Kind::kAtLogger);

@@ -134,8 +134,9 @@ void Checker::on_end_flow(Instant now, UnitId unit, const EndFlow& end) {
   const PacketMeta last = {.flow = end.flow, .clock = end.last, .arrival = now};
   Flow* const flow = Find(now, unit, last);
   if (flow == nullptr) return;
+  // A flow that is given up ends at no unit in particular.
   const bool is_other_unit =
-      flow->last_unit != kNoUnit && unit != flow->last_unit;
+      unit != kNoUnit && flow->last_unit != kNoUnit && unit != flow->last_unit;
   if (value(end.last) != flow->given || is_other_unit) {
     Violation(now, unit, last,
               fmt::format("was named as the flow's last; that is clock {} at "

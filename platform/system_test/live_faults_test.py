@@ -44,6 +44,8 @@ BOTH = ("snf-unit", "snf-loggers")
 ALL = "; kill any p=0.0003; kill process of any logger p=0.0005"
 # With all hosts in the report.
 MONITOR = "firewall | monitor(top=1000)"
+# Its packets read a shared table.
+GUARDED = f"syn_guard | {MONITOR}"
 CHAIN = f"{MONITOR} | {NAT.replace(':', '(', 1)})"
 INTERNAL, AT_ONCE = 70, b"units and their loggers failed at once"
 
@@ -255,7 +257,7 @@ class Drill(Command):
                 dropped.pop("nf:not_ipv4", None)
                 self.assertEqual(sum(dropped.values()), 0, dropped)
                 self.assertEqual(succession["flows_unnamed"], 0)
-                if nf == MONITOR:
+                if MONITOR in nf:
                     self.check_sums(report)
                 if others or victims:
                     faults = report["faults"]
@@ -291,6 +293,10 @@ class Drill(Command):
 
     def test_so_they_are_beside_threads(self):
         self.drill_controllers(MONITOR, THREADS)
+
+    def test_so_they_are_where_packets_read_a_table(self):
+        self.drill_controllers(GUARDED, REAL, ALL)
+        self.drill_controllers(GUARDED, THREADS)
 
     def test_kills_of_controllers_and_units_lose_nothing_else(self):
         self.drill_controllers("chronicle", REAL, "; kill any p=0.0005")

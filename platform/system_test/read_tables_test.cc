@@ -154,6 +154,12 @@ TEST(ReadTablesRandom, AUnitThatStoppedWithPackets) {
   RunOne(12'564, totals);
 }
 
+// A flow is given up whose null packet found no slot: its clock was not given.
+TEST(ReadTablesRandom, AFlowThatIsGivenUpWithoutItsNullPacket) {
+  Totals totals;
+  RunOne(13'076, totals);
+}
+
 TEST(ReadTablesRandom, CountEachPacketOnceWhateverDies) {
   const TestSeeds seeds(400, 20'000);
   Totals totals;

@@ -104,7 +104,9 @@ void ControllerRunner::Execute(const ControllerCommand& command) {
       break;
     case Kind::kForsake:
       if (command.end.last == Clock{}) break;
-      [[fallthrough]];
+      observers_.on_end_flow(now(), kNoUnit, command.end);
+      ingress_.ForgetAlias(command.end.flow, command.end.last);
+      break;
     case Kind::kEndFlow:
       observers_.on_end_flow(now(), command.unit, command.end);
       ingress_.ForgetAlias(command.end.flow, command.end.last);
