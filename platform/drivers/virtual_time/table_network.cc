@@ -154,7 +154,7 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
     const bool is_loggers = in.kind == TableMessage::Kind::kLogged;
-    if (!is_loggers && !IsOfReader(in)) return;
+    if (is_logged_ && !is_loggers && !IsOfReader(in)) return;
     const uint64_t before = home.version();
     homes_.on_message(now, in, send);
     if (home.version() != before && !is_logged_) {
