@@ -370,8 +370,11 @@ class Control(unittest.TestCase):
         file.write_text(file.read_text() +
                         'chain { name: "other" text: "passthrough" }\n'
                         'default_chain: "all"\n')
-        self.refused(USAGE, ["site.txt", "single chain"], "up", *PORTS,
-                     f"--config={file}")
+        self.up(f"--config={file}")
+        self.assertEqual([one["name"] for one in status()["chain"]],
+                         ["all", "other"])
+        self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 2)), 2)
+        self.down()
         file.write_text("chain {")
         self.refused(65, ["site.txt:1:"], "up", *PORTS, f"--config={file}")
 
