@@ -51,6 +51,12 @@ def lb(*options, servers=SERVERS):
             "".join(f",{option}" for option in options) + ")")
 
 
+STAY_OPEN = """import socket, sys, time
+connection = socket.create_connection((sys.argv[1], 80))
+print("open", flush=True)
+time.sleep(600)"""
+
+
 class Clients:
     """What lb_peer.py calls talk."""
 
@@ -318,8 +324,15 @@ class LbConnections(control.Control):
         self.up(f"--nf_logs={logs}", f"--nf={lb(*checks)}")
         clients = self.clients()
         before = clients.told()
-        # A chain that checks the same, and one that knows of no checks.
+        # A chain that checks the same, with a connection that stays open, and
+        # one that knows of no checks.
         self.set_chain(lb(*checks, "rise=3"))
+        other = subprocess.Popen(
+            inside(CLIENT, sys.executable, "-c", STAY_OPEN, VIRTUAL),
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(other.communicate)
+        self.addCleanup(other.kill)
+        self.assertEqual(other.stdout.readline(), "open\n")
         self.set_chain("monitor")
         self.later(clients, answers=30)
         self.kill(dead)
