@@ -23,7 +23,7 @@
 #include "platform/commands/up/run_command.h"
 #include "platform/commands/up/up_command.h"
 #include "platform/daemon/try_chain.h"
-#include "platform/drivers/real_time/unit_process.h"
+#include "platform/drivers/loops/unit_process.h"
 #include "platform/modules/module_process.h"
 #include "platform/process/command_group.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/version.h"
 #include "platform/commands/replay/replay_command.h"
-#include "platform/drivers/real_time/unit_process.h"
+#include "platform/drivers/loops/unit_process.h"
 #include "platform/process/command_group.h"
 
 int main(int argc, char** argv) {

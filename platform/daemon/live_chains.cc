@@ -68,7 +68,7 @@ std::string WithoutNf(const std::string& pool) {
 
 std::vector<std::string> PoolNamesOf(const RealDriver& driver) {
   std::vector<std::string> names;
-  for (const NetworkFunction::Pool& pool : driver.pools()) {
+  for (const NetworkFunction::Pool& pool : driver.pieces().pools()) {
     std::string name = WithoutNf(pool.name);
     while (std::ranges::find(names, name) != names.end()) name += '\'';
     names.push_back(std::move(name));
@@ -92,7 +92,7 @@ LiveChains::Chain LiveChains::Make(uint32_t number,
       .number = number, .nf = std::move(nf), .driver = std::move(driver)};
   chain.pools = PoolNamesOf(*chain.driver);
   for (size_t pool = 0; pool < chain.pools.size(); ++pool) {
-    chain.pieces.push_back(chain.driver->AllPieces(pool));
+    chain.pieces.push_back(chain.driver->pieces().All(pool));
   }
   return chain;
 }
@@ -177,12 +177,12 @@ LiveChains::Pools LiveChains::SettleOlder(RealDriver& driver) {
   const std::vector<std::string> names = PoolNamesOf(driver);
   Pools held;
   for (size_t pool = 0; pool < names.size(); ++pool) {
-    const Words free = driver.FreePieces(pool);
-    Words& of_units = held[names[pool]] = driver.AllPieces(pool);
+    const Words free = driver.pieces().Free(pool);
+    Words& of_units = held[names[pool]] = driver.pieces().All(pool);
     for (size_t word = 0; word < free.size(); ++word) {
       of_units[word] &= ~free[word];
     }
-    driver.RemovePieces(pool, free);
+    driver.pieces().Remove(pool, free);
   }
   return held;
 }
@@ -192,10 +192,10 @@ void LiveChains::SettleNewest(RealDriver& driver, const Pools& held) {
   for (size_t pool = 0; pool < names.size(); ++pool) {
     const auto others = held.find(names[pool]);
     if (others == held.end() ||
-        others->second.size() != driver.pools()[pool].words()) {
+        others->second.size() != driver.pieces().pools()[pool].words()) {
       continue;
     }
-    driver.RemovePieces(pool, others->second);
+    driver.pieces().Remove(pool, others->second);
   }
 }
 
@@ -220,8 +220,8 @@ void LiveChains::Inherit(std::unique_ptr<RealDriver> next, std::string nf,
 
 void LiveChains::KeepFree(Chain& from) {
   for (size_t pool = 0; pool < from.pieces.size(); ++pool) {
-    Words free = from.driver->FreePieces(pool);
-    from.driver->RemovePieces(pool, free);
+    Words free = from.driver->pieces().Free(pool);
+    from.driver->pieces().Remove(pool, free);
     for (size_t word = 0; word < free.size(); ++word) {
       from.pieces[pool][word] &= ~free[word];
     }
@@ -239,7 +239,7 @@ void LiveChains::GiveKept(Chain& to) {
       missing[word] &= ~kept->second[word];
       pieces[word] &= kept->second[word];
     }
-    to.driver->RemovePieces(pool, missing);
+    to.driver->pieces().Remove(pool, missing);
     kept_.erase(kept);
   }
 }
@@ -255,7 +255,7 @@ void LiveChains::TakeBackPieces(const Chain& ended) {
       const auto pool = static_cast<size_t>(same - newest.pools.begin());
       kept_.erase(ended.pools[i]);
       if (newest.pieces[pool].size() != pieces.size()) continue;
-      newest.driver->AddPieces(pool, pieces);
+      newest.driver->pieces().Add(pool, pieces);
       into = &newest.pieces[pool];
     }
     into->resize(std::max(into->size(), pieces.size()));

@@ -11,9 +11,9 @@
 #include "base/ids.h"
 #include "base/messages/controller_commands.h"
 #include "base/time.h"
-#include "platform/drivers/real_time/loop_region.h"
-#include "platform/drivers/real_time/unit_process.h"
-#include "platform/drivers/real_time/unit_processes.h"
+#include "platform/drivers/loops/loop_region.h"
+#include "platform/drivers/loops/unit_process.h"
+#include "platform/drivers/loops/unit_processes.h"
 #include "runtime/sdk/nf_spec.h"
 
 namespace snf {

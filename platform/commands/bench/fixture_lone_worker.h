@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "platform/drivers/real_time/loop_region.h"
+#include "platform/drivers/loops/loop_region.h"
 #include "runtime/core/fixture_lone_unit.h"
 #include "runtime/core/fixture_traffic.h"
 #include "runtime/live/logger_loop.h"

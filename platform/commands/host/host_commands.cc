@@ -18,7 +18,7 @@
 #include "base/version.h"
 #include "platform/control/control_text.h"
 #include "platform/control/etcd_flags.h"
-#include "platform/drivers/real_time/unit_process.h"
+#include "platform/drivers/loops/unit_process.h"
 #include "platform/hosts/host_agent.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"

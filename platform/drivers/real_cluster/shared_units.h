@@ -12,8 +12,8 @@
 #include "base/ids.h"
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
+#include "platform/drivers/loops/unit_threads.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
-#include "platform/drivers/real_time/unit_threads.h"
 #include "runtime/leases/unit_hosts.h"
 #include "runtime/leases/unit_leases.h"
 

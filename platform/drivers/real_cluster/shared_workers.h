@@ -13,9 +13,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "base/messages/lease_messages.h"
+#include "platform/drivers/loops/unit_threads.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
 #include "platform/drivers/real_cluster/shared_units.h"
-#include "platform/drivers/real_time/unit_threads.h"
 #include "platform/run/run.h"
 
 namespace snf {

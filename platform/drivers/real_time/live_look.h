@@ -9,8 +9,8 @@
 
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
+#include "platform/drivers/loops/loop_region.h"
 #include "platform/drivers/real_time/egress.h"
-#include "platform/drivers/real_time/loop_region.h"
 #include "platform/drivers/real_time/real_options.h"
 #include "platform/run/figures/live_figures.h"
 #include "platform/run/pace.h"

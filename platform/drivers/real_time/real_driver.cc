@@ -4,27 +4,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
+#include <thread>
 #include <utility>
 
-#include "base/counters.h"
-#include "base/messages/drop_reason.h"
-#include "base/packet/endpoint.h"
-#include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
-#include "base/text/wording.h"
-#include "platform/drivers/real_time/unit_process.h"
+#include "controller/rebuild/lease_finder.h"
+#include "platform/drivers/loops/unit_process.h"
+#include "platform/drivers/real_time/loop_options.h"
+#include "platform/drivers/real_time/real_drain.h"
+#include "platform/drivers/real_time/real_setup.h"
 #include "platform/run/figures/run_totals.h"
 #include "platform/run/figures/table_totals.h"
 #include "platform/run/flow_keys.h"
-#include "platform/run/own_keys.h"
 #include "platform/run/run_setup.h"
 #include "runtime/core/state_figures.h"
+#include "runtime/tables/table_homes.h"
 
 namespace snf {
 namespace {
-
-// The shortest time between two notices about flows that lost their state.
-constexpr Nanos kBetweenNotices = Seconds(10);
 
 absl::Status NoneMayDie() {
   return absl::FailedPreconditionError(
@@ -34,15 +32,169 @@ absl::Status NoneMayDie() {
 
 }  // namespace
 
-void RealDriver::Begin(Instant now) {
-  has_begun_ = true;
-  if (!is_heir_) clock_.Start(now);
-  SetClocks();
-  look_.Begin(loop_.ReadClock());
-  // Of several controllers, each counts from the first packet of all.
-  if (controller_faults_.has_value() && first_packet_.has_value()) {
-    controller_faults_->on_start(*first_packet_);
+// --- The start. ---
+
+absl::StatusOr<std::unique_ptr<RealDriver>> RealDriver::Start(
+    const RunOptions& options, const RealOptions& real,
+    const PlacementPolicy& policy, const NfSpec& nf, Observers observers) {
+  auto setup = RealSetup::Make(options, real, nf);
+  if (!setup.ok()) return setup.status();
+  std::unique_ptr<RealDriver> driver(
+      new RealDriver(*setup, policy, nf, std::move(observers)));
+  if (auto s = driver->OpenStores(setup->layout.loops); !s.ok()) return s;
+  const bool has_processes = setup->real.isolation != Isolation::kThread;
+  const absl::Status started = has_processes
+                                   ? driver->StartProcesses(nf, *setup)
+                                   : driver->StartThreads(nf, *setup);
+  if (!started.ok()) return started;
+  if (driver->is_heir_) {
+    if (auto s = driver->TakeOver(); !s.ok()) return s;
   }
+  return driver;
+}
+
+RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
+                       const NfSpec& nf, Observers observers)
+    : nf_(nf),
+      options_(setup.run),
+      real_(setup.real),
+      example_(nf.create()),
+      is_heir_(setup.kept.has_value()),
+      logs_tables_(LogsTables(setup, *example_)),
+      result_(EmptyResult(*example_)),
+      region_(std::move(setup.region)),
+      tables_region_(std::move(setup.tables)),
+      controller_bell_(region_.controller.bell),
+      ingress_(options_, *example_, region_.buffers),
+      loop_(ControllerLoopOptionsOf(setup, *example_), policy, HomesOfTables(),
+            *region_.clock, TakeLinks()),
+      egress_(options_, WithTap(std::move(observers)), ingress_,
+              region_.buffers, loop_, result_),
+      look_(options_, real_, *example_, region_.loops, loop_, egress_, result_),
+      failure_(*region_.faults, region_.buffers, *this, real_.interrupted),
+      turns_(loop_, egress_, look_, parts_, real_.notice),
+      patience_(PatienceOf(setup)),
+      intake_(options_, real_, patience_, IntakeRun()),
+      known_flows_(options_, *example_, loop_, *region_.clock),
+      pieces_(*example_, options_.controller.controller_id, real_.controllers,
+              loop_, egress_) {
+  const auto prepare = [this](Controller& controller) {
+    AddPiecePools(*example_, controller, options_.controller.controller_id,
+                  real_.controllers);
+  };
+  prepare(loop_.controller());
+  if (is_heir_) {
+    loop_.set_prepare(prepare, [this](const Controller&) {
+      if (real_.keep->settle != nullptr) real_.keep->settle(*this);
+    });
+  }
+  if (options_.faults.any_controller()) {
+    controller_faults_.emplace(options_, real_.notice, prepare, loop_, egress_,
+                               result_.controller_faults);
+    parts_.controller_faults = &*controller_faults_;
+  }
+  if (real_.aliases != nullptr) ingress_.set_listener(*real_.aliases);
+  if (real_.lease_finder != nullptr) {
+    loop_.set_lease_finder(*real_.lease_finder);
+  }
+}
+
+TableHomes RealDriver::HomesOfTables() const {
+  const uint32_t max_units = options_.controller.max_units;
+  TableHomes homes(*example_, max_units,
+                   TableOptionsOf(options_, logs_tables_));
+  if (tables_region_.has_value()) {
+    homes.Keep(clock().Now(), tables_region_->bytes(), max_units);
+  }
+  return homes;
+}
+
+ControllerLinks RealDriver::TakeLinks() {
+  region_.controller.buffers = &region_.buffers;
+  return std::move(region_.controller);
+}
+
+Observers RealDriver::WithTap(Observers observers) {
+  if (real_.watch != nullptr) {
+    const NfCallNames& flows = *this;  // a private base
+    tap_.emplace(*real_.watch, flows);
+    observers.Add(*tap_);
+  }
+  return observers;
+}
+
+PacedIntake::Run RealDriver::IntakeRun() {
+  return {.ingress = ingress_,
+          .loop = loop_,
+          .egress = egress_,
+          .turns = turns_,
+          .parts = parts_,
+          .failure = failure_,
+          .clock = *region_.clock,
+          .result = result_};
+}
+
+RealDriver::~RealDriver() {
+  nf_call.names = nullptr;
+  StopWorkers();
+}
+
+absl::Status RealDriver::OpenStores(uint32_t loops) {
+  if (options_.state != StateMode::kExternal) return absl::OkStatus();
+  auto redis = RunRedis::Open(real_.redis, options_.store);
+  if (!redis.ok()) return redis.status();
+  redis_ = *std::move(redis);
+  failure_.WatchStore(*redis_, options_.store.patience);
+  for (uint32_t i = 0; i < loops; ++i) stores_.push_back(redis_->MakeStore());
+  return absl::OkStatus();
+}
+
+absl::Status RealDriver::StartThreads(const NfSpec& nf,
+                                      const RealSetup& setup) {
+  const NfCallNames& flows = *this;  // a private base
+  const uint32_t replicas = controller().replicas();
+  unit_threads_.emplace(
+      UnitThreads::Options{.threads = real_.threads,
+                           .pin = real_.pin,
+                           .host = real_.host,
+                           .controller = options_.controller.controller_id,
+                           .nf = nf.text(),
+                           .nf_patience = options_.nf_patience,
+                           .loop = UnitLoopOptionsOf(setup, replicas)},
+      flows);
+  parts_.threads = &*unit_threads_;
+  const LoopRegion::Options& of = setup.layout;
+  if (of.loggers) {
+    absl::Status status = unit_threads_->CreateLoggers(
+        nf, shared_memory(), own_memory(), of,
+        LoggerLoopOptionsOf(setup, replicas), *region_.faults);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = unit_threads_->CreateLoops(
+      nf, shared_memory(), of, *region_.clock, *region_.faults, stores_,
+      [this](PacketHandle packet) {
+        return Describe(region_.buffers, packet);
+      });
+  if (!status.ok()) return status;
+  return unit_threads_->Start(setup.cpus, loop_.ends(0));
+}
+
+absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
+  processes_.emplace(RealProcesses::Run{
+      .memory = region_,
+      .bell = *controller_bell_,
+      .tables = tables_region_.has_value() ? &*tables_region_ : nullptr,
+      .example = *example_,
+      .names = *this,
+      .loop = loop_,
+      .egress = egress_,
+      .result = result_});
+  absl::Status status = processes_->Start(nf, setup);
+  if (!status.ok()) return status;
+  parts_.unit_faults = processes_->faults();
+  parts_.starts = processes_->starts();
+  failure_.WatchProcesses(processes_->all());
+  return absl::OkStatus();
 }
 
 // Makes the controller of what the units of a process had that was killed.
@@ -52,12 +204,12 @@ absl::Status RealDriver::TakeOver() {
   loop_.Succeed();
   while (!loop_.is_led() && !has_failed() &&
          RealClock::Monotonic() - begin < UnitProcesses::kPatience) {
-    if (!Turn()) std::this_thread::yield();
+    if (!turns_.Turn()) std::this_thread::yield();
   }
   if (!loop_.is_led()) {
     return absl::UnavailableError(
         "units did not report the state of the previous process: " +
-        (has_failed() ? WhyFailed() : std::string("timeout")));
+        (has_failed() ? failure_.Why() : std::string("timeout")));
   }
   inherited_flows_ = controller().flows().size();
   if (real_.notice != nullptr) {
@@ -70,43 +222,37 @@ absl::Status RealDriver::TakeOver() {
   return absl::OkStatus();
 }
 
+// --- Between Begin and Finish. ---
+
+void RealDriver::Begin(Instant now) {
+  has_begun_ = true;
+  if (!is_heir_) region_.clock->Start(now);
+  SetClocks();
+  look_.Begin(loop_.ReadClock());
+  // Of several controllers, each counts from the first packet of all.
+  if (controller_faults_.has_value() && first_packet_.has_value()) {
+    controller_faults_->on_start(*first_packet_);
+  }
+}
+
 // Processes of units read clocks of their own.
 void RealDriver::SetClocks() {
-  for (const LoopRegion::Loop& loop : loops_) loop.clock->Follow(clock_);
+  for (const LoopRegion::Loop& loop : region_.loops) {
+    loop.clock->Follow(*region_.clock);
+  }
 }
 
 bool RealDriver::Poll() {
   loop_.HandleBatch(egress_);
-  return Turn();
-}
-
-bool RealDriver::Tune(const ControllerOptions& options) {
-  return loop_.controller().Tune(loop_.ReadClock(), options);
-}
-
-absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
-  if (!unit_faults_.has_value()) return NoneMayDie();
-  return unit_faults_->KillUnit(unit);
-}
-
-std::string_view RealDriver::HostOf(UnitId unit) const {
-  const auto loops = static_cast<uint32_t>(loops_.size());
-  const HostPlace* const host = real_.hosts.Of(
-      value(unit) % loops, PlacedLoops(loops, options_.controller.max_units));
-  return host == nullptr ? "" : host->name.data();
-}
-
-absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
-  if (!unit_faults_.has_value()) return NoneMayDie();
-  return unit_faults_->KillLoggers();
+  return turns_.Turn();
 }
 
 Nanos RealDriver::MayWait(Nanos most) const {
   if (loop_.in_channels() > 0) return Nanos{};
   if (!loop_.is_led()) return Nanos{};
   const Instant due = loop_.NextDue();
-  const Instant now = clock_.Now();
-  most = std::min(most, LongestWait());
+  const Instant now = clock().Now();
+  most = std::min(most, turns_.LongestWait());
   return due - now < most ? std::max(due - now, Nanos{}) : most;
 }
 
@@ -126,362 +272,71 @@ void RealDriver::Offer(const CapturedPacket& captured) {
     if (!is_heir_) egress_.on_start(result_.first_packet);
     const Instant began = loop_.ReadClock();
     look_.set_began(began);
-    if (unit_faults_.has_value()) unit_faults_->on_start(began);
+    if (parts_.unit_faults != nullptr) parts_.unit_faults->on_start(began);
     if (controller_faults_.has_value() && !first_packet_.has_value()) {
       controller_faults_->on_start(began);
     }
-  } else if (captured.time < last_captured_) {
-    ++result_.late_packets;
   }
-  if (unit_faults_.has_value()) unit_faults_->on_arrival();
-  if (controller_faults_.has_value()) controller_faults_->on_arrival();
-  last_captured_ = std::max(last_captured_, captured.time);
-  Instant arrival = loop_.now();
-  if (pace_.has_schedule()) {
-    arrival = pace_.Due(captured.time, captured.original_bytes);
-    if (arrival > loop_.now()) loop_.ReadClock();
-    if (arrival > loop_.now()) WaitUntil(arrival);
-    if (arrival > loop_.now()) arrival = loop_.now();  // interrupted
-    result_.real.schedule_error_ns.Record((loop_.now() - arrival).ns);
-  }
-  if (real_.wait_for_room) {
-    WaitForRoom(captured);
-    if (!pace_.has_schedule()) arrival = loop_.now();
-  }
-  ++result_.packets_in;
-  result_.bytes_in += captured.original_bytes;
-  result_.last_packet = arrival;
-  if (has_failed()) [[unlikely]] {
-    egress_.Drop(loop_.now(), captured, WhyDropped());
-    return;
-  }
-  Take(arrival, captured);
-  const bool is_full = loop_.batch_size() >= ControllerLoop::kBatch;
-  if (!is_full && loop_.is_led()) return;
-  loop_.HandleBatch(egress_);
-  Turn();
+  intake_.Offer(captured);
 }
 
-void RealDriver::WaitUntil(Instant due) {
-  loop_.HandleBatch(egress_);
-  while (true) {
-    const bool did = Turn();
-    const Nanos left = due - loop_.now();
-    if (left.ns <= 0 || is_interrupted()) return;
-    // A signal does not end the wait, so it is cut into short ones.
-    if (!did) loop_.IdleWait(std::min(left, LongestWait()));
-  }
+bool RealDriver::Tune(const ControllerOptions& options) {
+  return loop_.controller().Tune(loop_.ReadClock(), options);
 }
 
-Nanos RealDriver::LongestWait() const {
-  Nanos most = Milliseconds(100);
-  if (unit_faults_.has_value()) most = std::min(unit_faults_->MayWait(), most);
-  if (controller_faults_.has_value()) {
-    most = std::min(controller_faults_->MayWait(), most);
-  }
-  if (unit_starts_.has_value()) most = std::min(unit_starts_->MayWait(), most);
-  return most;
+absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
+  if (parts_.unit_faults == nullptr) return NoneMayDie();
+  return parts_.unit_faults->KillUnit(unit);
 }
 
-void RealDriver::WaitForRoom(const CapturedPacket& captured) {
-  const auto& sizes = BufferPool::kBufferBytes;
-  const size_t length = captured.bytes.size();
-  const size_t buffer = length <= sizes[0] ? 0 : length <= sizes[1] ? 1 : 2;
-  // What survives a unit is nowhere until recovery has a place for it.
-  const auto is_full = [&] {
-    return controller().is_recovering() ||
-           loop_.in_channels() + loop_.batch_size() >= most_under_way_[buffer];
-  };
-  if (!is_full()) return;
-  loop_.HandleBatch(egress_);
-  const Instant begin = clock_.Now();
-  while (is_full() && loop_.now() - begin < patience_ && !is_interrupted()) {
-    if (!Turn()) loop_.IdleWait(Nanos{});
-  }
+absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
+  if (parts_.unit_faults == nullptr) return NoneMayDie();
+  return parts_.unit_faults->KillLoggers();
 }
 
-void RealDriver::Take(Instant arrival, const CapturedPacket& captured) {
-  using Fate = Ingress::Taken::Fate;
-  // It becomes what TakeAgain returns.
-  const Ingress::Taken& taken = ingress_.Take(arrival, captured);
-  if (taken.fate == Fate::kPassesThrough) {
-    egress_.PassThrough(loop_.now(), captured);
-    return;
-  }
-  if (taken.fate == Fate::kDropped && real_.wait_for_room &&
-      WaitForCause(taken)) {
-    // A unit may have failed meanwhile, and what it had fill another.
-    WaitForRoom(captured);
-    ingress_.TakeAgain(arrival, captured);
-  }
-  egress_.on_offered(loop_.now(), captured.original_bytes);
-  if (taken.fate == Fate::kPacket && unit_faults_.has_value() &&
-      unit_faults_->has_blocked() &&
-      unit_faults_->IsBlocked(taken.flow != nullptr ? *taken.flow : *taken.key))
-      [[unlikely]] {
-    egress_.on_drop(loop_.now(), taken.packet, DropReason::kNfFailed);
-    return;
-  }
-  if (taken.fate == Fate::kDropped) {
-    egress_.Drop(loop_.now(), captured, taken.reason);
-    return;
-  }
-  loop_.Arrive(*taken.key, arrival, captured.original_bytes, taken.packet,
-               taken.by_alias);
-}
-
-// A packet was dropped for what packets under way may change: for want of a
-// buffer, or of an alias that its flow may be about to get. Waits until they
-// are through; returns false if there are none.
-bool RealDriver::WaitForCause(const Ingress::Taken& taken) {
-  const bool wants_alias = taken.reason == DropReason::kNotTranslated;
-  if (!wants_alias && taken.reason != DropReason::kBufferPoolEmpty)
-    return false;
-  loop_.HandleBatch(egress_);
-  // A controller that is made anew knows flows again once it is.
-  while (!loop_.is_led() && !is_interrupted()) Turn();
-  uint32_t slot = FlowTable::kNone;
-  if (wants_alias) {
-    const FlowTable& flows = controller().flows();
-    slot = flows.Find(*taken.flow, flows.HashOf(*taken.flow));
-    if (slot == FlowTable::kNone) return false;
-  }
-  const auto under_way = [&] {
-    const uint64_t survive = controller().is_recovering() ? 1 : 0;
-    return survive +
-           (wants_alias ? loop_.under_way(slot) : loop_.in_channels());
-  };
-  uint64_t left = under_way();
-  if (left == 0) return false;
-  Instant last_move = clock_.Now();  // the loop's time may be long ago
-  while (left > 0 && loop_.now() - last_move < patience_ && !is_interrupted()) {
-    if (!Turn()) loop_.IdleWait(Nanos{});
-    const uint64_t before = std::exchange(left, under_way());
-    if (left != before) last_move = loop_.now();
-  }
-  return true;
-}
-
-void RealDriver::BecomeOlder() {
-  look_.Stop();
-  looker_.emplace(options_.flow);
-  older_since_ = clock_.Now();
-}
-
-bool RealDriver::MayHaveAskedFor(const CapturedPacket& captured) {
-  const OwnKeys own_keys(*example_);
-  if (!own_keys.any()) return false;
-  if (!looker_.has_value()) looker_.emplace(options_.flow);
-  ParsedPacket headers;
-  FlowKey key;
-  const Direction direction = looker_->Classify(captured.time, captured.link,
-                                                captured.bytes, headers, key);
-  return direction != Direction::kNone &&
-         own_keys.IsAnswer(captured.bytes, headers, direction, key);
-}
-
-bool RealDriver::Knows(const CapturedPacket& captured) {
-  if (!looker_.has_value()) looker_.emplace(options_.flow);
-  ParsedPacket headers;
-  FlowKey key;
-  const Direction direction = looker_->Classify(captured.time, captured.link,
-                                                captured.bytes, headers, key);
-  if (direction == Direction::kNone) return false;
-  if (key.form == FlowKeyForm::kIpv4Fragment ||
-      key.form == FlowKeyForm::kIpv6Fragment) {
-    return older_since_ != Instant::min() &&
-           captured.time - older_since_ < kLateFragments;
-  }
-  const FlowTable& flows = controller().flows();
-  if (HasSides(*example_)) {
-    if (!HasEnds(key)) return false;
-    const Endpoints ends = EndpointsOf(key, direction);
-    if (captured.side == Side::kOutside) {
-      const std::optional<FlowKey> inside =
-          OwnKeys(*example_).InsideOf(captured.bytes, headers, direction, key);
-      if (inside.has_value()) {
-        return flows.Find(*inside, flows.HashOf(*inside)) != FlowTable::kNone;
-      }
-      return controller().aliases().Find(ends.to, flows.HashOf(ends.to)) !=
-             AliasTable::kNone;
-    }
-    key = ends.from;
-  }
-  if (const OwnKeys own_keys(*example_); own_keys.any()) {
-    own_keys.Apply(captured.bytes, headers, direction, key);
-  }
-  return flows.Find(key, flows.HashOf(key)) != FlowTable::kNone;
-}
-
-std::vector<uint64_t> RealDriver::FreePieces(size_t pool) const {
-  std::vector<uint64_t> words(pools()[pool].words());
-  for (uint32_t word = 0; word < words.size(); ++word) {
-    words[word] = controller().free_pieces(static_cast<uint16_t>(pool), word);
-  }
-  return words;
-}
-
-std::vector<uint64_t> RealDriver::AllPieces(size_t pool) const {
-  constexpr uint32_t kWord = 64;
-  std::vector<uint64_t> words(pools()[pool].words());
-  const auto part = PartOf(pools()[pool], options_.controller.controller_id,
-                           real_.controllers);
-  for (uint32_t i = part->first; i <= part->last; ++i) {
-    words[i / kWord] |= uint64_t{1} << i % kWord;
-  }
-  return words;
-}
-
-void RealDriver::RemovePieces(size_t pool, std::span<const uint64_t> words) {
-  for (uint32_t word = 0; word < words.size(); ++word) {
-    if (words[word] == 0) continue;
-    loop_.controller().RemovePieces({.word = word,
-                                     .pool = static_cast<uint16_t>(pool),
-                                     .mask = words[word]});
-  }
-}
-
-void RealDriver::AddPieces(size_t pool, std::span<const uint64_t> words) {
-  for (uint32_t word = 0; word < words.size(); ++word) {
-    if (words[word] == 0) continue;
-    loop_.AddPieces({.word = word,
-                     .pool = static_cast<uint16_t>(pool),
-                     .mask = words[word]},
-                    egress_);
-  }
-}
-
-bool RealDriver::Turn() {
-  bool did = false;
-  if (unit_threads_.has_value() && unit_threads_->Turn()) did = true;
-  if (loop_.Turn(egress_)) did = true;
-  if (unit_faults_.has_value() && unit_faults_->Turn()) did = true;
-  if (controller_faults_.has_value() && controller_faults_->Turn()) did = true;
-  if (unit_starts_.has_value() && unit_starts_->Turn()) did = true;
-  look_.Turn();
-  NoteGivenUp();
-  return did;
-}
-
-// Reports the number of flows that lost their state, at most once in
-// kBetweenNotices.
-void RealDriver::NoteGivenUp() {
-  if (!loop_.is_led()) return;
-  const uint64_t given_up = controller().counters().failures.flows_given_up;
-  if (given_up <= given_up_) [[likely]]
-    return;
-  const Instant now = RealClock::Monotonic();
-  if (given_up_ > 0 && now - given_up_noted_ < kBetweenNotices) return;
-  if (real_.notice != nullptr) {
-    real_.notice(fmt::format(
-        "{} lost their state in a failure, {} since the "
-        "start",
-        Plural(given_up - given_up_, "flow"), FormatCount(given_up)));
-  }
-  given_up_ = given_up;
-  given_up_noted_ = now;
-}
-
-// Takes turns until nothing moves; returns true if all packets are out of the
-// units then.
-bool RealDriver::Drain() {
-  loop_.HandleBatch(egress_);
-  Instant last_move = RealClock::Monotonic();
-  const auto has_loggers = [this] {
-    return !unit_faults_.has_value() || unit_faults_->has_loggers();
-  };
-  while (loop_.in_channels() > 0 || !loop_.IsQuiet() || !has_loggers()) {
-    if (RealClock::Monotonic() - finishing_ > kTimersAtEnd) StopTimers();
-    if (has_failed()) return false;
-    const uint64_t left = loop_.in_channels();
-    const bool did = Turn();
-    // Timers go on for as long as a packet is in a unit: they move none.
-    if (loop_.in_channels() != left || (did && left == 0)) {
-      last_move = RealClock::Monotonic();
-    } else if (RealClock::Monotonic() - last_move > patience_) {
-      return false;
-    } else if (unit_starts_.has_value() &&
-               RealClock::Monotonic() - last_move > Milliseconds(50)) {
-      unit_starts_->BeginEnded();
-    }
-    if (!did) loop_.IdleWait(loop_.is_starting() ? Milliseconds(1) : Nanos{});
-  }
-  return true;
-}
-
-// Each step costs a turn of all loops. Timers of flows, which may be days
-// apart, need no order among flows, so each step is twice as long as the last.
-// But an NF's timer comes before an end of its flow that is due later: a step
-// does not go beyond the first one by more than kStep.
-bool RealDriver::SkipTimers() {
-  constexpr Nanos kStep = Milliseconds(10);
-  constexpr Nanos kLongest = Seconds(24 * 3'600);
-  Nanos step = kStep;
-  for (Instant due; (due = loop_.NextDue()) != Instant::max();) {
-    Instant to = due + step;
-    const bool runs_timers =
-        due - result_.last_packet <= kTimersAfterLastPacket;
-    if (!runs_timers) StopTimers();
-    if (runs_timers && example_->has_timer()) {
-      to = std::max(due + kStep, std::min(to, loop_.NextDueOfUnits()));
-    }
-    step = std::min(Nanos{2 * step.ns}, kLongest);
-    clock_.SkipTo(to);
-    SetClocks();
-    for (const LoopRegion::Loop& loop : loops_) loop.bell->Ring();
-    ++result_.real.skips;
-    if (!Drain()) return false;
-  }
-  return true;
-}
-
-void RealDriver::StopTimers() {
-  for (const LoopRegion::Loop& loop : loops_) loop.control->stops_timers = true;
-}
-
-void RealDriver::StopWorkers() {
-  if (processes_ != nullptr) processes_->LetEnd();
-  if (real_.host == nullptr) {
-    for (const LoopRegion::Loop& loop : loops_) {
-      loop.control->stops = true;
-      loop.bell->Ring();
-    }
-  }
-  if (unit_threads_.has_value()) unit_threads_->StopLoops();
-}
-
-void RealDriver::StopLoggers() {
-  if (unit_threads_.has_value()) unit_threads_->StopLoggers();
-  if (loggers_control_ == nullptr) return;
-  loggers_control_->stops = true;
-  loggers_bell_->Ring();
+std::string_view RealDriver::HostOf(UnitId unit) const {
+  const auto loops = static_cast<uint32_t>(region_.loops.size());
+  const HostPlace* const host = real_.hosts.Of(
+      value(unit) % loops, PlacedLoops(loops, options_.controller.max_units));
+  return host == nullptr ? "" : host->name.data();
 }
 
 FlowKey RealDriver::FlowOf(FlowId flow) const {
   return KeyOf(controller().flows(), options_.controller.max_flows, flow);
 }
 
+// --- The end. ---
+
 RunResult RealDriver::Finish() {
   if (!has_begun_) Begin(Instant{});
-  finishing_ = RealClock::Monotonic();
-  if (unit_starts_.has_value()) unit_starts_->Close();
-  bool is_over = Drain();
+  RealDrain drain({.loop = loop_,
+                   .egress = egress_,
+                   .turns = turns_,
+                   .parts = parts_,
+                   .failure = failure_,
+                   .loops = region_.loops,
+                   .clock = *region_.clock,
+                   .example = *example_,
+                   .result = result_,
+                   .patience = patience_});
+  if (parts_.starts != nullptr) parts_.starts->Close();
+  bool is_over = drain.AwaitPackets();
   if (!is_over && !has_failed()) {
     egress_.Violate(
         fmt::format("{} packets never left their units", loop_.in_channels()));
   }
-  result_.real.wall = clock_.Now() - look_.began();
+  result_.real.wall = clock().Now() - look_.began();
   look_.Publish();
   look_.Stop();  // time skips from here on
-  is_over = is_over && SkipTimers();
-  if (unit_faults_.has_value()) unit_faults_->Stop();
+  is_over = is_over && drain.SkipTimers();
+  if (parts_.unit_faults != nullptr) parts_.unit_faults->Stop();
   if (controller_faults_.has_value()) controller_faults_->Finish();
   StopWorkers();
   if (unit_threads_.has_value()) unit_threads_->AddResults(results_);
   StopLoggers();
-  if (processes_ != nullptr) TakeResults();
+  if (processes_.has_value()) processes_->AddResults(results_);
   if (has_failed()) {
-    Fail();
+    failure_.Report(egress_, result_);
   } else if (is_over) {
     egress_.CheckNoneWaits();
     if (unit_threads_.has_value() && options_.check) CheckLoggers();
@@ -493,49 +348,24 @@ RunResult RealDriver::Finish() {
   return std::move(result_);
 }
 
-// Of a process that has failed there are none.
-void RealDriver::TakeResults() {
-  const LoopResults none;
-  for (auto& of_process : processes_->Finish()) {
-    results_.push_back(of_process.value_or(none));
+void RealDriver::StopWorkers() {
+  if (processes_.has_value() && processes_->has_started()) {
+    processes_->all().LetEnd();
   }
+  if (real_.host == nullptr) {
+    for (const LoopRegion::Loop& loop : region_.loops) {
+      loop.control->stops = true;
+      loop.bell->Ring();
+    }
+  }
+  if (unit_threads_.has_value()) unit_threads_->StopLoops();
 }
 
-std::string RealDriver::WhyFailed() const {
-  const std::optional<WireFault> fault = faults_->first();
-  if (fault.has_value()) {
-    const uint64_t more = faults_->count() - 1;
-    return ToString(*fault) +
-           (more > 0 ? fmt::format("; {} more came", more) : "");
-  }
-  if (has_lost_store()) {
-    return fmt::format("the store at {} did not answer for more than {}",
-                       FormatRedisAddress(redis_->address()),
-                       FormatDuration(options_.store.patience));
-  }
-  const UnitProcesses::Failure failure = *processes_->failure();
-  if (!failure.nf.has_value() || failure.nf->flow == kNoFlow) {
-    return failure.text;
-  }
-  std::string packet = ";";
-  if (buffers_.IsHandle(failure.nf->packet)) {
-    packet = fmt::format("; packet {},", NumberOf(failure.nf->packet));
-  }
-  return fmt::format("{}{} clock {}, flow {}", failure.text, packet,
-                     failure.nf->clock, ToString(FlowOf(failure.nf->flow)));
-}
-
-// Packets that are under way stay where they are.
-void RealDriver::Fail() {
-  result_.failure = WhyFailed();
-  result_.nf_failed = !faults_->first().has_value() && has_processes() &&
-                      processes_->failure().has_value() &&
-                      processes_->failure()->nf.has_value();
-  egress_.Violate(result_.failure);
-  const uint64_t begun = result_.packets_begun();
-  const uint64_t ended = result_.packets_ended();
-  result_.dropped[static_cast<size_t>(WhyDropped())] +=
-      begun - std::min(begun, ended);
+void RealDriver::StopLoggers() {
+  if (unit_threads_.has_value()) unit_threads_->StopLoggers();
+  if (region_.loggers_control == nullptr) return;
+  region_.loggers_control->stops = true;
+  region_.loggers_bell->Ring();
 }
 
 // At the end of a run, each logger has what its unit has.
@@ -558,25 +388,11 @@ void RealDriver::Collect() {
       figures.packets_by_alias - figures.aliases_unknown;
   AddNfCounters(*example_, result_);
   for (const auto& store : stores_) AddTo(result_.store, store->figures());
-  const auto max_units = options_.controller.max_units;
-  std::vector<std::vector<TableCopyFigures>> tables(max_units);
-  for (size_t loop = 0; loop < results_.size(); ++loop) {
-    const LoopResults& of_loop = results_[loop];
-    AddTo(result_.state, of_loop.figures.state);
-    result_.held_packets_max =
-        std::max(result_.held_packets_max, of_loop.figures.held_packets_max);
-    result_.real.sleeps += of_loop.figures.sleeps;
-    AddCounters<UnitLogFigures>(result_.loggers, of_loop.figures.logs);
-    for (size_t i = 0; i < of_loop.figures.nf_counts.size(); ++i) {
-      result_.nf_counters[i].value += of_loop.figures.nf_counts[i];
-    }
-    for (size_t i = 0; i < of_loop.tables.size(); ++i) {
-      tables[loop + i * results_.size()] = of_loop.tables[i];
-    }
-  }
+  const uint32_t max_units = options_.controller.max_units;
+  auto tables = AddLoops(results_, max_units, result_);
   result_.state.pulls -= result_.state.units.pulls_repeated;
   AddTotals(controller(), ingress_, egress_.provisioning(), result_);
-  if (logs_tables()) {
+  if (logs_tables_) {
     for (uint16_t unit = 0; unit < max_units; ++unit) {
       for (size_t i = 0; i < loop_.tables().size(); ++i) {
         const uint64_t updates = loop_.tables().home(i).logged(UnitId{unit});
@@ -589,9 +405,9 @@ void RealDriver::Collect() {
 }
 
 uint32_t RealDriver::buffers_in_use() const {
-  uint32_t sum = buffers_.in_use();
+  uint32_t sum = region_.buffers.in_use();
   if (unit_threads_.has_value()) sum += unit_threads_->buffers_in_use();
-  if (processes_ == nullptr) return sum;
+  if (!processes_.has_value()) return sum;
   for (const LoopResults& of_loop : results_) sum += of_loop.buffers_in_use;
   return sum;
 }

@@ -2,50 +2,48 @@
 #ifndef SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_DRIVER_H_
 #define SNF_PLATFORM_DRIVERS_REAL_TIME_REAL_DRIVER_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/packet/classifier.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_loop.h"
+#include "platform/drivers/loops/loop_region.h"
+#include "platform/drivers/loops/loop_results.h"
+#include "platform/drivers/loops/unit_processes.h"
+#include "platform/drivers/loops/unit_threads.h"
 #include "platform/drivers/real_time/egress.h"
+#include "platform/drivers/real_time/known_flows.h"
 #include "platform/drivers/real_time/live_look.h"
-#include "platform/drivers/real_time/loop_region.h"
-#include "platform/drivers/real_time/loop_results.h"
+#include "platform/drivers/real_time/paced_intake.h"
+#include "platform/drivers/real_time/pool_pieces.h"
 #include "platform/drivers/real_time/real_controller_faults.h"
+#include "platform/drivers/real_time/real_failure.h"
 #include "platform/drivers/real_time/real_faults.h"
 #include "platform/drivers/real_time/real_options.h"
-#include "platform/drivers/real_time/unit_processes.h"
-#include "platform/drivers/real_time/unit_starts.h"
-#include "platform/drivers/real_time/unit_threads.h"
+#include "platform/drivers/real_time/real_processes.h"
+#include "platform/drivers/real_time/real_turns.h"
 #include "platform/run/figures/live_figures.h"
 #include "platform/run/ingress.h"
 #include "platform/run/observers.h"
-#include "platform/run/pace.h"
 #include "platform/run/packet_watch.h"
 #include "platform/run/run.h"
-#include "runtime/live/unit_loop.h"
 #include "runtime/redis/run_redis.h"
-#include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/real_clock.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
-#include "runtime/tables/unit_tables.h"
-#include "runtime/wire/wire_faults.h"
+#include "runtime/store/state_store.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -54,9 +52,9 @@ struct RealSetup;
 
 // Theory of operation. Runs a controller and its units in real time, by
 // threads: the *dispatcher*, on the caller's thread, takes packets at their
-// time (Pace), runs the controller's loop and releases packets (Egress);
-// *workers* run loops of units. Between threads are links in a region of
-// memory, in which the packets lie as well.
+// time (PacedIntake), runs the controller's loop (RealTurns) and releases
+// packets (Egress); *workers* run loops of units. Between threads are links in
+// a region of memory, in which the packets lie as well.
 //
 //   Offer ─► Ingress ─► ControllerLoop ─commands─► UnitLoop ⇄ UnitLoop
 //                           ▲      │                    │
@@ -75,11 +73,11 @@ struct RealSetup;
 // time, and looks at what the workers have sent between batches and while it
 // waits.
 //
-// Finish waits until all packets have left. Then it skips the clock, in steps
-// that grow, over all timers of flows and units, until none is left. A packet
-// that has not moved for RealOptions::patience is reported as a violation.
+// Finish waits until all packets have left and no timer is left (RealDrain). A
+// packet that has not moved for RealOptions::patience is reported as a
+// violation.
 //
-// Workers may be processes (RealOptions::isolation), and then one runs the
+// Workers may be processes (RealProcesses), and then one runs the
 // loggers. Each process of units has memory of its own (LoopRegion), which is
 // all that it shares with the dispatcher and the loggers. A process that dies
 // ends the run. If units have loggers, a process that is killed does not: other
@@ -88,9 +86,9 @@ struct RealSetup;
 // The controller, which is a part of the dispatcher, may fail as well
 // (RealControllerFaults): its state and the packets in its buffers are lost.
 //
-// A bad word between threads ends the run: RunResult::failure names it; packets
-// under way, and packets offered after that, are dropped as unit_failed. A
-// store that is gone (RunRedis) ends the run in the same way, as store_silent.
+// A bad word between threads ends the run, as does a store that is gone
+// (RealFailure): RunResult::failure names it; packets under way, and packets
+// offered after that, are dropped.
 //
 // Owner-thread only.
 class RealDriver final : private NfCallNames {
@@ -120,7 +118,7 @@ class RealDriver final : private NfCallNames {
   // `is_other_work` returns true. If units have the caller's thread, only
   // yields.
   void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
-  const RealClock& clock() const { return clock_; }
+  const RealClock& clock() const { return *region_.clock; }
   // Returns true if all packets that were taken are at their end.
   bool is_idle() const {
     return loop_.in_channels() + loop_.batch_size() == 0 && loop_.is_led();
@@ -179,67 +177,58 @@ class RealDriver final : private NfCallNames {
 
   // The following serve several drivers, one after the other
   // (platform/daemon/live_chains.h). After BecomeOlder the driver publishes no
-  // more figures, and Knows says whether a packet is of one of its flows. Later
-  // fragments are its own for kLateFragments.
-  static constexpr Nanos kLateFragments = Seconds(30);
-  void BecomeOlder();
-  bool Knows(const CapturedPacket& captured);
+  // more figures, and Knows says whether a packet is of one of its flows.
+  static constexpr Nanos kLateFragments = KnownFlows::kLateFragments;
+  void BecomeOlder() {
+    look_.Stop();
+    known_flows_.BecomeOlder();
+  }
+  bool Knows(const CapturedPacket& captured) {
+    return known_flows_.Knows(captured);
+  }
+  bool MayHaveAskedFor(const CapturedPacket& captured) {
+    return known_flows_.MayHaveAskedFor(captured);
+  }
   // Publishes no more figures.
   void HideFigures() { look_.Stop(); }
-  // Returns true if the packet may answer a packet of the NF's own, as a health
-  // check (OwnFlow::is_answer).
-  bool MayHaveAskedFor(const CapturedPacket& captured);
   // As LiveLook::Look.
   LiveFigures Look() { return look_.Look(); }
-  // Pools of the NF. Pieces are masks, one for each word of 64 pieces: free
-  // ones of this controller, which Remove and Add take out of its pool or put
-  // there.
-  std::span<const NetworkFunction::Pool> pools() const {
-    return example_->pools();
-  }
-  std::vector<uint64_t> FreePieces(size_t pool) const;
-  // Returns the pieces that this controller's pool had in the beginning.
-  std::vector<uint64_t> AllPieces(size_t pool) const;
-  void RemovePieces(size_t pool, std::span<const uint64_t> words);
-  void AddPieces(size_t pool, std::span<const uint64_t> words);
+  // Returns the pieces of the NF's pools that this controller has.
+  PoolPieces& pieces() { return pieces_; }
+  const PoolPieces& pieces() const { return pieces_; }
 
   // Returns how many buffers are not free; none after Finish.
   uint32_t buffers_in_use() const;
   // Returns true if a bad word has ended the run, or the loss of the store.
-  bool has_failed() const { return faults_->count() > 0 || has_lost_store(); }
+  bool has_failed() const { return failure_.has_failed(); }
   // Returns how many flows were found in processes that were kept; absent if
   // the run began anew.
   std::optional<uint64_t> inherited_flows() const { return inherited_flows_; }
   // Returns the processes of units; null if units are threads.
-  const UnitProcesses* processes() const { return processes_.get(); }
+  const UnitProcesses* processes() const {
+    return processes_.has_value() ? &processes_->all() : nullptr;
+  }
   // Returns the memory between the threads, for tests that spoil it.
-  std::span<std::byte> shared_memory() { return region_.bytes(); }
+  std::span<std::byte> shared_memory() { return region_.memory.bytes(); }
   // Returns the memory between the controller and loggers, if any, for the
   // same.
   std::span<std::byte> own_memory() {
-    return own_region_.has_value() ? own_region_->bytes()
-                                   : std::span<std::byte>();
+    return region_.own_memory.has_value() ? region_.own_memory->bytes()
+                                          : std::span<std::byte>();
   }
 
  private:
-  // Wall-clock limit of NFs' timers after the last packet, on top of
-  // kTimersAfterLastPacket.
-  static constexpr Nanos kTimersAtEnd = Seconds(10);
-
   // Takes the memory out of `setup`.
   RealDriver(RealSetup& setup, const PlacementPolicy& policy, const NfSpec& nf,
              Observers observers);
   TableHomes HomesOfTables() const;
-  absl::Status TakeOver();
-  UnitLoopOptions WorkerOptions() const;
-  absl::Status OpenStores(uint32_t loops);
-  LoggerLoopOptions LoggerOptions() const;
+  ControllerLinks TakeLinks();
   Observers WithTap(Observers observers);
-  void CheckLoggers();
-  // Takes the kept processes out of `setup`.
-  absl::Status StartProcesses(const NfSpec& nf, RealSetup& setup);
+  PacedIntake::Run IntakeRun();
+  absl::Status OpenStores(uint32_t loops);
   absl::Status StartThreads(const NfSpec& nf, const RealSetup& setup);
-  absl::Status PinProcesses(const std::vector<int>& cpus);
+  absl::Status StartProcesses(const NfSpec& nf, RealSetup& setup);
+  absl::Status TakeOver();
 
   // Called by a thread that runs an NF of the flow. The flow is not forgotten
   // meanwhile, so its key does not change.
@@ -247,91 +236,47 @@ class RealDriver final : private NfCallNames {
   uint64_t NumberOf(PacketHandle packet) const override {
     return ingress_.NumberOf(packet);
   }
-  bool has_processes() const { return real_.isolation != Isolation::kThread; }
-  // Returns true if updates of shared tables come from units' loggers.
-  bool logs_tables() const {
-    return recovers_ && !LoggedTablesOf(*example_).empty();
-  }
-  bool has_lost_store() const { return redis_ != nullptr && redis_->is_gone(); }
   bool has_threads() const { return real_.threads > 1; }
-  // Returns true if no wait is to go on.
-  bool is_interrupted() const {
-    return has_failed() ||
-           (real_.interrupted != nullptr && real_.interrupted->load());
-  }
-  Nanos LongestWait() const;
-  void WaitUntil(Instant due);
-  void WaitForRoom(const CapturedPacket& captured);
-  void Take(Instant arrival, const CapturedPacket& captured);
-  bool WaitForCause(const Ingress::Taken& taken);
-  bool Turn();
-  void NoteGivenUp();
-  bool Drain();
-  bool SkipTimers();
-  void StopTimers();
   void SetClocks();
   void StopWorkers();
   void StopLoggers();
-  void TakeResults();
-  std::string WhyFailed() const;
-  DropReason WhyDropped() const {
-    return faults_->count() > 0 ? DropReason::kUnitFailed
-                                : DropReason::kStoreSilent;
-  }
-  void Fail();
+  void CheckLoggers();
   void Collect();
-  ControllerLinks LinksOf(LoopRegion& region);
 
   NfSpec nf_;
   RunOptions options_;
   RealOptions real_;                          // threads: how many there are
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
-  const bool recovers_;  // processes of units may be killed
-  const bool may_fail_;  // the controller may
-  const bool is_heir_;   // processes were taken over
+  const bool is_heir_;                        // processes were taken over
+  const bool logs_tables_;  // updates of shared tables come from loggers
   RunResult result_;
 
-  SharedRegion region_;
-  std::vector<SharedRegion> apart_;         // of processes of units, by loop
-  std::optional<SharedRegion> own_region_;  // which no process of units maps
+  LoopRegion region_;
   // Holds the homes of shared tables, if there are some, where they are kept.
   std::optional<SharedRegion> tables_region_;
-  std::unique_ptr<WireFaults> faults_;
-  BufferPool buffers_;
-  RealClock& clock_;  // in the region, as that of each loop of units
-  std::vector<LoopRegion::Loop> loops_;
   Doorbell* controller_bell_;
-  Pace pace_;
   Ingress ingress_;
   ControllerLoop loop_;
   std::optional<PacketTap> tap_;  // of real_.watch
   Egress egress_;
   LiveLook look_;
+  RealFailure failure_;
+  RealParts parts_;
+  RealTurns turns_;
+  const Nanos patience_;  // with a packet that does not move
+  PacedIntake intake_;
+  KnownFlows known_flows_;
+  PoolPieces pieces_;
   std::optional<UnitThreads> unit_threads_;  // absent if there are processes
-  LoopControl* loggers_control_;             // null without loggers
-  Doorbell* loggers_bell_;
-  std::unique_ptr<UnitProcesses> processes_;
-  std::optional<RealFaults> unit_faults_;  // of processes with loggers
+  std::optional<RealProcesses> processes_;
   std::optional<RealControllerFaults> controller_faults_;
-  std::optional<UnitStarts> unit_starts_;  // with RealOptions::warm_pool
-  std::vector<LoopResults> results_;       // at the end
-  std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
+  std::vector<LoopResults> results_;  // at the end
+  std::unique_ptr<RunRedis> redis_;   // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
-  // Made by BecomeOlder, Knows or MayHaveAskedFor.
-  std::optional<FlowClassifier> looker_;
-  Instant older_since_ = Instant::min();  // never
   bool has_begun_ = false;
   std::optional<uint64_t> inherited_flows_;
-  uint64_t given_up_ = 0;  // flows in the last notice
-  Instant given_up_noted_{};
   std::optional<Instant> first_packet_;  // if it may be another controller's
-  Instant finishing_ = Instant::max();   // on the clock on the wall
-  Instant last_captured_ = Instant::min();
-  // Most packets under way of which none is dropped for want of room, by the
-  // size of buffers.
-  std::array<uint32_t, 3> most_under_way_;
-  Nanos patience_;
 };
 
 }  // namespace snf

@@ -9,8 +9,8 @@
 
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
-#include "platform/drivers/real_time/loop_region.h"
-#include "platform/drivers/real_time/unit_processes.h"
+#include "platform/drivers/loops/loop_region.h"
+#include "platform/drivers/loops/unit_processes.h"
 #include "platform/process/process_life.h"
 #include "platform/run/run.h"
 #include "runtime/wire/wire_faults.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Runs in real time with output loggers: packets in, packets out.
-#include "platform/drivers/real_time/real_loggers.h"
+#include "platform/drivers/loops/real_loggers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

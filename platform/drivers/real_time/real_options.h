@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/time.h"
+#include "platform/drivers/loops/isolation.h"
 #include "platform/hosts/host_place.h"
 #include "platform/run/pace.h"
 #include "runtime/core/unit_options.h"
@@ -25,13 +26,6 @@ class LoopHost;
 class PacketWatch;
 class RealDriver;
 struct LiveFigures;
-
-// Says where loops of units run.
-enum class Isolation : uint8_t {
-  kThread,     // in the process of the controller
-  kProcess,    // each in a process of its own
-  kContainer,  // each in a process of its own, in a container (LXC)
-};
 
 // Says how a run in real time is driven (real_driver.h). Plain data: command
 // lines are parsed into it without the driver's own headers.

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "platform/drivers/real_time/loop_region.h"
+#include "platform/drivers/loops/loop_region.h"
 #include "platform/drivers/real_time/real_options.h"
 #include "platform/run/run.h"
 #include "resource_manager/launch/launcher.h"

@@ -10,9 +10,9 @@
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
 #include "controller/live/loop_starter.h"
-#include "platform/drivers/real_time/loop_region.h"
+#include "platform/drivers/loops/loop_region.h"
+#include "platform/drivers/loops/unit_processes.h"
 #include "platform/drivers/real_time/real_faults.h"
-#include "platform/drivers/real_time/unit_processes.h"
 #include "platform/run/run.h"
 #include "resource_manager/core/warm_pool.h"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "controller/core/failover.h"
-#include "platform/drivers/virtual_time/log_channel.h"
 
 namespace snf {
 
@@ -26,7 +26,10 @@ ControllerFaults::ControllerFaults(const RunOptions& options, Host& host,
       rng_(Rng(options.controller.seed).Fork(7)),
       succession_(options.controller.max_units, options.controller.max_flows,
                   2 * size_t{options.controller.max_units}, figures),
-      of_units_(options.controller.max_units) {}
+      of_units_(options.controller.max_units),
+      kept_(options.controller.max_units, units, network),
+      round_(options, driver, controller, units, network, observers, kept_,
+             succession_, held_, rng_) {}
 
 // --- The death. ---
 
@@ -50,11 +53,10 @@ void ControllerFaults::Kill() {
   for (OfUnit& unit : of_units_) {
     // A successor that was being made had sent nothing.
     if (phase != Phase::kGathering) unit.is_cut = false;
-    unit.is_asked = unit.has_reported = unit.is_heard = false;
-    unit.logger = {};
     unit.drained = 0;
     unit.drained_bytes = 0;
   }
+  round_.Forget();
   if (phase == Phase::kGathering) {
     succession_.Restart();
   } else {
@@ -88,8 +90,8 @@ bool ControllerFaults::Hold(const FlowKey& key, bool by_alias,
 
 bool ControllerFaults::HoldDrain(UnitId unit, uint32_t cost) {
   if (succession_.has_controller()) return false;
-  OfUnit& of = KeptOf(unit);
-  if (of.has_reported) {
+  if (round_.has_reported(unit)) {
+    OfUnit& of = of_units_[value(unit)];
     ++of.drained;
     of.drained_bytes += cost;
   }
@@ -111,19 +113,13 @@ bool ControllerFaults::Take(const Event& event) {
       if (is_present) BeginSuccession();
       return true;
     case Event::Kind::kReportQueryAtUnit:
-      // The unit may have died since, and another process of it begun.
-      if (is_present && KeptOf(event.unit).is_asked &&
-          !KeptOf(event.unit).has_reported) {
-        MakeReport(event.unit);
-      }
+      if (is_present) round_.on_unit_query(event.unit);
       return true;
     case Event::Kind::kReportQueryAtLogger:
-      if (is_present && !KeptOf(event.unit).logger.has_reported) {
-        MakeLoggerReport(event.unit);
-      }
+      if (is_present) round_.on_logger_query(event.unit);
       return true;
     case Event::Kind::kReportAtController:
-      if (is_present) on_report(event.number);
+      if (is_present && round_.on_report(event.number)) MendIfHeard();
       return true;
     case Event::Kind::kMending:
       if (is_present) Mend();
@@ -135,17 +131,10 @@ bool ControllerFaults::Take(const Event& event) {
       break;
   }
   if (is_away && TakeFromLogger(event)) return true;
-  if (MustLoggerReportFirst(event)) MakeLoggerReport(event.unit);
-  if (MustReportFirst(event)) MakeReport(event.unit);
+  round_.MakeReportsBefore(event);
   if (is_away && IsFromController(event) && TakeUnsent(event)) return true;
   if (event.kind == Event::Kind::kNameAtUnit) {
-    const auto name = names_.extract(event.number);
-    VirtualUnit& shell = units_.of(event.unit);
-    if (shell.process.lives()) {
-      KeptOf(event.unit).kept.on_name(name.mapped(), [&](FlowId flow) {
-        return Keeps(shell, flow);
-      });
-    }
+    kept_.on_name(event);
     return true;
   }
   if (event.kind == Event::Kind::kToldAtUnit ||
@@ -155,21 +144,12 @@ bool ControllerFaults::Take(const Event& event) {
   return is_away && TakeAtController(event);
 }
 
-// Returns true if the unit has anything of the flow.
-bool ControllerFaults::Keeps(const VirtualUnit& shell, FlowId flow) {
-  if (shell.unit.Keeps(flow)) return true;
-  if (shell.log->logger().applied(flow) != Clock{}) return true;
-  const auto& inside = shell.process.inside;
-  const auto packet = inside.lower_bound({flow, Clock{}});
-  return packet != inside.end() && packet->first.first == flow;
-}
-
 // Returns true if the event was in the buffers of the dead controller. All
 // later events for that unit were there as well.
 bool ControllerFaults::TakeUnsent(const Event& event) {
   // The event is for an earlier process of the unit, and is lost with it.
   if (event.life != units_.of(event.unit).process.life) return false;
-  OfUnit& of = KeptOf(event.unit);
+  OfUnit& of = of_units_[value(event.unit)];
   constexpr uint32_t kChance = 65'536 / 4;
   if (!of.is_cut && !rng_.Chance(kChance)) return false;
   of.is_cut = true;
@@ -177,7 +157,7 @@ bool ControllerFaults::TakeUnsent(const Event& event) {
     ++figures_.clocks_lost;
     figures_.packets_lost += event.order.packet != kNoPacket ? 1 : 0;
   }
-  if (event.kind == Event::Kind::kNameAtUnit) names_.erase(event.number);
+  if (event.kind == Event::Kind::kNameAtUnit) kept_.LoseName(event);
   host_.Unsent(event);
   return true;
 }
@@ -201,16 +181,16 @@ bool ControllerFaults::TakeFromLogger(const Event& event) {
     case UnitCommand::Kind::kSendDone:
       if (is_gathering() &&
           said.done.round == Failover::FirstRound({.epoch = epoch()})) {
-        on_logger_report(said.done);
+        if (round_.on_logger_report(said.done)) MendIfHeard();
       }
       return true;
     case UnitCommand::Kind::kSendGrants:
       observers_.on_grants_sealed(network_.now(), said.unit, said.grants);
-      on_grants_sealed(said.unit, said.grants);
+      kept_.on_grants_sealed(said.unit, said.grants);
       return true;
     case UnitCommand::Kind::kReturnPieces:
       observers_.on_pieces_returned(network_.now(), said.pieces);
-      on_returned(said.pieces);
+      kept_.on_returned(said.pieces);
       return true;
     default:
       return false;
@@ -219,24 +199,12 @@ bool ControllerFaults::TakeFromLogger(const Event& event) {
 
 // The death of a unit is noticed while there is no controller.
 void ControllerFaults::on_failure(const Event& event) {
-  OfUnit& of = KeptOf(event.unit);
-  if (of.has_reported) {
+  if (round_.has_reported(event.unit)) {
     held_.push_back({.event = event, .alias = {}});
     return;
   }
   host_.NoteFailure(event.unit);
-  if (!of.is_asked) return;
-  of.is_asked = false;
-  of.is_heard = true;
-  UnitReport report = {.unit = event.unit,
-                       .was_sealed = true,
-                       .has_failed = true,
-                       .incarnation = of.incarnation};
-  succession_.rebuild().on_unit(report);
-  // The logger's earlier report lacks what its unit did since.
-  succession_.rebuild().ForgetLogger(event.unit);
-  if (!of.logger.is_awaited || of.logger.has_reported) AskLogger(event.unit);
-  on_heard(SourceOf(event.unit));
+  if (round_.on_failure(event.unit)) MendIfHeard();
 }
 
 // Takes events for the controller while there is none: they wait, or are said
@@ -257,32 +225,96 @@ bool ControllerFaults::TakeAtController(const Event& event) {
   const bool is_kept =
       event.is_from_unit() && event.record != StateNetwork::kNoRecord;
   if (is_start || is_kept || !event.is_from_unit() ||
-      KeptOf(event.unit).is_heard) {
+      round_.is_heard(event.unit)) {
     held_.push_back(held);
   }
   return true;
 }
 
-// --- What units keep. ---
+// --- The succession. ---
 
-void ControllerFaults::SendName(UnitId unit, const FlowName& name) {
-  names_.emplace(++last_name_, name);
-  network_.AfterHop(
-      {.kind = Event::Kind::kNameAtUnit, .unit = unit, .number = last_name_});
+void ControllerFaults::BeginSuccession() {
+  succession_.Gather();
+  round_.Begin();
+  MendIfHeard();
 }
 
-void ControllerFaults::on_start(const ControllerCommand& command) {
-  OfUnit& of = KeptOf(command.unit);
-  of.incarnation = command.incarnation;
-  const VirtualUnit& shell = units_.of(command.unit);
-  if (!command.warm) {
-    // If an earlier start has failed, packets may wait in the channel.
-    of.kept.BeginAnew([&](FlowId flow) { return Keeps(shell, flow); });
+void ControllerFaults::MendIfHeard() {
+  if (succession_.has_all()) BeginMending();
+}
+
+void ControllerFaults::BeginMending() {
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    const UnitId unit{static_cast<uint16_t>(i)};
+    kept_.report(unit).ForEachWord(unit, [&](const PieceBlock& word) {
+      succession_.rebuild().on_word(word);
+    });
+  }
+  succession_.Begin(controller_, network_.now());
+  TellRebuilt();
+  host_.on_rebuilt();
+  mend_retry_ = kMendRetry;
+  for (uint32_t i = 0; i < of_units_.size(); ++i) {
+    const OfUnit& of = of_units_[i];
+    if (of.drained == 0) continue;
+    SNF_CHECK(controller_.on_drained(network_.now(),
+                                     {.unit = UnitId{static_cast<uint16_t>(i)},
+                                      .packets = of.drained,
+                                      .bytes = of.drained_bytes}));
+  }
+  for (const Held& held : std::exchange(held_, {})) HandOver(held);
+  Mend();
+}
+
+void ControllerFaults::TellRebuilt() {
+  const FlowTable& flows = controller_.flows();
+  for (uint32_t slot = 0; slot < flows.used(); ++slot) {
+    if (flows.cold(slot).owner == kNoUnit) continue;
+    const bool is_ending = (flows.hot(slot).flags & FlowHot::kEnding) != 0;
+    host_.on_found(controller_.IdOfSlot(slot), flows.hot(slot).clock,
+                   is_ending);
+  }
+  observers_.on_successor(network_.now());
+  for (const AliasAck& alias : succession_.rebuild().withdrawn()) {
+    host_.on_alias_withdrawn(alias.flow, alias.clock);
   }
 }
 
-void ControllerFaults::on_grant(const PieceBlock& pieces) {
-  if (pieces.mask != 0) KeptOf(pieces.unit).kept.on_grant(pieces);
+// Delivers an event that waited for the successor. If the logger keeps it until
+// the controller has it, the acknowledgement follows.
+void ControllerFaults::HandOver(const Held& held) {
+  const Event& event = held.event;
+  if (event.Says(UnitCommand::Kind::kSendAlias)) network_.PutBack(held.alias);
+  driver_.Handle(event);
+  if (!event.is_from_unit() || event.record == StateNetwork::kNoRecord) return;
+  if (event.command.kind == UnitCommand::Kind::kSendEnded) {
+    network_.AfterHop({.kind = Event::Kind::kEndToldAtUnit,
+                       .unit = event.unit,
+                       .ended = {event.command.ended, event.record}});
+  } else {
+    network_.AfterHop({.kind = Event::Kind::kToldAtUnit,
+                       .unit = event.unit,
+                       .number = event.record});
+  }
+}
+
+void ControllerFaults::Mend() {
+  ControllerOut out;
+  const bool is_done = succession_.Mend(controller_, network_.now(), out);
+  host_.ExecuteOf(out);
+  if (!is_done) {
+    Event retry = Event::OfUnit(Event::Kind::kMending, kNoUnit);
+    retry.epoch = epoch();
+    network_.After(mend_retry_, retry);
+    mend_retry_ = std::min(Nanos{2 * mend_retry_.ns}, kMaxMendRetry);
+    return;
+  }
+  for (const Instant died : std::exchange(deaths_, {})) {
+    figures_.recovery_ns.Record((network_.now() - died).ns);
+  }
+  for (const Arrival& packet : succession_.Finish()) {
+    host_.Arrive(packet.key, packet.by_alias, packet.packet);
+  }
 }
 
 }  // namespace snf

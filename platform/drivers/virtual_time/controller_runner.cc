@@ -93,8 +93,8 @@ void ControllerRunner::Execute(const ControllerCommand& command) {
       units_.of(command.unit).process.is_up = false;
       return;
     case Kind::kName:
-      controllers_->SendName(command.unit,
-                             controller_.NameOf(command.end.flow));
+      controllers_->kept().SendName(command.unit,
+                                    controller_.NameOf(command.end.flow));
       return;
     case Kind::kEnqueue:
       Enqueue(command);
@@ -139,7 +139,7 @@ void ControllerRunner::Start(const ControllerCommand& command) {
     observers_.on_unit_up(now(), command.unit);
   }
   if (faults_ != nullptr) faults_->on_start(command);
-  if (controllers_ != nullptr) controllers_->on_start(command);
+  if (controllers_ != nullptr) controllers_->kept().on_start(command);
   VirtualEvent ready = VirtualEvent::Of(command);
   ready.kind = VirtualEvent::Kind::kUnitReady;
   if (sharing_ != nullptr) {
@@ -199,7 +199,8 @@ void ControllerRunner::Deliver(const UnitCommand& command, bool of_logger) {
           sharing_->on_returned(command.pieces)) {
         return;
       }
-      if (controllers_ != nullptr) controllers_->on_returned(command.pieces);
+      if (controllers_ != nullptr)
+        controllers_->kept().on_returned(command.pieces);
       controller_.on_pieces_returned(now(), command.pieces, out_);
       break;
     case Kind::kSendDone:
@@ -215,7 +216,7 @@ void ControllerRunner::Deliver(const UnitCommand& command, bool of_logger) {
     case Kind::kSendGrants:
       observers_.on_grants_sealed(now(), command.unit, command.grants);
       if (controllers_ != nullptr) {
-        controllers_->on_grants_sealed(command.unit, command.grants);
+        controllers_->kept().on_grants_sealed(command.unit, command.grants);
       }
       controller_.on_grants_sealed(now(), command.unit, command.grants, out_);
       break;

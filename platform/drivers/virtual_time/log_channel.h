@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/time.h"
-#include "platform/drivers/virtual_time/state_network.h"
+#include "platform/drivers/virtual_network/state_network.h"
 #include "platform/run/run.h"
 #include "runtime/core/entry_maker.h"
 #include "runtime/logger/log_entry.h"

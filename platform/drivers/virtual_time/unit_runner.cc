@@ -190,7 +190,7 @@ bool UnitRunner::Deliver(const ControllerCommand& order, VirtualUnit& shell) {
       }
       break;
     case Kind::kPieces:
-      if (controllers_ != nullptr) controllers_->on_grant(order.pieces);
+      if (controllers_ != nullptr) controllers_->kept().on_grant(order.pieces);
       break;
     default:
       break;

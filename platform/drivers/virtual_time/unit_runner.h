@@ -14,15 +14,15 @@
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/check/checker.h"
+#include "platform/drivers/virtual_network/table_network.h"
+#include "platform/drivers/virtual_network/virtual_store.h"
 #include "platform/drivers/virtual_time/controller_faults.h"
 #include "platform/drivers/virtual_time/moved_flow.h"
-#include "platform/drivers/virtual_time/table_network.h"
 #include "platform/drivers/virtual_time/unit_sharing.h"
 #include "platform/drivers/virtual_time/virtual_event.h"
 #include "platform/drivers/virtual_time/virtual_faults.h"
 #include "platform/drivers/virtual_time/virtual_loggers.h"
 #include "platform/drivers/virtual_time/virtual_network.h"
-#include "platform/drivers/virtual_time/virtual_store.h"
 #include "platform/drivers/virtual_time/virtual_units.h"
 #include "platform/run/observers.h"
 #include "platform/run/packet_exits.h"
@@ -103,7 +103,8 @@ class UnitRunner final : private VirtualLoggers::Host, private LoggedTables {
   void on_stopped(VirtualUnit& shell) override;
   void on_updates(UnitId unit, std::span<const std::byte> updates) override;
   void on_grants_logged(UnitId unit, uint64_t number) override {
-    if (controllers_ != nullptr) controllers_->on_grants_logged(unit, number);
+    if (controllers_ != nullptr)
+      controllers_->kept().on_grants_logged(unit, number);
   }
   // LoggedTables:
   UpdateLog* UpdatesOf(UnitId unit) override;

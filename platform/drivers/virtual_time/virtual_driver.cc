@@ -382,7 +382,7 @@ void VirtualDriver::InheritPieces(Instant time, const PieceBlock& free,
 void VirtualDriver::NoteTold(PieceBlock pieces) {
   if (controllers_ == nullptr) return;
   pieces.unit = UnitId{0};
-  controllers_->on_returned(pieces);
+  controllers_->kept().on_returned(pieces);
 }
 
 void VirtualDriver::TakeWaiting(Instant time, const FlowKey& key, bool by_alias,

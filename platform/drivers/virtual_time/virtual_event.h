@@ -10,7 +10,7 @@
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/messages/unit_commands.h"
-#include "platform/drivers/virtual_time/state_network.h"
+#include "platform/drivers/virtual_network/state_network.h"
 #include "runtime/logger/logger_commands.h"
 
 namespace snf {

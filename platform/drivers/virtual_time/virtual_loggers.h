@@ -11,7 +11,7 @@
 #include "base/messages/unit_commands.h"
 #include "base/time.h"
 #include "platform/check/checker.h"
-#include "platform/drivers/virtual_time/state_network.h"
+#include "platform/drivers/virtual_network/state_network.h"
 #include "platform/drivers/virtual_time/virtual_event.h"
 #include "platform/drivers/virtual_time/virtual_network.h"
 #include "platform/drivers/virtual_time/virtual_units.h"

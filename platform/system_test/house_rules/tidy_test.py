@@ -44,9 +44,10 @@ CORES = RUNTIME_CORES | CONTROLLER_CORES | {"resource_manager/core"}
 RUN = TRACES | CORES | {"runtime/sdk", "runtime/ring", "platform/run",
                         "platform/run/figures"}
 CHECK = RUN | {"platform/check"}
-DRIVERS = {"platform/drivers/cluster", "platform/drivers/virtual_time",
-           "platform/drivers/virtual_cluster", "platform/drivers/real_time",
-           "platform/drivers/real_cluster"}
+DRIVERS = {"platform/drivers/cluster", "platform/drivers/virtual_network",
+           "platform/drivers/virtual_time", "platform/drivers/virtual_cluster",
+           "platform/drivers/loops",
+           "platform/drivers/real_time", "platform/drivers/real_cluster"}
 REPORT = {"platform/report", "platform/report/explain", "platform/report/watch"}
 # What commands may include: all but each other.
 COMMAND = CHECK | DRIVERS | REPORT | {
@@ -118,16 +119,24 @@ MAY_INCLUDE = {
     "platform/run/figures": RUN,
     "platform/check": RUN,
     "platform/drivers/cluster": RUN,
-    "platform/drivers/virtual_time": CHECK,
+    "platform/drivers/virtual_network": RUN,
+    "platform/drivers/virtual_time": CHECK | {
+        "platform/drivers/virtual_network"},
     "platform/drivers/virtual_cluster": CHECK | {
-        "platform/drivers/cluster", "platform/drivers/virtual_time"},
+        "platform/drivers/cluster", "platform/drivers/virtual_network",
+        "platform/drivers/virtual_time"},
+    "platform/drivers/loops": RUN | {
+        "runtime/live", "runtime/mirror", "runtime/wire", "controller/live",
+        "resource_manager/launch", "platform/hosts", "platform/modules",
+        "platform/process", "platform/service"},
     "platform/drivers/real_time": RUN | {
-        "runtime/live", "runtime/mirror", "runtime/wire", "runtime/redis",
+        "runtime/live", "runtime/wire", "runtime/redis",
         "controller/live", "resource_manager/launch", "platform/hosts",
-        "platform/modules", "platform/process", "platform/service", "proto"},
+        "platform/modules", "platform/process", "platform/drivers/loops",
+        "proto"},
     "platform/drivers/real_cluster": RUN | {
-        "platform/drivers/cluster", "platform/drivers/real_time",
-        "platform/process"},
+        "platform/drivers/cluster", "platform/drivers/loops",
+        "platform/drivers/real_time", "platform/process"},
     "platform/ports/frames": RUN,
     "platform/ports/gwlb": RUN,
     "platform/ports/router": RUN,
@@ -173,6 +182,7 @@ TESTS_MAY_INCLUDE = {
     "nfs": {"runtime/core", "runtime/ring"},
     "controller/live": {"runtime/core"},
     "platform/check": WHOLE_RUN,
+    "platform/drivers/virtual_network": WHOLE_RUN,
     "platform/drivers/virtual_time": WHOLE_RUN,
     "platform/drivers/virtual_cluster": WHOLE_RUN,
     "platform/drivers/real_time": WHOLE_RUN,

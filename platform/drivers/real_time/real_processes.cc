@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/drivers/real_time/real_processes.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "platform/drivers/loops/unit_process.h"
+#include "platform/drivers/loops/unit_threads.h"
+#include "platform/drivers/real_time/loop_options.h"
+#include "platform/run/run_setup.h"
+#include "runtime/tables/unit_tables.h"
+
+namespace snf {
+
+absl::Status RealProcesses::Start(const NfSpec& nf, RealSetup& setup) {
+  const RealOptions& real = setup.real;
+  LoopRegion& memory = run_.memory;
+  if (setup.recovers) memory.faults->BlameLoops(setup.layout.loops);
+  auto processes = UnitProcesses::Start(OptionsOf(nf, setup));
+  if (!processes.ok()) return processes.status();
+  processes_ = *std::move(processes);
+  if (setup.recovers) {
+    const auto renew = [&memory, of = setup.layout](size_t loop,
+                                                    uint32_t logger_process) {
+      LoopRegion::Renew(memory.apart[loop].bytes(), of, logger_process,
+                        memory.loops[loop].log_control->ends);
+      memory.loops[loop].clock->Follow(*memory.clock);
+    };
+    faults_.emplace(
+        setup.run, real.notice, renew, memory.loops, *processes_,
+        *memory.faults, run_.loop, run_.egress,
+        FailedPackets(memory.buffers, run_.names, real.failed_packets),
+        run_.result.faults);
+  }
+  if (real.warm_pool.has_value()) {
+    starts_.emplace(*real.warm_pool, *processes_, run_.loop, memory.loops,
+                    run_.result.real.starts, faults());
+  }
+  return real.pin ? Pin(setup) : absl::OkStatus();
+}
+
+UnitProcesses::Options RealProcesses::OptionsOf(const NfSpec& nf,
+                                                RealSetup& setup) const {
+  const RealOptions& real = setup.real;
+  const LoopRegion& memory = run_.memory;
+  const uint32_t replicas = run_.loop.controller().replicas();
+  Doorbell* const bell = &run_.bell;
+  UnitProcesses::Options options = {
+      .program = real.program,
+      .setup = {.region = setup.layout,
+                .loop = UnitLoopOptionsOf(setup, replicas),
+                .loggers = LoggerLoopOptionsOf(setup, replicas),
+                .nf_patience = setup.run.nf_patience,
+                .isolation = real.isolation,
+                .at_once = real.warm_pool.value_or(~uint32_t{0}),
+                .rehearses = real.warm_pool.has_value(),
+                .hosts = real.hosts},
+      .nf = LaunchedNfOf(nf).SerializeAsString(),
+      .regions = {},
+      .own_region =
+          memory.own_memory.has_value() ? memory.own_memory->fd() : -1,
+      .like = {},
+      .told =
+          [faults = memory.faults.get(), bell] {
+            faults->AddOther();
+            bell->Ring();
+          },
+      .killed = [bell] { bell->Ring(); },
+      .blamed =
+          [&memory, bell](uint32_t loop, std::optional<uint32_t> ends,
+                          std::string what) {
+            // Else it is a process that has ended since, or none.
+            if (loop < memory.loops.size()) {
+              const uint32_t now = memory.loops[loop].log_control->ends.load();
+              if (ends.value_or(now) == now) {
+                memory.faults->Blame(loop, std::move(what));
+              }
+            }
+            bell->Ring();
+          },
+      .may_be_killed = setup.recovers,
+      .ready = [bell] { bell->Ring(); },
+      .printed = nullptr};
+  // Replays show what an NF prints as it is.
+  if (real.amend != nullptr) options.printed = real.notice;
+  for (const SharedRegion& apart : memory.apart) {
+    options.regions.push_back(apart.fd());
+  }
+  if (real.keep.has_value()) {
+    options.keep = KeepOf(setup, options.regions);
+    options.kept_memories = options.keep->descriptors.size();
+    if (setup.kept.has_value()) options.kept.emplace(*std::move(setup.kept));
+  }
+  const std::string command =
+      real.command.substr(0, options.setup.command.size() - 1);
+  std::ranges::copy(command, options.setup.command.begin());
+  std::vector<uint64_t>& counts = options.like.figures.nf_counts;
+  for (const NetworkFunction::Part& part : run_.example.parts()) {
+    counts.resize(counts.size() + part.nf->counts().size());
+  }
+  options.like.tables.emplace_back(
+      LogsTables(setup, run_.example) ? 0 : TablesOf(run_.example).size());
+  return options;
+}
+
+LaunchKeep RealProcesses::KeepOf(const RealSetup& setup,
+                                 const std::vector<int>& regions) const {
+  const RealOptions::Keep& by = *setup.real.keep;
+  LaunchKeep keep = {
+      .socket = by.socket,
+      .patience_ms = static_cast<int>(by.patience.ns / 1'000'000),
+      .identity = setup.identity,
+      .descriptors = regions};
+  keep.descriptors.push_back(run_.memory.own_memory->fd());
+  keep.descriptors.push_back(run_.memory.memory.fd());
+  if (run_.tables != nullptr) keep.descriptors.push_back(run_.tables->fd());
+  return keep;
+}
+
+// The loggers share a CPU with units, if there are two.
+absl::Status RealProcesses::Pin(const RealSetup& setup) const {
+  for (size_t i = 0; i < processes_->size(); ++i) {
+    const int cpu = setup.cpus[std::min<size_t>(i + 1, setup.real.threads - 1)];
+    if (processes_->pid(i) <= 1) continue;  // it was killed meanwhile
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (sched_setaffinity(processes_->pid(i), sizeof set, &set) != 0) {
+      return absl::UnavailableError(
+          fmt::format("cannot pin process {} to CPU {}: {}", processes_->pid(i),
+                      cpu, std::strerror(errno)));
+    }
+  }
+  return PinThread(pthread_self(), setup.cpus[0]);
+}
+
+void RealProcesses::AddResults(std::vector<LoopResults>& results) {
+  const LoopResults none;
+  for (auto& of_process : processes_->Finish()) {
+    results.push_back(of_process.value_or(none));
+  }
+}
+
+}  // namespace snf
