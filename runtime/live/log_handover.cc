@@ -43,7 +43,9 @@ bool LogHandover::Send() {
                     {});
     has_ended_ = true;
   }
-  return link_.Flush();
+  if (!link_.Flush()) return false;
+  done_ = process_;
+  return true;
 }
 
 bool LogHandover::SendUnit(const Kept& kept) {

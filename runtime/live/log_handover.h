@@ -2,6 +2,7 @@
 #ifndef SNF_RUNTIME_LIVE_LOG_HANDOVER_H_
 #define SNF_RUNTIME_LIVE_LOG_HANDOVER_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include "runtime/core/unit.h"
 #include "runtime/live/unit_logs.h"
 #include "runtime/logger/log_entry.h"
+#include "runtime/ring/loop_control.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/wire/kept_word.h"
@@ -43,6 +45,12 @@ class LogHandover {
     const Unit* unit;
     const KeptReport* names;
   };
+  // Returns true while another process of loggers is to get what units keep.
+  bool is_due(const LoopControl& control) const {
+    return control.logger_process.load(std::memory_order_relaxed) != done_;
+  }
+  // Returns the process that Begin was called for last; 0: it never was.
+  uint32_t process() const { return process_; }
   // Begins the handover to the process of that number; one that is under way is
   // void. Until Send returns true neither the units nor `logs` may change.
   void Begin(uint32_t process, const UnitLogs& logs, std::vector<Kept> units);
@@ -58,6 +66,7 @@ class LogHandover {
   LinkOut link_;
   const StateSchema* schema_;
   uint32_t process_ = 0;
+  uint32_t done_ = 0;  // the process that has got all
   const UnitLogs* logs_ = nullptr;
   std::vector<Kept> units_;  // to hand over
   size_t next_ = 0;          // of them

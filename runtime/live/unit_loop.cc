@@ -2,29 +2,29 @@
 #include "runtime/live/unit_loop.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
-#include "base/byte_order.h"
 #include "base/check.h"
 #include "base/counters.h"
-#include "runtime/core/unit_limits.h"
 #include "runtime/tables/table_message.h"
-#include "runtime/wire/link_payload.h"
 
 namespace snf {
 
 UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
                    const RealClock& clock, UnitLoopLinks links)
-    : links_(std::move(links)),
-      clock_(clock),
+    : clock_(clock),
       schema_(nf.create()->schema()),
       index_(options.index),
-      loops_(options.loops),
-      service_(options.service),
-      measures_busy_(options.measures_busy) {
-  const std::unique_ptr<NetworkFunction> example = nf.create();
+      links_(options, static_cast<uint32_t>(TablesOf(*nf.create()).size()),
+             schema_.record_bytes(), std::move(links)),
+      reporter_(links_.all().controllers),
+      server_(options.service, options.measures_busy, links_.all().turns,
+              state_) {
+  std::optional<LinkOut>& to_loggers = links_.all().to_loggers;
+  std::optional<LinkOut>& to_new_loggers = links_.all().to_new_loggers;
   std::vector<TableShape> logged;
-  if (links_.to_new_loggers.has_value()) logged = LoggedTablesOf(*example);
+  if (to_new_loggers.has_value()) logged = LoggedTablesOf(*nf.create());
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
@@ -36,113 +36,108 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   }
   shell_of_.resize(options.max_units);
   for (LoopUnit& shell : shells_) shell_of_[value(shell.unit.id())] = &shell;
-  for (const LoopUnit& shell : shells_) timers_.push_back(NextTimer(shell));
-  runnable_.reserve(shells_.size());
-  if (links_.controllers != nullptr) epoch_ = links_.controllers->begun.load();
-  SNF_CHECK(options.unit.has_logger == links_.to_loggers.has_value());
-  if (options.unit.has_logger) {
-    logs_.emplace(*std::move(links_.to_loggers), options.max_units,
-                  options.incarnation, schema_);
+  for (const LoopUnit& shell : shells_) timers_.Add(shell.next_timer());
+  server_.Reserve(shells_.size());
+  SNF_CHECK(options.unit.has_logger == to_loggers.has_value());
+  SNF_CHECK(to_loggers.has_value() || !to_new_loggers.has_value());
+  if (!to_loggers.has_value()) return;
+  UnitLogs logs(*std::move(to_loggers), options.max_units, options.incarnation,
+                schema_);
+  if (to_new_loggers.has_value() && !shells_.empty()) {
+    logs.KeepForLoggers(shells_[0].nf->pools(), logged);
   }
-  if (links_.to_new_loggers.has_value()) {
-    SNF_CHECK(logs_.has_value());
-    handover_.emplace(*std::move(links_.to_new_loggers), schema_);
-    if (!shells_.empty()) {
-      logs_->KeepForLoggers(shells_[0].nf->pools(), logged);
-    }
-  }
-  const auto units_of = [&](uint32_t loop) {
-    return UnitsOfLoop(loop, options.loops, options.max_units);
-  };
-  const UnitsOfLoop own = units_of(options.index);
-  words_.emplace(own,
-                 WordsToUnits::Limits{.max_units = options.max_units,
-                                      .tables = static_cast<uint32_t>(
-                                          TablesOf(*example).size())},
-                 links_.buffers, *links_.faults);
-  const auto add_words = [&](const UnitsOfLoop& from) {
-    unit_words_.emplace_back(from, own, schema_.record_bytes(), *links_.faults);
-  };
-  if (links_.is_relayed) {
-    SNF_CHECK(links_.from_loops.size() == 2 && links_.to_loops.size() == 2);
-    add_words(own);
-    add_words(UnitsOfLoop(0, 1, options.max_units));
-  } else {
-    for (uint32_t i = 0; i < links_.from_loops.size(); ++i) {
-      add_words(units_of(i));
-    }
-  }
+  loggers_.emplace(std::move(logs), std::move(to_new_loggers), schema_,
+                   links_.all().controllers != nullptr, *links_.all().faults);
 }
 
 bool UnitLoop::has_mail() {
-  if (links_.from_controller.has_items() || must_report()) return true;
-  if (logs_.has_value() && logs_->has_released()) return true;
-  if (links_.from_loggers.has_value() && links_.from_loggers->has_items()) {
-    return true;
-  }
-  return std::ranges::any_of(links_.from_loops,
-                             [](LinkIn& link) { return link.has_items(); });
+  if (links_.has_mail() || reporter_.is_due()) return true;
+  return loggers_.has_value() && loggers_->logs().has_released();
 }
 
 Nanos UnitLoop::MayWait() const {
   // The clock may skip, unseen; to units that do not run that is nothing.
   const Nanos most = is_asleep() ? Seconds(1) : Milliseconds(10);
-  const Instant due = std::min(next_timer_, next_service_end_);
+  const Instant due = NextDue();
   return due == Instant::max() ? most : std::min(most, due - clock_.Now());
 }
 
 void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
   const auto has_work = [this] {
-    return links_.control->stops.load(std::memory_order_seq_cst) || has_mail();
+    return control().stops.load(std::memory_order_seq_cst) || has_mail();
   };
-  while (!links_.control->stops.load(std::memory_order_relaxed)) {
+  while (!control().stops.load(std::memory_order_relaxed)) {
     const bool did = Turn();
     if (beside() || did) continue;
     const Nanos timeout = MayWait();
     if (timeout.ns < 50'000) continue;
     ++sleeps_;
-    links_.bell->Wait(has_work, timeout);
+    links_.all().bell->Wait(has_work, timeout);
   }
 }
 
 void UnitLoop::Stop() {
-  links_.control->stops.store(true, std::memory_order_seq_cst);
-  links_.bell->Ring();
+  control().stops.store(true, std::memory_order_seq_cst);
+  links_.all().bell->Ring();
 }
 
+// The side of the loop that PacketServer and LoggedUnits call.
+class UnitLoop::Calls {
+ public:
+  explicit Calls(UnitLoop& loop) : loop_(loop) {}
+
+  UnitCall CallNow() { return loop_.CallNow(); }
+  LoopUnit& Shell(UnitId unit) { return loop_.Shell(unit); }
+  void Execute(LoopUnit& shell, const UnitCommand& command) {
+    loop_.Execute(shell, command);
+  }
+  void ExecuteAll(LoopUnit& shell) { loop_.ExecuteAll(shell); }
+  void ExecuteMore(LoopUnit& shell) { loop_.ExecuteMore(shell); }
+  void AfterCall(LoopUnit& shell) { loop_.AfterCall(shell); }
+  bool ExecutesEach() const { return loop_.loggers_.has_value(); }
+  void NoteTimer(const LoopUnit& shell) { loop_.NoteTimer(shell); }
+  void SendToUnit(const UnitCommand& command) { loop_.SendToUnit(command, {}); }
+  void SendToController(const UnitCommand& command) {
+    loop_.links_.to_controller().Send(command);
+  }
+
+ private:
+  UnitLoop& loop_;
+};
+
 bool UnitLoop::Turn() {
-  if (must_hand_over()) [[unlikely]]
+  if (loggers_.has_value() && loggers_->must_hand_over(control())) [[unlikely]]
     return HandOver();
   if (!Flush()) return true;
   bool did = Receive();
-  if (links_.store != nullptr) [[unlikely]]
-    did |= PollStore();
-  if (logs_.has_value()) did |= HandleReleased();
-  if (now_ >= next_timer_) {
-    RunTimers();
+  StateStore* const store = links_.all().store;
+  if (store != nullptr) [[unlikely]] {
+    did |= store->Poll(
+        [this](const StoreAnswer& answer) { TakeFromStore(answer); });
+  }
+  if (loggers_.has_value()) did |= loggers_->HandleReleased(Calls(*this));
+  if (now_ >= timers_.next()) {
+    timers_.ForEachDue(now_, [this](size_t i) { RunTimers(shells_[i]); });
     did = true;
   }
-  did |= measures_busy_ ? ServeAllByTheClock() : ServeAll();
+  did |= server_.ServeAll(now_, Calls(*this));
   // Before anybody can have got any of it: see LoopProgress.
   Publish();
   Flush();
-  if (!did && links_.store != nullptr && links_.store->is_waiting()) {
-    links_.store->Wait(kStoreWait);
+  if (!did && store != nullptr && store->is_waiting()) {
+    store->Wait(kStoreWait);
     return true;
   }
   return did;
 }
 
 bool UnitLoop::Receive() {
-  links_.from_controller.Receive();
-  for (LinkIn& link : links_.from_loops) link.ReceiveKept();
-  if (links_.from_loggers.has_value()) links_.from_loggers->Receive();
-  CloseBrokenLinks();
-  if (logs_.has_value()) LookForReleased();
+  links_.Receive();
+  if (loggers_.has_value()) loggers_->LookForReleased(index_);
   // Read after the messages were taken: what they speak of has happened by
   // then.
   now_ = clock_.Now();
-  if (must_report()) [[unlikely]] {
+  if (reporter_.is_due()) [[unlikely]] {
     MakeReport();
     HandleLinks();
     return true;
@@ -150,60 +145,35 @@ bool UnitLoop::Receive() {
   return HandleLinks() > 0;
 }
 
+// Turns words into calls.
+class UnitLoop::Inbox {
+ public:
+  explicit Inbox(UnitLoop& loop) : loop_(loop) {}
+
+  void on_order(const ControllerCommand& order) { loop_.Handle(order); }
+  void on_table(const TableMessage& message) { loop_.Handle(message); }
+  void on_name(UnitId unit, const FlowName& name) {
+    loop_.on_name(loop_.Shell(unit), name);
+  }
+  void on_message(const UnitCommand& message,
+                  std::span<const std::byte> record) {
+    loop_.Handle(message, record);
+  }
+
+ private:
+  UnitLoop& loop_;
+};
+
 size_t UnitLoop::HandleController() {
-  return links_.from_controller.Handle(
-      *words_, [this](const Cell& cell, std::span<const std::byte> payload) {
-        if (payload.empty()) [[likely]] {
-          Handle(cell.As<ControllerCommand>());
-        } else if (!words_->IsSound(cell, payload)) {
-          links_.from_controller.Close();
-        } else if (cell.is_table()) {
-          Handle(LoadAs<TableMessage>(payload.data()));
-        } else {
-          on_name(Shell(cell.As<ControllerCommand>().unit),
-                  LoadAs<FlowName>(payload.data()));
-        }
-      });
+  return links_.HandleController(Inbox(*this));
 }
 
 size_t UnitLoop::HandleLinks() {
   size_t messages = HandleController();
-  for (size_t i = 0; i < links_.from_loops.size(); ++i) {
-    messages += links_.from_loops[i].Handle(
-        unit_words_[i],
-        [this](const Cell& cell, std::span<const std::byte> record) {
-          Handle(cell.As<UnitCommand>(), record);
-        });
-    links_.from_loops[i].Release();
-  }
-  if (links_.from_loggers.has_value()) {
-    messages += links_.from_loggers->Handle(
-        unit_words_[links_.is_relayed ? 0 : index_],
-        [this](const Cell& cell, std::span<const std::byte> record) {
-          Handle(cell.As<UnitCommand>(), record);
-        });
-  }
+  messages += links_.HandleUnits(Inbox(*this));
   if (queries_ > 0) [[unlikely]]
     AnswerQueries();
   return messages;
-}
-
-// A link whose ring has had a position that cannot be, at either end.
-void UnitLoop::CloseBrokenLinks() {
-  const auto is_broken = [](const LinkIn& in, const LinkOut& out) {
-    return in.faults() + out.faults() > 0 && !in.is_closed();
-  };
-  if (is_broken(links_.from_controller, links_.to_controller)) [[unlikely]] {
-    words_->Refuse("ring", "position", links_.from_controller.received());
-    links_.from_controller.Close();
-  }
-  for (size_t i = 0; i < links_.from_loops.size(); ++i) {
-    LinkIn& in = links_.from_loops[i];
-    if (!is_broken(in, links_.to_loops[i])) [[likely]]
-      continue;
-    unit_words_[i].Refuse("ring", "position", in.received());
-    in.Close();
-  }
 }
 
 inline void UnitLoop::Handle(const ControllerCommand& command) {
@@ -211,12 +181,11 @@ inline void UnitLoop::Handle(const ControllerCommand& command) {
     // It neither commands anything nor arms a timer.
     LoopUnit& shell = Shell(command.unit);
     if (!shell.unit.has_room()) [[unlikely]] {
-      words_->Refuse("packet", "number", command.meta.channel_number);
-      links_.from_controller.Close();
+      links_.Refuse("packet", "number", command.meta.channel_number);
       return;
     }
     shell.unit.on_packet(command.packet, command.meta);
-    List(shell);
+    server_.List(shell);
   } else {
     HandleOther(command);
   }
@@ -226,27 +195,15 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
   using Kind = ControllerCommand::Kind;
   if (command.kind == Kind::kDrop) {
     // The buffer comes back to its owner.
-    if (links_.buffers.Return(command.packet)) return;
-    words_->Refuse("drop", "packet", value(command.packet));
-    links_.from_controller.Close();
+    if (links_.buffers().Return(command.packet)) return;
+    links_.Refuse("drop", "packet", value(command.packet));
     return;
   }
   LoopUnit& shell = Shell(command.unit);
   out_.clear();
   switch (command.kind) {
     case Kind::kStartUnit:
-      // The unit may have obeyed a Stop that was withdrawn meanwhile.
-      shell.unit.on_start();
-      shell.leaves = shell.has_left = false;
-      if (links_.turns != nullptr) links_.turns->on_start(command.unit);
-      shell.incarnation = command.incarnation;
-      shell.tables.on_ready(now_, shell.tables.are_logged()
-                                      ? logs_->incarnation()
-                                      : command.incarnation);
-      shell.ready = true;
-      if (service_.has_value()) shell.service.Start(now_);
-      links_.progress->started.store(RealClock::Monotonic().ns,
-                                     std::memory_order_relaxed);
+      Start(shell, command.incarnation);
       break;
     case Kind::kParkUnit:
       shell.ready = false;
@@ -256,8 +213,8 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
       shell.asked_round = command.done_query.round;
       return;
     case Kind::kAliasAck:
-      if (logs_.has_value()) {
-        logs_->on_alias_ack(command.unit, command.alias_ack);
+      if (loggers_.has_value()) {
+        loggers_->logs().on_alias_ack(command.unit, command.alias_ack);
       }
       [[fallthrough]];
     default:
@@ -269,11 +226,28 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
   AfterCall(shell);
 }
 
+void UnitLoop::Start(LoopUnit& shell, uint32_t incarnation) {
+  const UnitId unit = shell.unit.id();
+  // The unit may have obeyed a Stop that was withdrawn meanwhile.
+  shell.unit.on_start();
+  shell.leaves = shell.has_left = false;
+  if (links_.all().turns != nullptr) links_.all().turns->on_start(unit);
+  shell.incarnation = incarnation;
+  shell.tables.on_ready(now_, shell.tables.are_logged()
+                                  ? loggers_->logs().incarnation()
+                                  : incarnation);
+  shell.ready = true;
+  server_.on_start(now_, shell);
+  links_.all().progress->started.store(RealClock::Monotonic().ns,
+                                       std::memory_order_relaxed);
+}
+
 void UnitLoop::Handle(const UnitCommand& message,
                       std::span<const std::byte> record) {
   if (message.kind == UnitCommand::Kind::kUpdatesMerged) [[unlikely]] {
-    if (logs_.has_value())
-      logs_->on_updates_merged(message.unit, message.entry);
+    if (loggers_.has_value()) {
+      loggers_->logs().on_updates_merged(message.unit, message.entry);
+    }
     return;
   }
   LoopUnit& shell = Shell(message.unit);
@@ -292,50 +266,34 @@ void UnitLoop::Handle(const TableMessage& message) {
 }
 
 void UnitLoop::SendToHome(const TableMessage& message) {
-  links_.to_controller.Send(Cell::OfTable(),
-                            std::as_bytes(std::span(&message, 1)));
+  links_.to_controller().Send(Cell::OfTable(),
+                              std::as_bytes(std::span(&message, 1)));
 }
 
 void UnitLoop::SendStopped(UnitId unit) {
   UnitCommand stopped = UnitCommand::Stopped();
   stopped.unit = unit;
-  if (logs_.has_value()) {
-    logs_->SendStopped(unit);
+  if (loggers_.has_value()) {
+    loggers_->logs().SendStopped(unit);
   } else {
-    links_.to_controller.Send(stopped);
+    links_.to_controller().Send(stopped);
   }
-  if (links_.turns == nullptr) return;
+  if (links_.all().turns == nullptr) return;
   Shell(unit).has_left = true;
-  links_.turns->on_stopped(unit);
+  links_.all().turns->on_stopped(unit);
 }
 
 void UnitLoop::AfterCall(LoopUnit& shell) {
   ExecuteMore(shell);
   shell.tables.on_called(now_);
   NoteTimer(shell);
-  List(shell);
-}
-
-void UnitLoop::List(LoopUnit& shell) {
-  if (shell.is_listed || !shell.ready) return;
-  shell.is_listed = true;
-  runnable_.push_back(&shell);
-}
-
-// Units without a timer that is due are left alone: the memory of all of them
-// would push the packets' out of the caches.
-void UnitLoop::RunTimers() {
-  next_timer_ = Instant::max();
-  for (size_t i = 0; i < timers_.size(); ++i) {
-    if (timers_[i] <= now_) RunTimers(shells_[i]);
-    next_timer_ = std::min(next_timer_, timers_[i]);
-  }
+  server_.List(shell);
 }
 
 void UnitLoop::RunTimers(LoopUnit& shell) {
   if (shell.unit.next_wakeup() <= now_) {
     out_.clear();
-    if (links_.control->stops_timers.load(std::memory_order_relaxed)) {
+    if (control().stops_timers.load(std::memory_order_relaxed)) {
       shell.unit.StopTimers();
     }
     shell.unit.on_timers(now_, out_);
@@ -348,142 +306,15 @@ void UnitLoop::RunTimers(LoopUnit& shell) {
   NoteTimer(shell);
 }
 
-// Units that have nothing to do any more leave the list.
-bool UnitLoop::ServeAll() {
-  bool did = false;
-  next_service_end_ = Instant::max();
-  for (size_t i = 0; i < runnable_.size();) {
-    LoopUnit& shell = *runnable_[i];
-    did |= Serve(shell);
-    NoteTimer(shell);
-    if (shell.unit.busy()) {
-      // Until its turn comes, the service of another inbox has an end.
-      if (!shell.awaits_turn) {
-        next_service_end_ = std::min(next_service_end_, shell.service.end());
-      }
-    } else if (!shell.is_listed) {
-      runnable_[i] = runnable_.back();
-      runnable_.pop_back();
-      continue;
-    }
-    ++i;
-  }
-  return did;
-}
-
-bool UnitLoop::ServeAllByTheClock() {
-  const Instant begin = RealClock::Monotonic();
-  const bool did = ServeAll();
-  if (did && !service_.has_value()) {
-    busy_.ns += (RealClock::Monotonic() - begin).ns;
-  }
-  return did;
-}
-
-// Clears is_listed if there is nothing more to do.
-bool UnitLoop::Serve(LoopUnit& shell) {
-  bool did = false;
-  out_.clear();
-  for (uint32_t served = 0; served < kServedInATurn; ++served) {
-    if (!shell.unit.busy() && (!shell.ready || !Begin(shell))) {
-      shell.is_listed = false;
-      if (links_.turns != nullptr) [[unlikely]]
-        SeeEmpty(shell);
-      break;
-    }
-    if (shell.awaits_turn && !TakeTurn(shell)) break;
-    if (shell.service.end() > now_) break;
-    Finish(shell);
-    if (links_.turns != nullptr) [[unlikely]]
-      EndTurn(shell);
-    did = true;
-  }
-  ExecuteAll(shell);
-  if (did) shell.tables.on_called(now_);
-  return did;
-}
-
-// Returns true if a packet is in service now. What becomes of those before it
-// may stay in out_: it is cheaper to execute all at once.
-bool UnitLoop::Begin(LoopUnit& shell) {
-  const bool serves = shell.Begin(CallNow(), [&] { ExecuteAll(shell); });
-  held_packets_max_ = std::max(held_packets_max_, shell.unit.held_packets());
-  if (!serves) {
-    shell.service.SeeIdle();
-    return false;
-  }
-  if (links_.turns != nullptr) [[unlikely]] {
-    shell.awaits_turn = true;
-    links_.turns->on_next(
-        shell.unit.id(), std::max(shell.unit.in_service().original_length, 1u));
-    return true;
-  }
-  BeginService(shell);
-  return true;
-}
-
-// A packet begins when the unit was free, be that long ago, as with one inbox.
-bool UnitLoop::TakeTurn(LoopUnit& shell) {
-  if (!links_.turns->Begin(shell.unit.id())) return false;
-  shell.awaits_turn = false;
-  const Instant free_since = links_.turns->last_end(shell.unit.id());
-  if (service_.has_value() && free_since != Instant::min()) {
-    shell.service.Start(now_ + (free_since - RealClock::Monotonic()));
-  }
-  BeginService(shell);
-  return true;
-}
-
-void UnitLoop::EndTurn(const LoopUnit& shell) {
-  Instant end = Instant::min();
-  if (service_.has_value()) {
-    end = RealClock::Monotonic() + (shell.service.end() - now_);
-  }
-  links_.turns->on_served(shell.unit.id(), end);
-}
-
-void UnitLoop::SeeEmpty(LoopUnit& shell) {
-  links_.turns->on_empty(shell.unit.id());
-  if (!shell.leaves || shell.unit.held_packets() > 0) return;
-  shell.leaves = false;
-  links_.turns->on_drained(shell.unit.id());
-}
-
-inline void UnitLoop::BeginService(LoopUnit& shell) {
-  const PacketMeta& meta = shell.unit.in_service();
-  const Nanos wait = shell.unit.in_service_wait();
-  const bool is_again = shell.unit.in_service_again();
-  // Few packets are counted: the call took 15 instructions of each.
-  if (!is_again && BeginsMovedFlowlet(meta)) [[unlikely]]
-    CountMove(state_, shell.unit.id(), meta, wait);
-  if (service_.has_value() && meta.has_payload()) {
-    const Nanos takes = service_->ServiceTime(meta.original_length);
-    shell.service.Begin(now_, meta.arrival,
-                        is_again || wait != Unit::kNeverHeld, takes);
-    busy_.ns += takes.ns;
-  }
-}
-
-void UnitLoop::Finish(LoopUnit& shell) {
-  if (out_.room() < kMaxUnitCommandsPerCall) ExecuteAll(shell);
-  const size_t before = out_.commands().size();
-  shell.Finish(CallNow());
-  // Other commands than what becomes of the packet are about the state as it
-  // is now, and an entry is about this call.
-  if (out_.commands().size() != before + 1 || logs_.has_value()) {
-    ExecuteAll(shell);
-  }
-}
-
 void UnitLoop::ExecuteAll(LoopUnit& shell) {
   using Kind = UnitCommand::Kind;
-  if (logs_.has_value()) [[unlikely]] {
+  if (loggers_.has_value()) [[unlikely]] {
     ExecuteLogged(shell);
     return;
   }
   for (const UnitCommand& command : out_.commands()) {
     if (command.kind == Kind::kRelease) [[likely]] {
-      links_.to_controller.Send(command).unit = shell.unit.id();
+      links_.to_controller().Send(command).unit = shell.unit.id();
     } else {
       Execute(shell, command);
     }
@@ -496,10 +327,10 @@ class UnitLoop::Outbox {
   Outbox(UnitLoop& loop, LoopUnit& shell) : loop_(loop), shell_(shell) {}
 
   void SendPull(const UnitCommand& command) {
-    StateStore* const store = loop_.links_.store;
+    StateStore* const store = loop_.links_.all().store;
     if (store != nullptr && store->Read(command.pull)) return;
     if (command.to_logger) {
-      loop_.logs_->SendPull(command.unit, command.pull);
+      loop_.loggers_->logs().SendPull(command.unit, command.pull);
     } else {
       loop_.SendToUnit(command, {});
     }
@@ -512,10 +343,11 @@ class UnitLoop::Outbox {
   void SendAlias(const UnitCommand& command, const Alias& alias) {
     UnitCommand named = command;
     named.unit = shell_.unit.id();
-    loop_.links_.to_controller.Send(named, std::as_bytes(std::span(&alias, 1)));
+    loop_.links_.to_controller().Send(named,
+                                      std::as_bytes(std::span(&alias, 1)));
   }
   void SendToController(const UnitCommand& command) {
-    loop_.links_.to_controller.Send(command).unit = shell_.unit.id();
+    loop_.links_.to_controller().Send(command).unit = shell_.unit.id();
   }
   void Wait() {}
   // All that its NF wrote into tables has to be with the homes first.
@@ -538,63 +370,130 @@ void UnitLoop::Execute(LoopUnit& shell, const UnitCommand& command) {
 
 void UnitLoop::SendToUnit(const UnitCommand& command,
                           std::span<const std::byte> record) {
-  size_t to = value(command.unit) % loops_;
-  if (links_.is_relayed) to = to == index_ ? 0 : 1;
-  LinkOut& link = links_.to_loops[to];
-  if (!link.has_room(record.size())) {
-    ++state_.messages_lost;
-    return;
-  }
-  link.Send(command, record);
+  if (!links_.SendToUnit(command, record)) ++state_.messages_lost;
 }
 
 bool UnitLoop::Flush() {
-  for (LinkOut& link : links_.to_loops) link.Flush();
-  const bool is_logged = !logs_.has_value() || logs_->Flush();
-  return links_.to_controller.Flush() && is_logged;
+  links_.FlushToUnits();
+  const bool is_logged = !loggers_.has_value() || loggers_->logs().Flush();
+  return links_.to_controller().Flush() && is_logged;
 }
 
 void UnitLoop::Publish() {
-  uint64_t sent = links_.to_controller.sent_in_all();
-  uint64_t received = links_.from_controller.handled();
-  for (const LinkOut& link : links_.to_loops) sent += link.sent_in_all();
-  for (const LinkIn& link : links_.from_loops) received += link.handled();
-  if (links_.from_loggers.has_value()) {
-    received += links_.from_loggers->handled();
+  uint64_t sent = links_.sent();
+  uint64_t received = links_.handled();
+  if (loggers_.has_value()) {
+    sent += loggers_->logs().sent();
+    received += loggers_->logs().acknowledged();
   }
-  if (logs_.has_value()) {
-    sent += logs_->sent();
-    received += logs_->acknowledged();
-  }
-  const Instant due = std::min(next_timer_, next_service_end_);
-  LoopProgress& progress = *links_.progress;
+  LoopProgress& progress = *links_.all().progress;
   progress.seamless.store(state_.seamless, std::memory_order_relaxed);
   progress.pulled.store(state_.pulled, std::memory_order_relaxed);
-  progress.buffers.store(links_.buffers.in_use(), std::memory_order_relaxed);
-  progress.busy_ns.store(busy_.ns, std::memory_order_relaxed);
+  progress.buffers.store(buffers_in_use(), std::memory_order_relaxed);
+  progress.busy_ns.store(server_.busy().ns, std::memory_order_relaxed);
   progress.sent.store(sent, std::memory_order_release);
   progress.received.store(received, std::memory_order_release);
-  progress.next_due.store(due.ns, std::memory_order_release);
+  progress.next_due.store(NextDue().ns, std::memory_order_release);
 }
 
 UnitLoopFigures UnitLoop::figures() const {
   UnitLoopFigures figures = {.state = state_,
-                             .held_packets_max = held_packets_max_,
+                             .held_packets_max = server_.held_packets_max(),
                              .sleeps = sleeps_,
                              .logs = {},
                              .nf_counts = {}};
-  if (logs_.has_value()) figures.logs = logs_->figures();
-  for (const LoopUnit& shell : shells_) {
-    AddCounters(figures.state.units, shell.unit.counters());
-    size_t i = 0;
-    for (const NetworkFunction::Part& part : shell.nf->parts()) {
-      for (const uint64_t n : part.nf->counts()) {
-        if (i == figures.nf_counts.size()) figures.nf_counts.push_back(0);
-        figures.nf_counts[i++] += n;
-      }
+  if (loggers_.has_value()) figures.logs = loggers_->logs().figures();
+  for (const LoopUnit& shell : shells_) shell.AddTo(figures);
+  return figures;
+}
+
+// --- Output loggers. ---
+
+void UnitLoop::ExecuteLogged(LoopUnit& shell) {
+  loggers_->Execute(shell, Calls(*this));
+}
+
+// Returns true, as there was something to do.
+bool UnitLoop::HandOver() {
+  const uint32_t process =
+      control().logger_process.load(std::memory_order_acquire);
+  if (loggers_->must_begin(process)) {
+    loggers_->LookForReleased(index_);
+    now_ = clock_.Now();
+    loggers_->HandleReleased(Calls(*this));
+    Publish();
+    Flush();
+    loggers_->BeginHandover(process, shells_);
+  }
+  loggers_->HandOver();
+  return true;
+}
+
+// --- A store. ---
+
+void UnitLoop::TakeFromStore(const StoreAnswer& answer) {
+  LoopUnit& shell = Shell(answer.unit);
+  bool has_more = true;
+  while (has_more) {
+    out_.clear();
+    if (answer.is_there) {
+      shell.unit.on_state(now_, answer.state, answer.record, out_);
+    }
+    has_more =
+        !answer.is_there && shell.unit.on_store_silent(answer.state.flow, out_);
+    AfterCall(shell);
+  }
+}
+
+void UnitLoop::SendRecord(const UnitCommand& command,
+                          std::span<const std::byte> record) {
+  StateStore* const store = links_.all().store;
+  if (store == nullptr) {
+    SendToUnit(command, record);
+  } else {
+    store->Write(command.state, record);
+  }
+}
+
+// --- Failures. ---
+
+void UnitLoop::AnswerQueries() {
+  for (LoopUnit& shell : shells_) {
+    const uint32_t round = std::exchange(shell.asked_round, 0);
+    if (round == 0) continue;
+    UnitReporter::Answer(shell, round, links_.to_controller());
+  }
+  queries_ = 0;
+}
+
+void UnitLoop::on_name(LoopUnit& shell, const FlowName& name) {
+  if (loggers_.has_value() && loggers_->hands_over()) {
+    loggers_->logs().SendName(shell.unit.id(), name);
+  }
+  UnitReporter::Keep(shell, name);
+}
+
+// The predecessor has failed, so its ring gets no more.
+void UnitLoop::MakeReport() {
+  const uint32_t epoch = reporter_.newest();
+  LinkIn& link = links_.all().from_controller;
+  while (HandleController() > 0 || link.has_items()) {
+    if (link.is_closed()) return;
+    link.Receive();
+  }
+  UnitTurns* const turns = links_.all().turns;
+  for (LoopUnit& shell : shells_) {
+    shell.unit.on_start();  // a Stop is void from now on
+    if (shell.incarnation > 0 && !shell.has_left) {
+      shell.tables.on_ready(now_, shell.incarnation);
+      NoteTimer(shell);
+    }
+    if (turns != nullptr && shell.ready && !shell.has_left) {
+      shell.leaves = false;
+      turns->on_start(shell.unit.id());
     }
   }
-  return figures;
+  reporter_.Report(epoch, shells_, links_.to_controller(), loggers_->logs());
 }
 
 }  // namespace snf
