@@ -13,7 +13,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/ids.h"
-#include "base/lazy_array.h"
 #include "base/messages/controller_commands.h"
 #include "base/messages/messages.h"
 #include "base/messages/unit_commands.h"
@@ -23,19 +22,21 @@
 #include "controller/core/controller.h"
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
+#include "controller/live/channel_slots.h"
 #include "controller/live/controller_events.h"
 #include "controller/live/controller_links.h"
+#include "controller/live/loop_commands.h"
 #include "controller/live/loop_links.h"
 #include "controller/live/loop_recovery.h"
 #include "controller/live/loop_starter.h"
-#include "controller/live/unit_starter.h"
+#include "controller/live/loop_tables.h"
+#include "controller/live/loop_words.h"
 #include "controller/live/unled_loop.h"
 #include "controller/rebuild/lease_finder.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/real_clock.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/tables/table_homes.h"
-#include "runtime/tables/table_message.h"
 
 namespace snf {
 
@@ -46,15 +47,11 @@ struct ControllerLoopFigures {
 
 // Theory of operation. The event loop around a controller: it turns arrivals,
 // words of units, and time into calls of Controller, and the controller's
-// commands into messages to the loops of units (unit_loop.h). The homes of the
-// NF's shared tables live here as well.
+// commands into messages to the loops of units (unit_loop.h).
 //
 //   host ─Arrive─► batch ─► Controller ─ControllerCommand─► unit loops …
 //   host ◄─on_packet, ControllerEvents─┐       ▲                │
 //                                      └───────┴─UnitCommand────┘
-//
-// Updates of shared tables come from loggers if loops of units may end; other
-// updates come from units.
 //
 // The host takes turns on its thread: a turn takes a burst from each link,
 // reads the clock once, handles the messages, and does what is due. Arrivals
@@ -66,11 +63,13 @@ struct ControllerLoopFigures {
 // kRelease are there: on_packet is called for each, the host calls FreeSlot
 // three times, and the controller is told once that 3 packets left unit 0.
 //
-// Parts: UnitStarter has the starts of units; LoopRecovery, if loops of units
-// may end, what becomes of their packets; UnledLoop, if the controller may
-// fail, what happens until packets go to a successor.
+// Parts: LoopLinks has all links; LoopTables the homes of the NF's shared
+// tables; LoopWords turns words into calls of Controller, LoopCommands executes
+// its commands; ChannelSlots has the slots of units' channels; LoopRecovery, if
+// loops of units may end, what becomes of their packets; UnledLoop, if the
+// controller may fail, what happens until packets go to a successor.
 //
-// LoopLinks has all links. Units with output loggers leave it to these to
+// Units with output loggers leave it to these to
 // report the end of packets, on links of their own.
 //
 // Words of units and loggers pass a decoder first. A bad word is told to the
@@ -102,7 +101,9 @@ class ControllerLoop {
 
   // Asks `starter`, which outlives the loop, before each start of a unit.
   // Without one, all loops of units run at all times.
-  void set_starter(LoopStarter& starter) { starter_.set_starter(starter); }
+  void set_starter(LoopStarter& starter) {
+    commands_.starter().set_starter(starter);
+  }
   // A controller that leases its units and may fail asks `finder`, which
   // outlives the loop, for their leases.
   void set_lease_finder(LeaseFinder& finder) {
@@ -125,7 +126,7 @@ class ControllerLoop {
     batch_.emplace_back(key, arrival, original_length, packet, by_alias);
     if (has_controller()) [[likely]]
       controller_.Expect(batch_);
-    figures_.packets_by_alias += by_alias ? 1 : 0;
+    packets_by_alias_ += by_alias ? 1 : 0;
   }
   // Counts the packets in the batch, and those that wait for a controller.
   size_t batch_size() const {
@@ -168,7 +169,7 @@ class ControllerLoop {
   bool Revoke(UnitId unit, bool at_once, Host& host);
   // Returns the leased units in which nothing of the controller is left, since
   // the last call.
-  std::vector<UnitId> TakeLeft() { return std::exchange(left_, {}); }
+  std::vector<UnitId> TakeLeft() { return words_.TakeLeft(); }
   // As Controller::DeleteFlow; false without a controller.
   template <ControllerHost Host>
   bool DeleteFlow(FlowId flow, Host& host);
@@ -179,16 +180,17 @@ class ControllerLoop {
   // --- Loops of units that begin and end. ---
 
   // A loop of units runs now: starts that wait for it go on.
-  void BeginStarts(size_t loop);
+  void BeginStarts(size_t loop) { commands_.BeginStarts(now_, loop); }
   // Returns true if nothing is under way between this and the loop of units,
   // and no packet lies in a buffer of its share.
   bool IsIdle(size_t loop) { return links_.IsIdle(loop); }
   // The process that ran the loop of units has ended, which was seen.
   template <ControllerHost Host>
   void EndLoop(size_t loop, Host& host);
-  // Returns the packet, with what the controller sent with it, if it is in a
-  // unit of the loop; else null. Any handle will do.
-  const PacketsUnderWay::Sent* FindIn(size_t loop, PacketHandle packet);
+  // As LoopLinks::FindIn.
+  const PacketsUnderWay::Sent* FindIn(size_t loop, PacketHandle packet) const {
+    return links_.FindIn(loop, packet);
+  }
   // Called just before EndLoop, while the controller is led, for a packet on
   // which the loop's NF has failed. The packet is dropped as kNfFailed, and its
   // clock is lost.
@@ -249,11 +251,11 @@ class ControllerLoop {
   Instant ReadClock() { return now_ = clock_.Now(); }
   // Returns how many slots of all units' channels are in use: packets that were
   // sent to units and are not yet at their end.
-  uint64_t in_channels() const { return in_channels_; }
+  uint64_t in_channels() const { return slots_.in_use(); }
   // Returns the number of these of the flow with this slot of the controller's
   // table, if options.counts_flows.
-  uint64_t under_way(uint32_t slot) const { return under_way_[slot]; }
-  bool is_starting() const { return !starter_.empty(); }  // units
+  uint64_t under_way(uint32_t slot) const { return slots_.under_way(slot); }
+  bool is_starting() const { return !commands_.starter().empty(); }  // units
   // Returns when something is due, here or in a unit loop; Instant::max() for
   // never.
   Instant NextDue() const;
@@ -277,8 +279,11 @@ class ControllerLoop {
   }
   Controller& controller() { return controller_; }
   const Controller& controller() const { return controller_; }
-  const TableHomes& tables() const { return tables_; }
-  const ControllerLoopFigures& figures() const { return figures_; }
+  const TableHomes& tables() const { return tables_.homes(); }
+  ControllerLoopFigures figures() const {
+    return {.packets_by_alias = packets_by_alias_,
+            .aliases_unknown = commands_.aliases_unknown()};
+  }
 
  private:
   friend class LoopRecovery;
@@ -286,49 +291,19 @@ class ControllerLoop {
 
   // Returns false if there is no room for some of it.
   bool FlushAll();
+  template <typename MakeCall, ControllerHost Host>
+  void Call(const MakeCall& call, Host& host);
   template <ControllerHost Host>
   size_t HandleLink(size_t loop, bool of_logger, Host& host);
-  // Handles all that the loop, which has ended, had sent: `handle` is called
-  // until nothing is left.
-  template <typename Handle>
-  void HandleAllOfDead(size_t loop, const Handle& handle);
-  // `loop` is where the message came from. Leaves in out_ what the controller
-  // commands.
-  void HandleOther(size_t loop, bool of_logger, const Cell& cell,
-                   std::span<const std::byte> payload,
-                   ControllerEvents& events);
-  void HandleTell(const UnitCommand& word, ControllerEvents& events);
-  void SendName(const ControllerCommand& command);
-  void on_alias(const Alias& alias, ControllerEvents& events);
-  void on_table(const TableMessage& message);
-  void Answer(const TableMessage& answer);
-  void RunTableTimers();
-  void SendToUnit(const TableMessage& message);
   void ReportDrained(ControllerEvents& events);
   bool MayPull(const Pull& pull) const;
   // Sends what is in out_.
   template <ControllerHost Host>
   void ExecuteAll(Host& host);
-  void Execute(const ControllerCommand& command, ControllerEvents& events);
-  void FinishStart(const ControllerCommand& command);
-  // Tells events that the unit is up, or down.
-  void SetUp(UnitId unit, bool is_up, ControllerEvents& events);
-  void Send(const ControllerCommand& command) {
-    links_.to(command.unit).Send(command);
-  }
-  // A packet takes a slot of its unit's channel, or frees it.
-  void EnterChannel(const PacketMeta& meta) {
-    ++in_channels_;
-    if (under_way_.size() > 0) ++under_way_[slot_of(meta.flow)];
-  }
-  void LeaveChannel(const PacketMeta& meta) {
-    --in_channels_;
-    if (under_way_.size() > 0) --under_way_[slot_of(meta.flow)];
-  }
 
   Instant NextTimer() const {
-    return std::min({controller_.next_wakeup(), tables_.next_wakeup(),
-                     starter_.next_ready()});
+    return std::min({controller_.next_wakeup(), tables().next_wakeup(),
+                     commands_.starter().next_ready()});
   }
   bool IsDead(size_t loop) const {
     return recovery_.has_value() && recovery_->IsDead(loop);
@@ -338,35 +313,23 @@ class ControllerLoop {
     return unled_.has_value() ? unled_->succession().known(controller_)
                               : controller_;
   }
-  // A unit that has failed hears nothing more.
-  bool hears(UnitId unit) const {
-    return controller_.units().state(unit) != UnitPool::State::kCrashed;
-  }
-
   const RealClock& clock_;
   ControllerOptions options_;  // of the controller that runs
   const PlacementPolicy* policy_;
   bool shares_thread_;
-  bool is_leased_;
-  bool shares_units_;
-  std::vector<bool> leased_up_;  // by unit: events were told
-  std::vector<UnitId> left_;
   Controller controller_;
-  TableHomes tables_;
+  LoopTables tables_;
   LoopLinks links_;
-  UnitStarter starter_;
   std::optional<LoopRecovery> recovery_;
   std::optional<UnledLoop> unled_;
+  LoopCommands commands_;
+  LoopWords words_;
 
   Instant now_ = Instant::min();
   std::vector<Arrival> batch_;
   ControllerOut out_;
-  uint64_t in_channels_ = 0;
-  LazyArray<uint64_t> under_way_;  // by the slot of the flow
-  // One unit has drained this, and the controller was not told of it yet.
-  DrainReport drained_;
-  DrainReport with_payload_;  // of these
-  ControllerLoopFigures figures_;
+  ChannelSlots slots_;
+  uint64_t packets_by_alias_ = 0;
 };
 
 }  // namespace snf

@@ -9,50 +9,50 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "controller/live/controller_loop.h"
+#include "controller/live/loop_recovery_inl.h"
+#include "controller/live/unled_loop_inl.h"
 
 namespace snf {
 
-// --- ControllerLoop ---
+// Makes a call of the controller, and sends what it commands.
+template <typename MakeCall, ControllerHost Host>
+void ControllerLoop::Call(const MakeCall& call, Host& host) {
+  out_.clear();
+  call();
+  ExecuteAll(host);
+  FlushAll();
+}
 
 template <ControllerHost Host>
 bool ControllerLoop::Lease(UnitId unit, uint32_t share, Host& host) {
-  out_.clear();
-  const bool is_leased = controller_.on_lease(now_, unit, share, out_);
-  ExecuteAll(host);
-  FlushAll();
+  bool is_leased = false;
+  Call([&] { is_leased = controller_.on_lease(now_, unit, share, out_); },
+       host);
   return is_leased;
 }
 
 template <ControllerHost Host>
 bool ControllerLoop::Revoke(UnitId unit, bool at_once, Host& host) {
-  out_.clear();
-  const bool is_revoked = controller_.on_revoke(now_, unit, at_once, out_);
-  ExecuteAll(host);
-  FlushAll();
+  bool is_revoked = false;
+  Call([&] { is_revoked = controller_.on_revoke(now_, unit, at_once, out_); },
+       host);
   return is_revoked;
 }
 
 template <ControllerHost Host>
 bool ControllerLoop::DeleteFlow(FlowId flow, Host& host) {
   if (!is_led()) return false;
-  out_.clear();
-  const bool is_deleted = controller_.DeleteFlow(now_, flow, out_);
-  ExecuteAll(host);
-  FlushAll();
+  bool is_deleted = false;
+  Call([&] { is_deleted = controller_.DeleteFlow(now_, flow, out_); }, host);
   return is_deleted;
 }
 
 template <ControllerHost Host>
 void ControllerLoop::AddPieces(const PieceBlock& pieces, Host& host) {
-  out_.clear();
-  controller_.AddPieces(now_, pieces, false, out_);
-  ExecuteAll(host);
-  FlushAll();
+  Call([&] { controller_.AddPieces(now_, pieces, false, out_); }, host);
 }
 
 template <ControllerHost Host>
@@ -89,12 +89,11 @@ bool ControllerLoop::Turn(Host& host) {
   ReportDrained(host);
   const bool is_due = now_ >= NextTimer();
   if (is_due) {
-    starter_.TakeReady(
-        now_, [this](const ControllerCommand& start) { FinishStart(start); });
+    commands_.FinishStarts(now_);
     out_.clear();
     controller_.on_timers(now_, out_);
     ExecuteAll(host);
-    RunTableTimers();
+    tables_.RunTimers(now_, links_);
   }
   if (!is_led()) [[unlikely]]
     unled_->Mend(host);
@@ -118,35 +117,26 @@ size_t ControllerLoop::HandleLink(size_t loop, bool of_logger, Host& host) {
                   }
                   host.on_packet(now_, command);
                 } else {
-                  HandleOther(loop, of_logger, cell, payload, host);
+                  ReportDrained(host);
+                  words_.Take(now_, loop, of_logger, cell, payload, host);
                   ExecuteAll(host);
                 }
               });
-}
-
-template <typename Handle>
-void ControllerLoop::HandleAllOfDead(size_t loop, const Handle& handle) {
-  LinkIn& in = links_.in(loop, /*of_logger=*/false);
-  // No more than a ring holds: another process that has mapped it may lie.
-  const uint64_t most = in.received() + in.capacity();
-  do {
-    links_.Receive(in);
-  } while ((handle() > 0 || in.has_items()) && in.received() < most);
 }
 
 template <ControllerHost Host>
 void ControllerLoop::ExecuteAll(Host& host) {
   for (const ControllerCommand& command : out_.commands()) {
     if (command.kind == ControllerCommand::Kind::kEnqueue) [[likely]] {
-      EnterChannel(command.meta);
+      slots_.Enter(command.meta);
       if (links_.knows_packets()) {
         links_.Give(command);
         if (recovery_.has_value()) recovery_->OnEnd(command.packet);
       }
       host.on_enqueue(command.meta);
-      Send(command);
+      links_.to(command.unit).Send(command);
     } else {
-      Execute(command, host);
+      commands_.Execute(now_, command, host);
     }
   }
 }
@@ -171,180 +161,13 @@ void ControllerLoop::Fail(Rng& rng, const Prepare& prepare, Host& host) {
 inline void ControllerLoop::FreeSlot(const UnitCommand& command,
                                      ControllerEvents& events) {
   const PacketMeta& meta = command.meta;
-  LeaveChannel(meta);
+  slots_.Leave(meta);
   if (recovery_.has_value() && recovery_->IsOld(command)) return;
   if (!has_controller()) [[unlikely]]
     return;  // reports tell which are in use
-  if (drained_.unit != command.unit) ReportDrained(events);
-  drained_.unit = command.unit;
-  ++drained_.packets;
-  const uint32_t cost = controller_.CostOf(meta.original_length);
-  drained_.bytes += cost;
-  if (!meta.has_payload()) return;
-  ++with_payload_.packets;
-  with_payload_.bytes += cost;
-}
-
-// --- LoopRecovery ---
-
-template <ControllerHost Host>
-void LoopRecovery::End(size_t loop, Host& host) {
-  loop_.HandleAllOfDead(
-      loop, [&] { return loop_.HandleLink(loop, /*of_logger=*/false, host); });
-  loop_.ReportDrained(host);
-  loop_.links_.CloseBroken();  // what follows forgets what was wrong
-  EndChannels(loop);
-  // When a unit fails, other units of the process may get packets, or be
-  // started: these fail as well, and the next process does not get what was
-  // sent to them. But if no other process has units, a unit that is started
-  // waits for the next process.
-  const bool keeps_started = !HasOther(loop);
-  std::vector<ControllerCommand> kept;
-  for (bool has_failed = true; has_failed;) {
-    has_failed = false;
-    for (uint32_t unit = static_cast<uint32_t>(loop);
-         FailNext(loop, unit, host);) {
-      if (keeps_started) TakeStarted(loop, kept);
-      loop_.ExecuteAll(host);
-      has_failed = true;
-    }
-  }
-  loop_.links_.loops()[loop].out.SkipAll();
-  for (const ControllerCommand& command : kept) {
-    loop_.out_.clear();
-    loop_.out_.push(command);
-    loop_.ExecuteAll(host);
-  }
-  loop_.FlushAll();
-}
-
-template <typename IsLost, typename Lost>
-void LoopRecovery::TakeLost(const IsLost& is_lost, const AliasTable& aliases,
-                            ControllerEvents& events, const Lost& lost) {
-  loop_.links_.packets().TakeOut(
-      is_lost, [&](const PacketsUnderWay::Sent& sent) {
-        loop_.LeaveChannel(sent.meta);
-        if (aliases.clock(slot_of(sent.meta.flow)) == sent.meta.clock) {
-          events.on_alias_over(sent.meta.flow, sent.meta.clock);
-        }
-        if (sent.packet == kNoPacket) ++null_packets_lost_;
-        lost(sent);
-      });
-}
-
-// --- UnledLoop ---
-
-template <ControllerHost Host>
-void UnledLoop::Fail(Rng& rng, Host& host) {
-  loop_.ReportDrained(host);
-  std::vector<Arrival>& batch = loop_.batch_;
-  const size_t handled = rng.Below(batch.size() + 1);
-  const std::span<const Arrival> first = std::span(batch).first(handled);
-  for (size_t done = 0; done < handled;) {
-    loop_.out_.clear();
-    done += loop_.controller_.on_packets(loop_.now_, first.subspan(done),
-                                         loop_.out_);
-    loop_.ExecuteAll(host);
-  }
-  for (size_t i = handled; i < batch.size(); ++i) {
-    LosePacket(batch[i].packet, host);
-  }
-  batch.clear();
-  FailController();
-  for (size_t i = 0; i < returns_.size(); ++i) CutLink(i, &rng, host);
-  AbandonRecovery(host);
-  MakeNext();
-}
-
-template <ControllerHost Host>
-bool UnledLoop::Turn(Host& host) {
-  const size_t loops = returns_.size();
-  size_t messages =
-      loop_.links_.relay().has_value() && loop_.links_.relay()->Turn() ? 1 : 0;
-  const auto for_each_awaited = [&](const auto& visit) {
-    for (size_t i = 0; i < loops; ++i) {
-      for (const bool of_logger : {false, true}) {
-        if (reports_.awaits(i, of_logger)) visit(i, of_logger);
-      }
-    }
-  };
-  for (uint32_t burst = 0; burst < kReportBursts; ++burst) {
-    const size_t before = messages;
-    for_each_awaited([&](size_t loop, bool of_logger) {
-      loop_.links_.Receive(loop_.links_.in(loop, of_logger));
-    });
-    loop_.links_.CloseBroken();
-    loop_.ReadClock();
-    for_each_awaited([&](size_t loop, bool of_logger) {
-      messages += HandleLink(loop, of_logger, host);
-    });
-    loop_.links_.FlushToLoggers();
-    loop_.links_.ReleaseHandled(true);
-    if (messages == before) break;
-  }
-  HoldBatch(host);
-  if (!CanBegin()) return messages > 0;
-  BeginSuccessor(host);
-  for (const UnitCommand& word : reports_.TakeKept()) {
-    loop_.HandleTell(word, host);
-    loop_.ExecuteAll(host);
-  }
-  Mend(host);
-  return true;
-}
-
-template <ControllerHost Host>
-size_t UnledLoop::HandleLink(size_t loop, bool of_logger, Host& host) {
-  return loop_.links_.in(loop, of_logger)
-      .Handle(loop_.links_.words(loop, of_logger),
-              [&](const Cell& cell, std::span<const std::byte> payload) {
-                const auto& command = cell.As<UnitCommand>();
-                if (command.kind > UnitCommand::Kind::kDropPayload) {
-                  HandleWord(loop, of_logger, cell, payload);
-                } else if (is_heir()) {
-                  LoseWord(loop, command);
-                } else if (loop_.links_.knows_packets() &&
-                           !loop_.links_.Take(loop, command)) {
-                  loop_.Refuse(command.unit, "end of a packet", "packet",
-                               value(command.packet));
-                } else {
-                  host.on_packet(loop_.now_, command);
-                }
-              });
-}
-
-template <ControllerHost Host>
-void UnledLoop::Mend(Host& host) {
-  loop_.out_.clear();
-  const bool is_done =
-      succession_.Mend(loop_.controller_, loop_.now_, loop_.out_);
-  loop_.ExecuteAll(host);
-  loop_.FlushAll();
-  std::vector<Arrival>& batch = loop_.batch_;
-  const uint64_t in_units = loop_.in_channels_;
-  const bool is_crowded =
-      in_units > 0 && in_units + waiting() + batch.size() > room_;
-  if (!is_done || is_crowded) return;
-  const std::vector<Arrival> later = std::exchange(batch, {});
-  batch = succession_.Finish();
-  batch.insert(batch.end(), later.begin(), later.end());
-  loop_.HandleBatch(host);
-}
-
-template <ControllerHost Host>
-void UnledLoop::EndLoop(size_t loop, Host& host) {
-  const Phase phase = succession_.phase();
-  if (phase == Phase::kMending) FailAgain(host);
-  if (phase == Phase::kGathering) {
-    succession_.Restart();
-    reports_.Restart();
-  }
-  loop_.links_.Resume();
-  loop_.HandleAllOfDead(
-      loop, [&] { return HandleLink(loop, /*of_logger=*/false, host); });
-  loop_.links_.CloseBroken();
-  EndUnits(loop, host);
-  if (phase != Phase::kDead) Succeed();
+  if (slots_.has_drained_other(command.unit)) ReportDrained(events);
+  slots_.Drain(command.unit, controller_.CostOf(meta.original_length),
+               meta.has_payload());
 }
 
 }  // namespace snf

@@ -187,6 +187,13 @@ bool LoopLinks::IsIdle(size_t loop) {
          ends.progress->buffers.load() == 0;
 }
 
+const PacketsUnderWay::Sent* LoopLinks::FindIn(size_t loop,
+                                               PacketHandle packet) const {
+  if (!packets_.has_value()) return nullptr;
+  const PacketsUnderWay::Sent* const sent = packets_->Find(packet);
+  return sent != nullptr && loop_of(sent->unit) == loop ? sent : nullptr;
+}
+
 void LoopLinks::Give(const ControllerCommand& command) {
   packets_->Add(command);
   if (ends_.copies.empty() || command.packet == kNoPacket) return;

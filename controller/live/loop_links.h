@@ -77,6 +77,17 @@ class LoopLinks {
   }
   // Takes a burst from each link.
   void ReceiveAll();
+  // Receives all that a loop of units had sent, which has ended: calls
+  // handle(), which returns how many messages it took, until nothing is left.
+  template <typename Handle>
+  void ReceiveFromDead(size_t loop, const Handle& handle) {
+    LinkIn& in = ends_.loops[loop].in;
+    // No more than a ring holds: another process that has mapped it may lie.
+    const uint64_t most = in.received() + in.capacity();
+    do {
+      Receive(in);
+    } while ((handle() > 0 || in.has_items()) && in.received() < most);
+  }
   // Releases the words that were handled, if these stay in their rings until
   // then. While not `is_flushed`, only those of rings that are half full.
   void ReleaseHandled(bool is_flushed) {
@@ -117,6 +128,9 @@ class LoopLinks {
   bool knows_packets() const { return packets_.has_value(); }
   // Requires knows_packets().
   PacketsUnderWay& packets() { return *packets_; }
+  // Returns the packet, with what the controller sent with it, if it is in a
+  // unit of the loop; else null. Any handle will do.
+  const PacketsUnderWay::Sent* FindIn(size_t loop, PacketHandle packet) const;
   // Forgets all packets.
   void ForgetPackets() { packets_.emplace(*ends_.buffers); }
   // A packet goes to a unit, and a word about a packet has come. Take returns

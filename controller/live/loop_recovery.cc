@@ -20,7 +20,7 @@ void LoopRecovery::EndChannels(size_t loop) {
   const uint32_t units = loop_.controller_.units().max_units();
   for (auto unit = static_cast<uint32_t>(loop); unit < units;
        unit += static_cast<uint32_t>(loops_.size())) {
-    loop_.tables_.on_unit_failed(UnitId{static_cast<uint16_t>(unit)});
+    loop_.tables_.homes().on_unit_failed(UnitId{static_cast<uint16_t>(unit)});
   }
   Loop& ended = loops_[loop];
   ended.has_ended = true;
@@ -38,7 +38,8 @@ bool LoopRecovery::HasOther(size_t loop) const {
       std::min<size_t>(loops_.size(), loop_.controller_.units().max_units());
   for (size_t other = 0; other < loops; ++other) {
     if (other == loop) continue;
-    if (loop_.starter_.has_starter() || !loops_[other].has_ended) return true;
+    if (loop_.commands_.starter().has_starter() || !loops_[other].has_ended)
+      return true;
   }
   return false;
 }
@@ -84,10 +85,11 @@ bool LoopRecovery::FailNext(size_t loop, uint32_t& unit,
     ended.round = 0;  // older answers are not enough
     ended.unsealed.push_back(id);
     if (state == UnitState::kActive || state == UnitState::kStarting ||
-        loop_.is_leased_) {
-      loop_.SetUp(id, false, events);
+        loop_.commands_.is_leased()) {
+      loop_.commands_.SetUp(loop_.now_, id, false, events);
     }
-    loop_.starter_.Forget([id](UnitId other) { return other == id; });
+    loop_.commands_.starter().Forget(
+        [id](UnitId other) { return other == id; });
     loop_.out_.clear();
     SNF_CHECK(loop_.controller_.on_unit_failed(
         loop_.now_, id, units.incarnation(id), loop_.out_));
@@ -173,7 +175,7 @@ void LoopRecovery::TakeSurvivors(size_t loop, ControllerEvents& events) {
     return sent.packet == condemned || sent.meta.flow == condemned_flow;
   };
   const auto is_lost = [&](UnitId unit) {
-    return loop_.links_.loop_of(unit) == loop && !loop_.hears(unit);
+    return loop_.links_.loop_of(unit) == loop && !loop_.commands_.hears(unit);
   };
   // A packet that had set its flow's alias will set it again.
   TakeLost(

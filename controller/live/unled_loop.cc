@@ -44,7 +44,7 @@ void UnledLoop::on_unsent(const ControllerCommand& command, size_t loop,
   using Kind = ControllerCommand::Kind;
   switch (command.kind) {
     case Kind::kEnqueue:
-      loop_.LeaveChannel(command.meta);
+      loop_.slots_.Leave(command.meta);
       if (loop_.links_.knows_packets()) loop_.links_.packets().Remove(command);
       ++counters_.clocks_lost;
       if (command.packet != kNoPacket) LosePacket(command.packet, events);
@@ -54,9 +54,10 @@ void UnledLoop::on_unsent(const ControllerCommand& command, size_t loop,
       KeepBuffer(loop, command.packet);
       return;
     case Kind::kStartUnit:
-      if (loop_.is_leased_) return;  // the successor finds it not used
+      if (loop_.commands_.is_leased())
+        return;  // the successor finds it not used
       // The start goes on without the controller.
-      loop_.starter_.AddReady(loop_.now_, command);
+      loop_.commands_.starter().AddReady(loop_.now_, command);
       return;
     case Kind::kAliasAck:
       // The flow does not have the alias, and asks again.
@@ -91,7 +92,7 @@ void UnledLoop::MakeNext() {
   loop_.options_.epoch = succession_.newest_epoch();
   loop_.controller_ = Controller(loop_.options_, *loop_.policy_);
   prepare_(loop_.controller_);
-  loop_.left_.clear();
+  loop_.TakeLeft();
 }
 
 // The controller fails before it has done all that is left to do.
@@ -116,7 +117,7 @@ void UnledLoop::EndUnits(size_t loop, ControllerEvents& events) {
     reports_.on_unit_failed(unit);
     events.on_unit_down(loop_.now_, unit);
   }
-  loop_.starter_.Forget(
+  loop_.commands_.starter().Forget(
       [&](UnitId unit) { return loop_.links_.loop_of(unit) == loop; });
 }
 
@@ -127,7 +128,7 @@ void UnledLoop::EndUnits(size_t loop, ControllerEvents& events) {
 void UnledLoop::Inherit() {
   succession_.Inherit(loop_.links_.controllers().newest.load(),
                       Controller(loop_.options_, *loop_.policy_));
-  reports_.Inherit(loop_.tables_.newest_incarnation());
+  reports_.Inherit(loop_.tables().newest_incarnation());
   reports_.Restart();
   loop_.options_.epoch = succession_.newest_epoch();
   loop_.controller_ = Controller(loop_.options_, *loop_.policy_);
@@ -156,11 +157,11 @@ void UnledLoop::LoseWord(size_t loop, const UnitCommand& command) {
 // All buffers but those of packets that were reported are free.
 void UnledLoop::TakeInherited() {
   for (const ControllerCommand& start : reports_.StartsOfWaiting()) {
-    loop_.starter_.AddReady(loop_.now_, start);
+    loop_.commands_.starter().AddReady(loop_.now_, start);
   }
   absl::flat_hash_set<PacketHandle> reported;
   for (const PacketsUnderWay::Sent& sent : reports_.packets()) {
-    loop_.EnterChannel(sent.meta);
+    loop_.slots_.Enter(sent.meta);
     if (sent.packet == kNoPacket || reported.insert(sent.packet).second) {
       continue;
     }
@@ -219,7 +220,9 @@ void UnledLoop::HandleWord(size_t loop, bool of_logger, const Cell& cell,
   if (cell.is_table()) {
     // Loggers with too many updates take no entries, and report behind these.
     // Units repeat requests without an answer.
-    if (of_logger) loop_.on_table(LoadAs<TableMessage>(payload.data()));
+    if (of_logger)
+      loop_.tables_.Take(loop_.now_, LoadAs<TableMessage>(payload.data()),
+                         loop_.links_);
     return;
   }
   const auto& word = cell.As<UnitCommand>();
@@ -322,14 +325,14 @@ void UnledLoop::TakeReported() {
 void UnledLoop::BeginSuccessor(ControllerEvents& events) {
   const bool is_heir = reports_.is_heir();
   if (is_heir) TakeInherited();
-  const std::vector<UnitId> starting = loop_.starter_.units();
+  const std::vector<UnitId> starting = loop_.commands_.starter().units();
   LosePacketsOfDead(events);
   has_ended_ = false;
   reports_.Begin(starting);
   succession_.Begin(loop_.controller_, loop_.now_);
-  if (loop_.in_channels_ != reports_.packets().size()) {
+  if (loop_.in_channels() != reports_.packets().size()) {
     loop_.links_.words(0, false).Refuse(kNoUnit, "report", "packets",
-                                        loop_.in_channels_);
+                                        loop_.in_channels());
   }
   if (settle_ != nullptr) settle_(loop_.controller_);
   if (loop_.recovery_.has_value()) loop_.recovery_->on_successor();
@@ -341,7 +344,7 @@ void UnledLoop::BeginSuccessor(ControllerEvents& events) {
     }
   }
   // Leased units are up for other controllers, too.
-  if (!loop_.is_leased_) TellUnits(events);
+  if (!loop_.commands_.is_leased()) TellUnits(events);
   events.on_successor(loop_.now_, loop_.controller_);
   if (lease_finder_ != nullptr) lease_finder_->on_successor();
   if (!is_heir) return;
