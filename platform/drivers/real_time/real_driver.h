@@ -178,9 +178,9 @@ class RealDriver final : private NfCallNames {
   std::vector<UnitId> TakeLeft() { return loop_.TakeLeft(); }
 
   // The following serve several drivers, one after the other
-  // (platform/daemon/live_chains.h). After BecomeOlder the driver publishes no
-  // more figures, and Knows says whether a packet is of one of its flows. Later
-  // fragments are its own for kLateFragments.
+  // (platform/daemon/chains/live_chains.h). After BecomeOlder the driver
+  // publishes no more figures, and Knows says whether a packet is of one of its
+  // flows. Later fragments are its own for kLateFragments.
   static constexpr Nanos kLateFragments = Seconds(30);
   void BecomeOlder();
   bool Knows(const CapturedPacket& captured);
@@ -189,8 +189,13 @@ class RealDriver final : private NfCallNames {
   // Returns true if the packet may answer a packet of the NF's own, as a health
   // check (OwnFlow::is_answer).
   bool MayHaveAskedFor(const CapturedPacket& captured);
-  // As LiveLook::Look.
+  // As LiveLook::Look and LiveLook::LookAtObjects.
   LiveFigures Look() { return look_.Look(); }
+  std::vector<LiveFigures::NfObject> LookAtObjects() const {
+    return look_.LookAtObjects();
+  }
+  // Returns arrival to release, of packets that were released.
+  const Histogram& latency() const { return result_.latency_ns; }
   // Pools of the NF. Pieces are masks, one for each word of 64 pieces: free
   // ones of this controller, which Remove and Add take out of its pool or put
   // there.
