@@ -39,6 +39,20 @@ const google::protobuf::FieldDescriptor& FieldOf(const PortCount& count) {
   return *field;
 }
 
+void SetUnit(const LiveFigures::Unit& unit, proto::UnitFigures& to) {
+  to.set_id(value(unit.id));
+  to.set_is_up(unit.is_up);
+  to.set_packets(unit.packets);
+  to.set_bytes(unit.bytes);
+}
+
+LiveFigures::Unit UnitOf(const proto::UnitFigures& unit) {
+  return {.id = UnitId{static_cast<uint16_t>(unit.id())},
+          .is_up = unit.is_up(),
+          .packets = unit.packets(),
+          .bytes = unit.bytes()};
+}
+
 }  // namespace
 
 void SetPort(const PortFigures& from, proto::Port& to) {
@@ -83,11 +97,7 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
     to.set_packets(drop.packets);
   }
   for (const LiveFigures::Unit& unit : figures.units) {
-    proto::UnitFigures& to = *reply.add_unit();
-    to.set_id(value(unit.id));
-    to.set_is_up(unit.is_up);
-    to.set_packets(unit.packets);
-    to.set_bytes(unit.bytes);
+    SetUnit(unit, *reply.add_unit());
   }
   for (const PortFigures& port : figures.live.ports) {
     SetPort(port, *reply.add_port());
@@ -104,6 +114,10 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
     to.set_name(chain.name);
     to.set_flows(chain.flows);
     to.set_packets_in(chain.packets_in);
+    for (const LiveFigures::Unit& unit : chain.units) {
+      SetUnit(unit, *to.add_unit());
+    }
+    if (chain.latency.count > 0) SetTimes(chain.latency, *to.mutable_latency());
   }
   for (const LiveFigures::NfObject& object : figures.nf_objects) {
     proto::NfObject& to = *reply.add_nf_object();
@@ -133,10 +147,7 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                              .packets = drop.packets()});
   }
   for (const proto::UnitFigures& unit : reply.unit()) {
-    figures.units.push_back({.id = UnitId{static_cast<uint16_t>(unit.id())},
-                             .is_up = unit.is_up(),
-                             .packets = unit.packets(),
-                             .bytes = unit.bytes()});
+    figures.units.push_back(UnitOf(unit));
   }
   for (const proto::Port& port : reply.port()) {
     figures.live.ports.push_back(PortOf(port));
@@ -147,11 +158,16 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
   figures.live.answer_copies = reply.answer_copies();
   figures.live.no_chain = reply.no_chain();
   for (const proto::ChainFigures& chain : reply.chain()) {
-    figures.chains.push_back({.number = chain.number(),
-                              .nf = chain.nf(),
-                              .flows = chain.flows(),
-                              .packets_in = chain.packets_in(),
-                              .name = chain.name()});
+    LiveFigures::Chain& to = figures.chains.emplace_back();
+    to = {.number = chain.number(),
+          .nf = chain.nf(),
+          .flows = chain.flows(),
+          .packets_in = chain.packets_in(),
+          .name = chain.name()};
+    for (const proto::UnitFigures& unit : chain.unit()) {
+      to.units.push_back(UnitOf(unit));
+    }
+    if (chain.has_latency()) to.latency = TimesOf(chain.latency());
   }
   for (const proto::NfObject& object : reply.nf_object()) {
     LiveFigures::NfObject& to = figures.nf_objects.emplace_back();

@@ -165,6 +165,12 @@ std::string TextOf(const proto::StatusReply& reply) {
           fmt::format("{}{} flows, {} packets so far: {}", Printable(name),
                       FormatCount(chain.flows), FormatCount(chain.packets_in),
                       chain.nf));
+      if (!chain.units.empty()) {
+        say("", fmt::format("{} up, latency p50 {}, p99 {}",
+                            Plural(LiveFigures::UnitsUp(chain.units), "unit"),
+                            FormatDuration(chain.latency.all.p50),
+                            FormatDuration(chain.latency.all.p99)));
+      }
     }
     if (figures.live.no_chain > 0) {
       say("no chain",
@@ -205,15 +211,23 @@ std::string TextOf(const proto::StatusReply& reply) {
 }
 
 std::string TextOf(const proto::UnitsReply& reply) {
+  size_t width = 0;  // of the chains' names
+  for (const proto::Unit& unit : reply.unit()) {
+    width = std::max(width, Printable(unit.chain()).size());
+  }
+  if (width > 0) width = std::max(width, size_t{5});
+  const auto chain = [width](const std::string& name) {
+    return width == 0 ? "" : fmt::format("{:<{}} ", Printable(name), width);
+  };
   std::string text =
-      fmt::format("{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}\n", "unit", "state",
-                  "flows", "flowlets", "packets", "bytes");
+      fmt::format("{}{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}\n", chain("chain"),
+                  "unit", "state", "flows", "flowlets", "packets", "bytes");
   for (const proto::Unit& unit : reply.unit()) {
     const std::string host =
         unit.host().empty() ? "" : "  on " + Printable(unit.host());
     text += fmt::format(
-        "{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}{}{}\n", unit.id(),
-        Printable(unit.state()), FormatCount(unit.flows()),
+        "{}{:>5}  {:<9} {:>9} {:>9} {:>13} {:>16}{}{}\n", chain(unit.chain()),
+        unit.id(), Printable(unit.state()), FormatCount(unit.flows()),
         FormatCount(unit.open_flowlets()), FormatCount(unit.packets()),
         FormatCount(unit.bytes()), unit.is_drained() ? "  drained" : "", host);
   }
@@ -261,8 +275,12 @@ std::string TextOf(const proto::RulesReply& reply) {
   size_t place_width = 5;
   size_t text_width = 4;
   const auto place_of = [](const proto::CountedRule& rule) {
-    return Printable(rule.nf()) + (rule.nf().empty() ? "" : " ") +
-           Printable(rule.place());
+    std::string place = Printable(rule.chain());
+    for (const std::string& part : {rule.nf(), rule.place()}) {
+      if (part.empty()) continue;
+      place += (place.empty() ? "" : " ") + Printable(part);
+    }
+    return place;
   };
   for (const proto::CountedRule& rule : reply.rule()) {
     place_width = std::max(place_width, place_of(rule).size());

@@ -77,7 +77,7 @@ struct Piece {
 };
 
 // Reads the flows of the piece that `selects` wants, and goes to the next.
-void Read(LiveChains& chains, absl::FunctionRef<bool(const SeenFlow&)> selects,
+void Read(ChainSet& chains, absl::FunctionRef<bool(const SeenFlow&)> selects,
           Piece& piece) {
   piece.flows.clear();
   const std::optional<uint32_t> number = chains.FirstFrom(piece.chain);
@@ -85,7 +85,7 @@ void Read(LiveChains& chains, absl::FunctionRef<bool(const SeenFlow&)> selects,
   if (piece.is_last) return;
   if (*number != piece.chain) piece.begin = 0;
   piece.chain = *number;
-  const RealDriver& driver = *chains.Find(*number);
+  const RealDriver& driver = *chains.FindDriver(*number);
   const Controller& controller = driver.controller();
   const FlowTable& table = controller.flows();
   const Instant now = driver.clock().Now();
@@ -114,10 +114,10 @@ void Read(LiveChains& chains, absl::FunctionRef<bool(const SeenFlow&)> selects,
 
 // Deletes the flows that have not ended. Leaves in `flows` each that cannot be
 // deleted yet. Returns the number of deleted flows.
-uint64_t Delete(LiveChains& chains, std::vector<SeenFlow>& flows) {
+uint64_t Delete(ChainSet& chains, std::vector<SeenFlow>& flows) {
   uint64_t deleted = 0;
   std::erase_if(flows, [&](const SeenFlow& flow) {
-    RealDriver* const driver = chains.Find(flow.chain);
+    RealDriver* const driver = chains.FindDriver(flow.chain);
     if (driver == nullptr) return true;
     const Controller& controller = driver->controller();
     const FlowTable& table = controller.flows();
@@ -197,11 +197,31 @@ void AddRules(const NetworkFunction::Part& part, proto::RulesReply& reply) {
   }
 }
 
-// Some calls are about a single chain, and its units.
-absl::Status CheckOneChain(const LiveChainSetter& chains) {
-  if (!chains.has_rules()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      "a daemon of several chains with rules cannot do that");
+// Adds the units of the newest generation of a chain.
+void AddUnits(const ChainSet::Member& chain, proto::UnitsReply& reply) {
+  const RealDriver& driver = chain.chains->newest();
+  const UnitPool& units = driver.controller().units();
+  reply.set_usable_units(reply.usable_units() + units.usable_units());
+  for (uint32_t i = 0; i < units.max_units(); ++i) {
+    const UnitId id{static_cast<uint16_t>(i)};
+    const Provisioning::Total total = driver.provisioning().total(id);
+    if (!total.was_up && !units.drained(id)) continue;
+    proto::Unit& unit = *reply.add_unit();
+    unit.set_id(i);
+    unit.set_state(std::string(StateOf(units, id)));
+    unit.set_is_drained(units.drained(id));
+    unit.set_flows(units.owned_flows(id));
+    unit.set_open_flowlets(units.open_flowlets(id));
+    unit.set_packets(total.packets);
+    unit.set_bytes(total.bytes);
+    unit.set_host(std::string(driver.HostOf(id)));
+    unit.set_chain(chain.name);
+  }
+}
+
+// The request names no chain that there is.
+absl::Status NoSuch(const absl::Status& status) {
+  return absl::InvalidArgumentError(status.message());
 }
 
 absl::Status ChangeUnderWay() {
@@ -235,27 +255,16 @@ absl::Status ControlDesk::Status(Deadline /*deadline*/,
 }
 
 absl::Status ControlDesk::Units(Deadline deadline,
-                                const proto::UnitsRequest& /*request*/,
+                                const proto::UnitsRequest& request,
                                 proto::UnitsReply& reply) {
-  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
+  ChainSet& all = chains_->all();
+  if (!request.chain().empty()) {
+    const auto one = all.Find(request.chain());
+    if (!one.ok()) return NoSuch(one.status());
+    return mailbox_.Ask([&] { AddUnits(**one, reply); }, deadline);
+  }
   const auto look = [&] {
-    const RealDriver& driver = chains_->newest();
-    const UnitPool& units = driver.controller().units();
-    reply.set_usable_units(units.usable_units());
-    for (uint32_t i = 0; i < units.max_units(); ++i) {
-      const UnitId id{static_cast<uint16_t>(i)};
-      const Provisioning::Total total = driver.provisioning().total(id);
-      if (!total.was_up && !units.drained(id)) continue;
-      proto::Unit& unit = *reply.add_unit();
-      unit.set_id(i);
-      unit.set_state(std::string(StateOf(units, id)));
-      unit.set_is_drained(units.drained(id));
-      unit.set_flows(units.owned_flows(id));
-      unit.set_open_flowlets(units.open_flowlets(id));
-      unit.set_packets(total.packets);
-      unit.set_bytes(total.bytes);
-      unit.set_host(std::string(driver.HostOf(id)));
-    }
+    for (const ChainSet::Member& chain : all.members()) AddUnits(chain, reply);
   };
   return mailbox_.Ask(look, deadline);
 }
@@ -354,22 +363,17 @@ absl::Status ControlDesk::DeleteFlows(Deadline deadline,
 }
 
 // An object of the NF is made here, and reports here: that takes its time.
-absl::Status ControlDesk::Rules(Deadline deadline,
-                                const proto::RulesRequest& /*request*/,
-                                proto::RulesReply& reply) {
-  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
-  // The newest chain stays the newest meanwhile.
-  const std::unique_lock lock(mutex_, deadline);
-  if (!lock.owns_lock()) return ChangeUnderWay();
+absl::Status ControlDesk::RulesOf(Deadline deadline, ChainSet::Member& chain,
+                                  proto::RulesReply& reply) {
   NfSpec spec;
   absl::Status asked =
-      mailbox_.Ask([&] { spec = chains_->newest().nf(); }, deadline);
+      mailbox_.Ask([&] { spec = chain.chains->newest().nf(); }, deadline);
   if (!asked.ok()) return asked;
   const std::unique_ptr<NetworkFunction> nf = spec.create();
   std::vector<const NetworkFunction::Part*> counting;
   const std::vector<NetworkFunction::Part> parts = nf->parts();
   const auto load = [&] {
-    const TableHomes& homes = chains_->newest().tables();
+    const TableHomes& homes = chain.chains->newest().tables();
     size_t table = 0;
     for (const NetworkFunction::Part& part : parts) {
       for (const auto& copy : part.nf->tables()) {
@@ -383,13 +387,35 @@ absl::Status ControlDesk::Rules(Deadline deadline,
   };
   asked = mailbox_.Ask(load, deadline);
   if (!asked.ok()) return asked;
+  const int first = reply.rule_size();
   for (const NetworkFunction::Part* const part : counting) {
     AddRules(*part, reply);
+  }
+  for (int i = first; i < reply.rule_size(); ++i) {
+    reply.mutable_rule(i)->set_chain(chain.name);
   }
   if (!counting.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       fmt::format("no NF of \"{}\" counts rules; firewall(counts=1000) does",
                   Printable(spec.text())));
+}
+
+absl::Status ControlDesk::Rules(Deadline deadline,
+                                const proto::RulesRequest& /*request*/,
+                                proto::RulesReply& reply) {
+  // The newest chain stays the newest meanwhile.
+  const std::unique_lock lock(mutex_, deadline);
+  if (!lock.owns_lock()) return ChangeUnderWay();
+  absl::Status none;
+  for (ChainSet::Member& chain : chains_->all().members()) {
+    const absl::Status status = RulesOf(deadline, chain, reply);
+    if (absl::IsFailedPrecondition(status)) {
+      none.Update(status);
+    } else if (!status.ok()) {
+      return status;
+    }
+  }
+  return reply.rule().empty() ? none : absl::OkStatus();
 }
 
 absl::Status ControlDesk::Capture(Deadline /*deadline*/,
@@ -429,14 +455,28 @@ absl::Status ControlDesk::Capture(Deadline /*deadline*/,
 
 absl::Status ControlDesk::Change(Deadline deadline,
                                  const LiveSettings::Values& values) {
-  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
-  const absl::StatusOr<ControllerOptions> options = settings_.Check(values);
-  if (!options.ok()) return options.status();
-  bool is_tuned = false;
-  const absl::Status asked = mailbox_.Ask(
-      [&] { is_tuned = chains_->newest().Tune(*options); }, deadline);
+  const auto before = settings_.Check({});
+  if (!before.ok()) return before.status();
+  const auto after = settings_.Check(values);
+  if (!after.ok()) return after.status();
+  bool are_tuned = true;
+  const auto tune = [&] {
+    const auto driver = [this](const std::string& name) -> RealDriver& {
+      return (*chains_->all().Find(name))->chains->newest();
+    };
+    auto next = after->begin();
+    while (next != after->end() && driver(next->first).Tune(next->second)) {
+      ++next;
+    }
+    are_tuned = next == after->end();
+    if (are_tuned) return;
+    for (auto done = after->begin(); done != next; ++done) {
+      driver(done->first).Tune(before->at(done->first));
+    }
+  };
+  const absl::Status asked = mailbox_.Ask(tune, deadline);
   if (!asked.ok()) return asked;
-  if (!is_tuned) {
+  if (!are_tuned) {
     return absl::FailedPreconditionError(
         "all units below max_units are drained: none could be used");
   }
@@ -461,7 +501,6 @@ absl::Status ControlDesk::Reload(Deadline deadline) {
 absl::Status ControlDesk::TakeConfig(Deadline deadline,
                                      const proto::SetRequest& request,
                                      proto::SetReply& reply) {
-  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
   LiveConfig config(settings_, *chains_);
   if (!request.config_file().empty()) {
     const auto set = [&](const LiveSettings::Values& values) {
@@ -513,14 +552,15 @@ absl::Status ControlDesk::Set(Deadline deadline,
 absl::Status ControlDesk::Drain(Deadline deadline,
                                 const proto::DrainRequest& request,
                                 proto::DrainReply& reply) {
-  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
+  const auto chain = chains_->all().Find(request.chain());
+  if (!chain.ok()) return NoSuch(chain.status());
   if (!request.has_unit()) {
     return absl::InvalidArgumentError("no unit is named");
   }
   bool is_unit = true;
   bool has_other = true;
   const auto drain = [&] {
-    RealDriver& driver = chains_->newest();
+    RealDriver& driver = (*chain)->chains->newest();
     const UnitPool& units = driver.controller().units();
     is_unit = request.unit() < units.max_units();
     if (!is_unit) return;
@@ -552,7 +592,8 @@ absl::Status ControlDesk::Drain(Deadline deadline,
 absl::Status ControlDesk::Kill(Deadline deadline,
                                const proto::KillRequest& request,
                                proto::KillReply& reply) {
-  if (absl::Status s = CheckOneChain(*chains_); !s.ok()) return s;
+  const auto chain = chains_->all().Find(request.chain());
+  if (!chain.ok()) return NoSuch(chain.status());
   const bool is_of_unit = request.has_unit();
   if (!is_of_unit && !request.loggers()) {
     return absl::InvalidArgumentError("neither a unit nor loggers are named");
@@ -560,7 +601,7 @@ absl::Status ControlDesk::Kill(Deadline deadline,
   bool is_unit = true;
   absl::StatusOr<RealFaults::Killed> killed;
   const auto kill = [&] {
-    RealDriver& driver = chains_->newest();
+    RealDriver& driver = (*chain)->chains->newest();
     is_unit = request.unit() < driver.controller().units().max_units();
     if (!is_unit) return;
     killed =

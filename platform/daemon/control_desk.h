@@ -85,6 +85,8 @@ class ControlDesk final : public ControlHandler {
   absl::Status DeleteFlows(Deadline deadline,
                            const proto::FlowsRequest& request,
                            proto::FlowsReply& reply);
+  absl::Status RulesOf(Deadline deadline, ChainSet::Member& chain,
+                       proto::RulesReply& reply);
   absl::Status TakeConfig(Deadline deadline, const proto::SetRequest& request,
                           proto::SetReply& reply);
 

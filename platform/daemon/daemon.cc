@@ -54,12 +54,7 @@ Daemon::Daemon(const DaemonFiles& files, const std::optional<TlsEndpoint>& tcp,
       log_(log.file),
       settings_(options, log.level),
       chains_(settings_, options.real.program, files.modules, interrupt.came),
-      desk_(AboutOf(files, options), settings_, interrupt.came) {
-  if (options.has_one_chain()) return;
-  chains_.Refuse(
-      "a daemon of several chains with rules cannot do that: restart it with "
-      "the other file");
-}
+      desk_(AboutOf(files, options), settings_, interrupt.came) {}
 
 void Daemon::Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within) {
   successor_ = std::move(successor);
@@ -74,10 +69,15 @@ void Daemon::LeaseBy(DaemonLeases& leases) {
 }
 
 absl::Status Daemon::Keep(const RealOptions::Keep& keep) {
-  return chains_.Keep(keep, files_.chains);
+  std::vector<std::string> names;
+  for (const Config::Chain& chain : options_.config.chains) {
+    names.push_back(chain.name);
+  }
+  if (options_.has_one_chain()) names = {""};
+  return chains_.Keep(keep, files_.chains, names);
 }
 
-absl::Status Daemon::Begin(LiveTraffic& traffic, LiveChains& chains,
+absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
                            const LiveChainSetter::Start& start,
                            const LiveBoard& board) {
   const UpgradePorts ports = UpgradePorts::Of(options_.ports);
@@ -87,8 +87,8 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, LiveChains& chains,
   }
   chains_.Begin(chains, start, upgrade_);
   if (leases_ != nullptr) {
-    leases_->set_driver(chains.newest());
-    chains.LeaseBy(*leases_);
+    leases_->set_driver(chains.only().newest());
+    chains.only().LeaseBy(*leases_);
   }
   desk_.Begin(chains_, board, chains.inherited_flows());
   upgrade_.Begin(
@@ -163,7 +163,7 @@ void Daemon::EndReload() {
   if (reload_.joinable()) reload_.join();
 }
 
-void Daemon::End(LiveChains& chains) {
+void Daemon::End(ChainSet& chains) {
   EndReload();
   if (has_handed_on()) {
     upgrade_.End(chains);
@@ -188,7 +188,7 @@ void Daemon::ListenAgain() {
 }
 
 absl::Status Daemon::TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
-                              LiveChains& chains) {
+                              ChainSet& chains) {
   const auto client = ControlClient::Connect(files_.socket);
   absl::Status taken =
       successor_->TakeOver(*client, ports, within_, traffic, chains);

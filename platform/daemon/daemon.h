@@ -15,10 +15,10 @@
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "platform/control/control_server.h"
+#include "platform/daemon/chains/chain_set.h"
 #include "platform/daemon/control_desk.h"
 #include "platform/daemon/daemon_leases.h"
 #include "platform/daemon/live_chain_setter.h"
-#include "platform/daemon/live_chains.h"
 #include "platform/daemon/live_settings.h"
 #include "platform/daemon/live_traffic.h"
 #include "platform/daemon/live_upgrade.h"
@@ -81,7 +81,7 @@ class Daemon {
   // Listens, and says that the daemon is ready: packets are about to be taken.
   // The chains must live until the mailbox is closed, the others until End. An
   // error ends the run.
-  absl::Status Begin(LiveTraffic& traffic, LiveChains& chains,
+  absl::Status Begin(LiveTraffic& traffic, ChainSet& chains,
                      const LiveChainSetter::Start& start,
                      const LiveBoard& board);
   // Returns the mailbox to be opened between batches of packets, and closed
@@ -96,7 +96,7 @@ class Daemon {
   // Logs that a chain has ended.
   void on_chain_ended(std::string_view line);
   // Stops listening, once all chains have ended.
-  void End(LiveChains& chains);
+  void End(ChainSet& chains);
 
   // Names the files of NFs' logs, until null is set.
   void set_nf_logs(NfLogFiles* logs);
@@ -120,7 +120,7 @@ class Daemon {
   absl::Status Listen();
   void ListenAgain();
   absl::Status TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
-                        LiveChains& chains);
+                        ChainSet& chains);
 
   const DaemonFiles& files_;
   std::optional<DaemonLock>& lock_;

@@ -129,11 +129,9 @@ absl::Status DaemonFlags::CheckTogether() const {
   if (keep.ns > 0 && !options.run.loggers) {
     return absl::InvalidArgumentError("--keep: wants --loggers=on");
   }
-  if (!options.has_one_chain() &&
-      (keep.ns > 0 || membership.has_value() || upgrade || controllers > 1)) {
+  if (!options.has_one_chain() && (membership.has_value() || controllers > 1)) {
     return absl::InvalidArgumentError(fmt::format(
-        "{}: --keep, --manager, --upgrade and --controllers are for one chain "
-        "without rules",
+        "{}: --manager and --controllers are for one chain without rules",
         options.config_file));
   }
   const bool is_of_several = options.controller.count > 1;

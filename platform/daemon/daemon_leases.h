@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "controller/rebuild/lease_finder.h"
+#include "platform/daemon/chains/live_leases.h"
 #include "platform/daemon/lease_member.h"
-#include "platform/daemon/live_leases.h"
 #include "platform/drivers/real_cluster/shard_leases.h"
 #include "platform/run/run.h"
 #include "runtime/leases/held_units.h"

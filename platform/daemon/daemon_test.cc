@@ -242,7 +242,7 @@ TEST_F(DaemonTest, SetsAChainThatIsKeptWithDefaultFlags) {
                                  *FindPlacementPolicy(options_.policies[0]),
                                  options_.config.chains.front().nf, {});
   ASSERT_TRUE(first.ok()) << first.status();
-  LiveChains live(*std::move(first), "passthrough");
+  ChainSet live(std::make_unique<LiveChains>(*std::move(first), "passthrough"));
   std::optional<RealOptions> begun;
   LivePredecessor upgrade;
   chains.Begin(

@@ -17,11 +17,14 @@ namespace {
 using Json = nlohmann::json;
 
 std::string LineOf(const KeptChain& chain) {
-  const Json line = {
-      {"number", chain.number},  {"began", chain.began},
-      {"place", chain.place},    {"end_of_older_ns", chain.end_of_older.ns},
-      {"flags", chain.flags},    {"texts", chain.texts},
-      {"modules", chain.modules}};
+  const Json line = {{"number", chain.number},
+                     {"name", chain.name},
+                     {"began", chain.began},
+                     {"place", chain.place},
+                     {"end_of_older_ns", chain.end_of_older.ns},
+                     {"flags", chain.flags},
+                     {"texts", chain.texts},
+                     {"modules", chain.modules}};
   return line.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
@@ -30,6 +33,7 @@ std::optional<KeptChain> ChainOf(const std::string& text) {
   if (!line.is_object()) return std::nullopt;
   try {
     return KeptChain{.number = line.at("number"),
+                     .name = line.at("name"),
                      .began = line.at("began"),
                      .place = line.at("place"),
                      .end_of_older = Instant{line.at("end_of_older_ns")},

@@ -17,6 +17,7 @@ namespace snf {
 // killed.
 struct KeptChain {
   uint32_t number = 1;
+  std::string name{};  // of several chains with rules; "": there is one
   // The flags with which the daemon was started.
   std::map<std::string, std::string> began{};
   // So many chains of the run were started before: it names where the chain's

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/check.h"
 #include "base/difference.h"
 #include "base/text/wording.h"
 #include "platform/daemon/try_chain.h"
@@ -37,6 +38,15 @@ absl::Status CheckTwice(const RunRequest& options) {
   return absl::OkStatus();
 }
 
+// Returns the index of the chain of this name; a single one has any name.
+size_t IndexOf(const RunRequest& options, const std::string& name) {
+  if (options.has_one_chain()) return 0;
+  const auto& chains = options.config.chains;
+  const auto found = std::ranges::find(chains, name, &Config::Chain::name);
+  SNF_CHECK(found != chains.end());
+  return static_cast<size_t>(found - chains.begin());
+}
+
 // Returns true if there is an NF of that name in the chain, where a second one
 // is told apart by a number.
 bool Has(const NfSpec& spec, std::string_view name) {
@@ -61,7 +71,7 @@ LiveChainSetter::LiveChainSetter(LiveSettings& settings, std::string program,
       folder_(std::move(modules)),
       ends_(ends) {}
 
-void LiveChainSetter::Begin(LiveChains& chains, Start start,
+void LiveChainSetter::Begin(ChainSet& chains, Start start,
                             LivePredecessor& upgrade) {
   upgrade_ = &upgrade;
   chains_ = &chains;
@@ -130,8 +140,13 @@ absl::Status LiveChainSetter::CheckAnother(const RunRequest& options) const {
 void LiveChainSetter::BeginFrom(const LiveSettings::Values& flags) {
   if (!keep_.has_value()) return;
   began_ = flags;
-  for (KeptChain& chain : noted_) chain.began = flags;
-  noted_.back().flags = flags;
+  for (auto chain = noted_.begin(); chain != noted_.end(); ++chain) {
+    chain->began = flags;
+    const bool is_newest =
+        std::ranges::find(chain + 1, noted_.end(), chain->name,
+                          &KeptChain::name) == noted_.end();
+    if (is_newest) chain->flags = flags;
+  }
   const absl::Status noted = notes_->Begin(noted_);
   if (!noted.ok()) LogLine(LogLevel::kWarning, std::string(noted.message()));
 }
@@ -142,15 +157,17 @@ absl::StatusOr<LiveChainSetter::Texts> LiveChainSetter::ByNames(
     const Texts& texts) const {
   const absl::StatusOr<RunRequest> options = settings_.OptionsWith(texts);
   if (!options.ok()) return options.status();
-  const Config::Chain& chain = options->config.chains.front();
-  const std::string name = options->config_file.empty() ? "" : chain.name;
-  return Texts{{name, chain.nf.text()}};
+  Texts named;
+  for (const Config::Chain& chain : options->config.chains) {
+    const std::string name = options->config_file.empty() ? "" : chain.name;
+    named[name] = chain.nf.text();
+  }
+  return named;
 }
 
-// Returns true if the chain has an NF of the module's name.
-absl::StatusOr<bool> LiveChainSetter::Deploy(const std::string& file,
-                                             const Texts& texts,
-                                             proto::ChainReply& reply) {
+// Returns the members of the chains that have an NF of the module's name.
+absl::StatusOr<std::vector<std::string>> LiveChainSetter::Deploy(
+    const std::string& file, const Texts& texts, proto::ChainReply& reply) {
   const absl::StatusOr<std::string> copy = CopyModule(file);
   if (!copy.ok()) return copy.status();
   std::vector<std::string> tried = LoadedNfModules();
@@ -175,45 +192,61 @@ absl::StatusOr<bool> LiveChainSetter::Deploy(const std::string& file,
   reply.set_module_nf(std::string((*nf)->name));
   const auto options = settings_.OptionsWith(texts);
   if (!options.ok()) return options.status();
-  return Has(options->config.chains.front().nf, (*nf)->name);
-}
-
-std::string LiveChainSetter::SocketOf(uint32_t place) const {
-  return place == 0 ? keep_->socket
-                    : fmt::format("{}.{}", keep_->socket, place);
-}
-
-RealOptions::Keep LiveChainSetter::KeepAt(uint32_t place) const {
-  RealOptions::Keep keep = *keep_;
-  keep.socket = SocketOf(place);
-  return keep;
-}
-
-// Returns the chains whose processes wait, and the newest, whatever became of
-// these: it has the flows that begin. Nothing, if none wait, or the daemon was
-// started otherwise, which ends them.
-std::vector<KeptChain> LiveChainSetter::WhatWaits(
-    const std::vector<KeptChain>& noted) const {
-  std::vector<KeptChain> waiting;
-  for (const KeptChain& chain : noted) {
-    const std::string socket = SocketOf(chain.place);
-    if (!Launcher::LookAt(socket).has_value()) continue;
-    if (chain.began == began_) {
-      waiting.push_back(chain);
-    } else {
-      LogLine(LogLevel::kWarning,
-              fmt::format("begins anew: chain {} was kept for {}", chain.number,
-                          Printable(DifferenceOf(chain.began, began_, "--"))));
-      Launcher::EndWaiting(socket);
-    }
+  std::vector<std::string> having;
+  for (const Config::Chain& chain : options->config.chains) {
+    if (!Has(chain.nf, (*nf)->name)) continue;
+    having.push_back(options->has_one_chain() ? "" : chain.name);
   }
-  if (waiting.empty() || waiting.back() == noted.back()) return waiting;
-  waiting.push_back(noted.back());
-  return waiting;
+  return having;
+}
+
+RealOptions::Keep LiveChainSetter::KeepAt(const RealOptions::Keep& keep,
+                                          uint32_t place) {
+  RealOptions::Keep at = keep;
+  if (place > 0) at.socket = fmt::format("{}.{}", keep.socket, place);
+  return at;
+}
+
+// Returns the chains whose processes wait, and the newest of each name,
+// whatever became of its processes: it has the flows that begin. Nothing, if
+// none wait, or the daemon was started otherwise, which ends them.
+std::vector<KeptChain> LiveChainSetter::WhatWaits(
+    const std::vector<KeptChain>& noted,
+    const std::vector<std::string>& names) const {
+  std::vector<KeptChain> going_on;
+  bool do_some_wait = false;
+  for (auto chain = noted.begin(); chain != noted.end(); ++chain) {
+    const std::string socket = KeepAt(*keep_, chain->place).socket;
+    const bool is_newest =
+        std::ranges::find(chain + 1, noted.end(), chain->name,
+                          &KeptChain::name) == noted.end();
+    const bool is_known = std::ranges::find(names, chain->name) != names.end();
+    bool waits = Launcher::LookAt(socket).has_value();
+    if (waits && (chain->began != began_ || !is_known)) {
+      LogLine(LogLevel::kWarning,
+              fmt::format(
+                  "begins anew: chain {} was kept for {}", chain->number,
+                  is_known ? Printable(DifferenceOf(chain->began, began_, "--"))
+                           : "a chain \"" + Printable(chain->name) +
+                                 "\", which is not there any more"));
+      Launcher::EndWaiting(socket);
+      waits = false;
+    }
+    do_some_wait |= waits;
+    if (!waits && !(is_newest && is_known)) continue;
+    KeptChain& kept = going_on.emplace_back(*chain);
+    std::erase_if(kept.texts, [&names](const auto& text) {
+      return names.size() > 1 &&
+             std::ranges::find(names, text.first) == names.end();
+    });
+  }
+  if (!do_some_wait) going_on.clear();
+  return going_on;
 }
 
 absl::Status LiveChainSetter::Keep(const RealOptions::Keep& keep,
-                                   const std::string& file) {
+                                   const std::string& file,
+                                   const std::vector<std::string>& names) {
   keep_ = keep;
   notes_.emplace(file);
   began_ = settings_.flags();
@@ -221,9 +254,32 @@ absl::Status LiveChainSetter::Keep(const RealOptions::Keep& keep,
   // That the first chain is alone, its launcher tells better.
   const bool has_others =
       noted.size() > 1 || (!noted.empty() && noted[0].place > 0);
-  if (has_others) noted_ = WhatWaits(noted);
+  if (has_others) noted_ = WhatWaits(noted, names);
+  // A name without a chain is new in the file of --config.
+  for (const std::string& name : names) {
+    if (noted_.empty() ||
+        std::ranges::count(noted_, name, &KeptChain::name) > 0) {
+      continue;
+    }
+    const KeptChain& last = noted_.back();
+    noted_.push_back({.number = last.number + 1,
+                      .name = name,
+                      .began = began_,
+                      .place = last.place + 1,
+                      .flags = last.flags,
+                      .texts = last.texts,
+                      .modules = last.modules});
+  }
   before_.assign(noted_.begin(), noted_.end());
-  if (noted_.empty()) noted_ = {{.began = began_, .flags = began_}};
+  if (noted_.empty()) {
+    for (uint32_t place = 0; place < names.size(); ++place) {
+      noted_.push_back({.number = place + 1,
+                        .name = names[place],
+                        .began = began_,
+                        .place = place,
+                        .flags = began_});
+    }
+  }
   return notes_->Begin(noted_);
 }
 
@@ -241,21 +297,25 @@ LiveChainSetter::NextKept() {
   settings_.set_flags(chain.flags);
   auto options = settings_.OptionsWith(chain.texts);
   if (!options.ok()) return options.status();
-  settings_.AcceptChains(chain.texts, options->run.controller);
-  options->real.KeepBy(KeepAt(chain.place));
-  return Kept{.options = *std::move(options),
+  RunRequest alone = Alone(*options, IndexOf(*options, chain.name));
+  settings_.AcceptChains(chain.texts, chain.name, alone.run.controller);
+  alone.real.KeepBy(KeepAt(*keep_, chain.place));
+  return Kept{.options = std::move(alone),
               .number = chain.number,
-              .is_newest = before_.empty(),
+              .name = chain.name,
+              .is_newest = std::ranges::count(before_, chain.name,
+                                              &KeptChain::name) == 0,
               .end_of_older = chain.end_of_older};
 }
 
 // Before the chain is in place: if the daemon is killed then, it just has no
 // flows.
-absl::Status LiveChainSetter::Note(const Texts& texts, Nanos within,
-                                   uint32_t place) {
+absl::Status LiveChainSetter::Note(const std::string& name, const Texts& texts,
+                                   Nanos within, uint32_t place) {
   const Instant now = RealClock::Monotonic();
   noted_.push_back(
       {.number = noted_.back().number + 1,
+       .name = has_rules() ? name : "",
        .began = began_,
        .place = place,
        .end_of_older = within == Nanos::max() ? Instant::max() : now + within,
@@ -265,28 +325,50 @@ absl::Status LiveChainSetter::Note(const Texts& texts, Nanos within,
   return notes_->Add(noted_.back());
 }
 
+absl::Status LiveChainSetter::SetTried(Mailbox& mailbox,
+                                       Mailbox::Deadline deadline,
+                                       const std::string& name,
+                                       const std::string& text,
+                                       proto::ChainReply& reply) {
+  Texts texts = {{"", text}};
+  if (has_rules()) {
+    texts = settings_.chains();
+    texts[name] = text;
+  }
+  return Put(mailbox, deadline, name, texts, Nanos::max(), reply);
+}
+
+absl::Status LiveChainSetter::SetRules(Mailbox& mailbox,
+                                       Mailbox::Deadline deadline,
+                                       const RunRequest& options) {
+  auto rules = options.MakeRules();
+  if (!rules.ok()) return rules.status();
+  return mailbox.Ask([&] { chains_->SetRules(*std::move(rules)); }, deadline);
+}
+
 absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
-                                  const Texts& texts, Nanos within,
-                                  proto::ChainReply& reply) {
+                                  const std::string& name, const Texts& texts,
+                                  Nanos within, proto::ChainReply& reply) {
   const absl::StatusOr<RunRequest> options = settings_.OptionsWith(texts);
   if (!options.ok()) return options.status();
   if (absl::Status s = CheckTwice(*options); !s.ok()) return s;
-  RunRequest of_chain = *options;
+  RunRequest of_chain = Alone(*options, IndexOf(*options, name));
   const uint32_t place = noted_.empty() ? 0 : noted_.back().place + 1;
   if (keep_.has_value()) {
-    of_chain.real.KeepBy(KeepAt(place));
+    of_chain.real.KeepBy(KeepAt(*keep_, place));
   }
   auto driver = start_(of_chain);
   if (!driver.ok()) return driver.status();
-  const std::string nf = options->config.chains.front().nf.text();
+  const std::string nf = of_chain.nf;
+  ChainSet::Member& member = **chains_->Find(name);
   absl::Status added;
-  if (keep_.has_value()) added = Note(texts, within, place);
+  if (keep_.has_value()) added = Note(name, texts, within, place);
   const absl::Status asked = mailbox.Ask(
       [&] {
-        if (added.ok()) added = chains_->Add(*driver, nf, within);
+        if (added.ok()) added = chains_->Add(member, *driver, nf, within);
         if (!added.ok()) return;
-        reply.set_number(chains_->newest_number());
-        reply.set_older_flows(chains_->older_flows());
+        reply.set_number(member.chains->newest_number());
+        reply.set_older_flows(member.chains->older_flows());
       },
       deadline);
   added.Update(asked);
@@ -296,11 +378,14 @@ absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
     added.Update(notes_->Begin(noted_));
     return added;
   }
-  settings_.AcceptChains(texts, options->run.controller);
+  settings_.AcceptChains(texts, has_rules() ? name : "",
+                         of_chain.run.controller);
   reply.set_nf(nf);
   reply.set_is_new(true);
-  LogLine(LogLevel::kInfo,
-          fmt::format("chain {}: {}", reply.number(), Printable(nf)));
+  LogLine(
+      LogLevel::kInfo,
+      fmt::format("chain {}{}: {}", reply.number(),
+                  has_rules() ? ", " + Printable(name) : "", Printable(nf)));
   return absl::OkStatus();
 }
 
@@ -308,9 +393,20 @@ absl::Status LiveChainSetter::Set(Mailbox& mailbox, Mailbox::Deadline deadline,
                                   const proto::ChainRequest& request,
                                   proto::ChainReply& reply) {
   if (!why_not_.empty()) return absl::FailedPreconditionError(why_not_);
-  // There is one chain, whatever its name was when it was set.
   Texts texts = settings_.chains();
-  if (!request.text().empty()) texts = {{request.name(), request.text()}};
+  const bool names_one = !request.text().empty() || !request.name().empty();
+  if (has_rules() && names_one) {
+    const auto member = chains_->Find(request.name());
+    if (!member.ok()) {
+      return absl::InvalidArgumentError(member.status().message());
+    }
+  }
+  if (!request.text().empty()) {
+    // A single chain has this text, whatever its name was when it was set.
+    if (!has_rules()) texts.clear();
+    texts[request.name()] = request.text();
+  }
+  std::vector<std::string> concerned = {has_rules() ? request.name() : ""};
   if (request.module().empty()) {
     if (absl::Status s = Try(texts, LoadedNfModules()); !s.ok()) return s;
   } else {
@@ -319,17 +415,21 @@ absl::Status LiveChainSetter::Set(Mailbox& mailbox, Mailbox::Deadline deadline,
       if (!named.ok()) return named.status();
       texts = *std::move(named);
     }
-    const absl::StatusOr<bool> concerns =
-        Deploy(request.module(), texts, reply);
-    if (!concerns.ok()) return concerns.status();
+    auto having = Deploy(request.module(), texts, reply);
+    if (!having.ok()) return having.status();
     LogLine(LogLevel::kInfo,
             fmt::format("deployed {} as NF {}", Printable(request.module()),
                         reply.module_nf()));
-    if (!*concerns) return absl::OkStatus();
+    concerned = *std::move(having);
   }
   const Nanos within =
       request.has_within_ns() ? Nanos{request.within_ns()} : Nanos::max();
-  return Put(mailbox, deadline, texts, within, reply);
+  for (const std::string& name : concerned) {
+    if (has_rules() && names_one && name != request.name()) continue;
+    absl::Status status = Put(mailbox, deadline, name, texts, within, reply);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace snf

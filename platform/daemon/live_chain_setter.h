@@ -16,8 +16,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/daemon/chains/chain_set.h"
 #include "platform/daemon/kept_chains.h"
-#include "platform/daemon/live_chains.h"
 #include "platform/daemon/live_settings.h"
 #include "platform/daemon/live_upgrade.h"
 #include "platform/drivers/real_time/real_options.h"
@@ -48,15 +48,18 @@ class LiveChainSetter {
   LiveChainSetter(LiveSettings& settings, std::string program,
                   std::string modules, const std::atomic<bool>& ends);
   // Lets the chains' processes outlive the daemon if it is killed, the first
-  // one's as `keep` says, and notes all chains in a file. If the file names
-  // chains of an earlier daemon whose processes wait, NextKept returns them.
-  // Called before the others, if at all. Error: that of the file.
-  absl::Status Keep(const RealOptions::Keep& keep, const std::string& file);
+  // one's as `keep` says, and notes all chains in a file. The run begins with
+  // chains of these names, or one of the name "". If the file names chains of
+  // an earlier daemon whose processes wait, NextKept returns them. Called
+  // before the others, if at all. Error: that of the file.
+  absl::Status Keep(const RealOptions::Keep& keep, const std::string& file,
+                    const std::vector<std::string>& names = {""});
   // A chain of a run that was killed, which this run takes over.
   struct Kept {
     RunRequest options;  // with RealOptions::keep
     uint32_t number = 1;
-    bool is_newest = true;
+    std::string name{};     // KeptChain::name
+    bool is_newest = true;  // of the chains of this name
     // Flows of older chains begin anew then (LiveChains::Inherit).
     Instant end_of_older = Instant::max();
   };
@@ -66,15 +69,13 @@ class LiveChainSetter {
   // Makes Set and Upgrade fail, with this reason.
   void Refuse(std::string why) { why_not_ = std::move(why); }
   // Call once, before the following calls, which the arguments must outlive.
-  void Begin(LiveChains& chains, Start start, LivePredecessor& upgrade);
+  void Begin(ChainSet& chains, Start start, LivePredecessor& upgrade);
 
-  // Returns the driver of the newest chain, which takes the flows that begin.
-  // Called by the dispatcher alone.
-  RealDriver& newest() { return chains_->newest(); }
-  // Returns all chains. Called by the dispatcher alone.
-  LiveChains& all() { return *chains_; }
-  // Returns true if several chains run side by side. Any thread, after Begin.
-  bool has_rules() const { return chains_->has_rules(); }
+  // Returns all chains. Any thread may look at their names; the rest is the
+  // dispatcher's.
+  ChainSet& all() { return *chains_; }
+  // Returns true if several chains run side by side. Any thread.
+  bool has_rules() const { return chains_ != nullptr && chains_->has_rules(); }
   // Makes a chain, and lets the dispatcher, which opens the mailbox, put it in
   // place. Called for one chain at a time. Errors, after which nothing has
   // changed: InvalidArgument, the chain is not valid; those of
@@ -84,17 +85,23 @@ class LiveChainSetter {
                    const proto::ChainRequest& request,
                    proto::ChainReply& reply);
   // As Set, with a chain that TryConfig has tried, of a text that names nothing
-  // of a file.
+  // of a file. `name` is that of a member of all().
   absl::Status SetTried(Mailbox& mailbox, Mailbox::Deadline deadline,
-                        const std::string& text, proto::ChainReply& reply) {
-    return Put(mailbox, deadline, {{"", text}}, Nanos::max(), reply);
-  }
+                        const std::string& name, const std::string& text,
+                        proto::ChainReply& reply);
+  // Lets rules choose among the chains, from the next packet on.
+  absl::Status SetRules(Mailbox& mailbox, Mailbox::Deadline deadline,
+                        const RunRequest& options);
   // Makes and tries the chain of a configuration file, in a process of its own,
   // and checks its settings. Errors: DataLoss; Cancelled.
   absl::Status TryConfig(const std::string& file,
                          const std::string& text) const;
   // Returns FailedPrecondition if no other chain can be set, with such options.
   absl::Status CheckAnother(const RunRequest& options) const;
+  // Returns how the processes of the chain wait that was started after `place`
+  // others of the run.
+  static RealOptions::Keep KeepAt(const RealOptions::Keep& keep,
+                                  uint32_t place);
   // Notes that the next start has these flags, and changes nothing else.
   void BeginFrom(const LiveSettings::Values& flags);
   // Lets another daemon take the place of this one (proto/control.proto).
@@ -108,25 +115,27 @@ class LiveChainSetter {
  private:
   using Texts = std::map<std::string, std::string>;
 
-  std::string SocketOf(uint32_t place) const;
-  RealOptions::Keep KeepAt(uint32_t place) const;
-  std::vector<KeptChain> WhatWaits(const std::vector<KeptChain>& noted) const;
-  absl::Status Note(const Texts& texts, Nanos within, uint32_t place);
+  std::vector<KeptChain> WhatWaits(const std::vector<KeptChain>& noted,
+                                   const std::vector<std::string>& names) const;
+  absl::Status Note(const std::string& name, const Texts& texts, Nanos within,
+                    uint32_t place);
 
   absl::StatusOr<std::string> CopyModule(const std::string& file);
   absl::StatusOr<Texts> ByNames(const Texts& texts) const;
   absl::Status Try(const Texts& texts,
                    const std::vector<std::string>& modules) const;
-  absl::StatusOr<bool> Deploy(const std::string& file, const Texts& texts,
-                              proto::ChainReply& reply);
+  absl::StatusOr<std::vector<std::string>> Deploy(const std::string& file,
+                                                  const Texts& texts,
+                                                  proto::ChainReply& reply);
   absl::Status Put(Mailbox& mailbox, Mailbox::Deadline deadline,
-                   const Texts& texts, Nanos within, proto::ChainReply& reply);
+                   const std::string& name, const Texts& texts, Nanos within,
+                   proto::ChainReply& reply);
 
   LiveSettings& settings_;
   const std::string program_;
   const std::string folder_;
   const std::atomic<bool>& ends_;  // the daemon is to end
-  LiveChains* chains_ = nullptr;   // used by the dispatcher alone
+  ChainSet* chains_ = nullptr;     // used by the dispatcher alone
   Start start_;
   LivePredecessor* upgrade_ = nullptr;
   std::vector<std::string> modules_;  // files of the folder that are loaded

@@ -3,9 +3,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/quantity.h"
 #include "base/text/wording.h"
@@ -15,7 +18,28 @@
 namespace snf {
 namespace {
 
+constexpr char kAtStart[] = "it is read at the start";
+constexpr char kRules[] = "rules";
+// A single chain, and one of several.
 constexpr char kChain[] = "chain";
+constexpr char kNamedChain[] = "chain \"";
+
+std::string NameOf(const Config::Chain& chain, bool is_single) {
+  return is_single ? kChain : fmt::format("{}{}\"", kNamedChain, chain.name);
+}
+
+bool IsSetting(const proto::ConfigChange& change) {
+  const std::string& name = change.name();
+  return name != kRules && name != kChain && !name.starts_with(kNamedChain);
+}
+
+std::string ListOf(const std::vector<Config::Chain>& chains) {
+  std::string list;
+  for (const Config::Chain& chain : chains) {
+    list += (list.empty() ? "" : ", ") + chain.name;
+  }
+  return list;
+}
 
 void AddChange(const std::string& name, const std::string& before,
                const std::string& after, const std::string& why_not,
@@ -46,7 +70,7 @@ std::string SizesOf(const Config::Chain& chain) {
 LiveSettings::Values ValuesOf(const proto::SetReply& plan) {
   LiveSettings::Values values;
   for (const proto::ConfigChange& change : plan.change()) {
-    if (change.why_not().empty() && change.name() != kChain) {
+    if (change.why_not().empty() && IsSetting(change)) {
       values[change.name()] = change.after();
     }
   }
@@ -87,10 +111,64 @@ absl::StatusOr<std::string> LiveConfig::Text() const {
   return present.Text();
 }
 
+// Chains are told apart by their names; a single one is the same by any name.
+void LiveConfig::CompareChains(const RunRequest& present,
+                               const RunRequest& wanted,
+                               proto::SetReply& reply) const {
+  const std::vector<Config::Chain>& before = present.config.chains;
+  const std::vector<Config::Chain>& after = wanted.config.chains;
+  const bool is_single = present.has_one_chain() && wanted.has_one_chain();
+  const bool are_same =
+      is_single || (present.has_one_chain() == wanted.has_one_chain() &&
+                    std::ranges::equal(before, after, {}, &Config::Chain::name,
+                                       &Config::Chain::name));
+  if (!are_same) {
+    AddChange("chains", ListOf(before), ListOf(after), kAtStart, reply);
+    return;
+  }
+  const std::string why_not(chains_.CheckAnother(wanted).message());
+  for (size_t i = 0; i < before.size(); ++i) {
+    const std::string name = NameOf(after[i], is_single);
+    AddChange("sizes of the " + name, SizesOf(before[i]), SizesOf(after[i]),
+              kAtStart, reply);
+    AddChange(name, before[i].nf.text(), after[i].nf.text(), why_not, reply);
+  }
+}
+
+absl::Status LiveConfig::SetChains(const PlannedDaemon& present,
+                                   const PlannedDaemon& wanted,
+                                   Mailbox& mailbox,
+                                   Mailbox::Deadline deadline) {
+  const std::vector<Config::Chain>& before = present.options().config.chains;
+  const std::vector<Config::Chain>& after = wanted.options().config.chains;
+  const auto set = [&](const Config::Chain& chain) {
+    proto::ChainReply reply;
+    return chains_.SetTried(mailbox, deadline,
+                            chains_.has_rules() ? chain.name : "",
+                            chain.nf.text(), reply);
+  };
+  const auto is_changed = [&](size_t i) {
+    return before[i].nf.text() != after[i].nf.text();
+  };
+  absl::Status status;
+  size_t done = 0;
+  for (; done < after.size() && status.ok(); ++done) {
+    if (is_changed(done)) status = set(after[done]);
+  }
+  if (status.ok() && present.rules() != wanted.rules()) {
+    status = chains_.SetRules(mailbox, deadline, wanted.options());
+  }
+  if (status.ok()) return status;
+  // Sets the failed chain as well, which does not differ.
+  for (size_t i = 0; i < done; ++i) {
+    if (is_changed(i)) set(before[i]).IgnoreError();
+  }
+  return status;
+}
+
 absl::Status LiveConfig::Compare(const PlannedDaemon& present,
                                  const PlannedDaemon& wanted,
                                  proto::SetReply& reply) const {
-  constexpr char kAtStart[] = "it is read at the start";
   AddChange("port", present.ports(), wanted.ports(), kAtStart, reply);
   const auto before = present.settings();
   const auto after = wanted.settings();
@@ -103,12 +181,13 @@ absl::Status LiveConfig::Compare(const PlannedDaemon& present,
   for (const auto& [name, value] : values) {
     AddChange(name, value, "", kAtStart, reply);
   }
-  AddChange("rules", present.rules(), wanted.rules(), kAtStart, reply);
-  AddChange("the chain's sizes", SizesOf(present.chain()),
-            SizesOf(wanted.chain()), kAtStart, reply);
-  AddChange(kChain, present.chain().nf.text(), wanted.chain().nf.text(),
-            std::string(chains_.CheckAnother(wanted.options()).message()),
-            reply);
+  CompareChains(present.options(), wanted.options(), reply);
+  const bool has_rules =
+      !present.rules().empty() && present.rules() != wanted.rules();
+  if (has_rules || !wanted.rules().empty()) {
+    AddChange(kRules, present.rules(), wanted.rules(),
+              has_rules && !wanted.rules().empty() ? "" : kAtStart, reply);
+  }
   const auto can = settings_.Check(ValuesOf(reply));
   if (can.ok()) return absl::OkStatus();
   // One of the values alone, such as more units than there is memory for.
@@ -121,7 +200,8 @@ absl::Status LiveConfig::Compare(const PlannedDaemon& present,
   return can.status();
 }
 
-absl::Status LiveConfig::Change(const PlannedDaemon& wanted, Mailbox& mailbox,
+absl::Status LiveConfig::Change(const PlannedDaemon& present,
+                                const PlannedDaemon& wanted, Mailbox& mailbox,
                                 Mailbox::Deadline deadline,
                                 const SetValues& set,
                                 const proto::SetReply& plan) {
@@ -133,13 +213,7 @@ absl::Status LiveConfig::Change(const PlannedDaemon& wanted, Mailbox& mailbox,
   if (!values.empty()) {
     if (absl::Status s = set(values); !s.ok()) return s;
   }
-  absl::Status status;
-  for (const proto::ConfigChange& change : plan.change()) {
-    if (change.name() != kChain) continue;
-    proto::ChainReply reply;
-    status =
-        chains_.SetTried(mailbox, deadline, wanted.chain().nf.text(), reply);
-  }
+  const absl::Status status = SetChains(present, wanted, mailbox, deadline);
   if (status.ok() || values.empty()) return status;
   const absl::Status undone = set(earlier);
   if (undone.ok()) return status;
@@ -173,15 +247,18 @@ absl::Status LiveConfig::Take(const proto::SetRequest& request,
   if (status.ok()) status = Compare(present, wanted, reply);
   if (!status.ok() || request.only_plan()) return status;
   if (absl::Status s = CheckAllCan(file, reply); !s.ok()) return s;
-  status = Change(wanted, mailbox, deadline, set, reply);
+  status = Change(present, wanted, mailbox, deadline, set, reply);
   if (!status.ok()) {
     return absl::Status(
         status.code(),
         fmt::format("{}: nothing has changed: {}", Printable(file),
                     std::string(status.message())));
   }
-  settings_.AcceptConfig(file, *text, wanted.options().given,
-                         wanted.chain().nf.text());
+  std::map<std::string, std::string> texts;
+  for (const Config::Chain& chain : wanted.options().config.chains) {
+    texts[chains_.has_rules() ? chain.name : ""] = chain.nf.text();
+  }
+  settings_.AcceptConfig(file, *text, wanted.options().given, std::move(texts));
   chains_.BeginFrom(wanted.options().given);
   LogLine(LogLevel::kInfo,
           fmt::format("took {}: {}", Printable(file),

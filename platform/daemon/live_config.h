@@ -23,8 +23,12 @@ namespace snf {
 //   3. The daemon that its command line would start with this file is compared
 //      with the daemon that runs (PlannedDaemon). If anything that differs
 //      cannot change while the daemon runs, nothing does.
-//   4. Settings are set, then the chain. If there can be no such chain, the
-//      settings are set back.
+//   4. Settings are set, then the chains, then the rules. If there can be no
+//      such chain, the settings are set back, and chains that were set already.
+//
+// The names of several chains cannot change, and the rules of several can. A
+// flow whose packets get another chain by new rules restarts there; flows
+// that a chain finds by a key of its own, as NAT's answers, stay with it.
 //
 // Calls must come one at a time.
 class LiveConfig {
@@ -52,9 +56,16 @@ class LiveConfig {
   absl::Status Compare(const PlannedDaemon& present,
                        const PlannedDaemon& wanted,
                        proto::SetReply& reply) const;
-  absl::Status Change(const PlannedDaemon& wanted, Mailbox& mailbox,
-                      Mailbox::Deadline deadline, const SetValues& set,
-                      const proto::SetReply& plan);
+  void CompareChains(const RunRequest& present, const RunRequest& wanted,
+                     proto::SetReply& reply) const;
+  absl::Status Change(const PlannedDaemon& present, const PlannedDaemon& wanted,
+                      Mailbox& mailbox, Mailbox::Deadline deadline,
+                      const SetValues& set, const proto::SetReply& plan);
+  // Sets the chains that differ, then the rules. If one cannot be set, sets
+  // those before back.
+  absl::Status SetChains(const PlannedDaemon& present,
+                         const PlannedDaemon& wanted, Mailbox& mailbox,
+                         Mailbox::Deadline deadline);
 
   LiveSettings& settings_;
   LiveChainSetter& chains_;

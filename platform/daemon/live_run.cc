@@ -7,19 +7,21 @@
 #include <cstdio>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "base/check.h"
-#include "base/rules/chain_rules.h"
 #include "base/text/wording.h"
 #include "controller/core/placement.h"
+#include "platform/daemon/chains/chain_set.h"
+#include "platform/daemon/chains/live_chains.h"
 #include "platform/daemon/daemon.h"
-#include "platform/daemon/live_chains.h"
 #include "platform/daemon/live_traffic.h"
 #include "platform/daemon/loss_log.h"
 #include "platform/drivers/real_time/real_driver.h"
@@ -57,7 +59,7 @@ absl::StatusOr<std::unique_ptr<LiveOutputs>> CreateOutputs(
                                   std::string(outputs.status().message())));
 }
 
-void Finish(LiveChains& chains, LiveTraffic& traffic, ReplayedRun& replayed) {
+void Finish(ChainSet& chains, LiveTraffic& traffic, ReplayedRun& replayed) {
   ComparedRun& run = replayed.run;
   run.result = chains.Finish();
   run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
@@ -85,10 +87,14 @@ void Finish(LiveChains& chains, LiveTraffic& traffic, ReplayedRun& replayed) {
 // Thread-safe.
 class Makers {
  public:
+  // `chains` is the number of chains side by side.
+  explicit Makers(size_t chains)
+      : most_(4 * LiveChains::kMostChains * chains) {}
+
   void Add(const RealDriver& driver, const RunRequest& options) {
     const std::scoped_lock lock(mutex_);
     made_.emplace_back(&driver, options);
-    if (made_.size() > kMost) made_.pop_front();
+    if (made_.size() > most_) made_.pop_front();
   }
   RunRequest Of(const RealDriver& driver) {
     const std::scoped_lock lock(mutex_);
@@ -99,8 +105,8 @@ class Makers {
 
  private:
   using Made = std::pair<const RealDriver*, RunRequest>;
-  static constexpr size_t kMost = 4 * LiveChains::kMostChains;
 
+  const size_t most_;
   std::mutex mutex_;
   std::deque<Made> made_;
 };
@@ -115,68 +121,68 @@ void AddLogLosses(const NfLogFiles& logs, LiveFigures& figures) {
 }
 
 // Makes the chain of the options.
-absl::StatusOr<std::unique_ptr<LiveChains>> BeginAnew(
+absl::StatusOr<std::unique_ptr<ChainSet>> BeginAnew(
     const RunRequest& options, const LiveChainSetter::Start& start,
     const Told& told) {
   auto driver = start(options);
   if (!driver.ok()) return driver.status();
-  return std::make_unique<LiveChains>(
-      *std::move(driver), options.config.chains.front().nf.text(), told);
+  return std::make_unique<ChainSet>(std::make_unique<LiveChains>(
+      *std::move(driver), options.config.chains.front().nf.text(), told));
 }
 
 // Makes the chains of the options, which run side by side.
-absl::StatusOr<std::unique_ptr<LiveChains>> BeginByRules(
+absl::StatusOr<std::unique_ptr<ChainSet>> BeginByRules(
     const RunRequest& options, const LiveChainSetter::Start& start,
     const Told& told) {
-  auto rules = ChainRules::Make(
-      options.config.rules, options.config.rule_chains,
-      options.config.default_chain, options.run.flow.fragments);
+  auto rules = options.MakeRules();
   if (!rules.ok()) return rules.status();
-  std::vector<LiveChains::Named> chains;
-  for (const Config::Chain& chain : options.config.chains) {
-    RunRequest one = options;
-    one.config = Config();
-    one.config.chains = {chain};
-    one.config.default_chain = 0;
-    one.nf = chain.nf.text();
-    one.run = OptionsOf(chain, options.run);
-    if (chain.unit_capacity_bps.has_value()) one.real.unpaced = false;
+  std::vector<ChainSet::Member> members;
+  for (size_t i = 0; i < options.config.chains.size(); ++i) {
+    RunRequest one = Alone(options, i);
+    if (one.real.keep.has_value()) {
+      one.real.KeepBy(LiveChainSetter::KeepAt(*options.real.keep,
+                                              static_cast<uint32_t>(i)));
+    }
+    const std::string& name = options.config.chains[i].name;
     auto driver = start(one);
     if (!driver.ok()) {
       return absl::Status(driver.status().code(),
-                          fmt::format("chain \"{}\": {}", chain.name,
+                          fmt::format("chain \"{}\": {}", name,
                                       std::string(driver.status().message())));
     }
-    chains.push_back(
-        {.name = chain.name, .nf = one.nf, .driver = *std::move(driver)});
+    members.push_back(
+        {.name = name,
+         .chains = std::make_unique<LiveChains>(
+             *std::move(driver), one.nf, told, static_cast<uint32_t>(i + 1))});
   }
-  return LiveChains::ByRules(*std::move(rules), std::move(chains), told);
+  return std::make_unique<ChainSet>(*std::move(rules), std::move(members));
 }
 
 // Goes on with the chains of a run that was killed; null if there are none. An
 // older one whose processes have ended meanwhile is left out.
-absl::StatusOr<std::unique_ptr<LiveChains>> Inherit(
-    Daemon& daemon, const LiveChainSetter::Start& start, const Told& told) {
-  using Pools = LiveChains::Pools;
+absl::StatusOr<std::unique_ptr<ChainSet>> Inherit(
+    Daemon& daemon, const RunRequest& options,
+    const LiveChainSetter::Start& start, const Told& told) {
+  using Pools = PoolExchange::Pools;
   const auto held = std::make_shared<std::vector<Pools>>();  // by older ones
-  std::unique_ptr<LiveChains> chains;
+  std::vector<ChainSet::Member> members;
+  std::map<std::string, Pools> before;  // held by the predecessor, by name
   while (true) {
     auto next = daemon.NextKept();
     if (!next.ok()) return next.status();
-    if (!next->has_value()) return chains;
+    if (!next->has_value()) break;
     LiveChainSetter::Kept& kept = **next;
-    const std::string nf = kept.options.config.chains.front().nf.text();
     const size_t own = held->size();
     if (kept.is_newest) {
       kept.options.real.keep->settle = [held](RealDriver& driver) {
         for (const Pools& older : *held) {
-          LiveChains::SettleNewest(driver, older);
+          PoolExchange::SettleNewest(driver, older);
         }
       };
     } else {
       held->emplace_back();
       kept.options.real.keep->settle = [held, own](RealDriver& driver) {
-        (*held)[own] = LiveChains::SettleOlder(driver);
+        (*held)[own] = PoolExchange::SettleOlder(driver);
       };
     }
     auto driver = start(kept.options);
@@ -187,14 +193,32 @@ absl::StatusOr<std::unique_ptr<LiveChains>> Inherit(
       continue;
     }
     if (!driver.ok()) return driver.status();
-    if (chains == nullptr) {
-      chains = std::make_unique<LiveChains>(*std::move(driver), nf, told,
-                                            kept.number);
+    auto member =
+        std::ranges::find(members, kept.name, &ChainSet::Member::name);
+    if (member == members.end()) {
+      members.push_back(
+          {.name = kept.name,
+           .chains = std::make_unique<LiveChains>(
+               *std::move(driver), kept.options.nf, told, kept.number)});
     } else {
-      chains->Inherit(*std::move(driver), nf, kept.number, (*held)[own - 1],
-                      kept.end_of_older);
+      member->chains->Inherit(*std::move(driver), kept.options.nf, kept.number,
+                              before[kept.name], kept.end_of_older);
     }
+    if (!kept.is_newest) before[kept.name] = (*held)[own];
   }
+  if (members.empty()) return nullptr;
+  if (options.has_one_chain()) {
+    return std::make_unique<ChainSet>(std::move(members.front().chains));
+  }
+  auto rules = options.MakeRules();
+  if (!rules.ok()) return rules.status();
+  // In the order of the rules' numbers.
+  std::ranges::sort(members, {}, [&options](const ChainSet::Member& member) {
+    const auto& chains = options.config.chains;
+    return std::ranges::find(chains, member.name, &Config::Chain::name) -
+           chains.begin();
+  });
+  return std::make_unique<ChainSet>(*std::move(rules), std::move(members));
 }
 
 }  // namespace
@@ -247,21 +271,25 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
       fmt::print(stderr, "{}: {}\n", options.real.command, line);
     }
   });
-  std::unique_ptr<LiveChains> chains;
+  std::unique_ptr<ChainSet> chains;
   const std::string policy = options.policies.front();
-  Makers makers;
+  Makers makers(options.config.chains.size());
+  std::mutex one_start;
+  const auto amend = [&](LiveFigures& figures) {
+    figures.live = (*traffic)->figures();
+    chains->AddFigures(figures);
+    if (logs != nullptr) AddLogLosses(*logs, figures);
+    losses.Look(figures);
+  };
   const LiveChainSetter::Start start =
       [&](const RunRequest& of) -> absl::StatusOr<std::unique_ptr<RealDriver>> {
+    // Chains that failed restart on threads of their own.
+    const std::scoped_lock lock(one_start);
     RealOptions real = of.real;
     real.interrupted = &interrupt.came;
     real.failed_packets = options.real.failed_packets;
     real.live = (*outputs)->board();
-    real.amend = [&](LiveFigures& figures) {
-      figures.live = (*traffic)->figures();
-      chains->AddFigures(figures);
-      if (logs != nullptr) AddLogLosses(*logs, figures);
-      losses.Look(figures);
-    };
+    real.amend = amend;
     if (daemon != nullptr) {
       real.watch = &daemon->watch();
       real.notice = [daemon](std::string_view line) { daemon->Notice(line); };
@@ -294,7 +322,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     }
   };
   if (daemon != nullptr) {
-    auto inherited = Inherit(*daemon, start, told);
+    auto inherited = Inherit(*daemon, options, start, told);
     if (!inherited.ok()) return inherited.status();
     chains = *std::move(inherited);
   }
@@ -315,6 +343,12 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
           return start(of);
         };
   });
+  if (LiveBoard* const board = (*outputs)->board(); board != nullptr) {
+    chains->set_publish([&amend, board](LiveFigures figures) {
+      amend(figures);
+      board->Publish(std::move(figures));
+    });
+  }
   interrupt.is_awaited = true;
   Mailbox* mailbox = nullptr;
   if (daemon != nullptr) {
@@ -330,7 +364,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   if (mailbox != nullptr) mailbox->Close();
   interrupt.is_awaited = false;
   (*outputs)->Hide();
-  live.nf = chains->has_rules() ? options.nf : chains->newest_nf();
+  live.nf = chains->has_rules() ? options.nf : chains->only().newest_nf();
   Finish(*chains, **traffic, live.replayed);
   if (daemon != nullptr) daemon->End(*chains);
   if (sink != nullptr) {

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/check.h"
 #include "base/text/wording.h"
 #include "platform/options/run_flags.h"
 
@@ -54,6 +55,15 @@ absl::Status CheckMost(std::string_view name, uint32_t wanted, uint32_t built) {
                   name, wanted, built));
 }
 
+LiveSettings::Tuning TuningOf(const RunRequest& options) {
+  if (options.has_one_chain()) return {{"", options.run.controller}};
+  LiveSettings::Tuning tuning;
+  for (const Config::Chain& chain : options.config.chains) {
+    tuning[chain.name] = OptionsOf(chain, options.run).controller;
+  }
+  return tuning;
+}
+
 }  // namespace
 
 bool LiveSettings::MayChange(const std::string& name, const FlagSet& flags) {
@@ -68,7 +78,7 @@ LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
       config_file_(AbsoluteOf(options.config_file)),
       config_text_(options.config_text),
       first_level_(Name(log_level)),
-      began_(options.run.controller),
+      began_(TuningOf(options)),
       steering_(options.ports.front().steering) {
   for (const PortSpec& port : options.ports) {
     ports_.push_back("--port=" + port.text());
@@ -88,7 +98,7 @@ std::vector<std::string> LiveSettings::CommandLine(const Values& values) const {
   return words;
 }
 
-absl::StatusOr<ControllerOptions> LiveSettings::Check(
+absl::StatusOr<LiveSettings::Tuning> LiveSettings::Check(
     const Values& values) const {
   FlagSet flags;
   RunFlags run_flags(flags, RunFlags::Input::kPorts);
@@ -101,7 +111,7 @@ absl::StatusOr<ControllerOptions> LiveSettings::Check(
                       Printable(level->second)));
     }
   }
-  if (began_.leased && values.contains("max_units")) {
+  if (began_.begin()->second.leased && values.contains("max_units")) {
     return Refuse("max_units: the resource manager has the units");
   }
   const auto parsed = flags.ParseCommandLine(CommandLine(values));
@@ -109,14 +119,19 @@ absl::StatusOr<ControllerOptions> LiveSettings::Check(
   run_flags.UseConfig(config_text_);
   for (const auto& [name, text] : chains_) run_flags.ReplaceChain(name, text);
   if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
-  const ControllerOptions& options = run_flags.options().run.controller;
-  absl::Status status =
-      CheckMost("max_units", options.max_units, began_.max_units);
-  if (values.contains("replicas")) {
-    status.Update(CheckMost("replicas", options.replicas, began_.replicas));
+  const Tuning tuning = TuningOf(run_flags.options());
+  absl::Status status;
+  for (const auto& [name, options] : tuning) {
+    const auto began = began_.find(name);
+    SNF_CHECK(began != began_.end());
+    status.Update(
+        CheckMost("max_units", options.max_units, began->second.max_units));
+    if (!values.contains("replicas")) continue;
+    status.Update(
+        CheckMost("replicas", options.replicas, began->second.replicas));
   }
   if (!status.ok()) return status;
-  return options;
+  return tuning;
 }
 
 absl::StatusOr<RunRequest> LiveSettings::OptionsWith(
@@ -138,8 +153,9 @@ absl::StatusOr<RunRequest> LiveSettings::OptionsWith(
 }
 
 void LiveSettings::AcceptConfig(std::string file, std::string text,
-                                Values flags, const std::string& chain) {
-  chains_ = {{"", chain}};
+                                Values flags,
+                                std::map<std::string, std::string> chains) {
+  chains_ = std::move(chains);
   given_ = flags;
   unchanged_ = std::move(flags);
   first_level_ = present_[kLogLevel];

@@ -31,9 +31,12 @@ class LiveSettings {
 
   // Returns all settings with their present values.
   Values List() const { return present_; }
-  // Returns the controller's options as they would be with these values, and
+  // Options of the controllers of chains, by the chains' names; "" names a
+  // single chain.
+  using Tuning = std::map<std::string, ControllerOptions>;
+  // Returns the controllers' options as they would be with these values, and
   // changes nothing. InvalidArgument names the value that is wrong.
-  absl::StatusOr<ControllerOptions> Check(const Values& values) const;
+  absl::StatusOr<Tuning> Check(const Values& values) const;
   // Makes values that Check has found right the present ones.
   void Accept(const Values& values);
 
@@ -57,18 +60,19 @@ class LiveSettings {
   const std::string& config_file() const { return config_file_; }
   const std::string& config_text() const { return config_text_; }
   // Notes that a file is in force, with which a start would have these flags()
-  // and a chain of this text.
+  // and chains of these texts.
   void AcceptConfig(std::string file, std::string text, Values flags,
-                    const std::string& chain);
+                    std::map<std::string, std::string> chains);
   // Returns the settings that were changed since the start, or since the file
   // was taken.
   Values changed() const;
 
-  // Notes that these chains run now, with units for these options.
+  // Notes that chains have these texts now, and that the named chain has units
+  // for these options.
   void AcceptChains(std::map<std::string, std::string> chains,
-                    const ControllerOptions& options) {
+                    const std::string& name, const ControllerOptions& options) {
     chains_ = std::move(chains);
-    began_ = options;
+    began_[name] = options;
   }
 
  private:
@@ -84,7 +88,7 @@ class LiveSettings {
   std::string config_file_;
   std::string config_text_;
   std::string first_level_;  // of the log
-  ControllerOptions began_;
+  Tuning began_;             // as the chains were started
   std::shared_ptr<const Steering>
       steering_;  // null if its ports are not shared
 };

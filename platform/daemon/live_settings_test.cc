@@ -63,8 +63,8 @@ TEST(LiveSettings, ChecksAChangeAsTheCommandLineWouldBe) {
       SettingsOf({"--alpha=0.25", "--flowlet_timeout=200us"});
   const auto options = settings.Check({{"alpha", "0.5"}});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->alpha_1024, 512u);
-  EXPECT_EQ(options->flowlet_timeout, Microseconds(200));
+  EXPECT_EQ(options->at("").alpha_1024, 512u);
+  EXPECT_EQ(options->at("").flowlet_timeout, Microseconds(200));
   EXPECT_THAT(WhyNot(settings, {{"flow_timeout", "100us"}}),
               HasSubstr("--flowlet_timeout=200us"));
 }
@@ -83,8 +83,8 @@ TEST(LiveSettings, KeepsTheUnitsOfAResourceManager) {
               HasSubstr("resource manager"));
   const auto options = settings.Check({{"push_delay", "1ms"}});
   ASSERT_TRUE(options.ok()) << options.status();
-  EXPECT_EQ(options->max_units, 4u);
-  EXPECT_EQ(options->unit_capacity_bps, 10'000'000);
+  EXPECT_EQ(options->at("").max_units, 4u);
+  EXPECT_EQ(options->at("").unit_capacity_bps, 10'000'000);
 }
 
 TEST(LiveSettings, WritesTheCommandLineAgainWithoutOutputsAndDefaults) {
@@ -132,7 +132,8 @@ TEST(LiveSettings, KnowsWhatChangedSinceTheStartOrTheFile) {
   settings.Accept({{"alpha", "0.25"}});
   EXPECT_EQ(settings.changed(),
             (Values{{"replicas", "2"}, {"log_level", "error"}}));
-  settings.AcceptConfig("edge.conf", "", {{"replicas", "2"}}, "passthrough");
+  settings.AcceptConfig("edge.conf", "", {{"replicas", "2"}},
+                        {{"", "passthrough"}});
   EXPECT_TRUE(settings.changed().empty());
   EXPECT_EQ(settings.flags(), (Values{{"replicas", "2"}}));
   EXPECT_EQ(settings.chains(), (Values{{"", "passthrough"}}));
@@ -176,7 +177,7 @@ TEST(LiveSettings, TheControllerTakesEachOver) {
     const auto before = BytesOf(*controller);
     ASSERT_TRUE(controller->Tune(Instant{}, began));
     ASSERT_EQ(BytesOf(*controller), before);
-    ASSERT_TRUE(controller->Tune(Instant{}, *options));
+    ASSERT_TRUE(controller->Tune(Instant{}, options->at("")));
     EXPECT_NE(BytesOf(*controller), before) << name;
   }
 }

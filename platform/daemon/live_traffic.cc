@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::OpenAsSuccessor(
   return traffic;
 }
 
-absl::Status LiveTraffic::Run(LiveChains& chains,
+absl::Status LiveTraffic::Run(ChainSet& chains,
                               const std::atomic<bool>& interrupted,
                               Mailbox* mailbox) {
   Begin(chains);
@@ -82,11 +82,11 @@ absl::Status LiveTraffic::Run(LiveChains& chains,
   return status();
 }
 
-void LiveTraffic::Begin(LiveChains& chains) {
+void LiveTraffic::Begin(ChainSet& chains) {
   chains.Begin(PacketPort::WallClock());
 }
 
-bool LiveTraffic::Turn(LiveChains& chains) {
+bool LiveTraffic::Turn(ChainSet& chains) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
   KeepMerged(keeps_merged_ && chains.takes_merged());
   // What cannot go anywhere waits in the ports' rings.
@@ -118,7 +118,7 @@ void LiveTraffic::Flush() {
   for (const Place& place : places_) place.port->Flush();
 }
 
-bool LiveTraffic::Receive(LiveChains& chains) {
+bool LiveTraffic::Receive(ChainSet& chains) {
   bool has_received = false;
   for (size_t i = 0; i < places_.size(); ++i) {
     Instant now = Instant::min();  // when the frames are here
@@ -130,7 +130,7 @@ bool LiveTraffic::Receive(LiveChains& chains) {
   return has_received;
 }
 
-void LiveTraffic::Offer(LiveChains& chains, size_t port, const PortFrame& frame,
+void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
                         Instant came) {
   if (!has_one_port()) {
     addresses_.Learn(frame.bytes, port);
@@ -155,7 +155,7 @@ void LiveTraffic::Offer(LiveChains& chains, size_t port, const PortFrame& frame,
 }
 
 // If the successor has ended, this process takes all packets as before.
-void LiveTraffic::PassOn(LiveChains& chains, size_t port,
+void LiveTraffic::PassOn(ChainSet& chains, size_t port,
                          const PortFrame& frame) {
   ++passed_on_;
   channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-frame.age.ns});
@@ -200,7 +200,7 @@ bool LiveTraffic::has_predecessor() const {
 }
 
 // The predecessor then gives its ports to this process.
-void LiveTraffic::AwaitPredecessor(LiveChains& chains) {
+void LiveTraffic::AwaitPredecessor(ChainSet& chains) {
   constexpr Nanos kMost = Seconds(3);
   ask_to_end_();
   const Instant end = chains.Now() + kMost;
@@ -291,7 +291,7 @@ bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
 }
 
 // Waits longer and longer while nothing happens.
-void LiveTraffic::WaitForFrames(LiveChains& chains) {
+void LiveTraffic::WaitForFrames(ChainSet& chains) {
   constexpr Nanos kFirst = Milliseconds(1), kLongest = Milliseconds(4);
   constexpr Nanos kForUnits = Microseconds(100);
   const bool takes_frames = !chains.has_no_unit();

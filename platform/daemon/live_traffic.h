@@ -16,7 +16,7 @@
 #include "base/ids.h"
 #include "base/packet/packet_info.h"
 #include "base/time.h"
-#include "platform/daemon/live_chains.h"
+#include "platform/daemon/chains/chain_set.h"
 #include "platform/ports/address_table.h"
 #include "platform/ports/frame_channel.h"
 #include "platform/ports/packet_port.h"
@@ -36,8 +36,8 @@ namespace snf {
 // routers at both ends SNF is a piece of wire. ARP and frames without a flow
 // go through, unless the chain filters or translates and cannot read it.
 //
-//   inside ─Receive─► Offer ─► LiveChains ─on_release─► Send ─► outside
-//   inside ◄─Send──── on_release ◄─ LiveChains ◄─ Offer ◄─Receive─ outside
+//   inside ─Receive─► Offer ─► ChainSet ───on_release─► Send ─► outside
+//   inside ◄─Send──── on_release ◄─── ChainSet ◄─ Offer ◄─Receive─ outside
 //
 // Of several ports of a side, a packet leaves by the one where its receiver was
 // last seen (AddressTable); by all of them, a copy each, if it was seen at none
@@ -112,15 +112,15 @@ class LiveTraffic final : public RunObserver {
   // Takes packets until `interrupted` is set, or a port or a chain fails.
   // What had come by then is offered. Letters in the mailbox, which may be
   // null, are opened between batches. An error is that of a port.
-  absl::Status Run(LiveChains& chains, const std::atomic<bool>& interrupted,
+  absl::Status Run(ChainSet& chains, const std::atomic<bool>& interrupted,
                    Mailbox* mailbox = nullptr);
   // What Run is made of, for who has a loop of its own: starts their
   // clock.
-  static void Begin(LiveChains& chains);
+  static void Begin(ChainSet& chains);
   // Takes some of what has come, and sends what is released. Returns false if
   // there was nothing to do.
-  bool Turn(LiveChains& chains);
-  // Sends what LiveChains::Finish has released. Call it last.
+  bool Turn(ChainSet& chains);
+  // Sends what ChainSet::Finish has released. Call it last.
   void Finish();
 
   void on_release(const ReleasedPacket& packet) override;
@@ -151,14 +151,14 @@ class LiveTraffic final : public RunObserver {
 
   LiveTraffic() = default;
   bool has_one_port() const { return places_.size() == 1; }
-  bool Receive(LiveChains& chains);
+  bool Receive(ChainSet& chains);
   void KeepMerged(bool keep);
   void Flush();
-  void Offer(LiveChains& chains, size_t port, const PortFrame& frame,
+  void Offer(ChainSet& chains, size_t port, const PortFrame& frame,
              Instant came);
-  void PassOn(LiveChains& chains, size_t port, const PortFrame& frame);
+  void PassOn(ChainSet& chains, size_t port, const PortFrame& frame);
   bool has_predecessor() const;
-  void AwaitPredecessor(LiveChains& chains);
+  void AwaitPredecessor(ChainSet& chains);
   static void Send(PacketPort& port, const Leaving& frame);
   void SendTo(Side side, const Leaving& frame);
   void SendToAll(Side side, const Leaving& frame);
@@ -168,7 +168,7 @@ class LiveTraffic final : public RunObserver {
   // side.
   bool StaysAtItsSide(size_t port, std::span<const std::byte> frame) const;
   bool IsFromInside(std::span<const std::byte> frame) const;
-  void WaitForFrames(LiveChains& chains);
+  void WaitForFrames(ChainSet& chains);
   bool has_frames() const;
   void UpdateFigures();
   absl::Status status() const;

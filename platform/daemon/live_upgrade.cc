@@ -99,7 +99,7 @@ std::vector<Descriptor> ReceiveFiles(const Descriptor& socket) {
 }
 
 template <typename Message>
-void SetPools(const LiveChains::Pools& pools, Message& to) {
+void SetPools(const PoolExchange::Pools& pools, Message& to) {
   for (const auto& [name, words] : pools) {
     proto::HandedPool& pool = *to.add_pool();
     pool.set_name(name);
@@ -108,8 +108,8 @@ void SetPools(const LiveChains::Pools& pools, Message& to) {
 }
 
 template <typename Message>
-LiveChains::Pools PoolsOf(const Message& from) {
-  LiveChains::Pools pools;
+PoolExchange::Pools PoolsOf(const Message& from) {
+  PoolExchange::Pools pools;
   for (const proto::HandedPool& pool : from.pool()) {
     pools[pool.name()] = {pool.word().begin(), pool.word().end()};
   }
@@ -134,7 +134,7 @@ LivePredecessor::~LivePredecessor() {
   if (attends_.joinable()) attends_.join();
 }
 
-void LivePredecessor::Begin(LiveTraffic& traffic, LiveChains& chains,
+void LivePredecessor::Begin(LiveTraffic& traffic, ChainSet& chains,
                             UpgradePorts ports, int lock, Hooks hooks) {
   traffic_ = &traffic;
   chains_ = &chains;
@@ -209,7 +209,7 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
         }
         // If it fails, the channels' other ends are gone: all goes on here.
         Send(connection_, std::string(1, kFiles), files);
-        reply.set_flows(chains_->older_flows() + chains_->newest_flows());
+        reply.set_flows(chains_->flows());
         SetPools(chains_->Retire(within), reply);
       },
       deadline);
@@ -238,7 +238,7 @@ void LivePredecessor::Attend(std::promise<void> closed) {
   hooks_.open_server();
 }
 
-void LivePredecessor::End(LiveChains& chains) {
+void LivePredecessor::End(ChainSet& chains) {
   if (!has_handed_on_) return;
   ends_ = true;
   is_closed_.wait();
@@ -277,7 +277,7 @@ LiveSuccessor::~LiveSuccessor() {
 
 absl::Status LiveSuccessor::TakeOver(ControlClient& client,
                                      const UpgradePorts& ports, Nanos within,
-                                     LiveTraffic& traffic, LiveChains& chains) {
+                                     LiveTraffic& traffic, ChainSet& chains) {
   proto::UpgradeRequest request;
   request.set_socket(file_);
   for (const std::string& port : ports.texts) request.add_port(port);
@@ -324,7 +324,7 @@ absl::Status LiveSuccessor::AwaitClosed() const {
   return absl::UnavailableError("the daemon before does not let go");
 }
 
-void LiveSuccessor::Attend(LiveChains& chains, Mailbox& mailbox) {
+void LiveSuccessor::Attend(ChainSet& chains, Mailbox& mailbox) {
   SetOption(connection_, SOL_SOCKET, SO_RCVTIMEO, kForEver);
   attends_ = std::thread([this, &chains, &mailbox] {
     const std::string text = ReceiveText(connection_);

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "platform/control/control_client.h"
-#include "platform/daemon/live_chains.h"
+#include "platform/daemon/chains/chain_set.h"
 #include "platform/daemon/live_traffic.h"
 #include "platform/ports/port_spec.h"
 #include "platform/process/mailbox.h"
@@ -56,7 +56,7 @@ class LivePredecessor {
   ~LivePredecessor();
 
   // Both must outlive the mailbox's end. `lock` is the daemon's lock.
-  void Begin(LiveTraffic& traffic, LiveChains& chains, UpgradePorts ports,
+  void Begin(LiveTraffic& traffic, ChainSet& chains, UpgradePorts ports,
              int lock, Hooks hooks);
   // Does what the call asks for; on any thread, one at a time.
   absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
@@ -65,14 +65,14 @@ class LivePredecessor {
   // Returns true if another daemon has its place.
   bool has_handed_on() const { return has_handed_on_; }
   // All chains have ended: gives away what they had. Call it last.
-  void End(LiveChains& chains);
+  void End(ChainSet& chains);
 
  private:
   absl::Status Connect(const std::string& file);
   void Attend(std::promise<void> closed);
 
   LiveTraffic* traffic_ = nullptr;
-  LiveChains* chains_ = nullptr;
+  ChainSet* chains_ = nullptr;
   UpgradePorts ports_;
   int lock_ = -1;
   Hooks hooks_;
@@ -94,12 +94,12 @@ class LiveSuccessor {
   // listens at its sockets. Chains must not have begun. Errors, after which the
   // old one goes on: those of the call; Unavailable.
   absl::Status TakeOver(ControlClient& client, const UpgradePorts& ports,
-                        Nanos within, LiveTraffic& traffic, LiveChains& chains);
+                        Nanos within, LiveTraffic& traffic, ChainSet& chains);
   // Return what the old one held as the daemon's lock; the latter once.
   int lock_file() const { return lock_.number(); }
   Descriptor TakeLock() { return std::move(lock_); }
   // Gives the chains, by the mailbox, what the old one's had in the end.
-  void Attend(LiveChains& chains, Mailbox& mailbox);
+  void Attend(ChainSet& chains, Mailbox& mailbox);
   uint64_t older_flows() const { return older_flows_; }
 
  private:

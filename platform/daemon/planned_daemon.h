@@ -40,7 +40,6 @@ class PlannedDaemon {
   absl::Status Settle() { return flags_.Settle(); }
 
   const RunRequest& options() const { return flags_.run.options(); }
-  const Config::Chain& chain() const { return options().config.chains.front(); }
   // Returns the ports as one text: "inside=lan0, outside=wan0".
   std::string ports() const;
   // Returns the rules of several chains, as a file says them; "": there is one.

@@ -43,7 +43,8 @@ TEST(PlannedDaemon, IsAsTheFileAndTheCommandLineSay) {
          .text = kEdge},
         daemon);
   EXPECT_EQ(daemon.ports(), "inside=lan0, outside=tap:wan0");
-  EXPECT_EQ(daemon.chain().nf.text(), "policer(rate=8Mbps) | monitor");
+  EXPECT_EQ(daemon.options().config.chains.front().nf.text(),
+            "policer(rate=8Mbps) | monitor");
   const auto settings = SettingsOf(daemon);
   EXPECT_EQ(settings.at("alpha"), "0.5");
   EXPECT_EQ(settings.at("keep"), "10s");
@@ -65,8 +66,9 @@ TEST(PlannedDaemon, ShowsAFileThatGivesTheSame) {
   Parse({.command_line = {}, .file = "again.conf", .text = text}, second);
   EXPECT_EQ(SettingsOf(second), SettingsOf(first));
   EXPECT_EQ(second.ports(), first.ports());
-  EXPECT_EQ(second.chain().max_units, 3u);
-  EXPECT_EQ(second.chain().unit_capacity_bps, 50'000'000);
+  EXPECT_EQ(second.options().config.chains.front().max_units, 3u);
+  EXPECT_EQ(second.options().config.chains.front().unit_capacity_bps,
+            50'000'000);
   EXPECT_EQ(second.Text(), text);
 }
 
@@ -79,7 +81,8 @@ TEST(PlannedDaemon, ShowsAChainOfTheCommandLine) {
   PlannedDaemon second;
   Parse({.command_line = {}, .file = "again.conf", .text = first.Text()},
         second);
-  EXPECT_EQ(second.chain().nf.text(), first.chain().nf.text());
+  EXPECT_EQ(second.options().config.chains.front().nf.text(),
+            first.options().config.chains.front().nf.text());
 }
 
 TEST(PlannedDaemon, HasWhatWasSetSince) {
@@ -92,7 +95,7 @@ TEST(PlannedDaemon, HasWhatWasSetSince) {
         daemon);
   EXPECT_EQ(SettingsOf(daemon).at("alpha"), "0.75");
   EXPECT_EQ(SettingsOf(daemon).at("log_level"), "error");
-  EXPECT_EQ(daemon.chain().nf.text(), "passthrough");
+  EXPECT_EQ(daemon.options().config.chains.front().nf.text(), "passthrough");
 }
 
 TEST(PlannedDaemon, NamesThePlaceOfFlagsOfTheDaemon) {

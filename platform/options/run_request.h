@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "base/rules/chain_rules.h"
 #include "base/time.h"
 #include "platform/drivers/cluster/cluster_options.h"
 #include "platform/drivers/real_time/real_options.h"
@@ -80,7 +83,25 @@ struct RunRequest {
     return config.chains.size() == 1 && config.default_chain.has_value() &&
            config.rules.empty();
   }
+  // Returns what chooses among several chains. Error: as of ChainRules::Make.
+  absl::StatusOr<std::unique_ptr<ChainRules>> MakeRules() const {
+    return ChainRules::Make(config.rules, config.rule_chains,
+                            config.default_chain, run.flow.fragments);
+  }
 };
+
+// Returns the request for one of its chains alone, which takes all packets.
+inline RunRequest Alone(const RunRequest& request, size_t chain) {
+  const Config::Chain& one = request.config.chains[chain];
+  RunRequest alone = request;
+  alone.config = Config();
+  alone.config.chains = {one};
+  alone.config.default_chain = 0;
+  alone.nf = one.nf.text();
+  alone.run = OptionsOf(one, request.run);
+  if (one.unit_capacity_bps.has_value()) alone.real.unpaced = false;
+  return alone;
+}
 
 }  // namespace snf
 

@@ -9,7 +9,7 @@ namespace snf {
 
 // Counts the packets of a chain that another chain replaced during a live run,
 // or that failed and restarted
-// (platform/daemon/live_chains.h). Plain data.
+// (platform/daemon/chains/live_chains.h). Plain data.
 struct EarlierChain {
   uint32_t number = 0;  // from 1 on
   std::string nf;

@@ -9,16 +9,22 @@ Wants root, and is skipped without.
 Usage: chain_rules_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
+import json
+import os
+import pathlib
+import signal
 import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import daemon_faults_test
 import run_test as net
-from command_case import PATIENCE_S, USAGE, wait_for
-from control_test import NAME, UNAVAILABLE, flows, status, told
+from chain_set_test import Connection, snf
+from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
+from control_test import (NAME, UNAVAILABLE, flows, processes, status,
+                          told)
 from flows_test import TALK
-from live_kills_test import PROCESSES
+from live_kills_test import PROCESSES, UNITS, processes_of
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PORTS, PROGRAM, SERVER,
                       SERVER4, in_network, inside, ip, peer)
 
@@ -106,20 +112,226 @@ class ChainRules(daemon_faults_test.DaemonFaults):
         self.check_sound(report)
         self.assertGreaterEqual(report["ports"]["no_chain"], 2)
 
-    def test_says_what_several_chains_cannot_do(self):
+    def chains(self):
+        return [(one["number"], one["name"], one["nf"])
+                for one in status()["chain"]]
+
+    def connection(self):
+        connection = Connection()
+        self.addCleanup(connection.close)
+        return connection
+
+    def set(self, *words):
+        done = snf("chain", "set", *words, "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(done.stdout)
+
+    def said(self, *words):
+        done = snf(*words)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return done.stdout
+
+    def test_a_chain_is_set_beside_the_others(self):
         self.up_with(CHAINS + REST)
-        words = ["several chains with rules"]
-        for command in (["set", "alpha=0.5"], ["drain", "0"], ["units"],
-                        ["kill", "0"], ["rules"]):
-            self.refused(UNAVAILABLE, words, *command)
-        done = subprocess.run(
-            in_network(MIDDLE, PROGRAM, "chain", "set", "monitor",
-                       f"--name={NAME}"), capture_output=True, text=True,
-            check=False, timeout=PATIENCE_S)
-        self.assertEqual(done.returncode, UNAVAILABLE)
-        self.assertIn(words[0], done.stderr)
-        self.assertTrue(self.pings())
+        nat = f"nat(ip={EXTERNAL4})"
+        with self.server():
+            first = self.connection()
+            reply = self.set("web", f"firewall | monitor | {nat}")
+            self.assertEqual((reply["number"], reply["older_flows"]), (4, 1))
+            wait_for("figures", lambda: self.chains()[:2] == [
+                (1, "web", f"firewall | {nat}"),
+                (4, "web", f"firewall | monitor | {nat}")])
+            second = self.connection()
+            self.assertEqual([first.says(), second.says()], ["right"] * 2)
+            self.assertEqual({flow["chain"] for flow in flows("tcp")["flow"]},
+                             {1, 4})
+            # Ports that are at the older one are not given twice.
+            self.assertEqual(len({flow["alias"] for flow in
+                                  flows("tcp")["flow"]}), 2)
+            for words, why in (
+                    (["monitor"], "name one of web, voice, rest"),
+                    (["phone", "monitor"], 'no chain "phone"'),
+                    (["voice", nat], EXTERNAL4),
+                    (["voice", "no_such_nf"], "no_such_nf")):
+                done = snf("chain", "set", *words)
+                self.assertEqual(done.returncode, USAGE, done.stderr)
+                self.assertIn(why, done.stderr)
+            # The address moves to another chain, with its free ports.
+            self.set("web", "firewall")
+            self.set("voice", nat)
+            self.assertGreater(self.talk(), 10)
+            self.assertEqual([first.says(), second.says()], ["right"] * 2)
+            aliases = [flow["alias"] for flow in flows("")["flow"]
+                       if flow["alias"]]
+            self.assertEqual(len(set(aliases)), len(aliases))
+            self.assertEqual({flow["chain"] for flow in flows("udp")["flow"]
+                              if flow["alias"]}, {6})
         self.check_sound(self.down())
+
+    def test_units_settings_and_rules_of_each_chain(self):
+        self.up_with(CHAINS.replace("firewall |", "firewall(counts=9) |")
+                     + REST, *PROCESSES)
+        with self.server():
+            self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 1_000),
+                             ["20 right"])
+            self.assertGreater(self.talk(), 10)
+            self.assertTrue(self.pings())
+
+            def of(*words):
+                return json.loads(told("units", "--json", *words))["unit"]
+            wait_for("packets of all", lambda: {
+                unit["chain"] for unit in of() if int(unit["packets"]) > 0} ==
+                {"web", "voice", "rest"})
+            self.assertEqual({unit["chain"] for unit in of("--chain=voice")},
+                             {"voice"})
+            self.refused(USAGE, ['no chain "x"'], "units", "--chain=x")
+            self.assertIn("voice", told("units"))
+            for command in ("drain", "kill"):
+                self.refused(USAGE, ["name one of web, voice, rest"],
+                             command, "0")
+                self.refused(USAGE, ['no chain "x"'], command, "0",
+                             "--chain=x")
+            told("drain", "0", "--chain=voice")
+            drained = wait_for("a drained unit", lambda: [
+                unit for unit in of() if unit["is_drained"]])
+            self.assertEqual([(unit["chain"], unit["id"]) for unit in drained],
+                             [("voice", 0)])
+            # All chains have the setting, or none.
+            told("drain", "0", "--chain=rest")
+            self.refused(UNAVAILABLE, ["drained"], "set", "max_units=1")
+            told("drain", "0", "--undo", "--chain=rest")
+            told("set", "max_units=1", "alpha=0.5")
+            self.assertGreater(self.talk(), 10)
+            self.assertIn("Killed process", told("kill", "0", "--chain=web"))
+            self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 1_000),
+                             ["20 right"])
+            rule = wait_for("hits", lambda: [
+                rule for rule in json.loads(told("rules", "--json"))["rule"]
+                if int(rule["packets"]) > 0])[0]
+            self.assertEqual(rule["chain"], "web")
+        report = self.down()
+        self.assertEqual(report["violation_messages"], [])
+
+    def test_a_file_changes_chains_and_rules(self):
+        self.up_with(CHAINS + REST)
+        file = self.folder / "site.conf"
+        with self.server():
+            first = self.connection()
+            file.write_text(CHAINS.replace('"monitor"', '"firewall"').replace(
+                'icmp6" chain: "rest"', 'icmp" chain: "voice"') + REST)
+            self.assertIn("rules", self.said("config", "apply", file))
+            wait_for("figures", lambda: [
+                nf for _, name, nf in self.chains()
+                if name == "voice"][-1] == "firewall")
+            self.assertTrue(self.pings())
+            self.assertIn("voice", {
+                one["name"] for one in status()["chain"] for flow in
+                flows("icmp")["flow"] if flow["chain"] == one["number"]})
+            self.assertEqual(first.says(), "right")
+            shown = self.said("config", "show")
+            self.assertIn('text: "firewall"', shown)
+            # Other names, or other sizes, want a restart; nothing changes.
+            for before, after, word in (("voice", "phone", "chains"),
+                                        ("max_units: 2", "max_units: 3",
+                                         "sizes")):
+                text = file.read_text()
+                file.write_text(text.replace(before, after))
+                done = snf("config", "apply", file)
+                self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
+                self.assertIn(word, done.stderr)
+                self.assertIn("wants a restart", done.stderr)
+                file.write_text(text)
+            self.assertTrue(self.pings())
+        self.check_sound(self.down())
+
+    def launchers(self):
+        return {pid for pid in below(self.pid)
+                if "unit-process" in pathlib.Path(
+                    f"/proc/{pid}/cmdline").read_text()
+                and processes_of(pid, UNITS)}
+
+    def test_a_chain_fails_and_restarts_beside_the_others(self):
+        self.up_with(CHAINS + REST, *PROCESSES)
+        with self.server():
+            first = self.connection()
+            launchers = sorted(wait_for(
+                "launchers", lambda: len(self.launchers()) == 3 and
+                self.launchers()))
+            # They started in the order of the chains.
+            os.kill(launchers[1], signal.SIGKILL)
+            wait_for("word of it", lambda: "chain 2 has failed" in self.log())
+            for _ in range(20):
+                self.assertEqual(first.says(1_000), "right")
+            wait_for("its return", lambda: "chain 2 is back" in self.log())
+            self.assertGreater(self.talk(), 10)
+            self.assertEqual(first.says(), "right")
+            self.assertNotIn("chain 1 has failed", self.log())
+        report = self.down()
+        self.assertEqual(report["violation_messages"], [])
+        self.assertTrue(any("Chain 2" in line and "restarted" in line
+                            for line in report["warnings"]))
+
+    def test_a_killed_daemon_leaves_all_chains_to_the_next(self):
+        words = [*PROCESSES, "--keep=60s"]
+        self.up_with(CHAINS + REST, *words)
+        with self.server():
+            first = self.connection()
+            self.set("voice", "firewall")
+            self.set("web", f"firewall | monitor | nat(ip={EXTERNAL4})")
+            second = self.connection()
+            self.assertGreater(self.talk(), 10)
+            newest = (5, "web", f"firewall | monitor | nat(ip={EXTERNAL4})")
+            wait_for("figures", lambda: newest in self.chains())
+            chains = self.chains()
+            for _ in range(2):
+                self.kill_daemon()
+                self.up_with(CHAINS + REST, *words)
+                wait_for("figures", lambda: self.chains() == chains)
+                self.assertEqual([first.says(), second.says()], ["right"] * 2)
+                self.assertGreater(self.talk(), 10)
+                self.assertTrue(self.pings())
+                third = self.connection()
+                aliases = [flow["alias"] for flow in flows("tcp")["flow"]]
+                self.assertGreaterEqual(len(aliases), 3)
+                self.assertEqual(len(set(aliases)), len(aliases))
+                third.close()
+            # Without a chain that the notes name, its processes end.
+            self.kill_daemon()
+            lines = [line for line in (CHAINS + REST).splitlines()
+                     if "voice" not in line]
+            self.up_with("\n".join(lines), *words)
+            self.assertIn('"voice", which is not there any more', self.log())
+            self.assertEqual([first.says(), second.says()], ["right"] * 2)
+        report = self.down()
+        self.assertEqual(report["violation_messages"], [])
+
+    def test_another_daemon_takes_over_all_chains(self):
+        self.up_with(CHAINS + REST)
+        old = self.pid
+        file = self.folder / "next.conf"
+        file.write_text(CHAINS.replace('"monitor"', '"firewall"') + REST)
+        with self.server():
+            first = self.connection()
+            done = snf("up", *PORTS, f"--config={file}", "--upgrade",
+                       f"--json={self.folder}/next.json")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.pid, = processes() - {old}
+            second = self.connection()
+            for _ in range(5):
+                self.assertEqual([first.says(), second.says()], ["right"] * 2)
+            self.assertEqual(len(flows("tcp")["flow"]), 1)
+            self.assertGreater(self.talk(), 10)
+            self.assertTrue(self.pings())
+            # The first daemon still has the connection that it began with.
+            self.assertTrue(is_alive(old))
+            first.close()
+            os.kill(old, signal.SIGTERM)
+            wait_for("end of the first", lambda: processes() == {self.pid})
+            self.assertEqual(second.says(), "right")
+        self.check_sound(json.loads(
+            (self.folder / "report.json").read_text()))
+        self.assertEqual(snf("down").returncode, OK)
+        self.check_sound(json.loads((self.folder / "next.json").read_text()))
 
     def test_does_not_come_up_with_what_cannot_be(self):
         file = self.folder / "site.conf"
@@ -127,7 +339,6 @@ class ChainRules(daemon_faults_test.DaemonFaults):
         for text, flags, words in (
                 (CHAINS + f'chain {{ name: "more" text: "{nat}" }}\n', [],
                  ['"web"', '"more"', EXTERNAL4]),
-                (CHAINS, ["--keep=10s", *PROCESSES], ["--keep", "one chain"]),
                 (CHAINS, ["--pin"], ["--pin"])):
             file.write_text(text)
             done = subprocess.run(

@@ -14,6 +14,8 @@
 #include "platform/commands/bench/bench_rows.h"
 #include "platform/commands/bench/fixture_driven_chain.h"
 #include "platform/commands/bench/fixture_live_wire.h"
+#include "platform/daemon/chains/chain_set.h"
+#include "platform/daemon/chains/live_chains.h"
 #include "platform/daemon/live_traffic.h"
 #include "runtime/ring/real_clock.h"
 
@@ -83,7 +85,7 @@ struct LiveChain {
 
   std::unique_ptr<LiveWire> wire;
   std::unique_ptr<LiveTraffic> traffic;
-  std::unique_ptr<LiveChains> chains;
+  std::unique_ptr<ChainSet> chains;
   uint64_t lost = 0;
 };
 
@@ -109,16 +111,17 @@ absl::Status LiveChain::Start(const std::string& nf, uint32_t flows) {
                          .unpaced = true},
                         *FindPlacementPolicy("snf"), *parsed, {traffic.get()});
   if (!started.ok()) return started.status();
-  chains = std::make_unique<LiveChains>(*std::move(started), nf);
+  chains = std::make_unique<ChainSet>(
+      std::make_unique<LiveChains>(*std::move(started), nf));
   traffic->Begin(*chains);
   return absl::OkStatus();
 }
 
 uint64_t LiveChain::Turn() {
-  const uint64_t before = chains->newest().packets_in();
+  const uint64_t before = chains->only().newest().packets_in();
   while (traffic->Turn(*chains)) {
   }
-  return chains->newest().packets_in() - before;
+  return chains->only().newest().packets_in() - before;
 }
 
 absl::Status LiveChain::Check() {

@@ -94,13 +94,24 @@ class UnitsCommand final : public AskCommand<proto::UnitsRequest> {
  public:
   UnitsCommand()
       : AskCommand({.summary = "list the compute units of a daemon",
-                    .usage = "snf units [--json] [--watch] [--name=NAME]",
+                    .usage = "snf units [--chain=CHAIN] [--json] [--watch] "
+                             "[--name=NAME]",
                     .about =
                         "Lists all compute units that were ever started: the "
                         "flows whose newest state is at each unit, its open "
                         "flowlets, and the packets that have left it."}) {
+    flags().Text("chain", chain_, "CHAIN",
+                 "of several chains with rules, only units of CHAIN");
     MayWatch();
   }
+
+ private:
+  absl::Status Fill(proto::UnitsRequest& request) override {
+    request.set_chain(chain_);
+    return absl::OkStatus();
+  }
+
+  std::string chain_;
 };
 
 absl::StatusOr<uint32_t> ParseUnit(const std::string& text) {
@@ -167,7 +178,7 @@ class RulesCommand final : public AskCommand<proto::RulesRequest> {
       : AskCommand(
             {.summary = "list the rules of a daemon, with their hits",
              .usage = "snf rules [--json] [--watch] [--name=NAME]",
-             .about = "Lists the rules of the NFs of the newest chain that "
+             .about = "Lists the rules of the NFs of the newest chains that "
                       "count them, as firewall(counts=1000): how often a rule "
                       "was the first to match, the packets and bytes that it "
                       "decided, and when the last of these packets came. "
@@ -251,13 +262,15 @@ class DrainCommand final : public DaemonCommand {
   DrainCommand()
       : DaemonCommand(
             {.summary = "move all flows away from a compute unit",
-             .usage = "snf drain UNIT [--undo] [--name=NAME]",
+             .usage = "snf drain UNIT [--chain=CHAIN] [--undo] [--name=NAME]",
              .about = "Assigns no more flowlets to a unit. When the last open "
                       "flowlet has ended, the flows move to other units and "
                       "the unit stops, without losing a packet. The unit is "
                       "not used again until --undo."}) {
     flags().Argument("UNIT", unit_);
     flags().Switch("undo", undo_, "allow the unit to be used again");
+    flags().Text("chain", chain_, "CHAIN",
+                 "the unit's chain, required with several chains");
   }
 
  private:
@@ -267,6 +280,7 @@ class DrainCommand final : public DaemonCommand {
     proto::DrainRequest request;
     request.set_unit(*unit);
     request.set_undo(undo_);
+    request.set_chain(chain_);
     const auto reply = Ask(request);
     if (!reply.ok()) return reply.status();
     if (undo_) {
@@ -279,6 +293,7 @@ class DrainCommand final : public DaemonCommand {
   }
 
   std::string unit_;
+  std::string chain_;
   bool undo_ = false;
 };
 
@@ -287,7 +302,8 @@ class KillCommand final : public DaemonCommand {
   KillCommand()
       : DaemonCommand(
             {.summary = "kill the process of a unit or of the loggers",
-             .usage = "snf kill UNIT|loggers|controller I [--name=NAME]",
+             .usage = "snf kill UNIT|loggers|controller I [--chain=CHAIN] "
+                      "[--name=NAME]",
              .about =
                  "Sends SIGKILL to a process, to test recovery. UNIT kills the "
                  "process that runs this unit, with all its units; loggers "
@@ -297,6 +313,8 @@ class KillCommand final : public DaemonCommand {
                  "I kills one of several daemons that share ports (snf up "
                  "--controllers); the others take over its flows."}) {
     flags().Arguments("UNIT|loggers|controller I", words_, 1);
+    flags().Text("chain", chain_, "CHAIN",
+                 "the chain of UNIT or loggers, required with several chains");
   }
 
  private:
@@ -309,6 +327,7 @@ class KillCommand final : public DaemonCommand {
     }
     const std::string& victim = words_.front();
     proto::KillRequest request;
+    request.set_chain(chain_);
     if (victim == "loggers") {
       request.set_loggers(true);
     } else {
@@ -356,6 +375,7 @@ class KillCommand final : public DaemonCommand {
   }
 
   std::vector<std::string> words_;
+  std::string chain_;
 };
 
 // Shows the live view of another process until that ends, or this one does.

@@ -62,9 +62,13 @@ void LiveLook::Publish() {
   LiveFigures live = Look();
   live.latency = latency_times_->Take(result_.latency_ns);
   live.late = late_times_->Take(result_.real.schedule_error_ns);
-  live.nf_objects = NfObjects(example_, loop_.tables(), loop_.now());
+  live.nf_objects = LookAtObjects();
   if (amend_) amend_(live);
   board_->Publish(std::move(live));
+}
+
+std::vector<LiveFigures::NfObject> LiveLook::LookAtObjects() const {
+  return NfObjects(example_, loop_.tables(), loop_.now());
 }
 
 LiveFigures LiveLook::Look() {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
@@ -52,6 +53,8 @@ class LiveLook {
   // Returns the figures of now, without times, states of NFs' objects, and what
   // RealOptions::amend adds.
   LiveFigures Look();
+  // Returns the states of objects that the NFs watch.
+  std::vector<LiveFigures::NfObject> LookAtObjects() const;
 
  private:
   LiveBoard* board_;  // null: nothing is published

@@ -176,7 +176,7 @@ class RealDriver final : private NfCallNames {
   std::vector<UnitId> TakeLeft() { return loop_.TakeLeft(); }
 
   // The following serve several drivers, one after the other
-  // (platform/daemon/live_chains.h). After BecomeOlder the driver publishes no
+  // (platform/daemon/chains/live_chains.h). After BecomeOlder the driver publishes no
   // more figures, and Knows says whether a packet is of one of its flows.
   static constexpr Nanos kLateFragments = KnownFlows::kLateFragments;
   void BecomeOlder() {
@@ -191,8 +191,10 @@ class RealDriver final : private NfCallNames {
   }
   // Publishes no more figures.
   void HideFigures() { look_.Stop(); }
-  // As LiveLook::Look.
-  LiveFigures Look() { return look_.Look(); }
+  // Shows the run while it goes on.
+  LiveLook& look() { return look_; }
+  // Returns arrival to release, of packets that were released.
+  const Histogram& latency() const { return result_.latency_ns; }
   // Returns the pieces of the NF's pools that this controller has.
   PoolPieces& pieces() { return pieces_; }
   const PoolPieces& pieces() const { return pieces_; }

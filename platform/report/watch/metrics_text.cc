@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/report/watch/metrics_text.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "fmt/format.h"
 #include "platform/run/figures/figures.h"
@@ -194,19 +197,49 @@ void AddUnits(const LiveFigures& figures, Metrics& to) {
              static_cast<uint64_t>(*figures.unit_capacity_bps) / 8,
              "Capacity of a unit.");
   }
+  // Units of several chains with rules have their chain's name as well.
+  const auto sample = [&](auto count) {
+    for (const LiveFigures::Unit& unit : figures.units) {
+      to.Sample("unit", fmt::to_string(value(unit.id)), count(unit));
+    }
+    for (const LiveFigures::Chain& chain : figures.chains) {
+      for (const LiveFigures::Unit& unit : chain.units) {
+        to.Sample(
+            {{"chain", chain.name}, {"unit", fmt::to_string(value(unit.id))}},
+            count(unit));
+      }
+    }
+  };
+  using Unit = LiveFigures::Unit;
   to.Begin("snf_unit_up", Metrics::Type::kGauge, "Whether the unit is up.");
-  for (const LiveFigures::Unit& unit : figures.units) {
-    to.Sample("unit", fmt::to_string(value(unit.id)), unit.is_up ? 1 : 0);
-  }
+  sample([](const Unit& unit) -> uint64_t { return unit.is_up ? 1 : 0; });
   to.Counter("snf_unit_packets_total", "Packets that left the unit.");
-  for (const LiveFigures::Unit& unit : figures.units) {
-    to.Sample("unit", fmt::to_string(value(unit.id)), unit.packets);
-  }
+  sample([](const Unit& unit) { return unit.packets; });
   to.Counter("snf_unit_bytes_total",
              "Lengths on the wire of the packets that left the unit.");
-  for (const LiveFigures::Unit& unit : figures.units) {
-    to.Sample("unit", fmt::to_string(value(unit.id)), unit.bytes);
+  sample([](const Unit& unit) { return unit.bytes; });
+}
+
+void AddChains(const LiveFigures& figures, Metrics& to) {
+  const bool has_names = std::ranges::any_of(
+      figures.chains,
+      [](const LiveFigures::Chain& chain) { return !chain.name.empty(); });
+  if (!has_names) return;
+  const auto labels = [](const LiveFigures::Chain& chain) {
+    return std::vector<std::pair<std::string, std::string>>{
+        {"chain", chain.name}, {"number", fmt::to_string(chain.number)}};
+  };
+  to.Begin("snf_chain_flows", Metrics::Type::kGauge, "Flows of the chain.");
+  for (const LiveFigures::Chain& chain : figures.chains) {
+    to.Sample(labels(chain), chain.flows);
   }
+  to.Counter("snf_chain_packets_total", "Packets that came to the chain.");
+  for (const LiveFigures::Chain& chain : figures.chains) {
+    to.Sample(labels(chain), chain.packets_in);
+  }
+  to.Counter("snf_no_chain_packets_total",
+             "Packets dropped, for no rule names a chain.");
+  to.Sample(figures.live.no_chain);
 }
 
 }  // namespace
@@ -220,6 +253,7 @@ std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
   AddPorts(figures.live, to);
   AddNfObjects(figures, to);
   AddUnits(figures, to);
+  AddChains(figures, to);
   to.Summary("snf_packet_latency_seconds", figures.latency,
              "From arrival to release, of packets that were released, since "
              "the first.");

@@ -51,14 +51,19 @@ struct LiveFigures {
   };
   Times latency{};  // arrival to release
   PortsFigures live{};
-  // The chains that have packets, the newest as the last. What is counted is of
-  // all that there were, units and times are of the newest.
+  // The chains that have packets, the newest as the last. Counts are of all
+  // that there were, units and times of the newest; with rules, `latency` is of
+  // all chains, and `units` is empty.
   struct Chain {
     uint32_t number = 0;
     std::string nf;
     uint64_t flows = 0;  // now
     uint64_t packets_in = 0;
-    std::string name{};  // of several chains with rules
+    // The following are of several chains with rules; the last two are of the
+    // newest generation of each.
+    std::string name{};
+    std::vector<Unit> units{};
+    Times latency{};
   };
   std::vector<Chain> chains{};
   // The states of objects that the NFs of the newest chain watch.
@@ -88,6 +93,11 @@ struct LiveFigures {
            counts[&RunResult::packets_consumed] - packets_dropped();
   }
   uint32_t units_up() const {
+    uint32_t up = UnitsUp(units);
+    for (const Chain& chain : chains) up += UnitsUp(chain.units);
+    return up;
+  }
+  static uint32_t UnitsUp(const std::vector<Unit>& units) {
     uint32_t up = 0;
     for (const Unit& unit : units) up += unit.is_up ? 1 : 0;
     return up;

@@ -56,7 +56,7 @@ COMMAND = CHECK | DRIVERS | REPORT | {
     "resource_manager/launch", "resource_manager/live",
     "proto", "platform/process", "platform/service", "platform/ports",
     "platform/options", "platform/outcome", "platform/control",
-    "platform/daemon"}
+    "platform/daemon", "platform/daemon/chains"}
 COMMANDS = {f"platform/commands/{name}": COMMAND for name in (
     "bench", "config", "control", "host", "manager", "nf", "recovery", "replay", "simulate",
     "trace", "up")}
@@ -156,8 +156,10 @@ MAY_INCLUDE = {
     "platform/control": RUN | {"platform/drivers/real_time", "platform/process",
                                "platform/service", "resource_manager/etcd",
                                "proto"},
+    "platform/daemon/chains": RUN | {"platform/drivers/real_time",
+                                     "platform/outcome"},
     "platform/daemon": RUN | {
-        "platform/control", "platform/drivers/cluster",
+        "platform/control", "platform/daemon/chains", "platform/drivers/cluster",
         "platform/drivers/real_cluster", "platform/drivers/real_time",
         "platform/modules", "platform/options", "platform/outcome",
         "platform/ports", "platform/process", "platform/report/watch",

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/daemon/live_chains.h"
+#include "platform/daemon/chains/live_chains.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <chrono>
-#include <string_view>
 #include <thread>
 #include <utility>
 #include <variant>
 
 #include "base/messages/drop_reason.h"
 #include "base/text/wording.h"
-#include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
@@ -29,6 +26,14 @@ EarlierChain SumsOf(uint32_t number, const std::string& nf,
           .packets_hairpinned = result.aliases.packets_hairpinned,
           .packets_ended = result.packets_ended(),
           .flows = result.controller.flows};
+}
+
+void AddViolations(const RunResult& result, EarlierChain& sums) {
+  sums.violations = result.violations;
+  sums.failure = result.failure;
+  if (!result.violation_messages.empty()) {
+    sums.violation = result.violation_messages.front();
+  }
 }
 
 // Adds counts that add up to a sum.
@@ -54,28 +59,6 @@ void AddTo(std::vector<DropCount>& sum, const std::vector<DropCount>& more) {
   }
 }
 
-// An NF in a chain has its name, which is a word, before those of its pools.
-std::string WithoutNf(const std::string& pool) {
-  const size_t dot = pool.find('.');
-  const bool has_nf =
-      dot != pool.npos &&
-      std::ranges::all_of(std::string_view(pool).substr(0, dot),
-                          [](unsigned char c) {
-                            return std::isalnum(c) != 0 || c == '_' || c == '#';
-                          });
-  return has_nf ? pool.substr(dot + 1) : pool;
-}
-
-std::vector<std::string> PoolNamesOf(const RealDriver& driver) {
-  std::vector<std::string> names;
-  for (const NetworkFunction::Pool& pool : driver.pieces().pools()) {
-    std::string name = WithoutNf(pool.name);
-    while (std::ranges::find(names, name) != names.end()) name += '\'';
-    names.push_back(std::move(name));
-  }
-  return names;
-}
-
 }  // namespace
 
 LiveChains::LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
@@ -83,6 +66,7 @@ LiveChains::LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
                        uint32_t number)
     : told_(std::move(told)) {
   chains_.push_back(Make(number, std::move(first), std::move(nf)));
+  own_pools_.Add([this] { return chains_.back().holder(); });
 }
 
 LiveChains::Chain LiveChains::Make(uint32_t number,
@@ -90,33 +74,21 @@ LiveChains::Chain LiveChains::Make(uint32_t number,
                                    std::string nf) {
   Chain chain = {
       .number = number, .nf = std::move(nf), .driver = std::move(driver)};
-  chain.pools = PoolNamesOf(*chain.driver);
-  for (size_t pool = 0; pool < chain.pools.size(); ++pool) {
-    chain.pieces.push_back(chain.driver->pieces().All(pool));
-  }
+  chain.pools = PoolExchange::AllOf(*chain.driver);
   return chain;
 }
 
-std::unique_ptr<LiveChains> LiveChains::ByRules(
-    std::unique_ptr<ChainRules> rules, std::vector<Named> chains,
-    std::function<void(const std::string&)> told) {
-  auto live = std::make_unique<LiveChains>(std::move(chains.front().driver),
-                                           chains.front().nf, std::move(told));
-  for (uint32_t i = 1; i < chains.size(); ++i) {
-    live->chains_.push_back(
-        Make(i + 1, std::move(chains[i].driver), chains[i].nf));
-  }
-  for (size_t i = 0; i < chains.size(); ++i) {
-    Chain& chain = live->chains_[i];
-    chain.name = chains[i].name;
-    chain.has_own_keys =
-        chain.driver->nf().create()->flow_scope() != FlowScope::kConnection;
-  }
-  live->rules_ = std::move(rules);
-  return live;
+PoolExchange::Pools LiveChains::ExchangeBy(PoolExchange& exchange) {
+  pools_ = &exchange;
+  exchange.Add([this] { return chains_.back().holder(); });
+  return own_pools_.TakeKept();
 }
 
-LiveChains::~LiveChains() = default;
+// Waits for the next driver if it is in the making: its thread uses this.
+LiveChains::~LiveChains() {
+  ends_ = true;
+  outage_.reset();
+}
 
 std::optional<uint32_t> LiveChains::FirstFrom(uint32_t number) const {
   const auto found = std::ranges::find_if(
@@ -148,7 +120,11 @@ uint64_t LiveChains::older_flows() const {
 }
 
 absl::Status LiveChains::Add(std::unique_ptr<RealDriver>& next, std::string nf,
-                             Nanos within) {
+                             Nanos within, uint32_t number) {
+  if (is_down()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "chain {} has failed and restarts: try again", newest_number()));
+  }
   const Instant now = RealClock::Monotonic();
   const Instant end = within == Nanos::max() ? Instant::max() : now + within;
   const auto stays = [&](const Chain& chain) {
@@ -165,135 +141,75 @@ absl::Status LiveChains::Add(std::unique_ptr<RealDriver>& next, std::string nf,
   before.driver->Poll();  // its flows are known from here on
   before.driver->BecomeOlder();
   for (Chain& chain : chains_) chain.until = std::min(chain.until, end);
-  Chain chain = Make(before.number + 1, std::move(next), std::move(nf));
-  KeepFree(before);
-  GiveKept(chain);
+  Chain chain = Make(number, std::move(next), std::move(nf));
+  pools_->KeepFree(before.holder());
+  pools_->GiveKept(chain.holder());
   chain.driver->Begin(before.driver->clock().Now());
+  if (hides_figures_) chain.driver->HideFigures();
   chains_.push_back(std::move(chain));
   return absl::OkStatus();
 }
 
-LiveChains::Pools LiveChains::SettleOlder(RealDriver& driver) {
-  const std::vector<std::string> names = PoolNamesOf(driver);
-  Pools held;
-  for (size_t pool = 0; pool < names.size(); ++pool) {
-    const Words free = driver.pieces().Free(pool);
-    Words& of_units = held[names[pool]] = driver.pieces().All(pool);
-    for (size_t word = 0; word < free.size(); ++word) {
-      of_units[word] &= ~free[word];
-    }
-    driver.pieces().Remove(pool, free);
-  }
-  return held;
-}
-
-void LiveChains::SettleNewest(RealDriver& driver, const Pools& held) {
-  const std::vector<std::string> names = PoolNamesOf(driver);
-  for (size_t pool = 0; pool < names.size(); ++pool) {
-    const auto others = held.find(names[pool]);
-    if (others == held.end() ||
-        others->second.size() != driver.pieces().pools()[pool].words()) {
-      continue;
-    }
-    driver.pieces().Remove(pool, others->second);
-  }
-}
-
 void LiveChains::Inherit(std::unique_ptr<RealDriver> next, std::string nf,
-                         uint32_t number, const Pools& held, Instant end) {
+                         uint32_t number, const PoolExchange::Pools& held,
+                         Instant end) {
   Chain& before = chains_.back();
   before.driver->Begin(before.driver->clock().Now());
   before.driver->BecomeOlder();
   for (Chain& chain : chains_) chain.until = std::min(chain.until, end);
-  for (size_t pool = 0; pool < before.pools.size(); ++pool) {
-    const Words& of_units = held.at(before.pools[pool]);
-    Words free = std::exchange(before.pieces[pool], of_units);
-    for (size_t word = 0; word < free.size(); ++word) {
-      free[word] &= ~of_units[word];
-    }
-    kept_[before.pools[pool]] = std::move(free);
-  }
+  pools_->KeepBut(held, before.pools);
   Chain chain = Make(number, std::move(next), std::move(nf));
-  GiveKept(chain);
+  pools_->GiveKept(chain.holder());
   chains_.push_back(std::move(chain));
-}
-
-void LiveChains::KeepFree(Chain& from) {
-  for (size_t pool = 0; pool < from.pieces.size(); ++pool) {
-    Words free = from.driver->pieces().Free(pool);
-    from.driver->pieces().Remove(pool, free);
-    for (size_t word = 0; word < free.size(); ++word) {
-      from.pieces[pool][word] &= ~free[word];
-    }
-    kept_[from.pools[pool]] = std::move(free);
-  }
-}
-
-void LiveChains::GiveKept(Chain& to) {
-  for (size_t pool = 0; pool < to.pieces.size(); ++pool) {
-    Words& pieces = to.pieces[pool];
-    const auto kept = kept_.find(to.pools[pool]);
-    if (kept == kept_.end() || kept->second.size() != pieces.size()) continue;
-    Words missing = pieces;
-    for (size_t word = 0; word < pieces.size(); ++word) {
-      missing[word] &= ~kept->second[word];
-      pieces[word] &= kept->second[word];
-    }
-    to.driver->pieces().Remove(pool, missing);
-    kept_.erase(kept);
-  }
-}
-
-// Its flows have ended: so all that was its own is free.
-void LiveChains::TakeBackPieces(const Chain& ended) {
-  Chain& newest = chains_.back();
-  for (size_t i = 0; i < ended.pieces.size(); ++i) {
-    const Words& pieces = ended.pieces[i];
-    const auto same = std::ranges::find(newest.pools, ended.pools[i]);
-    Words* into = &kept_[ended.pools[i]];
-    if (same != newest.pools.end()) {
-      const auto pool = static_cast<size_t>(same - newest.pools.begin());
-      kept_.erase(ended.pools[i]);
-      if (newest.pieces[pool].size() != pieces.size()) continue;
-      newest.driver->pieces().Add(pool, pieces);
-      into = &newest.pieces[pool];
-    }
-    into->resize(std::max(into->size(), pieces.size()));
-    for (size_t word = 0; word < pieces.size(); ++word) {
-      (*into)[word] |= pieces[word];
-    }
-  }
 }
 
 void LiveChains::Begin(Instant now) {
   began_ = RealClock::Monotonic();
   newest().Begin(now);
-  if (!has_rules()) return;
-  for (size_t i = 0; i + 1 < chains_.size(); ++i) {
-    chains_[i].driver->Begin(now);
-    chains_[i].driver->HideFigures();
-  }
+  if (hides_figures_) newest().HideFigures();
 }
+
+void LiveChains::HideFigures() {
+  hides_figures_ = true;
+  newest().HideFigures();
+}
+
+Nanos LiveChains::elapsed() const { return RealClock::Monotonic() - began_; }
 
 bool LiveChains::Offer(const CapturedPacket& captured) {
   if (leases_ != nullptr) {
     leases_->on_packet(newest().controller().CostOf(captured.original_bytes));
   }
-  if (given_up_.has_value()) [[unlikely]] {
-    ++given_up_->packets_in;
-    given_up_->bytes_in += captured.original_bytes;
-    ++given_up_->dropped[static_cast<size_t>(DropReason::kUnitFailed)];
-    return true;
-  }
-  if (has_rules()) {
-    OfferByRules(captured);
-    return true;
-  }
   if (chains_.size() > 1 || is_retired_) [[unlikely]] {
     return OfferAmongOthers(captured);
   }
-  newest().Offer(captured);
+  OfferToNewest(captured);
   return true;
+}
+
+void LiveChains::OfferToNewest(const CapturedPacket& captured) {
+  if (!outage_.has_value()) [[likely]] {
+    newest().Offer(captured);
+    return;
+  }
+  RunResult& result = outage_->result;
+  ++result.packets_in;
+  result.bytes_in += captured.original_bytes;
+  ++result.dropped[static_cast<size_t>(DropReason::kUnitFailed)];
+}
+
+LiveChains::Claim LiveChains::ClaimOf(const CapturedPacket& captured) {
+  const Instant now = RealClock::Monotonic();
+  Claim claim = Claim::kNone;
+  for (const Chain& chain : chains_) {
+    if (IsDown(chain) || now >= chain.until) continue;
+    if (chain.driver->MayHaveAskedFor(captured)) {
+      claim = Claim::kAnswer;
+    } else if (chain.driver->Knows(captured)) {
+      return Claim::kFlow;
+    }
+  }
+  return claim;
 }
 
 // An answer goes to each chain that may have asked, for no chain keeps a flow
@@ -313,10 +229,10 @@ bool LiveChains::OfferAmongOthers(const CapturedPacket& captured) {
     }
     ++askers;
   }
-  const bool has_asked = newest().MayHaveAskedFor(captured);
+  const bool has_asked = !is_down() && newest().MayHaveAskedFor(captured);
   if (is_retired_) {
-    const bool is_own =
-        now < retired_until_ && (has_asked || newest().Knows(captured));
+    const bool is_own = !is_down() && now < retired_until_ &&
+                        (has_asked || newest().Knows(captured));
     if (is_own) newest().Offer(captured);
     // Another process may have asked as well.
     const bool is_passed_on = !is_own || has_asked;
@@ -329,50 +245,20 @@ bool LiveChains::OfferAmongOthers(const CapturedPacket& captured) {
     return true;
   }
   answer_copies_ += askers;
-  newest().Offer(captured);
+  OfferToNewest(captured);
   return true;
 }
 
-void LiveChains::OfferByRules(const CapturedPacket& captured) {
-  uint64_t askers = 0;
-  for (Chain& chain : chains_) {
-    if (!chain.has_own_keys || captured.side == Side::kInside) continue;
-    const bool has_asked = chain.driver->MayHaveAskedFor(captured);
-    if (!has_asked && !chain.driver->Knows(captured)) continue;
-    chain.driver->Offer(captured);
-    ++askers;
-    if (!has_asked) break;
-  }
-  if (askers > 0) {
-    answer_copies_ += askers - 1;
-    return;
-  }
-  const std::optional<size_t> chain =
-      rules_->ChainOf(captured.time, captured.link, captured.bytes);
-  if (chain.has_value()) {
-    chains_[*chain].driver->Offer(captured);
-  } else {
-    ++without_chain_;
-  }
-}
-
-LiveChains::Pools LiveChains::Retire(Nanos within) {
+void LiveChains::Retire(Nanos within) {
   const Instant now = RealClock::Monotonic();
   const Instant end = within == Nanos::max() ? Instant::max() : now + within;
   for (Chain& chain : chains_) chain.until = std::min(chain.until, end);
   Chain& last = chains_.back();
-  last.driver->Poll();  // its flows are known from here on
+  if (!is_down()) last.driver->Poll();  // its flows are known from here on
   last.driver->BecomeOlder();
   is_retired_ = true;
   retired_until_ = end;
-  KeepFree(last);
-  given_ = std::exchange(kept_, {});
-  return given_;
-}
-
-void LiveChains::Resume() {
-  is_retired_ = false;
-  Give(std::exchange(given_, {}));
+  pools_->KeepFree(last.holder());
 }
 
 bool LiveChains::is_over() const {
@@ -384,36 +270,16 @@ bool LiveChains::is_over() const {
   return last.driver->is_idle() || now >= retired_until_ + kAtTheEnd;
 }
 
-LiveChains::Pools LiveChains::Left() {
-  const Chain& last = chains_.back();
-  for (size_t pool = 0; pool < last.pieces.size(); ++pool) {
-    kept_[last.pools[pool]] = last.pieces[pool];
-  }
-  return std::exchange(kept_, {});
-}
-
-void LiveChains::BeginWith(Pools free) {
-  kept_ = std::move(free);
-  GiveKept(chains_.back());
-}
-
-void LiveChains::Give(const Pools& more) {
-  Chain ended;
-  for (const auto& [name, words] : more) {
-    ended.pools.push_back(name);
-    ended.pieces.push_back(words);
-  }
-  TakeBackPieces(ended);
-}
-
 bool LiveChains::Poll() {
-  if (given_up_.has_value()) [[unlikely]]
-    return false;
   bool did = leases_ != nullptr && leases_->Poll();
-  for (Chain& chain : chains_) did |= chain.driver->Poll();
+  for (Chain& chain : chains_) {
+    if (!IsDown(chain)) did |= chain.driver->Poll();
+  }
   if (may_renew() && AnyFailed()) [[unlikely]]
     Renew();
-  if (chains_.size() > 1 && !has_rules()) [[unlikely]]
+  if (outage_.has_value()) [[unlikely]]
+    did |= EndOutage();
+  if (chains_.size() > 1) [[unlikely]]
     EndOlder();
   return did;
 }
@@ -442,19 +308,16 @@ void LiveChains::EndOlder() {
 EarlierChain LiveChains::Note(const Chain& chain, const RunResult& result) {
   AddTo(of_ended_, FigureCounts(result));
   AddTo(drops_of_ended_, DropCounts(result));
+  latency_of_ended_.Merge(result.latency_ns);
   return SumsOf(chain.number, chain.nf, result);
 }
 
 void LiveChains::End(Chain chain) {
   const Instant begin = RealClock::Monotonic();
   const RunResult result = chain.driver->Finish();
-  if (!has_rules()) TakeBackPieces(chain);
+  pools_->TakeBack(chain.pools);
   EarlierChain sums = Note(chain, result);
-  sums.violations = result.violations;
-  sums.failure = result.failure;
-  if (!result.violation_messages.empty()) {
-    sums.violation = result.violation_messages.front();
-  }
+  AddViolations(result, sums);
   Tell(fmt::format(
       "chain {} ({}) has ended, with {}; that took {:.1f} ms", chain.number,
       Printable(chain.nf), Plural(result.packets_in, "packet"),
@@ -482,7 +345,7 @@ void LiveChains::Renew() {
     Chain failed = std::move(chains_[i]);
     chains_.erase(chains_.begin() + static_cast<ptrdiff_t>(i));
     const RunResult result = failed.driver->Finish();
-    TakeBackPieces(failed);
+    pools_->TakeBack(failed.pools);
     EarlierChain sums = Note(failed, result);
     sums.renewed_for = result.failure;
     Tell(fmt::format("chain {} has failed: {}; its flows are lost",
@@ -492,41 +355,61 @@ void LiveChains::Renew() {
   }
   Chain& failed = chains_.back();
   if (!failed.driver->has_failed()) return;
-  const Instant now = failed.driver->clock().Now();
-  const Maker maker = maker_of_(*failed.driver);
-  RunResult result = failed.driver->Finish();
+  outage_ = {.result = {},
+             .began = failed.driver->clock().Now(),
+             .began_at = RealClock::Monotonic()};
+  Maker maker = maker_of_(*failed.driver);
+  outage_->result = failed.driver->Finish();
   Tell(
       fmt::format("chain {} has failed: {}; it restarts, without its "
                   "flows",
-                  failed.number, result.failure));
-  auto next = MakeAgain(maker);
+                  failed.number, outage_->result.failure));
+  outage_->next =
+      std::async(std::launch::async,
+                 [this, maker = std::move(maker)] { return MakeAgain(maker); });
+  if (!is_beside_) outage_->next.wait();
+}
+
+// Returns true if the next driver has taken its place.
+bool LiveChains::EndOutage() {
+  if (!outage_->next.valid() || outage_->next.wait_for(std::chrono::seconds(
+                                    0)) != std::future_status::ready) {
+    return false;
+  }
+  Chain& failed = chains_.back();
+  Made next = outage_->next.get();
   if (!next.ok()) {
     Tell(fmt::format("chain {} cannot restart: {}", failed.number,
                      std::string(next.status().message())));
-    given_up_ = std::move(result);
-    return;
+    return false;
   }
-  EarlierChain sums = Note(failed, result);
-  sums.renewed_for = result.failure;
+  EarlierChain sums = Note(failed, outage_->result);
+  sums.renewed_for = outage_->result.failure;
   Keep(std::move(sums));
   Chain chain = Make(failed.number, *std::move(next), failed.nf);
-  for (size_t pool = 0; pool < failed.pools.size(); ++pool) {
-    kept_[failed.pools[pool]] = failed.pieces[pool];
-  }
-  GiveKept(chain);
-  chain.driver->Begin(now);
-  LetGo(std::exchange(chains_.back(), std::move(chain)).driver);
-  Tell(fmt::format("chain {} is back", chains_.back().number));
+  pools_->Keep(failed.pools);
+  pools_->GiveKept(chain.holder());
+  chain.driver->Begin(outage_->Now());
+  if (hides_figures_) chain.driver->HideFigures();
+  LetGo(std::exchange(failed, std::move(chain)).driver);
+  outage_.reset();
+  Tell(fmt::format("chain {} is back", failed.number));
+  return true;
 }
 
-absl::StatusOr<std::unique_ptr<RealDriver>> LiveChains::MakeAgain(
-    const Maker& maker) {
+LiveChains::Made LiveChains::MakeAgain(const Maker& maker) {
+  const auto wait = [this] {
+    constexpr Nanos kStep = Milliseconds(20);
+    for (Nanos left = pause_; left.ns > 0 && !ends_; left.ns -= kStep.ns) {
+      std::this_thread::sleep_for(
+          std::chrono::nanoseconds(std::min(left, kStep).ns));
+    }
+  };
   const Instant now = RealClock::Monotonic();
   if (now - renewed_ > kGoodLife) pause_ = kFirstPause;
   for (int tries = 1;; ++tries) {
-    if (tries > 1 || pause_ > kFirstPause) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(pause_.ns));
-    }
+    if (tries > 1 || pause_ > kFirstPause) wait();
+    if (ends_) return absl::CancelledError("the run is to end");
     pause_ = std::min(Nanos{2 * pause_.ns}, kLongestPause);
     auto driver = maker();
     if (driver.ok()) renewed_ = RealClock::Monotonic();
@@ -550,7 +433,9 @@ void LiveChains::Keep(EarlierChain sums) {
 }
 
 Nanos LiveChains::MayWait(Nanos most) const {
-  for (const Chain& chain : chains_) most = chain.driver->MayWait(most);
+  for (const Chain& chain : chains_) {
+    if (!IsDown(chain)) most = chain.driver->MayWait(most);
+  }
   return most;
 }
 
@@ -558,7 +443,7 @@ Nanos LiveChains::MayWait(Nanos most) const {
 void LiveChains::AwaitUnits(Nanos most,
                             absl::FunctionRef<bool()> is_other_work) {
   for (const Chain& chain : chains_) {
-    if (chain.driver->MayWait().ns > 0) continue;
+    if (IsDown(chain) || chain.driver->MayWait().ns > 0) continue;
     chain.driver->AwaitUnits(most, is_other_work);
     return;
   }
@@ -570,7 +455,8 @@ bool LiveChains::takes_merged() const {
 }
 
 bool LiveChains::has_failed() const {
-  return given_up_.has_value() || (!may_renew() && AnyFailed());
+  if (outage_.has_value()) return !outage_->next.valid();
+  return !may_renew() && AnyFailed();
 }
 
 bool LiveChains::AnyFailed() const {
@@ -578,34 +464,74 @@ bool LiveChains::AnyFailed() const {
       chains_, [](const Chain& chain) { return chain.driver->has_failed(); });
 }
 
+void LiveChains::AddFiguresOf(Chain& chain, LiveFigures& figures) {
+  if (IsDown(chain)) {
+    AddTo(figures.counts, FigureCounts(outage_->result));
+    AddTo(figures.drops, DropCounts(outage_->result));
+    return;
+  }
+  const LiveFigures more = chain.driver->look().Look();
+  AddTo(figures.counts, more.counts);
+  AddTo(figures.drops, more.drops);
+}
+
 void LiveChains::AddFigures(LiveFigures& figures) {
-  figures.elapsed = RealClock::Monotonic() - began_;
-  figures.chains.clear();
-  for (const Chain& chain : chains_) {
+  for (Chain& chain : chains_) {
     RealDriver& driver = *chain.driver;
+    const uint64_t packets =
+        IsDown(chain) ? outage_->result.packets_in : driver.packets_in();
     figures.chains.push_back({.number = chain.number,
                               .nf = chain.nf,
                               .flows = driver.controller().flows().size(),
-                              .packets_in = driver.packets_in(),
-                              .name = chain.name});
-    if (&chain == &chains_.back()) continue;
-    const LiveFigures older = driver.Look();
-    AddTo(figures.counts, older.counts);
-    AddTo(figures.drops, older.drops);
+                              .packets_in = packets});
+    if (&chain != &chains_.back()) AddFiguresOf(chain, figures);
   }
   AddTo(figures.counts, of_ended_);
   AddTo(figures.drops, drops_of_ended_);
 }
 
-RunResult LiveChains::Finish() {
+void LiveChains::AddAllFigures(LiveFigures& figures, Histogram& latency) {
+  AddFigures(figures);
+  AddFiguresOf(chains_.back(), figures);
+  latency.Merge(latency_of_ended_);
+  for (const Chain& chain : chains_) {
+    latency.Merge(IsDown(chain) ? outage_->result.latency_ns
+                                : chain.driver->latency());
+  }
+  if (is_down()) return;
+  LiveFigures newest = chains_.back().driver->look().Look();
+  LiveFigures::Chain& told = figures.chains.back();
+  told.units = std::move(newest.units);
+  told.latency = LiveTimes().Take(chains_.back().driver->latency());
+  for (LiveFigures::NfObject& object : chains_.back().driver->look().LookAtObjects()) {
+    figures.nf_objects.push_back(std::move(object));
+  }
+}
+
+RunResult LiveChains::FinishNewest() {
+  ends_ = true;
   while (chains_.size() > 1) {
     Chain older = std::move(chains_.front());
     chains_.erase(chains_.begin());
     End(std::move(older));
   }
-  RunResult result = given_up_.has_value()
-                         ? *std::exchange(given_up_, std::nullopt)
-                         : newest().Finish();
+  const bool was_down = is_down();
+  RunResult result = was_down ? std::move(outage_->result) : newest().Finish();
+  outage_.reset();  // waits
+  return result;
+}
+
+EarlierChain LiveChains::FinishBeside() {
+  const RunResult result = FinishNewest();
+  leaving_.clear();  // waits
+  const Chain& chain = chains_.back();
+  EarlierChain sums = SumsOf(chain.number, chain.nf, result);
+  AddViolations(result, sums);
+  return sums;
+}
+
+RunResult LiveChains::Finish() {
+  RunResult result = FinishNewest();
   for (const EarlierChain& chain : ended_) {
     result.violations += chain.violations;
     if (result.failure.empty()) result.failure = chain.failure;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_DAEMON_LIVE_CHAINS_H_
-#define SNF_PLATFORM_DAEMON_LIVE_CHAINS_H_
+#ifndef SNF_PLATFORM_DAEMON_CHAINS_LIVE_CHAINS_H_
+#define SNF_PLATFORM_DAEMON_CHAINS_LIVE_CHAINS_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <future>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,57 +14,40 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "base/rules/chain_rules.h"
+#include "base/histogram.h"
 #include "base/time.h"
-#include "platform/daemon/live_leases.h"
+#include "platform/daemon/chains/live_leases.h"
+#include "platform/daemon/chains/pool_exchange.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/outcome/earlier_chain.h"
 #include "platform/run/figures/figures.h"
 #include "platform/run/figures/live_figures.h"
 #include "platform/run/figures/report_figures.h"
 #include "platform/run/run.h"
+#include "runtime/ring/real_clock.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
 
-// Theory of operation. The chains of a live run, which come one after the
-// other: each has a driver of its own, so a controller and units of its own,
-// and shares no state with the others. New flows belong to the newest chain.
-// A flow stays with its chain until the flow ends or times out, and keeps its
-// state and its NAT's port until then. A chain ends when it has no flows, or at
-// a named time: flows that it still has then restart in the newest chain.
+// Theory of operation. The generations of a chain of a live run, each of which
+// is a chain by itself: it has a driver of its own, so a controller and units
+// of its own, and shares no state with the others. New flows belong to the
+// newest generation. A flow stays with its generation until the flow ends or
+// times out, and keeps its state and its NAT's port until then. A generation
+// ends when it has no flows, or at a named time: flows that it still has then
+// restart in the newest one. Pieces of pools move on (pool_exchange.h).
 //
-//   frame ─► Offer ─┬─ an older chain has the flow ─► its driver ─┬─► release
-//                   └─ else ───────────► the newest one's driver ─┘
+//   frame ─► Offer ─┬─ an older one has the flow ─► its driver ─┬─► release
+//                   └─ else ─────────► the newest one's driver ─┘
 //
-// An answer to a packet of an NF's own, as a health check, goes to each chain
-// whose NF may have asked (OwnFlow::is_answer), a copy each.
+// An answer to a packet of an NF's own, as a health check, goes to each
+// generation whose NF may have asked (OwnFlow::is_answer), a copy each.
 //
-// Pieces of a pool, as a NAT's ports, are at one chain each. The newest gets
-// those that the one before has not given to units; when an older chain ends,
-// the newest gets its pieces as well. Pools are told apart by their NFs' names
-// for them, and those that the newest has not are kept for a later one. A NAT
-// whose ports are others than before of the same address has a pool of another
-// name, and may give a port that a flow of an older chain has.
-//
-// Worked example: chain 1 is a NAT, of whose ports 1024 … 65535 its units have
-// 1024 … 1151. Chain 2, set then, begins with 1152 … 65535. Packets to port
-// 1030 go to chain 1, a new connection gets 1152. When the last flow of chain 1
-// has ended, 1024 … 1151 come to chain 2.
-//
-// With rules (ByRules), chains run side by side instead, for as long as the run
-// goes on. A rule chooses the chain of a packet (ChainRules), except that a
-// packet from the outside takes a chain that has its flow by a key of its own,
-// as by a NAT's alias: rules know inside ends alone. No chain replaces another,
-// and if a chain fails, the run fails.
-//
-//   frame ─► Offer ─┬─ a chain has the flow by a key of its own ─► its driver
-//                   └─ else ─ rule ─► the rule's chain's driver
-//
-// A chain fails, for example, if the launcher of its units ends. If the newest
-// chain fails, a new driver replaces its driver: the chain loses its flows and
-// has all of its pieces again. Packets wait meanwhile. If the chain fails
-// often, the driver waits longer each time.
+// A generation fails, for example, if the launcher of its units ends. If the
+// newest fails, a new driver replaces its driver: the generation loses its
+// flows and has all of its pieces again. Packets wait meanwhile, or, if other
+// chains run beside this one, are dropped (kUnitFailed). If the generation
+// fails often, the new driver waits longer each time.
 //
 // Owner-thread only. A driver may have been made by another thread.
 class LiveChains {
@@ -73,13 +56,15 @@ class LiveChains {
   // there may be twice as many.
   static constexpr size_t kMostChains = 4;
 
-  // Of so many that ended, sums are told; those of earlier ones as one.
+  // Chains that ended and are told one by one; earlier ones are one sum.
   static constexpr size_t kMostTold = 64;
 
   // `told`, which may be null, gets a line of each chain that ends.
   LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
              std::function<void(const std::string&)> told = nullptr,
              uint32_t number = 1);
+  LiveChains(const LiveChains&) = delete;
+  LiveChains& operator=(const LiveChains&) = delete;
   // Ends what runs, without waiting for packets.
   ~LiveChains();
 
@@ -89,22 +74,14 @@ class LiveChains {
   // Lets a failed newest chain restart, unless its units are leased or it is
   // retired. `maker_of` gets the failed driver. Without it the run fails with
   // its chain.
-  void set_renewal(std::function<Maker(const RealDriver& failed)> maker_of) {
-    maker_of_ = std::move(maker_of);
-  }
-  // A chain with a name, to run beside others.
-  struct Named {
-    std::string name;
-    std::string nf;
-    std::unique_ptr<RealDriver> driver;
-  };
-  // Returns chains that run side by side, numbered from 1 on. Not empty.
-  static std::unique_ptr<LiveChains> ByRules(
-      std::unique_ptr<ChainRules> rules, std::vector<Named> chains,
-      std::function<void(const std::string&)> told);
-  bool has_rules() const { return rules_ != nullptr; }
-  // Counts packets that were dropped, for no rule names a chain.
-  uint64_t packets_without_chain() const { return without_chain_; }
+  using MakerOf = std::function<Maker(const RealDriver& failed)>;
+  void set_renewal(MakerOf maker_of) { maker_of_ = std::move(maker_of); }
+  // Other chains run beside this one: nothing waits while the newest restarts.
+  // Before Begin.
+  void RunBeside() { is_beside_ = true; }
+  // Moves pieces of pools by the exchange, which several chains share, from now
+  // on. It must outlive all calls. Returns the pieces that were kept so far.
+  PoolExchange::Pools ExchangeBy(PoolExchange& exchange);
 
   // The units are leased; then there is one chain all along. Before Begin; it
   // must outlive all calls.
@@ -128,35 +105,35 @@ class LiveChains {
   // Counts the flows that older chains have.
   uint64_t older_flows() const;
   uint64_t newest_flows() const { return newest().controller().flows().size(); }
+  // Returns true while the newest chain, which has failed, restarts.
+  bool is_down() const { return outage_.has_value(); }
 
   // Lets this chain have the flows that begin from now on. The driver takes no
   // packet before. Flows of older chains stay there for as long as `within`
   // says, Nanos::max() for as long as they live. Error: FailedPrecondition,
-  // there are too many; then `next` stays as it is.
+  // there are too many, or the newest restarts; then `next` stays as it is.
   absl::Status Add(std::unique_ptr<RealDriver>& next, std::string nf,
-                   Nanos within);
+                   Nanos within, uint32_t number);
 
-  // Pieces of pools, by the pool's name.
-  using Words = std::vector<uint64_t>;
-  using Pools = std::map<std::string, Words>;
-
-  // Goes on with chains of a run that was killed: call it for each behind the
+  // Adds chains of a run that was killed: call it for each behind the
   // first, in order, before Begin. The driver of the chain before has taken
   // over processes, whose units have these pieces (SettleOlder). Flows of those
   // before begin anew after `end`, on the machine's monotonic clock.
   void Inherit(std::unique_ptr<RealDriver> next, std::string nf,
-               uint32_t number, const Pools& held, Instant end);
-  // Settle the pools of a driver that takes over processes
-  // (RealOptions::Keep::settle). An older one's has no pieces but those that
-  // its units have, which it returns; the newest none of these.
-  static Pools SettleOlder(RealDriver& driver);
-  static void SettleNewest(RealDriver& driver, const Pools& held);
+               uint32_t number, const PoolExchange::Pools& held, Instant end);
 
-  // As those of RealDriver, of all chains together.
+  // As the calls of RealDriver, for all chains together.
   void Begin(Instant now);
   // Returns false if another process is to have the packet, which is only after
   // Retire.
   bool Offer(const CapturedPacket& captured);
+  // Tells whose a packet is, if flows are found by keys of their own.
+  enum class Claim : uint8_t {
+    kNone,
+    kFlow,    // it is of a flow that a chain has
+    kAnswer,  // it may answer a packet of an NF's own
+  };
+  Claim ClaimOf(const CapturedPacket& captured);
   // Counts copies of packets that several chains or processes got.
   uint64_t answer_copies() const { return answer_copies_; }
   bool Poll();
@@ -164,29 +141,38 @@ class LiveChains {
   void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
   // Returns true if all chains take frames of several packets whole.
   bool takes_merged() const;
-  Instant Now() const { return newest().clock().Now(); }
+  Instant Now() const {
+    return is_down() ? outage_->Now() : newest().clock().Now();
+  }
   // Returns true if a chain has failed and does not restart.
   bool has_failed() const;
 
   // The following let another process have the flows that begin from now on
-  // (live_traffic.h). After Retire, which returns the pieces of pools that are
+  // (live_traffic.h). After Retire, which keeps the pieces of pools that are
   // free, packets are taken of flows that are known, for as long as `within`
-  // says; Resume undoes that. All is over once no chain has
-  // flows or packets. After Finish, Left returns the pieces that these had.
-  Pools Retire(Nanos within);
-  void Resume();
+  // says; Resume undoes that, except for the pieces. All is over once no chain
+  // has flows or packets.
+  void Retire(Nanos within);
+  void Resume() { is_retired_ = false; }
   bool is_over() const;
-  Pools Left();
-  // Call before Begin: of the newest chain's pools, pieces are used that are
-  // among these, and all of pools that are not. Later it gets these as well.
-  void BeginWith(Pools free);
-  void Give(const Pools& more);
+  // Keeps all pieces of the newest chain, after Finish, for another process.
+  void KeepAllPieces() { pools_->Keep(chains_.back().pools); }
+  // Call before Begin: gives the newest chain kept pieces.
+  void BeginWithKept() { pools_->GiveKept(chains_.back().holder()); }
 
-  // Adds to the newest chain's figures those of the others.
+  // Adds the figures of the other chains to those of the newest.
   void AddFigures(LiveFigures& figures);
+  // Publishes no figures from now on: AddAllFigures adds the figures of the
+  // newest chain as well.
+  void HideFigures();
+  // Adds the latencies of all chains so far to the histogram.
+  void AddAllFigures(LiveFigures& figures, Histogram& latency);
+  Nanos elapsed() const;
 
   // Ends all; returns the result of the newest, with all violations. Call once.
   RunResult Finish();
+  // As Finish, of a chain beside others: returns the result in short.
+  EarlierChain FinishBeside();
   // Returns what became of the others, in order; after Finish of all of them.
   const std::vector<EarlierChain>& earlier() const { return ended_; }
 
@@ -196,12 +182,19 @@ class LiveChains {
     std::string nf;
     std::unique_ptr<RealDriver> driver;
     Instant until = Instant::max();  // its flows begin anew from then on
-    // By pool: its name, and the pieces that the chain has, by word.
-    std::vector<std::string> pools{};
-    std::vector<std::vector<uint64_t>> pieces{};
-    // The following are set with rules alone.
-    std::string name{};
-    bool has_own_keys = false;  // its flows are not connections
+    PoolExchange::Share pools{};
+    PoolExchange::Holder holder() { return {driver.get(), &pools}; }
+  };
+  using Made = absl::StatusOr<std::unique_ptr<RealDriver>>;
+  // A newest chain that has failed, and is still in its place.
+  struct Outage {
+    RunResult result;  // of the failed driver, and of packets since
+    Instant began;     // by the driver's clock, which Finish sets forward
+    Instant began_at;  // at the same time, by the machine's monotonic clock
+    // Returns the time by the clock, as if it were not set forward.
+    Instant Now() const { return began + (RealClock::Monotonic() - began_at); }
+    // Makes the next driver; invalid if the chain does not restart.
+    std::future<Made> next{};
   };
 
   static constexpr Nanos kAtTheEnd = Seconds(1);
@@ -214,21 +207,24 @@ class LiveChains {
   static Chain Make(uint32_t number, std::unique_ptr<RealDriver> driver,
                     std::string nf);
   bool OfferAmongOthers(const CapturedPacket& captured);
-  void OfferByRules(const CapturedPacket& captured);
-  void KeepFree(Chain& from);
-  void GiveKept(Chain& to);
-  void TakeBackPieces(const Chain& ended);
+  void OfferToNewest(const CapturedPacket& captured);
+  bool IsDown(const Chain& chain) const {
+    return outage_.has_value() && &chain == &chains_.back();
+  }
+  void AddFiguresOf(Chain& chain, LiveFigures& figures);
   void EndOlder();
   void End(Chain chain);
+  RunResult FinishNewest();
   EarlierChain Note(const Chain& chain, const RunResult& result);
   bool may_renew() const {
     return maker_of_ != nullptr && leases_ == nullptr && !is_retired_ &&
-           !has_rules() && !given_up_.has_value();
+           !outage_.has_value();
   }
   bool AnyFailed() const;
   void LetGo(std::unique_ptr<RealDriver> driver);
   void Renew();
-  absl::StatusOr<std::unique_ptr<RealDriver>> MakeAgain(const Maker& maker);
+  bool EndOutage();
+  Made MakeAgain(const Maker& maker);
   void Tell(const std::string& line) {
     if (told_) told_(line);
   }
@@ -236,28 +232,28 @@ class LiveChains {
 
   std::function<void(const std::string&)> told_;
   LiveLeases* leases_ = nullptr;
-  std::function<Maker(const RealDriver&)> maker_of_;
+  MakerOf maker_of_;
+  bool is_beside_ = false;
+  bool hides_figures_ = false;
   Instant renewed_ = Instant::min();  // by the machine's monotonic clock
   Nanos pause_ = kFirstPause;
-  // The result of the newest chain, if it could not restart.
-  std::optional<RunResult> given_up_;
+  std::optional<Outage> outage_;
+  std::atomic<bool> ends_ = false;  // nothing restarts any more
   Instant began_;
   std::vector<Chain> chains_;  // the newest is the last
-  // Free pieces of pools that the newest chain has not, by the pool's name.
-  Pools kept_;
-  Pools given_;  // by Retire
+  PoolExchange own_pools_;
+  PoolExchange* pools_ = &own_pools_;
   bool is_retired_ = false;
   Instant retired_until_ = Instant::max();
   uint64_t answer_copies_ = 0;
-  std::unique_ptr<ChainRules> rules_;  // null: chains come one after the other
-  uint64_t without_chain_ = 0;
   std::vector<EarlierChain> ended_;
   FigureCounts of_ended_;
   std::vector<DropCount> drops_of_ended_;
-  // Each lets go of a driver that has ended, whose processes take their time.
+  Histogram latency_of_ended_;
+  // Each destroys a driver that has ended, whose processes take their time.
   std::vector<std::future<void>> leaving_;
 };
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_DAEMON_LIVE_CHAINS_H_
+#endif  // SNF_PLATFORM_DAEMON_CHAINS_LIVE_CHAINS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_DAEMON_LIVE_LEASES_H_
-#define SNF_PLATFORM_DAEMON_LIVE_LEASES_H_
+#ifndef SNF_PLATFORM_DAEMON_CHAINS_LIVE_LEASES_H_
+#define SNF_PLATFORM_DAEMON_CHAINS_LIVE_LEASES_H_
 
 #include <cstdint>
 
@@ -21,4 +21,4 @@ class LiveLeases {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_DAEMON_LIVE_LEASES_H_
+#endif  // SNF_PLATFORM_DAEMON_CHAINS_LIVE_LEASES_H_
