@@ -278,6 +278,8 @@ class ControllerLoop {
   Controller& controller() { return controller_; }
   const Controller& controller() const { return controller_; }
   const TableHomes& tables() const { return tables_; }
+  // The loop has ended; other controllers may go on with the same tables.
+  void LeaveTables() { tables_.Leave(); }
   const ControllerLoopFigures& figures() const { return figures_; }
 
  private:

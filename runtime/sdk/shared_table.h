@@ -109,9 +109,9 @@ class SharedTable {
   // ended since the last call. The update itself counts in the new period if
   // the table has at most 256 keys. In a larger table, keys are called 256 at a
   // time, and updates that the home merges meanwhile come before or after.
-  // Failures repeat and skip no call; each of several controllers calls for
-  // its own units' updates. Periods follow the clock of the home,
-  // from its time 0.
+  // Failures repeat and skip no call. Periods follow the clock of the home,
+  // from its time 0; of several controllers, that of the controller whose unit
+  // sends the update.
   template <typename Hook>
   void every(Nanos period, Hook /*hook*/) {
     static_assert(std::is_empty_v<Hook>, "a hook captures nothing");
@@ -138,10 +138,11 @@ class SharedTable {
   // S at most, the staleness that table_replica.h states. At default options,
   // if nothing is lost, S is about 20 ms while the unit reads the table every
   // 10 ms, and about 1 s after a pause. Let D be the most that the other units
-  // add in S. Then the true value stays below limit + delta + D. If u units
-  // only add, it also stays below u · (limit + delta). On one unit it stays
-  // below limit + delta. If a call is refused while the true value is below the
-  // limit, other units took away the difference within the last S.
+  // add in S. Then the true value stays below limit + delta + D. If u units,
+  // of one or several controllers (proto/protocol.md T8), only add, it also
+  // stays below u · (limit + delta). On one unit it stays below limit + delta.
+  // If a call is refused while the true value is below the limit, other units
+  // took away the difference within the last S.
   bool add_if_below(const Key& key, Value limit,
                     Value delta = 1) requires(std::is_same_v<Value, int64_t> ||
                                               std::is_same_v<Value, uint64_t>) {

@@ -579,10 +579,17 @@ void RealDriver::Collect() {
   if (logs_tables()) {
     for (uint16_t unit = 0; unit < max_units; ++unit) {
       for (size_t i = 0; i < loop_.tables().size(); ++i) {
-        const uint64_t updates = loop_.tables().home(i).logged(UnitId{unit});
+        const uint64_t updates = loop_.tables().logged(i, UnitId{unit});
         tables[unit].push_back({.updates = updates});
       }
     }
+  }
+  if (loop_.tables().are_of_cluster()) {
+    // Other controllers may go on with the homes: copies may differ.
+    for (auto& of_unit : tables) {
+      for (TableCopyFigures& copy : of_unit) copy.joined = 0;
+    }
+    loop_.LeaveTables();
   }
   AddTables(loop_.tables(), tables, *example_, result_);
   AddNfReports(*example_, result_);

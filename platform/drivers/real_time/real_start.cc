@@ -148,6 +148,10 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
 }
 
 TableHomes RealDriver::HomesOfTables() const {
+  if (real_.tables != nullptr) {
+    SNF_CHECK(real_.tables->max_units() == options_.controller.max_units);
+    return {*real_.tables, options_.controller.controller_id};
+  }
   const uint32_t max_units = options_.controller.max_units;
   TableHomes homes(*example_, max_units,
                    TableOptionsOf(options_, logs_tables()));

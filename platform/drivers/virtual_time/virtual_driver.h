@@ -129,10 +129,6 @@ class VirtualDriver final : private NfCallNames,
   // of others may still be given to a driver that has had no packet.
   void BeginEnd(Instant time);
   void StopTimers() { units_.StopTimers(); }
-  // The result is to have the shared tables of `other` as well.
-  void AddTablesOf(const VirtualDriver& other) {
-    unit_runner_.tables().AddTablesOf(other.unit_runner_.tables());
-  }
   RunResult TakeResult();
 
   uint64_t packets_in() const { return result_.packets_in; }
