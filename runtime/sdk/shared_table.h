@@ -40,8 +40,9 @@ enum class TableReader : uint8_t { kPacket, kReport };
 // copies are equal, and no update is lost or counted twice.
 //
 // Values are merged by the sum of each word, or by a hook: a lambda without
-// captures that merges a second value into the first. It must be commutative
-// and associative, and a value of zeros must change nothing:
+// captures that merges a second value into the first. The hook must be
+// commutative and associative, and a value of zeros must change nothing. It
+// needs no inverse, as a maximum has none: nothing is ever subtracted.
 //
 //     declare_shared<IpAddress, Peak>("peaks", 1'024,
 //         [](Peak& value, const Peak& more) {
@@ -116,6 +117,26 @@ class SharedTable {
   void every(Nanos period, Hook /*hook*/) {
     static_assert(std::is_empty_v<Hook>, "a hook captures nothing");
     copy_->set_timer(period, CallHook<Hook>);
+  }
+
+  // Gives the table a trigger, in the NF's constructor: when an update that the
+  // home merges makes `condition` of a key's total true, which was false before
+  // the update, the home calls `hook` for the total, and tells all units the
+  // changed total. Both are lambdas without captures: a bound that the NF's
+  // options set goes with the value, merged by the greatest.
+  //
+  //     sources_.when(
+  //         [](const Sketch& all) { return all.Estimate() >= all.many; },
+  //         [](Sketch& all) { all.is_marked = 1; });
+  //
+  // Failures repeat and skip no call. If a merge never makes the condition
+  // false, the order of updates does not matter. The rest has no trigger, and a
+  // value of zeros, as a new key has, meets no condition.
+  template <typename Condition, typename Hook>
+  void when(Condition /*condition*/, Hook /*hook*/) {
+    static_assert(std::is_empty_v<Condition> && std::is_empty_v<Hook>,
+                  "a hook captures nothing");
+    copy_->set_trigger(CallCondition<Condition>, CallOnCondition<Hook>);
   }
 
   // Merges `delta` into the key's value, which is zeros if the key is new, or
@@ -210,6 +231,17 @@ class SharedTable {
   static void MergeWords(uint64_t* value, const uint64_t* more) {
     Value typed = FromWords<Value>(value);
     Merge{}(typed, FromWords<Value>(more));
+    std::memcpy(value, &typed, sizeof typed);
+  }
+
+  template <typename Condition>
+  static bool CallCondition(const uint64_t* value) {
+    return Condition{}(FromWords<Value>(value));
+  }
+  template <typename Hook>
+  static void CallOnCondition(uint64_t* value) {
+    Value typed = FromWords<Value>(value);
+    Hook{}(typed);
     std::memcpy(value, &typed, sizeof typed);
   }
 

@@ -257,12 +257,25 @@ uint64_t TableHome::Merge(Instant now, const TableMessage& in, UnitId writer) {
       ForgetOld(now);
     }
     if (slot == rest_) in_rest |= uint64_t{1} << i;
-    shape_.MergeInto(entry(slot) + shape_.key_words(),
-                     from + shape_.key_words());
+    MergeInto(slot, from + shape_.key_words());
     MarkForOthers(now, slot, writer);
     KeepSlot(slot);
   }
   return in_rest;
+}
+
+// A new key meets no condition, even if a value of zeros would.
+void TableHome::MergeInto(uint32_t slot, const uint64_t* delta) {
+  uint64_t* const total = entry(slot) + shape_.key_words();
+  const auto is_met = [&] {
+    return std::any_of(total, total + shape_.value_words(),
+                       [](uint64_t word) { return word != 0; }) &&
+           shape_.condition(total);
+  };
+  const bool may_trigger =
+      shape_.condition != nullptr && slot != rest_ && !is_met();
+  shape_.MergeInto(total, delta);
+  if (may_trigger && is_met()) shape_.on_condition(total);
 }
 
 // The answer; to an update that comes again, with the totals of now.

@@ -45,6 +45,9 @@ namespace snf {
 // expires_after: with each message that brings updates, at most kMostForgotten
 // of them, the oldest first. No timer runs for that.
 //
+// A table's trigger (SharedTable::when) is called when a merge makes its
+// condition true. The changed total is part of the message's change.
+//
 // A table's timer (SharedTable::every) is looked at with each message that
 // brings updates. If a period has ended, the hook is called for the entries, at
 // most kTimerSlots at a time: before the updates of the message, and then
@@ -197,6 +200,7 @@ class TableHome {
   void Answer(const TableMessage& in, TableMessage& out) const;
   void NoteReads(Instant now, const TableMessage& in);
   uint64_t Merge(Instant now, const TableMessage& in, UnitId writer);
+  void MergeInto(uint32_t slot, const uint64_t* delta);
   bool on_told_ack(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
   void Rejoin(Instant now, uint32_t number);
