@@ -280,6 +280,8 @@ class ControllerLoop {
   Controller& controller() { return controller_; }
   const Controller& controller() const { return controller_; }
   const TableHomes& tables() const { return tables_.homes(); }
+  // The loop has ended; other controllers may go on with the same tables.
+  void LeaveTables() { tables_.homes().Leave(); }
   ControllerLoopFigures figures() const {
     return {.packets_by_alias = packets_by_alias_,
             .aliases_unknown = commands_.aliases_unknown()};

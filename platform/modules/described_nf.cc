@@ -59,10 +59,10 @@ bool IsEmpty(const NfReport& report) {
 void DescribeTables(const NetworkFunction& nf, Object& to, std::string& error) {
   for (const auto& table : nf.tables()) {
     const TableShape& shape = table->shape();
-    const bool has_code = shape.merge != nullptr || shape.on_timer != nullptr;
+    const bool has_code = shape.has_code();
     if (has_code && error.empty()) {
       error = WithoutCode(fmt::format(
-          "table \"{}\" has a merge or a timer of its own", shape.name));
+          "table \"{}\" has a merge, timer or trigger of its own", shape.name));
     }
     auto& described = *to.add_table();
     described.set_name(shape.name);

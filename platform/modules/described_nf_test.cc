@@ -124,8 +124,9 @@ TEST(DescribedNf, ErrorsOfOptionsAreThoseOfTheNf) {
 TEST(DescribedNf, WhatControllersWouldRunIsRefused) {
   EXPECT_THAT(Describe(*FindNf("own_key"), {}).error(),
               HasSubstr("it has a flow key of its own"));
-  EXPECT_THAT(Describe(*FindNf("own_merge"), {}).error(),
-              HasSubstr("table \"peaks\" has a merge or a timer of its own"));
+  EXPECT_THAT(
+      Describe(*FindNf("own_merge"), {}).error(),
+      HasSubstr("table \"peaks\" has a merge, timer or trigger of its own"));
   EXPECT_EQ(Describe(*FindNf("one_word"), {}).error(), "");
 }
 

@@ -86,7 +86,9 @@ absl::Status Steering::Check(const NetworkFunction& example,
   for (const NetworkFunction::Part& part : example.parts()) {
     for (const auto& table : part.nf->tables()) {
       if (table->shape().for_reports) continue;
-      return refuse("cannot run an NF whose packets read shared tables");
+      return refuse(
+          "cannot run an NF whose packets read shared tables: live controllers "
+          "are processes, each with tables of its own");
     }
   }
   if (controllers > 1 && example.flow_scope() == FlowScope::kOwnKey) {

@@ -40,8 +40,9 @@ enum class TableReader : uint8_t { kPacket, kReport };
 // copies are equal, and no update is lost or counted twice.
 //
 // Values are merged by the sum of each word, or by a hook: a lambda without
-// captures that merges a second value into the first. It must be commutative
-// and associative, and a value of zeros must change nothing:
+// captures that merges a second value into the first. The hook must be
+// commutative and associative, and a value of zeros must change nothing. It
+// needs no inverse, as a maximum has none: nothing is ever subtracted.
 //
 //     declare_shared<IpAddress, Peak>("peaks", 1'024,
 //         [](Peak& value, const Peak& more) {
@@ -109,13 +110,33 @@ class SharedTable {
   // ended since the last call. The update itself counts in the new period if
   // the table has at most 256 keys. In a larger table, keys are called 256 at a
   // time, and updates that the home merges meanwhile come before or after.
-  // Failures repeat and skip no call; each of several controllers calls for
-  // its own units' updates. Periods follow the clock of the home,
-  // from its time 0.
+  // Failures repeat and skip no call. Periods follow the clock of the home,
+  // from its time 0; of several controllers, that of the controller whose unit
+  // sends the update.
   template <typename Hook>
   void every(Nanos period, Hook /*hook*/) {
     static_assert(std::is_empty_v<Hook>, "a hook captures nothing");
     copy_->set_timer(period, CallHook<Hook>);
+  }
+
+  // Gives the table a trigger, in the NF's constructor: when an update that the
+  // home merges makes `condition` of a key's total true, which was false before
+  // the update, the home calls `hook` for the total, and tells all units the
+  // changed total. Both are lambdas without captures: a bound that the NF's
+  // options set goes with the value, merged by the greatest.
+  //
+  //     sources_.when(
+  //         [](const Sketch& all) { return all.Estimate() >= all.many; },
+  //         [](Sketch& all) { all.is_marked = 1; });
+  //
+  // Failures repeat and skip no call. If a merge never makes the condition
+  // false, the order of updates does not matter. The rest has no trigger, and a
+  // value of zeros, as a new key has, meets no condition.
+  template <typename Condition, typename Hook>
+  void when(Condition /*condition*/, Hook /*hook*/) {
+    static_assert(std::is_empty_v<Condition> && std::is_empty_v<Hook>,
+                  "a hook captures nothing");
+    copy_->set_trigger(CallCondition<Condition>, CallOnCondition<Hook>);
   }
 
   // Merges `delta` into the key's value, which is zeros if the key is new, or
@@ -138,10 +159,11 @@ class SharedTable {
   // S at most, the staleness that table_replica.h states. At default options,
   // if nothing is lost, S is about 20 ms while the unit reads the table every
   // 10 ms, and about 1 s after a pause. Let D be the most that the other units
-  // add in S. Then the true value stays below limit + delta + D. If u units
-  // only add, it also stays below u · (limit + delta). On one unit it stays
-  // below limit + delta. If a call is refused while the true value is below the
-  // limit, other units took away the difference within the last S.
+  // add in S. Then the true value stays below limit + delta + D. If u units,
+  // of one or several controllers (proto/protocol.md T8), only add, it also
+  // stays below u · (limit + delta). On one unit it stays below limit + delta.
+  // If a call is refused while the true value is below the limit, other units
+  // took away the difference within the last S.
   bool add_if_below(const Key& key, Value limit,
                     Value delta = 1) requires(std::is_same_v<Value, int64_t> ||
                                               std::is_same_v<Value, uint64_t>) {
@@ -209,6 +231,17 @@ class SharedTable {
   static void MergeWords(uint64_t* value, const uint64_t* more) {
     Value typed = FromWords<Value>(value);
     Merge{}(typed, FromWords<Value>(more));
+    std::memcpy(value, &typed, sizeof typed);
+  }
+
+  template <typename Condition>
+  static bool CallCondition(const uint64_t* value) {
+    return Condition{}(FromWords<Value>(value));
+  }
+  template <typename Hook>
+  static void CallOnCondition(uint64_t* value) {
+    Value typed = FromWords<Value>(value);
+    Hook{}(typed);
     std::memcpy(value, &typed, sizeof typed);
   }
 

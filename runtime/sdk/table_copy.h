@@ -30,6 +30,11 @@ struct TableShape {
   // if the key is to be erased.
   using OnTimer = bool (*)(uint64_t* value, uint64_t periods);
 
+  // Tell if a value meets a condition; and change a value that has come to meet
+  // it.
+  using Condition = bool (*)(const uint64_t* value);
+  using OnCondition = void (*)(uint64_t* value);
+
   std::string name;
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
@@ -41,7 +46,13 @@ struct TableShape {
   Nanos expires_after = Nanos::max();
   OnTimer on_timer = nullptr;  // null: the table has no timer
   Nanos timer_period{};
+  Condition condition = nullptr;  // null: the table has no trigger
+  OnCondition on_condition = nullptr;
 
+  // Returns true if controllers call code of the NF's author.
+  bool has_code() const {
+    return merge != nullptr || on_timer != nullptr || condition != nullptr;
+  }
   uint32_t key_words() const { return (key_bytes + 7) / 8; }
   uint32_t value_words() const { return (value_bytes + 7) / 8; }
   uint32_t entry_words() const { return key_words() + value_words(); }
@@ -109,6 +120,13 @@ class TableCopy {
     SNF_CHECK(period > Nanos{} && size() == 0);
     shape_.timer_period = period;
     shape_.on_timer = hook;
+  }
+  // Gives the table a trigger, before the first update.
+  void set_trigger(TableShape::Condition condition,
+                   TableShape::OnCondition hook) {
+    SNF_CHECK(size() == 0);
+    shape_.condition = condition;
+    shape_.on_condition = hook;
   }
   const KeyedHash& hash() const { return hash_; }
   // Sets the hash, before the first update.

@@ -86,6 +86,44 @@ TEST_F(KeptHomeTest, AnUpdateWithoutAnAnswerCountsOnce) {
   EXPECT_EQ(TotalOf(home, 7), 6u);
 }
 
+// The upper half of the value counts calls of the trigger. A process that dies
+// before it answers has called the trigger for good.
+TEST_F(KeptHomeTest, CallsATriggerOnceForEachCrossing) {
+  constexpr uint64_t kCall = uint64_t{1} << 32;
+  shape_.condition = [](const uint64_t* value) { return *value % kCall >= 10; };
+  shape_.on_condition = [](uint64_t* value) { *value += kCall; };
+  {
+    TableHome home = Begin();
+    Update(home, 0, 1, {{7, 6}});
+    EXPECT_EQ(TotalOf(home, 7), 6u);
+    EXPECT_EQ(Update(home, 0, 2, {{7, 6}}).words[1], 12 + kCall);
+  }
+  TableHome home = Begin();
+  EXPECT_EQ(Update(home, 0, 2, {{7, 6}}).words[1], 12 + kCall);
+  Update(home, 0, 3, {{7, 1}});
+  EXPECT_EQ(TotalOf(home, 7), 13 + kCall);
+  // Below the bound, and above the bound again.
+  Update(home, 0, 4, {{7, ~uint64_t{9} + 1}});
+  EXPECT_EQ(TotalOf(home, 7), 4 + kCall);
+  Update(home, 0, 5, {{7, 20}});
+  EXPECT_EQ(TotalOf(home, 7), 24 + 2 * kCall);
+  // A new key meets no condition. The rest has no trigger: there is no room for
+  // a third key.
+  Update(home, 0, 6, {{8, 10}, {9, 100}});
+  EXPECT_EQ(TotalOf(home, 8), 10 + kCall);
+  EXPECT_EQ(*home.rest(), 100u);
+}
+
+TEST_F(KeptHomeTest, CallsATriggerForANewKeyWhateverZerosWouldMeet) {
+  constexpr uint64_t kCall = uint64_t{1} << 32;
+  shape_.condition = [](const uint64_t*) { return true; };
+  shape_.on_condition = [](uint64_t* value) { *value += kCall; };
+  TableHome home = Begin();
+  Update(home, 0, 1, {{7, 6}});
+  Update(home, 0, 2, {{7, 1}});
+  EXPECT_EQ(TotalOf(home, 7), 7 + kCall);
+}
+
 // Updates of a logger count once, whichever home they came to.
 TEST_F(KeptHomeTest, KnowsWhichLoggedUpdatesItHas) {
   const auto log = [](TableHome& home, uint32_t incarnation, uint64_t merged) {

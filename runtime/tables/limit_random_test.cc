@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Units that add to a shared value while it is below a limit, at random times.
+// Units of one to four controllers that add to a shared value while it is below
+// a limit, at random times.
 // SNF_TEST_SEED=n runs the schedule with that seed.
 #include <gtest/gtest.h>
 
@@ -16,6 +17,7 @@
 #include "base/rng.h"
 #include "base/test_seeds.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/tables/cluster_homes.h"
 #include "runtime/tables/table_homes.h"
 #include "runtime/tables/unit_tables.h"
 
@@ -33,11 +35,14 @@ class Adder final : public NetworkFunction {
       declare_shared<uint64_t, int64_t>("open", 10);
 };
 
-// Units, the home of their table, and messages that take `delay`.
+// Units, each of one of some controllers, the home of their table, and messages
+// that take `delay`.
 class LimitWorld {
  public:
-  LimitWorld(uint32_t units, const TableOptions& options, Nanos delay)
-      : delay_(delay), homes_(Adder(), units, options) {
+  LimitWorld(uint32_t units, uint32_t controllers, const TableOptions& options,
+             Nanos delay)
+      : delay_(delay), common_(Adder(), controllers, units, options) {
+    for (uint32_t c = 0; c < controllers; ++c) homes_.emplace_back(common_, c);
     for (uint16_t i = 0; i < units; ++i) {
       nfs_.push_back(std::make_unique<Adder>());
       units_.emplace_back(UnitId{i}, *nfs_[i], options);
@@ -52,7 +57,8 @@ class LimitWorld {
         const auto [to_home, message] = under_way_.front().second;
         under_way_.pop_front();
         if (to_home) {
-          homes_.on_message(now_, message, Sender(false));
+          homes_[value(message.unit) % homes_.size()].on_message(now_, message,
+                                                                 Sender(false));
         } else {
           units_[value(message.unit)].on_message(now_, message, Sender(true));
         }
@@ -81,11 +87,14 @@ class LimitWorld {
   };
   Send Sender(bool to_home) { return {this, to_home}; }
   void Settle() {
-    homes_.on_timers(now_, 0, Sender(false));
+    for (TableHomes& homes : homes_) homes.on_timers(now_, 0, Sender(false));
     for (UnitTables& unit : units_) unit.on_timers(now_, Sender(true));
   }
   Instant Next() const {
-    Instant next = homes_.next_wakeup();
+    Instant next = Instant::max();
+    for (const TableHomes& homes : homes_) {
+      next = std::min(next, homes.next_wakeup());
+    }
     for (const UnitTables& unit : units_) {
       next = std::min(next, unit.next_wakeup());
     }
@@ -95,7 +104,8 @@ class LimitWorld {
 
   Nanos delay_;
   Instant now_{1'000'000'000};
-  TableHomes homes_;
+  ClusterHomes common_;
+  std::vector<TableHomes> homes_;  // by controller
   std::vector<std::unique_ptr<Adder>> nfs_;
   std::deque<UnitTables> units_;
   std::deque<std::pair<Instant, std::pair<bool, TableMessage>>> under_way_;
@@ -123,11 +133,12 @@ void RunOne(uint64_t seed, Totals& totals) {
   options.retry_after = Seconds(1);
   const Nanos delay = {rng.Uniform(1'000, 1'000'000)};
   const auto units = static_cast<uint32_t>(rng.Uniform(1, 8));
+  const auto controllers = static_cast<uint32_t>(rng.Uniform(1, 4));
   const int64_t limit = rng.Uniform(1, 100);
   const bool removes = rng.Chance(32'768);
   const int64_t gap_max = rng.Chance(32'768) ? 100'000 : 5'000'000;
   const Nanos slowest = SlowestNews(options, delay);
-  LimitWorld world(units, options, delay);
+  LimitWorld world(units, controllers, options, delay);
   struct Add {
     Instant time;
     uint32_t unit;

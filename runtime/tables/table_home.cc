@@ -10,9 +10,11 @@
 namespace snf {
 
 TableHome::TableHome(uint16_t table, const TableShape& shape,
-                     uint32_t max_units, const TableOptions& options)
+                     uint32_t max_units, const TableOptions& options,
+                     uint32_t groups)
     : table_(table),
       shape_(shape),
+      max_units_(max_units),
       rest_(shape.max_entries),
       bit_words_(shape.max_entries / 64 + 1),
       options_(options),
@@ -20,11 +22,13 @@ TableHome::TableHome(uint16_t table, const TableShape& shape,
       index_(shape.max_entries),
       entries_((size_t{rest_} + 1) * shape.entry_words()),
       states_(size_t{rest_} + 1),
-      bits_(size_t{max_units} * bit_words_),
-      units_(max_units),
-      logged_(max_units),
-      joined_(max_units),
-      timers_(max_units) {}
+      bits_(size_t{max_units} * groups * bit_words_),
+      units_(size_t{max_units} * groups),
+      logged_(size_t{max_units} * groups),
+      joined_(size_t{max_units} * groups),
+      timers_(groups) {
+  for (TimingWheel& timers : timers_) timers = TimingWheel(max_units);
+}
 
 uint32_t TableHome::FindSlot(const uint64_t* key) const {
   const uint32_t words = shape_.key_words();
@@ -178,7 +182,7 @@ void TableHome::Leave(uint32_t number) {
   Unit& unit = units_[number];
   unit.joined = false;
   unit.waits = false;
-  timers_.Disarm(number);
+  Disarm(number);
   std::fill_n(BitsOf(number), bit_words_, 0);
   const UnitId last = joined_[--joined_count_];
   joined_[unit.place] = last;
@@ -214,7 +218,7 @@ void TableHome::on_logged(Instant now, const TableMessage& in,
     Unit& unit = units_[value(in.unit)];
     if (unit.joined) {
       Mark(value(in.unit), rest_);
-      if (!timers_.armed(value(in.unit))) ArmSweep(now, value(in.unit));
+      if (!IsArmed(value(in.unit))) ArmSweep(now, value(in.unit));
     }
     logged = {.number = in.seq,
               .updates = logged.updates + (in.seq - in.merged),
@@ -253,12 +257,25 @@ uint64_t TableHome::Merge(Instant now, const TableMessage& in, UnitId writer) {
       ForgetOld(now);
     }
     if (slot == rest_) in_rest |= uint64_t{1} << i;
-    shape_.MergeInto(entry(slot) + shape_.key_words(),
-                     from + shape_.key_words());
+    MergeInto(slot, from + shape_.key_words());
     MarkForOthers(now, slot, writer);
     KeepSlot(slot);
   }
   return in_rest;
+}
+
+// A new key meets no condition, even if a value of zeros would.
+void TableHome::MergeInto(uint32_t slot, const uint64_t* delta) {
+  uint64_t* const total = entry(slot) + shape_.key_words();
+  const auto is_met = [&] {
+    return std::any_of(total, total + shape_.value_words(),
+                       [](uint64_t word) { return word != 0; }) &&
+           shape_.condition(total);
+  };
+  const bool may_trigger =
+      shape_.condition != nullptr && slot != rest_ && !is_met();
+  shape_.MergeInto(total, delta);
+  if (may_trigger && is_met()) shape_.on_condition(total);
 }
 
 // The answer; to an update that comes again, with the totals of now.
@@ -439,7 +456,7 @@ void TableHome::MarkForOthers(Instant now, uint32_t slot, UnitId writer) {
   for (const UnitId unit : joined()) {
     if (unit == writer) continue;
     Mark(value(unit), slot);
-    if (!timers_.armed(value(unit))) ArmSweep(now, value(unit));
+    if (!IsArmed(value(unit))) ArmSweep(now, value(unit));
   }
 }
 
@@ -456,7 +473,7 @@ void TableHome::ArmSweep(Instant now, uint32_t number) {
   if (unit.waits) return;
   const int64_t periods = unit.is_read ? 1 : TableOptions::kUnreadPeriods;
   const Nanos pause = {periods * options_.period.ns};
-  timers_.Arm(number, std::max(now, unit.sweep_began + pause));
+  Arm(number, std::max(now, unit.sweep_began + pause));
 }
 
 // rest_ + 1 where none is.
@@ -524,7 +541,7 @@ void TableHome::Tell(Instant now, uint32_t number, TableMessage& out) {
     std::copy_n(entry(unit.told[i]), shape_.entry_words(),
                 out.entry(shape_, i));
   }
-  timers_.Arm(number, now + options_.retry_after);
+  Arm(number, now + options_.retry_after);
 }
 
 bool TableHome::on_told_ack(Instant now, const TableMessage& in,
@@ -536,7 +553,7 @@ bool TableHome::on_told_ack(Instant now, const TableMessage& in,
     return false;
   }
   unit.waits = false;
-  timers_.Disarm(number);
+  Disarm(number);
   if (NextMarked(number, unit.cursor) <= rest_) {
     return TellNext(now, number, out);
   }
@@ -546,14 +563,16 @@ bool TableHome::on_told_ack(Instant now, const TableMessage& in,
   return false;
 }
 
-bool TableHome::on_timers(Instant now, TableMessage& out) {
+bool TableHome::on_timers(Instant now, TableMessage& out, uint32_t group) {
   if (periods_ > 0) {
     ++version_;
     CallTimer(now);
     KeepUnit(0);
   }
-  uint32_t number = timers_.PopDue(now);
-  while (number != TimingWheel::kNone) {
+  TimingWheel& timers = timers_[group];
+  for (uint32_t node = timers.PopDue(now); node != TimingWheel::kNone;
+       node = timers.PopDue(now)) {
+    const uint32_t number = group * max_units_ + node;
     Unit& unit = units_[number];
     if (unit.waits) {
       ++repeated_;
@@ -561,7 +580,6 @@ bool TableHome::on_timers(Instant now, TableMessage& out) {
       return true;
     }
     if (TellNext(now, number, out)) return true;
-    number = timers_.PopDue(now);
   }
   return false;
 }

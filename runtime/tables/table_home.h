@@ -45,6 +45,9 @@ namespace snf {
 // expires_after: with each message that brings updates, at most kMostForgotten
 // of them, the oldest first. No timer runs for that.
 //
+// A table's trigger (SharedTable::when) is called when a merge makes its
+// condition true. The changed total is part of the message's change.
+//
 // A table's timer (SharedTable::every) is looked at with each message that
 // brings updates. If a period has ended, the hook is called for the entries, at
 // most kTimerSlots at a time: before the updates of the message, and then
@@ -59,13 +62,18 @@ namespace snf {
 // A unit's logged updates come from its logger (update_sender.h). The unit
 // joins only if its packets read the table, with the incarnation of its log.
 //
+// Several controllers may have the units (cluster_homes.h), in groups of
+// max_units each. A group has timers of its own, which its controller looks at
+// by its own clock.
+//
 // Owner-thread only; nothing is allocated after construction. Memory: what is
 // used of 44 bytes, the entry's words and a bit for each unit, an entry; 400
 // bytes a unit.
 class TableHome {
  public:
+  // Unit `u` of group g has the number g * max_units + u.
   TableHome(uint16_t table, const TableShape& shape, uint32_t max_units,
-            const TableOptions& options);
+            const TableOptions& options, uint32_t groups = 1);
   // Keeps the home's data in `kept` from now on. If `kept` holds the data of a
   // dead home, this home continues with them: units repeat unanswered updates,
   // and get all totals. Call this before anything else.
@@ -76,12 +84,13 @@ class TableHome {
   // Takes a message. Returns true if it filled `out` with a message to be
   // sent, to the unit that `out` names.
   bool on_message(Instant now, const TableMessage& in, TableMessage& out);
-  // Does one thing that is due. Returns as on_message; the caller calls it
-  // until it returns false.
-  bool on_timers(Instant now, TableMessage& out);
-  // Returns when on_timers wants to be called; Instant::max() for never.
-  Instant next_wakeup() const {
-    return periods_ > 0 ? Instant::min() : timers_.next_wakeup();
+  // Does one thing that is due for a unit of the group. Returns as on_message;
+  // the caller calls it until it returns false.
+  bool on_timers(Instant now, TableMessage& out, uint32_t group = 0);
+  // Returns when on_timers wants to be called for the group; Instant::max() for
+  // never.
+  Instant next_wakeup(uint32_t group = 0) const {
+    return periods_ > 0 ? Instant::min() : timers_[group].next_wakeup();
   }
   // Called when the unit has failed: its unsent updates are lost, and no sweep
   // waits for it. The unit may join again, with a newer incarnation.
@@ -176,6 +185,14 @@ class TableHome {
   const uint64_t* entry(uint32_t slot) const {
     return &entries_[size_t{slot} * shape_.entry_words()];
   }
+  TimingWheel& TimersOf(uint32_t unit) { return timers_[unit / max_units_]; }
+  bool IsArmed(uint32_t unit) const {
+    return timers_[unit / max_units_].armed(unit % max_units_);
+  }
+  void Arm(uint32_t unit, Instant due) {
+    TimersOf(unit).Arm(unit % max_units_, due);
+  }
+  void Disarm(uint32_t unit) { TimersOf(unit).Disarm(unit % max_units_); }
   uint64_t* BitsOf(uint32_t unit) { return &bits_[size_t{unit} * bit_words_]; }
 
   void on_logged(Instant now, const TableMessage& in, TableMessage& out);
@@ -183,6 +200,7 @@ class TableHome {
   void Answer(const TableMessage& in, TableMessage& out) const;
   void NoteReads(Instant now, const TableMessage& in);
   uint64_t Merge(Instant now, const TableMessage& in, UnitId writer);
+  void MergeInto(uint32_t slot, const uint64_t* delta);
   bool on_told_ack(Instant now, const TableMessage& in, TableMessage& out);
   void Join(Instant now, uint32_t number, uint32_t incarnation);
   void Rejoin(Instant now, uint32_t number);
@@ -211,7 +229,8 @@ class TableHome {
 
   uint16_t table_;
   TableShape shape_;
-  uint32_t rest_;  // slot of the rest, behind all others
+  uint32_t max_units_;  // of a group
+  uint32_t rest_;       // slot of the rest, behind all others
   uint32_t bit_words_;
   TableOptions options_;
   KeyedHash hash_;
@@ -230,7 +249,8 @@ class TableHome {
   LazyArray<KeptHome::Logged> logged_;  // by unit
   LazyArray<UnitId> joined_;
   uint32_t joined_count_ = 0;
-  TimingWheel timers_;  // runs out for a unit's next sweep or repetition
+  // By group: timers run out for a unit's next sweep or repetition.
+  std::vector<TimingWheel> timers_;
 
   std::optional<KeptHome> kept_;
   std::vector<uint32_t>

@@ -8,11 +8,10 @@ namespace snf {
 TableHomes::TableHomes(const NetworkFunction& example, uint32_t max_units,
                        const TableOptions& options) {
   for (const TableCopy* const table : TablesOf(example)) {
-    const auto number = static_cast<uint16_t>(homes_.size());
-    homes_.push_back(
-        {.home = TableHome(number, table->shape(), max_units, options),
-         .traffic = {}});
+    homes_.emplace_back(static_cast<uint16_t>(homes_.size()), table->shape(),
+                        max_units, options);
   }
+  traffic_.resize(homes_.size());
 }
 
 size_t TableHomes::BytesToKeep(const NetworkFunction& example,
@@ -26,18 +25,18 @@ size_t TableHomes::BytesToKeep(const NetworkFunction& example,
 
 void TableHomes::Keep(Instant now, std::span<std::byte> memory,
                       uint32_t max_units) {
-  for (Home& one : homes_) {
-    const TableShape& shape = one.home.shape();
+  for (TableHome& home : homes_) {
+    const TableShape& shape = home.shape();
     const size_t bytes = KeptHome::BytesFor(shape, max_units);
-    one.home.Keep(now, KeptHome(memory.first(bytes), shape, max_units));
+    home.Keep(now, KeptHome(memory.first(bytes), shape, max_units));
     memory = memory.subspan(bytes);
   }
 }
 
 void TableHomes::Count(const TableMessage& message) {
-  Home& home = homes_[message.table];
-  ++home.traffic.messages;
-  home.traffic.bytes += message.bytes(home.home.shape());
+  Traffic& traffic = traffic_[message.table];
+  ++traffic.messages;
+  traffic.bytes += message.bytes(home(message.table).shape());
 }
 
 }  // namespace snf

@@ -73,9 +73,9 @@ namespace snf {
 // Serpens' calls and these: create_table with global | write | eventual is
 // declare_shared, put_state is update(), get_state is get(). split: each unit
 // begins with nothing of its own to add to the totals. merge: the table's hook,
-// in the home. update: kTold. timer: `period`, and SharedTable::every, whose
-// hook is the trigger. No packet waits for a table; of state that packets wait
-// for, pools, the trigger is Verdict::wait.
+// in the home. update: kTold. timer: `period`, and SharedTable::every. trigger:
+// SharedTable::when, whose hook the home calls. No packet waits for a table; of
+// state that packets wait for, pools, the trigger is Verdict::wait.
 //
 // Owner-thread only; nothing is allocated after construction. Memory: 8 bytes
 // an entry in use, and 1 KB.

@@ -145,7 +145,9 @@ absl::Status ReplayRun::RunRealCluster(MergedReader& reader,
   interrupt_.is_awaited = true;
   const NfSpec& nf = options_.config.chains.front().nf;
   const uint32_t controllers = options_.cluster.controllers;
-  const absl::Status can = FlowDispatcher::Check(*nf.create(), controllers);
+  const absl::Status can = FlowDispatcher::Check(
+      *nf.create(), controllers,
+      uint64_t{controllers} * options_.run.controller.max_units);
   if (!can.ok()) {
     return absl::InvalidArgumentError(fmt::format(
         "--controllers={}: {}", controllers, std::string(can.message())));

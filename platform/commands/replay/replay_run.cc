@@ -220,17 +220,18 @@ absl::Status ReplayRun::RunCluster(MergedReader& reader,
   const NfSpec& nf = options_.config.chains.front().nf;
   const auto example = nf.create();
   const uint32_t controllers = options_.cluster.controllers;
-  if (absl::Status s = FlowDispatcher::Check(*example, controllers,
-                                             /*merges_tables=*/true);
+  const auto joins =
+      std::ranges::count_if(options_.run.faults.changes, &MemberChange::joins);
+  const size_t most = controllers + static_cast<size_t>(joins);
+  if (absl::Status s = FlowDispatcher::Check(
+          *example, controllers, most * options_.run.controller.max_units);
       !s.ok()) {
     return absl::InvalidArgumentError(fmt::format(
         "--controllers={}: {}", controllers, std::string(s.message())));
   }
   // A unit has another number for each controller.
   std::deque<UsageMeter> meters;
-  const auto joins =
-      std::ranges::count_if(options_.run.faults.changes, &MemberChange::joins);
-  std::vector<Observers> observers(controllers + static_cast<size_t>(joins));
+  std::vector<Observers> observers(most);
   for (Observers& each : observers) {
     if (watchers.sink != nullptr) each.Add(*watchers.sink);
     if (watchers.usage == nullptr) continue;

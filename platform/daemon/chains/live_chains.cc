@@ -503,7 +503,8 @@ void LiveChains::AddAllFigures(LiveFigures& figures, Histogram& latency) {
   LiveFigures::Chain& told = figures.chains.back();
   told.units = std::move(newest.units);
   told.latency = LiveTimes().Take(chains_.back().driver->latency());
-  for (LiveFigures::NfObject& object : chains_.back().driver->look().LookAtObjects()) {
+  for (LiveFigures::NfObject& object :
+       chains_.back().driver->look().LookAtObjects()) {
     figures.nf_objects.push_back(std::move(object));
   }
 }

@@ -5,19 +5,18 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/ids.h"
 #include "fmt/format.h"
 
 namespace snf {
 
 absl::Status FlowDispatcher::Check(const NetworkFunction& example,
-                                   uint32_t controllers, bool merges_tables) {
-  for (const TableCopy* const table : TablesOf(example)) {
-    if (merges_tables && table->shape().for_reports) continue;
-    return absl::InvalidArgumentError(
-        merges_tables
-            ? "with several controllers, an NF cannot have shared tables that "
-              "its packets read"
-            : "with several controllers, an NF cannot have shared tables");
+                                   uint32_t controllers, uint64_t units) {
+  if (units > kMaxUnits && !TablesOf(example).empty()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "the shared tables of an NF have at most {} units, of all controllers: "
+        "these may have {}",
+        kMaxUnits, units));
   }
   for (const NetworkFunction::Pool& pool : example.pools()) {
     for (uint32_t i = 0; i < controllers; ++i) {
@@ -33,7 +32,7 @@ absl::Status FlowDispatcher::Check(const NetworkFunction& example,
 FlowDispatcher::FlowDispatcher(const NetworkFunction& example,
                                uint32_t controllers)
     : blocks_(controllers) {
-  SNF_CHECK(Check(example, controllers, /*merges_tables=*/true).ok());
+  SNF_CHECK(Check(example, controllers, /*units=*/0).ok());
   for (uint32_t c = 0; c < controllers; ++c) {
     SNF_CHECK(table_.Join(ControllerId{static_cast<uint8_t>(c)}));
     // Pools of an address have the same few ranges.

@@ -24,13 +24,12 @@ namespace snf {
 // A value; owner-thread only.
 class FlowDispatcher {
  public:
-  // Returns an error if that number of controllers cannot run the NF. Shared
-  // tables that only reports read are possible if the caller `merges_tables`
-  // of all controllers at the end.
+  // Returns an error if that number of controllers cannot run the NF. `units`
+  // counts the units of all of them, and of controllers that join.
   static absl::Status Check(const NetworkFunction& example,
-                            uint32_t controllers, bool merges_tables = false);
+                            uint32_t controllers, uint64_t units);
 
-  // The NF must pass Check, whose caller may merge tables; `controllers` ≤ 255.
+  // The NF must pass Check; `controllers` ≤ 255.
   FlowDispatcher(const NetworkFunction& example, uint32_t controllers);
 
   // With `by_alias`, the key is an alias, whose block decides.

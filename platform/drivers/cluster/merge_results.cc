@@ -13,7 +13,7 @@
 namespace snf {
 namespace {
 
-// Adds the figures of tables; the first run has the entries of all.
+// Adds the figures of tables, without the figures of their homes.
 void AddTableFigures(RunResult& sum, const RunResult& one) {
   if (sum.tables.empty()) {
     sum.tables = one.tables;
@@ -75,7 +75,6 @@ RunResult MergeResults(const NetworkFunction& example,
     sum.classifier = one.classifier;
   }
   sum.units_max = 0;
-  if (!results.empty()) sum.nf_reports = std::move(results[0].nf_reports);
   return sum;
 }
 

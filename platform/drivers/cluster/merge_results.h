@@ -11,7 +11,9 @@ namespace snf {
 
 // Returns the result of runs of one NF that shared one capture and an ingress:
 // figures are added up (AddUpFigures). Units and epochs are left out, since
-// runs may share units: the caller measures these (cluster_meter.h).
+// runs may share units: the caller measures these (cluster_meter.h). So are the
+// homes of shared tables, and the NFs' reports, which read these homes
+// (AddClusterTables).
 RunResult MergeResults(const NetworkFunction& example,
                        std::vector<RunResult> results);
 

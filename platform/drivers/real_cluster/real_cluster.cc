@@ -12,6 +12,7 @@
 #include "fmt/format.h"
 #include "platform/drivers/cluster/flow_dispatcher.h"
 #include "platform/drivers/cluster/merge_results.h"
+#include "platform/run/figures/table_totals.h"
 #include "platform/run/run_setup.h"
 
 namespace snf {
@@ -77,7 +78,9 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
   SNF_CHECK(observers.size() == controllers);
   if (absl::Status s = CheckOptions(options, real); !s.ok()) return s;
   if (auto s = CheckKills(options.faults, controllers); !s.ok()) return s;
-  if (auto s = FlowDispatcher::Check(*nf.create(), controllers); !s.ok()) {
+  const std::unique_ptr<NetworkFunction> example = nf.create();
+  const uint64_t units = uint64_t{controllers} * options.controller.max_units;
+  if (auto s = FlowDispatcher::Check(*example, controllers, units); !s.ok()) {
     return s;
   }
   RealOptions resolved = RealOptionsOf(real, controllers);
@@ -100,6 +103,7 @@ absl::StatusOr<std::unique_ptr<RealCluster>> RealCluster::Start(
                              .clock = &cluster->clock_,
                              .external = &cluster->external_};
     of.run.controller.controller_id = static_cast<uint8_t>(c);
+    of.real.tables = &cluster->tables_;
     of.run.faults = std::move(faults[c]);
     if (real.notice != nullptr) {
       of.real.notice = [notice = real.notice, c](std::string_view line) {
@@ -153,6 +157,8 @@ RealCluster::RealCluster(const RunOptions& options, const RealOptions& real,
     : options_(options),
       real_(real),
       example_(nf.create()),
+      tables_(*example_, controllers, options.controller.max_units,
+              TableOptionsOf(options)),
       dispatcher_(options, *example_, controllers),
       pace_(real.speed),
       rng_(Rng(options.controller.seed).Fork(8)),
@@ -336,7 +342,9 @@ void RealCluster::Settle() {
 }
 
 RunResult RealCluster::Finish() {
-  if (dispatcher_.has_sides()) Settle();
+  // A controller that ends skips time, of which tables are to be unaware while
+  // another controller has packets.
+  if (dispatcher_.has_sides() || tables_.size() > 0) Settle();
   if (desk_ != nullptr) desk_->Stop();
   for (const auto& shard : shards_) shard->Close();
   std::vector<RunResult> results;
@@ -351,6 +359,7 @@ RunResult RealCluster::Finish() {
 
 RunResult RealCluster::Merge(std::vector<RunResult> results) const {
   RunResult sum = MergeResults(*example_, results);
+  AddClusterTables(tables_, *example_, sum);
   sum.packets_in = own_.packets_in;
   sum.bytes_in = own_.bytes_in;
   sum.late_packets = own_.late_packets;

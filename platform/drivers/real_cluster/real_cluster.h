@@ -14,6 +14,7 @@
 #include "controller/core/placement.h"
 #include "platform/drivers/cluster/cluster_options.h"
 #include "platform/drivers/real_cluster/lease_desk.h"
+#include "platform/drivers/real_cluster/locked_homes.h"
 #include "platform/drivers/real_cluster/packet_dispatcher.h"
 #include "platform/drivers/real_cluster/real_shard.h"
 #include "platform/drivers/real_cluster/shard_leases.h"
@@ -113,6 +114,7 @@ class RealCluster {
   RunOptions options_;
   RealOptions real_;
   std::unique_ptr<NetworkFunction> example_;  // runs nothing
+  LockedHomes tables_;
   PacketDispatcher dispatcher_;
   Pace pace_;
   RealClock clock_;

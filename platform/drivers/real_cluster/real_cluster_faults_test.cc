@@ -5,12 +5,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/messages/drop_reason.h"
@@ -23,6 +27,7 @@
 #include "platform/drivers/real_time/test_by_flow.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_tiny_nat.h"
+#include "runtime/sdk/nf.h"
 
 namespace snf {
 namespace {
@@ -318,6 +323,133 @@ TEST(RealClusterFaultsAtRandom, HoldTheInvariants) {
     EXPECT_GT(kills, 3 * seeds.count());
     EXPECT_GT(managers_recovered, 0u);
   }
+}
+
+// --- Tables that packets read (proto/protocol.md T8). ---
+
+constexpr size_t kKeys = 4;
+using Counts = std::array<std::atomic<uint64_t>, kKeys>;
+
+// Counts packets by flow, and reads the counts of all controllers.
+class SharedReader final : public NetworkFunction {
+ public:
+  Verdict process_packet(Packet& packet, FlowState&) override {
+    const size_t key = FlowOf(packet.bytes()) % kKeys;
+    const uint64_t read = counts_.get(key);
+    // An update is seen only after it was made.
+    too_high += read > made[key].load() ? 1 : 0;
+    uint64_t before = most_read[key].load();
+    while (read > before && !most_read[key].compare_exchange_weak(before, read))
+      continue;
+    ++made[key];
+    counts_.update(key, 1);
+    return Verdict::forward();
+  }
+  NfReport report() const override {
+    NfReport::Table table = {.title = "counts", .columns = {}, .rows = {}};
+    counts_.for_each([&](uint64_t key, uint64_t count) {
+      table.rows.push_back({key, count});
+    });
+    return {.tables = {table}, .files = {}};
+  }
+
+  static void Forget() {
+    for (auto& each : made) each = 0;
+    for (auto& each : most_read) each = 0;
+    too_high = 0;
+  }
+  // Sums over all units of all controllers.
+  static inline Counts made{};
+  static inline Counts most_read{};
+  static inline std::atomic<uint64_t> too_high{0};
+
+ private:
+  SharedTable<uint64_t, uint64_t> counts_ =
+      declare_shared<uint64_t, uint64_t>("counts", 100);
+};
+SNF_REGISTER_NF(SharedReader, "shared_reader", "for tests");
+
+void ExpectAllCounted(const RunResult& result) {
+  EXPECT_EQ(SharedReader::too_high, 0u);
+  std::map<uint64_t, uint64_t> sums;
+  for (const auto& row : result.nf_reports.at(0).report.tables.at(0).rows) {
+    sums[std::get<uint64_t>(row[0])] = std::get<uint64_t>(row[1]);
+  }
+  for (size_t key = 0; key < kKeys; ++key) {
+    EXPECT_EQ(sums[key], SharedReader::made[key]) << key;
+  }
+}
+
+// Units are threads, which do not fail: each packet that a unit ran counts.
+TEST(RealClusterTables, CountEachPacketOnceHoweverControllersFail) {
+  const TestSeeds seeds(12, 400);
+  uint64_t kills = 0;
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
+    fmt::print("{}: ", TestSeeds::Name(seed));
+    Rng rng(seed);
+    const auto frames = FramesOf(3'000, 40, Microseconds(20));
+    RunOptions options = SmallTables();
+    options.controller.seed = seed;
+    options.controller.max_units = static_cast<uint32_t>(rng.Uniform(1, 4));
+    options.table_period = Microseconds(rng.Uniform(50, 5'000));
+    if (rng.Chance(40'000)) {
+      options.faults.kills = {WithOneIn(ControllerKill(), 300)};
+    }
+    ClusterOptions cluster =
+        ClusterOf(static_cast<uint32_t>(rng.Uniform(2, 4)), rng.Chance(32'768));
+    RealOptions real = AsFastAsCanBe(static_cast<uint32_t>(rng.Uniform(1, 2)));
+    if (rng.Chance(32'768)) real.speed = Speed{};
+    SharedReader::Forget();
+    const Seen seen = RunWithFailures(options, real, cluster,
+                                      {*FindNf("shared_reader"), {}}, frames);
+    ExpectAllCounted(seen.result);
+    kills += seen.result.controller_faults.kills;
+    if (testing::Test::HasFailure()) return;
+  }
+  if (!seeds.is_part) {
+    EXPECT_GT(kills, seeds.count());
+  }
+}
+
+// Packets of one flow are counted, and then packets of flows of all controllers
+// read the count, until one of another controller has read all of it.
+TEST(RealClusterTables, AReaderLearnsWhatOtherControllersCounted) {
+  constexpr uint32_t kCounted = 100;
+  constexpr uint32_t kFlows = 16;
+  RunOptions options = SmallTables();
+  RealOptions real = AsFastAsCanBe(1);
+  real.speed = Speed{};
+  SharedReader::Forget();
+  TestRealCluster cluster(options, real, ClusterOf(3, false),
+                          {*FindNf("shared_reader"), {}}, "snf");
+  ASSERT_TRUE(cluster.status().ok()) << cluster.status();
+  Instant time = kBegin;
+  uint32_t sequence = 0;
+  const auto offer = [&](uint32_t flow) {
+    time = time + Microseconds(500);
+    cluster.Offer(time, UdpFrame({.flow = flow, .sequence = sequence++}));
+  };
+  for (uint32_t i = 0; i < kCounted; ++i) offer(0);
+  // Each flow of the key adds one packet a round, and reads. With a table of
+  // each controller, no read of ten rounds would be near the sum of all.
+  constexpr uint32_t kLeast = 10 * kFlows;
+  constexpr uint32_t kMost = 40'000;  // 20 s
+  uint32_t offered = 0;
+  const auto knows_all = [&] {
+    return offered >= kLeast &&
+           SharedReader::most_read[0] + kFlows >= kCounted + offered;
+  };
+  do {
+    for (uint32_t flow = 0; flow < kFlows; ++flow) {
+      offer(flow * kKeys);
+      ++offered;
+    }
+    for (uint32_t i = 0; i < 100; ++i) offer(1);  // 50 ms
+  } while (!knows_all() && sequence < kMost);
+  EXPECT_TRUE(knows_all()) << SharedReader::most_read[0] << " of "
+                           << kCounted + offered;
+  ExpectAllCounted(cluster.Finish());
 }
 
 TEST(RealClusterFaultsRefuse, AControllerThatThereIsNot) {

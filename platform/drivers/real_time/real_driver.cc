@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "base/quantity.h"
 #include "controller/rebuild/lease_finder.h"
 #include "platform/drivers/loops/unit_process.h"
@@ -100,6 +101,10 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
 }
 
 TableHomes RealDriver::HomesOfTables() const {
+  if (real_.tables != nullptr) {
+    SNF_CHECK(real_.tables->max_units() == options_.controller.max_units);
+    return {*real_.tables, options_.controller.controller_id};
+  }
   const uint32_t max_units = options_.controller.max_units;
   TableHomes homes(*example_, max_units,
                    TableOptionsOf(options_, logs_tables_));
@@ -395,10 +400,17 @@ void RealDriver::Collect() {
   if (logs_tables_) {
     for (uint16_t unit = 0; unit < max_units; ++unit) {
       for (size_t i = 0; i < loop_.tables().size(); ++i) {
-        const uint64_t updates = loop_.tables().home(i).logged(UnitId{unit});
+        const uint64_t updates = loop_.tables().logged(i, UnitId{unit});
         tables[unit].push_back({.updates = updates});
       }
     }
+  }
+  if (loop_.tables().are_of_cluster()) {
+    // Other controllers may go on with the homes: copies may differ.
+    for (auto& of_unit : tables) {
+      for (TableCopyFigures& copy : of_unit) copy.joined = 0;
+    }
+    loop_.LeaveTables();
   }
   AddTables(loop_.tables(), tables, *example_, result_);
   AddNfReports(*example_, result_);

@@ -176,8 +176,9 @@ class RealDriver final : private NfCallNames {
   std::vector<UnitId> TakeLeft() { return loop_.TakeLeft(); }
 
   // The following serve several drivers, one after the other
-  // (platform/daemon/chains/live_chains.h). After BecomeOlder the driver publishes no
-  // more figures, and Knows says whether a packet is of one of its flows.
+  // (platform/daemon/chains/live_chains.h). After BecomeOlder the driver
+  // publishes no more figures, and Knows says whether a packet is of one of its
+  // flows.
   static constexpr Nanos kLateFragments = KnownFlows::kLateFragments;
   void BecomeOlder() {
     look_.Stop();

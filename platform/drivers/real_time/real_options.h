@@ -16,6 +16,7 @@
 #include "platform/run/pace.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/tables/cluster_homes.h"
 
 namespace snf {
 
@@ -110,6 +111,9 @@ struct RealOptions {
   // this run's controller.
   uint32_t controllers = 1;
   AliasListener* aliases = nullptr;  // gets all aliases, unless it is null
+  // Null, or the homes of the NF's shared tables, which several controllers
+  // have in common. Units are threads then.
+  ClusterHomes* tables = nullptr;
   // Runs the loops of units that controllers share and this one leases;
   // `threads` is then 1 and its own. Null: the driver runs them.
   LoopHost* host = nullptr;

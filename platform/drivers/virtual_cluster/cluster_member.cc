@@ -11,9 +11,9 @@
 #include "platform/run/run_setup.h"
 
 namespace snf {
-namespace {
 
-RunOptions OptionsOf(RunOptions options, ControllerId controller) {
+RunOptions ClusterMember::OptionsOf(RunOptions options,
+                                    ControllerId controller) {
   options.controller.controller_id = value(controller);
   options.controller.leased = true;
   if (options.faults.any_controller()) {
@@ -26,8 +26,6 @@ RunOptions OptionsOf(RunOptions options, ControllerId controller) {
   }
   return options;
 }
-
-}  // namespace
 
 ClusterMember::ClusterMember(const RunOptions& options,
                              const ClusterOptions& cluster,

@@ -13,7 +13,7 @@
 #include "platform/drivers/cluster/cluster_options.h"
 #include "platform/drivers/virtual_cluster/cluster_pools.h"
 #include "platform/drivers/virtual_cluster/cluster_unit.h"
-#include "platform/drivers/virtual_time/unit_sharing.h"
+#include "platform/drivers/virtual_network/unit_sharing.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/run/ingress.h"
 #include "platform/run/run.h"
@@ -33,6 +33,7 @@ class ClusterMember final : private UnitSharing {
     virtual Instant lease_now() const = 0;
     virtual BufferPool& buffers() = 0;
     virtual Ingress& ingress() = 0;
+    virtual ClusterTables& tables() = 0;
     // Returns null if there is no such process of a unit.
     virtual ClusterUnit* FindUnit(ControllerId controller, UnitLife life) = 0;
     // Sends a message to the controller's resource manager.
@@ -56,6 +57,9 @@ class ClusterMember final : private UnitSharing {
   ClusterMember(const RunOptions& options, const ClusterOptions& cluster,
                 const PlacementPolicy& policy, const NfSpec& nf,
                 Observers observers, ControllerLife life, Host& host);
+
+  // Returns the options of a controller's driver.
+  static RunOptions OptionsOf(RunOptions options, ControllerId controller);
 
   VirtualDriver& driver() { return driver_; }
   ControllerId id() const { return id_; }
@@ -100,6 +104,7 @@ class ClusterMember final : private UnitSharing {
   // UnitSharing:
   BufferPool& buffers() override { return host_.buffers(); }
   Ingress& ingress() override { return host_.ingress(); }
+  ClusterTables& tables() override { return host_.tables(); }
   void AddPiecePools(const NetworkFunction& example,
                      Controller& controller) override;
   void on_next(UnitId unit, uint32_t cost) override;

@@ -114,8 +114,7 @@ uint32_t HostIsOf(std::span<const std::byte> frame, uint32_t controllers) {
 }
 
 absl::Status CheckCluster(const NfSpec& nf, uint32_t controllers) {
-  return FlowDispatcher::Check(*nf.create(), controllers,
-                               /*merges_tables=*/true);
+  return FlowDispatcher::Check(*nf.create(), controllers, /*units=*/0);
 }
 
 }  // namespace snf

@@ -9,6 +9,8 @@
 #include "base/check.h"
 #include "platform/drivers/cluster/cluster_figures.h"
 #include "platform/drivers/cluster/merge_results.h"
+#include "platform/drivers/virtual_network/table_network.h"
+#include "platform/run/figures/table_totals.h"
 #include "platform/run/run_setup.h"
 
 namespace snf {
@@ -43,6 +45,12 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
       observers_(std::move(observers)),
       buffers_(options.buffers),
       ingress_(options, *example_, buffers_),
+      tables_(*example_, static_cast<uint32_t>(observers_.size()),
+              options.controller.max_units,
+              TableOptionsOf(options, TableNetwork::AreLogged(
+                                          ClusterMember::OptionsOf(
+                                              options, ControllerId{0}),
+                                          *example_))),
       network_(NetworkOfLeases(options)),
       moves_(*this, members_, figures_),
       pools_(*example_, cluster.controllers),
@@ -63,7 +71,7 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
   SNF_CHECK(cluster.fixed_shares.empty() ||
             cluster.fixed_shares.size() == most);
   SNF_CHECK(FlowDispatcher::Check(*example_, cluster.controllers,
-                                  /*merges_tables=*/true)
+                                  most * options.controller.max_units)
                 .ok());
   figures_.controllers = cluster.controllers;
 }
@@ -237,10 +245,6 @@ RunResult VirtualCluster::Finish() {
   figures_.units_up_max = units_up_max_;
   figures_.messages_lost = network_.lost();
   figures_.messages_duplicated = network_.duplicated();
-  // The first one reports the tables of all.
-  for (size_t c = 1; c < members_.size(); ++c) {
-    members_[0]->driver().AddTablesOf(members_[c]->driver());
-  }
   std::vector<RunResult> results;
   std::vector<ControllerFigures> controllers;
   for (size_t c = 0; c < members_.size(); ++c) {
@@ -254,6 +258,8 @@ RunResult VirtualCluster::Finish() {
     controllers.back().share_max = leases_[c].share_max;
   }
   RunResult sum = MergeResults(*example_, std::move(results));
+  AddClusterTables(tables_.homes, *example_, sum);
+  tables_.spread.AddTimes(sum);
   sum.late_packets = late_packets_;
   sum.cluster = figures_;
   sum.controllers = std::move(controllers);

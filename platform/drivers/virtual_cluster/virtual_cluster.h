@@ -23,6 +23,7 @@
 #include "platform/drivers/virtual_cluster/cluster_unit.h"
 #include "platform/drivers/virtual_network/event_queue.h"
 #include "platform/drivers/virtual_network/state_network.h"
+#include "platform/run/figures/table_spread.h"
 #include "platform/run/ingress.h"
 #include "platform/run/kill_plan.h"
 #include "platform/run/observers.h"
@@ -71,8 +72,8 @@ namespace snf {
 class VirtualCluster final : private ClusterMember::Host,
                              private ClusterMoves::Host {
  public:
-  // The NF must pass FlowDispatcher::Check. observers[c] observe controller c,
-  // also if it joins later.
+  // The NF must pass FlowDispatcher::Check, with the units of all observers.
+  // observers[c] observe controller c, also if it joins later.
   VirtualCluster(const RunOptions& options, const ClusterOptions& cluster,
                  const PlacementPolicy& policy, const NfSpec& nf,
                  std::vector<Observers> observers);
@@ -140,6 +141,7 @@ class VirtualCluster final : private ClusterMember::Host,
   Instant lease_now() const override { return now_ + Nanos{-skipped_.ns}; }
   BufferPool& buffers() override { return buffers_; }
   Ingress& ingress() override { return ingress_; }
+  ClusterTables& tables() override { return tables_; }
   ClusterUnit* FindUnit(ControllerId controller, UnitLife life) override;
   void Send(ControllerId from, const ToManager& message) override {
     SendOfLeases(ManagerOf(from), message);
@@ -240,6 +242,7 @@ class VirtualCluster final : private ClusterMember::Host,
   std::vector<Observers> observers_;  // until members are made
   BufferPool buffers_;
   Ingress ingress_;
+  ClusterTables tables_;
   Instant now_ = Instant::min();
   Nanos skipped_;                        // now_ less the time of leases
   Instant busy_until_ = Instant::min();  // the last event that matters

@@ -15,16 +15,27 @@ constexpr uint64_t kRngStream = 3;  // of the fates of messages
 }  // namespace
 
 TableNetwork::TableNetwork(const RunOptions& options,
-                           const NetworkFunction& example, LoggedTables& logs)
-    : is_logged_(options.faults.any() && !TablesOf(example).empty()),
+                           const NetworkFunction& example, LoggedTables& logs,
+                           ClusterTables* common)
+    : is_logged_(AreLogged(options, example)),
       options_(TableOptionsOf(options, is_logged_)),
       hop_delay_(options.hop_delay),
       network_(options, 0, kRngStream),
-      homes_(example, options.controller.max_units, options_),
-      ways_(homes_.size()),
+      common_(common),
+      homes_(common == nullptr
+                 ? TableHomes(example, options.controller.max_units, options_)
+                 : TableHomes(common->homes, options.controller.controller_id)),
+      own_spread_(common == nullptr
+                      ? std::make_optional<TableSpread>(
+                            homes_.size(), options.controller.max_units)
+                      : std::nullopt),
+      spread_(common == nullptr ? *own_spread_ : common->spread),
+      home_timers_(homes_.size(), Instant::max()),
       logs_(logs),
       units_(options.controller.max_units),
-      senders_(options.controller.max_units) {}
+      senders_(options.controller.max_units) {
+  spread_.Add(*this);
+}
 
 void TableNetwork::on_ready(Instant now, UnitId id, uint32_t incarnation,
                             const NetworkFunction& nf) {
@@ -129,7 +140,17 @@ std::vector<UnitId> TableNetwork::TakeGone() {
   return std::exchange(gone_, {});
 }
 
+Instant TableNetwork::next_time() const {
+  if (common_ == nullptr) return events_.next_time();
+  const Instant homes = std::max(homes_.next_wakeup(), common_->latest);
+  return std::min(events_.next_time(), homes_.next_wakeup() == Instant::max()
+                                           ? Instant::max()
+                                           : homes);
+}
+
 void TableNetwork::RunNext(Instant now) {
+  NoteCall(now);
+  if (events_.next_time() > now) return RunHomes(now);
   const Event event = events_.Pop();
   if (event.kind == Event::Kind::kToHome ||
       event.kind == Event::Kind::kHomeTimer) {
@@ -142,6 +163,15 @@ void TableNetwork::RunNext(Instant now) {
   }
 }
 
+// Does what is due at the homes of several controllers for units of this one.
+void TableNetwork::RunHomes(Instant now) {
+  for (size_t table = 0; table < homes_.size(); ++table) {
+    homes_.on_timers(now, table, [&](const TableMessage& message) {
+      Send(now, Event::Kind::kToUnit, message);
+    });
+  }
+}
+
 void TableNetwork::AtHome(Instant now, const Event& event) {
   const auto send = [&](const TableMessage& message) {
     const bool to_logger = message.kind == TableMessage::Kind::kLoggedAck;
@@ -149,7 +179,6 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
          message);
   };
   const TableHome& home = homes_.home(event.table);
-  Ways& ways = ways_[event.table];
   if (event.kind == Event::Kind::kToHome) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
@@ -158,15 +187,13 @@ void TableNetwork::AtHome(Instant now, const Event& event) {
     const uint64_t before = home.version();
     homes_.on_message(now, in, send);
     if (home.version() != before && !is_logged_) {
-      const Unseen update = {home.version(), in.oldest};
-      ways.unread.push_back(update);
-      ways.unseen.push_back(update);
+      spread_.on_merged(event.table, home.version(), in.oldest);
     }
     // Nobody else may have joined, or one have left.
-    FindSeen(now, event.table);
+    spread_.Find(now, event.table, home);
   } else {
-    if (now < ways.timer) return;  // outdated
-    ways.timer = Instant::max();
+    if (now < home_timers_[event.table]) return;  // outdated
+    home_timers_[event.table] = Instant::max();
     homes_.on_timers(now, event.table, send);
   }
   ScheduleHome(now, event.table);
@@ -187,7 +214,7 @@ void TableNetwork::AtUnit(Instant now, const Event& event) {
     const TableMessage in = messages_[event.message];
     free_.push_back(event.message);
     unit.tables.on_message(now, in, send);
-    FindSeen(now, event.table);
+    spread_.Find(now, event.table, homes_.home(event.table));
   } else {
     if (now < unit.timer) return;  // outdated
     unit.timer = Instant::max();
@@ -221,11 +248,11 @@ void TableNetwork::Send(Instant now, Event::Kind kind,
 }
 
 void TableNetwork::ScheduleHome(Instant now, uint16_t table) {
-  Ways& ways = ways_[table];
+  if (common_ != nullptr) return;
   const Instant next = homes_.home(table).next_wakeup();
   const Instant wakeup = std::max(next, now);
-  if (next == Instant::max() || wakeup >= ways.timer) return;
-  ways.timer = wakeup;
+  if (next == Instant::max() || wakeup >= home_timers_[table]) return;
+  home_timers_[table] = wakeup;
   events_.Push(wakeup, {.kind = Event::Kind::kHomeTimer, .table = table});
 }
 
@@ -236,30 +263,6 @@ void TableNetwork::ScheduleUnit(Instant now, UnitId id) {
   if (next == Instant::max() || wakeup >= unit.timer) return;
   unit.timer = wakeup;
   events_.Push(wakeup, {.kind = Event::Kind::kUnitTimer, .unit = id});
-}
-
-void TableNetwork::FindSeen(Instant now, uint16_t table) {
-  const auto find = [&](std::deque<Unseen>& updates, bool everywhere,
-                        Histogram& times) {
-    while (!updates.empty() &&
-           IsKnown(table, updates.front().version, everywhere)) {
-      times.Record((now - updates.front().oldest).ns);
-      updates.pop_front();
-    }
-  };
-  Ways& ways = ways_[table];
-  find(ways.unread, true, ways.spread_ns);
-  find(ways.unseen, false, ways.staleness_ns);
-}
-
-bool TableNetwork::IsKnown(uint16_t table, uint64_t version,
-                           bool everywhere) const {
-  const TableHome& home = homes_.home(table);
-  return std::ranges::all_of(home.joined(), [&](UnitId unit) {
-    const TableReplica& replica = *units_[value(unit)]->tables.replica(table);
-    return home.joined_at(unit) >= version || replica.complete() >= version ||
-           (!everywhere && !replica.is_read());
-  });
 }
 
 void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
@@ -277,16 +280,13 @@ void TableNetwork::Finish(const NetworkFunction& nf, RunResult& result) {
       if (replica != nullptr && replica->joined()) {
         figures = FiguresOf(*replica, unit->tables.copy(table));
       }
-      figures.updates = homes_.home(table).logged(id);
+      figures.updates = homes_.logged(table, id);
       figures.refused = 0;  // the home counts them
       figures.repeated += senders_[i]->sender.repeated(table);
     }
   }
-  AddTables(homes_, units, nf, result, others_);
-  for (size_t table = 0; table < ways_.size(); ++table) {
-    result.tables[table].staleness_ns = ways_[table].staleness_ns;
-    result.tables[table].spread_ns = ways_[table].spread_ns;
-  }
+  AddTables(homes_, units, nf, result);
+  if (own_spread_.has_value()) own_spread_->AddTimes(result);
 }
 
 }  // namespace snf

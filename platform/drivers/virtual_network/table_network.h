@@ -2,18 +2,20 @@
 #ifndef SNF_PLATFORM_DRIVERS_VIRTUAL_NETWORK_TABLE_NETWORK_H_
 #define SNF_PLATFORM_DRIVERS_VIRTUAL_NETWORK_TABLE_NETWORK_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
-#include "base/histogram.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "platform/drivers/virtual_network/event_queue.h"
 #include "platform/drivers/virtual_network/state_network.h"
+#include "platform/drivers/virtual_network/unit_sharing.h"
+#include "platform/run/figures/table_spread.h"
 #include "platform/run/run.h"
 #include "runtime/logger/update_log.h"
 #include "runtime/sdk/nf.h"
@@ -43,9 +45,10 @@ class LoggedTables {
 // when a unit is ready, was called, or is to stop, and lets this run whenever
 // something is due. Without tables all of it costs nothing.
 //
-// It measures, for each message of updates, the time from the first update in
-// it until all units know it that had joined when it reached the home; and
-// until those of them do that read the table.
+// Several controllers have the same homes (ClusterTables), and a network each
+// for their own units. The updates of another controller's units may make a
+// message due; so the network asks the homes, whenever it is asked when the
+// next thing is due.
 //
 // If anything may fail, units' updates come from their loggers
 // (update_sender.h). Replicas then only take totals, of tables that packets
@@ -55,13 +58,21 @@ class LoggedTables {
 // be equal to them.
 //
 // Owner-thread only. The same input, options and seed give the same run.
-class TableNetwork {
+class TableNetwork final : private TableReaders {
  public:
   // The tables are those of the NFs that `example` is made of. `logs` must
-  // outlive the object.
+  // outlive the object, and so must `common`, which is null for a single
+  // controller.
   TableNetwork(const RunOptions& options, const NetworkFunction& example,
-               LoggedTables& logs);
+               LoggedTables& logs, ClusterTables* common = nullptr);
+  TableNetwork(const TableNetwork&) = delete;
+  TableNetwork& operator=(const TableNetwork&) = delete;
 
+  // Returns true if the updates of such a run come from units' loggers.
+  static bool AreLogged(const RunOptions& options,
+                        const NetworkFunction& example) {
+    return options.faults.any() && !TablesOf(example).empty();
+  }
   bool any() const { return homes_.size() > 0; }
 
   // The unit's NF is about to be called, until on_stop. It must outlive this.
@@ -89,19 +100,15 @@ class TableNetwork {
   bool on_stop(Instant now, UnitId unit);
 
   // When something is due; Instant::max() for nothing.
-  Instant next_time() const { return events_.next_time(); }
+  Instant next_time() const;
   // Does the next thing that is due.
   void RunNext(Instant now);
   // Units that could go since the last call.
   std::vector<UnitId> TakeGone();
 
-  // The tables of another controller are added to these by Finish. `other`
-  // must live until then.
-  void AddTablesOf(const TableNetwork& other) {
-    others_.push_back(&other.homes_);
-  }
   // Call once nothing is due any more: adds the figures, and what is wrong. The
-  // tables of `nf`, which ran nothing, become those of the run.
+  // tables of `nf`, which ran nothing, become those of the run, unless other
+  // controllers have the same (AddTables).
   void Finish(const NetworkFunction& nf, RunResult& result);
 
  private:
@@ -118,18 +125,6 @@ class TableNetwork {
     uint16_t table = 0;
     UnitId unit = kNoUnit;
     uint32_t message = 0;  // in messages_
-  };
-  struct Unseen {
-    uint64_t version;
-    Instant oldest;
-  };
-  // The messages of a table that are under way.
-  struct Ways {
-    std::deque<Unseen> unread{};     // by version: not everywhere
-    std::deque<Unseen> unseen{};     // by version: not where it is read
-    Instant timer = Instant::max();  // the earliest kHomeTimer under way
-    Histogram staleness_ns{};        // as in TableFigures
-    Histogram spread_ns{};
   };
   struct Unit {
     UnitTables tables;
@@ -160,19 +155,27 @@ class TableNetwork {
   void Send(Instant now, Event::Kind kind, const TableMessage& message);
   void ScheduleHome(Instant now, uint16_t table);
   void ScheduleUnit(Instant now, UnitId unit);
-  void FindSeen(Instant now, uint16_t table);
-  bool IsKnown(uint16_t table, uint64_t version, bool everywhere) const;
+  void RunHomes(Instant now);
+  void NoteCall(Instant now) {
+    if (common_ != nullptr) common_->latest = std::max(common_->latest, now);
+  }
+  const TableReplica& ReplicaOf(size_t table, UnitId unit) const override {
+    return *units_[value(unit)]->tables.replica(table);
+  }
 
   const bool is_logged_;
   TableOptions options_;
   Nanos hop_delay_;
   StateNetwork network_;
+  ClusterTables* const common_;  // null for a single controller
   TableHomes homes_;
-  std::vector<Ways> ways_;  // by table
+  std::optional<TableSpread> own_spread_;  // of a single controller
+  TableSpread& spread_;
+  // By table: the earliest kHomeTimer under way.
+  std::vector<Instant> home_timers_;
   LoggedTables& logs_;
   std::vector<std::unique_ptr<Unit>> units_;
   std::vector<std::unique_ptr<Sender>> senders_;  // by unit
-  std::vector<const TableHomes*> others_;         // of other controllers
   std::vector<UnitId> gone_;
   EventQueue<Event> events_;
   std::vector<TableMessage> messages_;

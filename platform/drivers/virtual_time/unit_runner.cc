@@ -31,7 +31,8 @@ UnitRunner::UnitRunner(const RunOptions& options,
       result_(result),
       service_(options.controller.unit_capacity_bps,
                options.controller.unit_packets_ps),
-      tables_(options, example, *this),
+      tables_(options, example, *this,
+              sharing == nullptr ? nullptr : &sharing->tables()),
       loggers_(options, *this, network, observers, checker, exits, result) {
   if (options.state == StateMode::kExternal) {
     store_.emplace(options, example.schema().record_bytes());

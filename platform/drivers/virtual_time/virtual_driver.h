@@ -9,12 +9,12 @@
 #include "base/time.h"
 #include "controller/core/controller.h"
 #include "platform/check/checker.h"
+#include "platform/drivers/virtual_network/unit_sharing.h"
 #include "platform/drivers/virtual_time/controller_faults.h"
 #include "platform/drivers/virtual_time/controller_runner.h"
 #include "platform/drivers/virtual_time/flow_moves.h"
 #include "platform/drivers/virtual_time/moved_flow.h"
 #include "platform/drivers/virtual_time/unit_runner.h"
-#include "platform/drivers/virtual_time/unit_sharing.h"
 #include "platform/drivers/virtual_time/virtual_event.h"
 #include "platform/drivers/virtual_time/virtual_faults.h"
 #include "platform/drivers/virtual_time/virtual_network.h"
@@ -129,10 +129,6 @@ class VirtualDriver final : private NfCallNames,
   // of others may still be given to a driver that has had no packet.
   void BeginEnd(Instant time);
   void StopTimers() { units_.StopTimers(); }
-  // The result is to have the shared tables of `other` as well.
-  void AddTablesOf(const VirtualDriver& other) {
-    unit_runner_.tables().AddTablesOf(other.unit_runner_.tables());
-  }
   RunResult TakeResult();
 
   uint64_t packets_in() const { return result_.packets_in; }

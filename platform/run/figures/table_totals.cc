@@ -10,30 +10,12 @@
 #include <utility>
 
 #include "base/keyed_hash.h"
+#include "platform/run/figures/run_totals.h"
 
 namespace snf {
 namespace {
 
 using Value = std::array<uint64_t, TableShape::kMaxValueBytes / 8>;
-
-// Merges a home of the same table. A key for which there is no room goes into
-// the rest.
-void Merge(const TableHome& home, TableCopy& copy) {
-  constexpr uint64_t kNewest = ~uint64_t{0};
-  const TableShape& shape = home.shape();
-  Value rest{};
-  copy.ReadRest(rest.data());
-  shape.MergeInto(rest.data(), home.rest());
-  for (uint32_t i = 0; i < home.slots(); ++i) {
-    if (!home.IsEntry(i)) continue;
-    Value value{};
-    copy.Read(home.key(i), value.data());
-    shape.MergeInto(value.data(), home.total(i));
-    if (copy.on_told(home.key(i), kNewest, value.data(), false)) continue;
-    shape.MergeInto(rest.data(), home.total(i));
-  }
-  copy.on_told(nullptr, kNewest, rest.data(), false);
-}
 
 // Sums up over entries, which may come in any order.
 class TableDigest {
@@ -73,6 +55,15 @@ std::string DifferenceOf(const TableHome& home, const TableCopyFigures& copy) {
   return same ? "" : "differs in the rest";
 }
 
+// Adds the figures of the home, whose totals `merged` takes.
+void AddHome(const TableHome& home, TableCopy& merged, TableFigures& figures) {
+  figures.entries = home.size();
+  figures.refused += home.refused();
+  figures.forgotten += home.forgotten();
+  figures.repeated += home.repeated();
+  LoadTotals(home, merged);
+}
+
 }  // namespace
 
 void LoadTotals(const TableHome& home, TableCopy& copy) {
@@ -110,21 +101,16 @@ std::vector<TableCopyFigures> FiguresOf(const UnitTables& unit) {
 
 void AddTables(const TableHomes& homes,
                std::span<const std::vector<TableCopyFigures>> units,
-               const NetworkFunction& nf, RunResult& result,
-               std::span<const TableHomes* const> others) {
+               const NetworkFunction& nf, RunResult& result) {
   size_t table = 0;
   for (const NetworkFunction::Part& part : nf.parts()) {
     for (const auto& merged : part.nf->tables()) {
       const TableHome& home = homes.home(table);
       TableFigures figures = {.nf = std::string(part.name),
                               .name = home.shape().name,
-                              .entries = home.size(),
                               .max_entries = home.shape().max_entries,
-                              .refused = home.refused(),
-                              .forgotten = home.forgotten(),
                               .messages = homes.traffic(table).messages,
-                              .bytes = homes.traffic(table).bytes,
-                              .repeated = home.repeated()};
+                              .bytes = homes.traffic(table).bytes};
       for (size_t i = 0; i < units.size(); ++i) {
         if (units[i].empty()) continue;
         const TableCopyFigures& copy = units[i][table];
@@ -138,15 +124,24 @@ void AddTables(const TableHomes& homes,
         result.violation_messages.push_back(fmt::format(
             "table {}: the copy of unit {} {}", figures.name, i, wrong));
       }
-      LoadTotals(home, *merged);
-      for (const TableHomes* const other : others) {
-        Merge(other->home(table), *merged);
-      }
-      figures.entries = merged->size();
+      if (!homes.are_of_cluster()) AddHome(home, *merged, figures);
       result.tables.push_back(std::move(figures));
       ++table;
     }
   }
+}
+
+void AddClusterTables(const ClusterHomes& homes, const NetworkFunction& nf,
+                      RunResult& result) {
+  size_t table = 0;
+  for (const NetworkFunction::Part& part : nf.parts()) {
+    for (const auto& merged : part.nf->tables()) {
+      AddHome(homes.home(table), *merged, result.tables[table]);
+      ++table;
+    }
+  }
+  result.nf_reports.clear();
+  AddNfReports(nf, result);
 }
 
 }  // namespace snf

@@ -36,12 +36,17 @@ TableCopyFigures FiguresOf(const TableReplica& replica, const TableCopy& copy);
 // copy of a unit that differs from its home; nothing may be under way any more.
 // `units` has an element for each unit id, by table, which is empty for a unit
 // that never ran. The totals become the tables of `nf`, which ran nothing, so
-// that it can report them. Totals of `others` are merged with them; these are
-// homes of the same tables at other controllers.
+// that it can report them. If other controllers have the same homes, only the
+// figures of units and messages are added, and AddClusterTables does the rest.
 void AddTables(const TableHomes& homes,
                std::span<const std::vector<TableCopyFigures>> units,
-               const NetworkFunction& nf, RunResult& result,
-               std::span<const TableHomes* const> others = {});
+               const NetworkFunction& nf, RunResult& result);
+
+// Adds the figures of homes to the sum of the results of all controllers; no
+// controller may use the homes any more. The totals become the tables of `nf`,
+// whose reports become the reports of the result.
+void AddClusterTables(const ClusterHomes& homes, const NetworkFunction& nf,
+                      RunResult& result);
 
 }  // namespace snf
 

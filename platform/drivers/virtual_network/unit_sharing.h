@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_UNIT_SHARING_H_
-#define SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_UNIT_SHARING_H_
+#ifndef SNF_PLATFORM_DRIVERS_VIRTUAL_NETWORK_UNIT_SHARING_H_
+#define SNF_PLATFORM_DRIVERS_VIRTUAL_NETWORK_UNIT_SHARING_H_
 
 #include <cstdint>
 
@@ -8,11 +8,25 @@
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
 #include "controller/core/controller.h"
+#include "platform/run/figures/table_spread.h"
 #include "platform/run/ingress.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/tables/cluster_homes.h"
 
 namespace snf {
+
+// The tables of all controllers of a run in virtual time.
+struct ClusterTables {
+  ClusterTables(const NetworkFunction& example, uint32_t controllers,
+                uint32_t max_units, const TableOptions& options)
+      : homes(example, controllers, max_units, options),
+        spread(homes.size(), max_units) {}
+
+  ClusterHomes homes;
+  TableSpread spread;
+  Instant latest = Instant::min();  // time of the last call of a home
+};
 
 // A VirtualDriver's view of the cluster that lets several drivers share units.
 // The cluster has the packets before their controller is known, and says whose
@@ -25,6 +39,7 @@ class UnitSharing {
   // Return the parts that all drivers use.
   virtual BufferPool& buffers() = 0;
   virtual Ingress& ingress() = 0;
+  virtual ClusterTables& tables() = 0;
   // Gives the controller its part of the NF's pools of pieces.
   virtual void AddPiecePools(const NetworkFunction& example,
                              Controller& controller) = 0;
@@ -59,4 +74,4 @@ class UnitSharing {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_DRIVERS_VIRTUAL_TIME_UNIT_SHARING_H_
+#endif  // SNF_PLATFORM_DRIVERS_VIRTUAL_NETWORK_UNIT_SHARING_H_
