@@ -63,8 +63,13 @@ EtcdPair PairOf(const pb::KeyValue& from) {
           .lease = from.lease()};
 }
 
-// Returns true if another endpoint may answer.
+// Returns true if another endpoint may answer. A member that the leader has not
+// answered in time gives the error of its own context, without a code.
 bool IsOfEndpoint(const grpc::Status& status) {
+  if (status.error_code() == grpc::StatusCode::UNKNOWN) {
+    return status.error_message() == "context deadline exceeded" ||
+           status.error_message() == "context canceled";
+  }
   return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
          status.error_code() == grpc::StatusCode::CANCELLED;

@@ -90,10 +90,26 @@ absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
 }
 
 std::string_view RealDriver::HostOf(UnitId unit) const {
+  if (hosted_units_.has_value()) return hosted_units_->HostOf(unit);
   const auto loops = static_cast<uint32_t>(loops_.size());
   const HostPlace* const host = real_.hosts.Of(
       value(unit) % loops, PlacedLoops(loops, options_.controller.max_units));
   return host == nullptr ? "" : host->name.data();
+}
+
+void RealDriver::AddHosts(LiveFigures& figures) const {
+  if (hosted_units_.has_value()) {
+    hosted_units_->AddTo(figures);
+  } else {
+    for (const HostPlace& host : real_.hosts.hosts()) {
+      figures.hosts.push_back({.name = host.name.data(),
+                               .address = host.address.data(),
+                               .state = "joined",
+                               .units = host.processes});
+    }
+  }
+  if (figures.hosts.empty()) return;
+  for (LiveFigures::Unit& unit : figures.units) unit.host = HostOf(unit.id);
 }
 
 absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {

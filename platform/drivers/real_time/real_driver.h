@@ -20,6 +20,7 @@
 #include "controller/core/controller.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_loop.h"
+#include "platform/drivers/hosts/hosted_units.h"
 #include "platform/drivers/real_time/egress.h"
 #include "platform/drivers/real_time/live_look.h"
 #include "platform/drivers/real_time/loop_region.h"
@@ -149,9 +150,13 @@ class RealDriver final : private NfCallNames {
   // Finish.
   bool Tune(const ControllerOptions& options);
   bool Drain(UnitId unit) {
+    if (hosted_units_.has_value()) return hosted_units_->Drain(unit);
     return loop_.controller().Drain(loop_.ReadClock(), unit);
   }
-  void Undrain(UnitId unit) { loop_.controller().Undrain(unit); }
+  void Undrain(UnitId unit) {
+    if (hosted_units_.has_value()) return hosted_units_->Undrain(unit);
+    loop_.controller().Undrain(unit);
+  }
   bool DeleteFlow(FlowId flow) {
     loop_.ReadClock();
     return loop_.DeleteFlow(flow, egress_);
@@ -159,7 +164,8 @@ class RealDriver final : private NfCallNames {
   // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition
   // if the end of a process would end the run; those of RealFaults.
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
-  // Returns the name of the host where the unit runs; "": this one.
+  // Returns the name of the host where the unit runs, or is to run; "": this
+  // one.
   std::string_view HostOf(UnitId unit) const;
   absl::StatusOr<RealFaults::Killed> KillLoggers();
   // Lets the controller fail; between Begin and Finish, in a run in which it
@@ -238,6 +244,8 @@ class RealDriver final : private NfCallNames {
   void CheckLoggers();
   // Takes the kept processes out of `setup`.
   absl::Status StartProcesses(const NfSpec& nf, RealSetup& setup);
+  std::optional<uint32_t> ParkedAtOnce() const;
+  void AddHosts(LiveFigures& figures) const;
   absl::Status StartThreads(const NfSpec& nf, const RealSetup& setup);
   absl::Status PinProcesses(const std::vector<int>& cpus);
 
@@ -313,8 +321,9 @@ class RealDriver final : private NfCallNames {
   std::unique_ptr<UnitProcesses> processes_;
   std::optional<RealFaults> unit_faults_;  // of processes with loggers
   std::optional<RealControllerFaults> controller_faults_;
-  std::optional<UnitStarts> unit_starts_;  // with RealOptions::warm_pool
-  std::vector<LoopResults> results_;       // at the end
+  std::optional<HostedUnits> hosted_units_;  // with RealOptions::host_source
+  std::optional<UnitStarts> unit_starts_;    // with RealOptions::warm_pool
+  std::vector<LoopResults> results_;         // at the end
   std::unique_ptr<RunRedis> redis_;  // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 

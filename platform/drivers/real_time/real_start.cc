@@ -107,6 +107,7 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
       loggers_control_(setup.region.loggers_control),
       loggers_bell_(setup.region.loggers_bell),
       patience_(real_.patience) {
+  look_.set_hosts([this](LiveFigures& figures) { AddHosts(figures); });
   const auto prepare = [this](Controller& controller) {
     AddPiecePools(*example_, controller, options_.controller.controller_id,
                   real_.controllers);
@@ -236,8 +237,25 @@ Observers RealDriver::WithTap(Observers observers) {
   return observers;
 }
 
+// Processes on other hosts are not started before the hosts are known.
+std::optional<uint32_t> RealDriver::ParkedAtOnce() const {
+  if (!real_.warm_pool.has_value() || real_.host_source == nullptr) {
+    return real_.warm_pool;
+  }
+  return std::min(*real_.warm_pool, real_.own_units);
+}
+
 absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
   const LoopRegion::Options& of = setup.layout;
+  if (real_.host_source != nullptr) {
+    hosted_units_.emplace(
+        *real_.host_source,
+        HostAssignment::Options{
+            .own = real_.own_units,
+            .placed = PlacedLoops(of.loops, options_.controller.max_units),
+            .places = of.loops},
+        loop_);
+  }
   UnitProcesses::Options options = {
       .program = real_.program,
       .setup = {.region = of,
@@ -245,9 +263,10 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
                 .loggers = LoggerOptions(),
                 .nf_patience = options_.nf_patience,
                 .isolation = real_.isolation,
-                .at_once = real_.warm_pool.value_or(~uint32_t{0}),
+                .at_once = ParkedAtOnce().value_or(~uint32_t{0}),
                 .rehearses = real_.warm_pool.has_value(),
-                .hosts = real_.hosts},
+                .hosts = real_.hosts,
+                .places_change = hosted_units_.has_value()},
       .nf = LaunchedNfOf(nf).SerializeAsString(),
       .regions = {},
       .own_region = own_region_.has_value() ? own_region_->fd() : -1,
@@ -273,6 +292,11 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
       .may_be_killed = recovers_,
       .ready = [bell = controller_bell_] { bell->Ring(); },
       .printed = nullptr};
+  if (hosted_units_.has_value()) {
+    options.argument = [this](size_t process) {
+      return hosted_units_->Start(process);
+    };
+  }
   // Replays show what an NF prints as it is.
   if (real_.amend != nullptr) options.printed = real_.notice;
   for (const SharedRegion& memory : apart_) {
@@ -320,9 +344,10 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
     if (reports != Nanos::max()) patience_.ns += reports.ns;
   }
   if (real_.warm_pool.has_value()) {
-    unit_starts_.emplace(*real_.warm_pool, *processes_, loop_, loops_,
+    unit_starts_.emplace(*ParkedAtOnce(), *processes_, loop_, loops_,
                          result_.real.starts,
-                         recovers_ ? &*unit_faults_ : nullptr);
+                         recovers_ ? &*unit_faults_ : nullptr,
+                         hosted_units_.has_value() ? &*hosted_units_ : nullptr);
   }
   return absl::OkStatus();
 }

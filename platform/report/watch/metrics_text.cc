@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/report/watch/metrics_text.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 #include <utility>
@@ -206,6 +207,21 @@ void AddUnits(const LiveFigures& figures, Metrics& to) {
              "Lengths on the wire of the packets that left the unit.");
   for (const LiveFigures::Unit& unit : figures.units) {
     to.Sample("unit", fmt::to_string(value(unit.id)), unit.bytes);
+  }
+  if (figures.hosts.empty()) return;
+  to.Begin("snf_host_units_up", Metrics::Type::kGauge,
+           "Units that are up on another host.");
+  for (const LiveFigures::Host& host : figures.hosts) {
+    const auto up =
+        std::ranges::count_if(figures.units, [&host](const auto& unit) {
+          return unit.is_up && unit.host == host.name;
+        });
+    to.Sample("host", host.name, static_cast<uint64_t>(up));
+  }
+  to.Begin("snf_host_joined", Metrics::Type::kGauge,
+           "Whether the host takes new units.");
+  for (const LiveFigures::Host& host : figures.hosts) {
+    to.Sample("host", host.name, host.state == "joined" ? 1 : 0);
   }
 }
 

@@ -110,6 +110,7 @@ MAY_INCLUDE = {
                                   # launchers that wait for a daemon
                                   "resource_manager/launch"},
     "platform/hosts": TEXT | {"runtime/mirror", "runtime/ring",
+                              "resource_manager/etcd", "proto",
                               "platform/process", "platform/service"},
     "platform/modules": BASE | {
         "runtime/sdk", "runtime/live", "runtime/core", "platform/process",
@@ -121,8 +122,9 @@ MAY_INCLUDE = {
     "platform/drivers/virtual_time": CHECK,
     "platform/drivers/virtual_cluster": CHECK | {
         "platform/drivers/cluster", "platform/drivers/virtual_time"},
+    "platform/drivers/hosts": RUN | {"controller/live", "platform/hosts"},
     "platform/drivers/real_time": RUN | {
-        "runtime/live", "runtime/mirror", "runtime/wire", "runtime/redis",
+        "platform/drivers/hosts", "runtime/live", "runtime/mirror", "runtime/wire", "runtime/redis",
         "controller/live", "resource_manager/launch", "platform/hosts",
         "platform/modules", "platform/process", "platform/service", "proto"},
     "platform/drivers/real_cluster": RUN | {
