@@ -44,13 +44,15 @@ void SetUnit(const LiveFigures::Unit& unit, proto::UnitFigures& to) {
   to.set_is_up(unit.is_up);
   to.set_packets(unit.packets);
   to.set_bytes(unit.bytes);
+  to.set_host(unit.host);
 }
 
 LiveFigures::Unit UnitOf(const proto::UnitFigures& unit) {
   return {.id = UnitId{static_cast<uint16_t>(unit.id())},
           .is_up = unit.is_up(),
           .packets = unit.packets(),
-          .bytes = unit.bytes()};
+          .bytes = unit.bytes(),
+          .host = unit.host()};
 }
 
 }  // namespace
@@ -98,6 +100,13 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
   }
   for (const LiveFigures::Unit& unit : figures.units) {
     SetUnit(unit, *reply.add_unit());
+  }
+  for (const LiveFigures::Host& host : figures.hosts) {
+    proto::HostFigures& to = *reply.add_host();
+    to.set_name(host.name);
+    to.set_address(host.address);
+    to.set_state(host.state);
+    to.set_units(host.units);
   }
   for (const PortFigures& port : figures.live.ports) {
     SetPort(port, *reply.add_port());
@@ -148,6 +157,12 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
   }
   for (const proto::UnitFigures& unit : reply.unit()) {
     figures.units.push_back(UnitOf(unit));
+  }
+  for (const proto::HostFigures& host : reply.host()) {
+    figures.hosts.push_back({.name = host.name(),
+                             .address = host.address(),
+                             .state = host.state(),
+                             .units = host.units()});
   }
   for (const proto::Port& port : reply.port()) {
     figures.live.ports.push_back(PortOf(port));

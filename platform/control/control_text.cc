@@ -86,6 +86,18 @@ std::string ObjectLine(const LiveFigures::NfObject& object) {
                      object.why.empty() ? "" : ": ", object.why);
 }
 
+// Lists units that have run on the host: ": 1, 2"; for "", the own host,
+// "; here 0".
+std::string OnHost(const LiveFigures& figures, const std::string& host) {
+  std::string units;
+  for (const LiveFigures::Unit& unit : figures.units) {
+    if (unit.host != host) continue;
+    units += fmt::format("{}{}", units.empty() ? "" : ", ", value(unit.id));
+  }
+  if (units.empty()) return host.empty() ? "" : ": none";
+  return (host.empty() ? "; here " : ": ") + units;
+}
+
 std::string MemberLine(const proto::StatusReply& member) {
   if (member.pid() == 0) {
     return "does not run: nobody takes the packets of its hosts; the same snf "
@@ -177,7 +189,14 @@ std::string TextOf(const proto::StatusReply& reply) {
           Plural(figures.live.no_chain, "packet") + " dropped: no_chain");
     }
   }
-  say("units", fmt::format("{} up", figures.units_up()));
+  say("units", fmt::format("{} up{}", figures.units_up(),
+                           figures.hosts.empty() ? "" : OnHost(figures, "")));
+  for (const LiveFigures::Host& host : figures.hosts) {
+    say("host",
+        fmt::format("{} ({}) {}, for {} at most{}", host.name, host.address,
+                    host.state, Plural(host.units, "unit"),
+                    OnHost(figures, host.name)));
+  }
   if (reply.has_keep_ns()) {
     say("keep",
         fmt::format("{} if it is killed{}", FormatDuration({reply.keep_ns()}),

@@ -36,6 +36,14 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "manager has started, as the load needs; NAME,NAME: of the leader "
              "of several (snf manager --etcd). Its --units and "
              "--unit_capacity are this daemon's");
+  etcd.AddTo(flags,
+             "servers of etcd: units run on the hosts that have joined the "
+             "cluster there (snf host join), in place of --host. Hosts may "
+             "join and leave; with --loggers=on and --isolation=process or "
+             "lxc");
+  flags.Count("own_units", own_units, 1, RealOptions::kMaxUnitProcesses,
+              "with --etcd: units that run on this host; all others run on "
+              "hosts that have joined");
   flags
       .Switch("upgrade", upgrade,
               "take the place of the daemon of this name, with the same "
@@ -121,6 +129,7 @@ absl::Status DaemonFlags::CheckTogether() const {
     return absl::InvalidArgumentError("--within: only --upgrade has that");
   }
   const RunRequest& options = run.options();
+  if (absl::Status s = CheckEtcd(); !s.ok()) return s;
   if (keep.ns > 0 && options.real.isolation == Isolation::kThread) {
     return absl::InvalidArgumentError(
         "--keep: wants --isolation=process or lxc: threads end with the "
@@ -143,6 +152,35 @@ absl::Status DaemonFlags::CheckTogether() const {
     return absl::InvalidArgumentError("--keep: is not for --upgrade");
   }
   return absl::OkStatus();
+}
+
+absl::Status DaemonFlags::CheckEtcd() const {
+  if (!etcd.is_given()) {
+    if (!flags_.given("own_units")) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--own_units: wants --etcd; without it --host says where units run");
+  }
+  const RunRequest& options = run.options();
+  const std::pair<bool, const char*> conflicts[] = {
+      {!options.real.hosts.empty(), "--host, which names hosts for good"},
+      {options.real.isolation == Isolation::kThread,
+       "--isolation=thread: threads stay in one process"},
+      {!options.run.loggers,
+       "--loggers=off: without loggers, a lost host loses state"},
+      {options.controller.count > 1, "--controller: hosts are one daemon's"},
+      {!options.has_one_chain(), "several chains, which would share a host"},
+      {options.real.pin, "--pin, which pins to CPUs of this host"},
+      {flags_.given("threads"), "--threads: then processes do not come and go"},
+      {keep.ns > 0, "--keep: then processes do not come and go"},
+      {membership.has_value() || !manager.empty(),
+       "--manager, which says how many units there are"}};
+  for (const auto& [is_there, why] : conflicts) {
+    if (is_there) {
+      return absl::InvalidArgumentError(
+          fmt::format("--etcd: is not for {}", why));
+    }
+  }
+  return etcd.Options().status();
 }
 
 absl::Status DaemonFlags::CheckBackground() const {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "base/time.h"
+#include "platform/control/etcd_flags.h"
 #include "platform/daemon/manager_membership.h"
 #include "platform/options/run_flags.h"
 #include "platform/process/flags.h"
@@ -40,6 +41,8 @@ class DaemonFlags {
   std::string name = "default";
   std::string manager;                          // "": its units are its own
   std::optional<ManagerMembership> membership;  // if there is a manager
+  EtcdFlags etcd;                               // of the hosts of units
+  uint32_t own_units = 1;                       // with etcd
   uint32_t controllers = 1;
   uint32_t units = 0;  // of the resource manager of several; 0: none
   std::optional<TlsEndpoint> tcp;
@@ -58,6 +61,7 @@ class DaemonFlags {
   // set.
   absl::Status ChoosePorts(bool looks);
   absl::Status CheckTogether() const;
+  absl::Status CheckEtcd() const;
   absl::Status CheckBackground() const;
 
   FlagSet& flags_;

@@ -288,6 +288,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     RealOptions real = of.real;
     real.interrupted = &interrupt.came;
     real.failed_packets = options.real.failed_packets;
+    real.host_source = options.real.host_source;
+    real.own_units = options.real.own_units;
     real.live = (*outputs)->board();
     real.amend = amend;
     if (daemon != nullptr) {

@@ -30,8 +30,21 @@ bool IsName(std::string_view name) {
 
 }  // namespace
 
+absl::StatusOr<HostPlace> HostPlace::Of(const std::string& name,
+                                        const std::string& address,
+                                        uint32_t processes) {
+  HostPlace host = {.processes = processes};
+  if (!IsName(name) || name.size() >= host.name.size()) {
+    return Bad(name, "is no name of a host");
+  }
+  if (auto s = HostStream::CheckAddress(address); !s.ok()) return s;
+  if (address.size() >= host.address.size()) return Bad(address, "is too long");
+  name.copy(host.name.data(), host.name.size() - 1);
+  address.copy(host.address.data(), host.address.size() - 1);
+  return host;
+}
+
 absl::Status HostPlaces::Add(const std::string& text) {
-  HostPlace host = {.processes = 1};
   const size_t equals = text.find('=');
   const size_t comma = std::min(text.find(','), text.size());
   if (equals == std::string::npos || equals > comma) {
@@ -39,37 +52,32 @@ absl::Status HostPlaces::Add(const std::string& text) {
   }
   const std::string name = text.substr(0, equals);
   const std::string address = text.substr(equals + 1, comma - equals - 1);
-  if (!IsName(name) || name.size() >= host.name.size()) {
-    return Bad(name, "is no name of a host");
-  }
-  if (auto s = HostStream::CheckAddress(address); !s.ok()) return s;
-  if (address.size() >= host.address.size()) return Bad(address, "is too long");
+  absl::StatusOr<HostPlace> host = HostPlace::Of(name, address, 1);
+  if (!host.ok()) return host.status();
   if (comma < text.size()) {
     constexpr std::string_view kUnits = ",units=";
     const std::string_view rest = std::string_view(text).substr(comma);
     const char* const end = rest.data() + rest.size();
     const auto [stop, error] =
         rest.starts_with(kUnits)
-            ? std::from_chars(rest.data() + kUnits.size(), end, host.processes)
+            ? std::from_chars(rest.data() + kUnits.size(), end, host->processes)
             : std::from_chars_result{rest.data(), std::errc::invalid_argument};
-    if (error != std::errc() || stop != end || host.processes == 0 ||
-        host.processes > kMostProcesses) {
+    if (error != std::errc() || stop != end || host->processes == 0 ||
+        host->processes > kMostProcesses) {
       return Bad(
           std::string(rest.substr(1)),
           fmt::format("is not units=COUNT, from 1 to {}", kMostProcesses));
     }
   }
-  name.copy(host.name.data(), host.name.size() - 1);
-  address.copy(host.address.data(), host.address.size() - 1);
   for (const HostPlace& other : std::span(hosts_).first(count_)) {
-    if (std::strcmp(other.name.data(), host.name.data()) == 0) {
+    if (other.name == host->name) {
       return Bad(name, "names two hosts");
     }
   }
   if (count_ == HostPlace::kMost) {
     return Bad(name, fmt::format("are more than {} hosts", HostPlace::kMost));
   }
-  hosts_[count_++] = host;
+  hosts_[count_++] = *host;
   return absl::OkStatus();
 }
 

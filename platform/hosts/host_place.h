@@ -23,8 +23,23 @@ struct HostPlace {
   std::array<char, 48> name{};     // ends with a zero
   std::array<char, 64> address{};  // ADDRESS:PORT of its agent
   uint32_t processes = 0;
+
+  // Errors: InvalidArgument, naming the part.
+  static absl::StatusOr<HostPlace> Of(const std::string& name,
+                                      const std::string& address,
+                                      uint32_t processes);
+  friend bool operator==(const HostPlace&, const HostPlace&) = default;
 };
 static_assert(std::is_trivially_copyable_v<HostPlace>);
+
+// Tells which hosts there are, as they join and leave. Thread-safe.
+class HostSource {
+ public:
+  virtual ~HostSource() = default;
+  // Returns a number that grows with each change of the hosts.
+  virtual uint64_t version() const = 0;
+  virtual std::vector<HostPlace> Hosts() const = 0;
+};
 
 // The hosts of a run. Processes of units have numbers from 0 on: the first ones
 // are on the daemon's own host, the next ones on the first other host, and so
@@ -46,6 +61,9 @@ class HostPlaces {
   std::string tls() const { return tls_.data(); }  // "": no encryption
 
   size_t size() const { return count_; }
+  std::span<const HostPlace> hosts() const {
+    return std::span(hosts_).first(count_);
+  }
   bool empty() const { return count_ == 0; }
   // Counts the processes on other hosts.
   uint32_t processes() const;

@@ -189,7 +189,7 @@ absl::Status RealFlags::Check() const {
         .because = "modules are loaded into all processes"},
        {.flags = {"host_tls"},
         .with = "host",
-        .when = real.hosts.empty(),
+        .when = real.hosts.empty() && !set_.given("etcd"),
         .because = "no units are on other hosts"},
        {.flags = {"host"},
         .with = "isolation",

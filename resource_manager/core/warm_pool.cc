@@ -63,29 +63,37 @@ size_t WarmPool::target(Instant now) {
   return std::clamp(starts_.size(), least, least * kMostTimes);
 }
 
-std::optional<WarmPool::Action> WarmPool::Start(size_t place) {
+WarmPool::Action WarmPool::Prepare(size_t place) {
+  SNF_CHECK(places_[place].state == State::kNone);
   places_[place].state = State::kComing;
-  return Action{.kind = Action::Kind::kStart, .place = place};
+  return {.kind = Action::Kind::kStart, .place = place};
+}
+
+WarmPool::Action WarmPool::End(size_t place) {
+  SNF_CHECK(places_[place].state == State::kParked);
+  places_[place].state = State::kEnding;
+  return {.kind = Action::Kind::kEnd, .place = place};
 }
 
 std::optional<WarmPool::Action> WarmPool::Next(Instant now) {
   for (size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
-    if (place.is_wanted && place.state == State::kNone) return Start(i);
+    if (place.is_wanted && place.state == State::kNone) return Prepare(i);
   }
   if (is_closed_) return std::nullopt;
   const size_t parked = count(State::kParked);
   const size_t wanted = target(now);
   if (parked < wanted && count(State::kComing) == 0) {
     for (size_t i = 0; i < places_.size(); ++i) {
-      if (places_[i].state == State::kNone) return Start(i);
+      if (places_[i].state == State::kNone && !places_[i].is_shut) {
+        return Prepare(i);
+      }
     }
   }
   if (parked <= wanted) return std::nullopt;
   size_t last = places_.size() - 1;
   while (places_[last].state != State::kParked) --last;
-  places_[last].state = State::kEnding;
-  return Action{.kind = Action::Kind::kEnd, .place = last};
+  return End(last);
 }
 
 }  // namespace snf

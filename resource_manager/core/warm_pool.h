@@ -68,11 +68,20 @@ class WarmPool {
     size_t place;
     bool operator==(const Action&) const = default;
   };
+  // From now on no process is prepared at the place, or again; a unit may start
+  // there nevertheless.
+  void Shut(size_t place, bool is_shut) { places_[place].is_shut = is_shut; }
   // Returns what is to be done next, which then counts as begun; none: nothing
   // until something else happens, or time passes.
   std::optional<Action> Next(Instant now);
   // From now on nothing is prepared, and nothing ends for want of use.
   void Close() { is_closed_ = true; }
+
+  // Prepares a process at the place, which has none, whether one more is to be
+  // parked or not.
+  Action Prepare(size_t place);
+  // Ends the process at the place, which is parked.
+  Action End(size_t place);
 
   State state(size_t place) const { return places_[place].state; }
   // Returns true if a unit waits for the process.
@@ -85,9 +94,8 @@ class WarmPool {
   struct Place {
     State state = State::kNone;
     bool is_wanted = false;  // has no process yet that a unit could use
+    bool is_shut = false;
   };
-
-  std::optional<Action> Start(size_t place);
 
   const Options options_;
   std::vector<Place> places_;

@@ -118,6 +118,25 @@ TEST(WarmPool, OnceClosedOnlyWhatIsAwaitedIsStarted) {
 
 // Whatever happens: each start and each end is asked for once, no more are
 // parked for long than may be, and every unit gets its process.
+TEST(WarmPool, PreparesNoneAtAShutPlaceButForAUnit) {
+  WarmPool pool = ReadyPool(4, 1);
+  EXPECT_TRUE(pool.Use(kBegin, 0));
+  pool.Shut(1, true);
+  EXPECT_EQ(pool.Next(kBegin), (Action{Kind::kStart, 2}));
+  EXPECT_FALSE(pool.Use(kBegin, 1));
+  EXPECT_EQ(pool.Next(kBegin), (Action{Kind::kStart, 1}));
+}
+
+TEST(WarmPool, PreparesAndEndsTheProcessOfAPlaceThatIsNamed) {
+  WarmPool pool = ReadyPool(4, 1);
+  EXPECT_EQ(pool.Prepare(3), (Action{Kind::kStart, 3}));
+  EXPECT_FALSE(pool.on_ready(3));
+  EXPECT_EQ(pool.End(0), (Action{Kind::kEnd, 0}));
+  EXPECT_EQ(pool.Next(kBegin), std::nullopt);  // 3 is parked
+  pool.on_end(0);
+  EXPECT_EQ(pool.state(0), State::kNone);
+}
+
 TEST(WarmPool, RandomLivesKeepTheRules) {
   for (const uint64_t seed : TestSeeds(200, 5'000).all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));

@@ -63,9 +63,12 @@ EtcdPair PairOf(const pb::KeyValue& from) {
           .lease = from.lease()};
 }
 
-// Returns true if another endpoint may answer.
+// Returns true if another endpoint may answer. Errors of a member's own, as
+// while its leader changes, have the code UNKNOWN: "context deadline exceeded",
+// "raft proposal dropped". All errors of a call have another code.
 bool IsOfEndpoint(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE ||
+  return status.error_code() == grpc::StatusCode::UNKNOWN ||
+         status.error_code() == grpc::StatusCode::UNAVAILABLE ||
          status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED ||
          status.error_code() == grpc::StatusCode::CANCELLED;
 }

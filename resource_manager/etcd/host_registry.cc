@@ -39,7 +39,9 @@ std::string JsonOf(const google::protobuf::Message& message) {
   return text;
 }
 
-absl::StatusOr<proto::Host> ReadHost(const EtcdPair& pair) {
+}  // namespace
+
+absl::StatusOr<proto::Host> HostRegistry::Read(const EtcdPair& pair) {
   proto::Host host;
   google::protobuf::util::JsonParseOptions options;
   options.ignore_unknown_fields = true;  // of a later version
@@ -51,8 +53,6 @@ absl::StatusOr<proto::Host> ReadHost(const EtcdPair& pair) {
                                          Printable(pair.value.substr(0, 80))));
 }
 
-}  // namespace
-
 absl::StatusOr<HostRegistry> HostRegistry::Of(EtcdClient& client,
                                               const std::string& cluster) {
   if (!IsName(cluster)) return NoName("name of a cluster", cluster);
@@ -62,7 +62,7 @@ absl::StatusOr<HostRegistry> HostRegistry::Of(EtcdClient& client,
 absl::Status HostRegistry::Check(const EtcdRange& hosts,
                                  const proto::Host& host) const {
   for (const EtcdPair& pair : hosts.pairs) {
-    const absl::StatusOr<proto::Host> other = ReadHost(pair);
+    const absl::StatusOr<proto::Host> other = Read(pair);
     if (!other.ok()) return other.status();
     if (other->name() == host.name()) {
       return absl::FailedPreconditionError(fmt::format(
@@ -147,7 +147,7 @@ absl::StatusOr<proto::HostList> HostRegistry::List() {
   proto::HostList list;
   list.set_cluster(cluster_);
   for (const EtcdPair& pair : hosts->pairs) {
-    absl::StatusOr<proto::Host> host = ReadHost(pair);
+    absl::StatusOr<proto::Host> host = Read(pair);
     if (!host.ok()) return host.status();
     const absl::StatusOr<EtcdLease> lease = client_->Look(pair.lease);
     if (absl::IsNotFound(lease.status())) continue;  // has just ended

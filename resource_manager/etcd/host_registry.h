@@ -34,6 +34,10 @@ class HostRegistry {
   static constexpr Nanos kLeastTerm = Seconds(2);
   static constexpr Nanos kMostTerm = Seconds(3'600);
 
+  // Returns the host of a key. Error: DataLoss, the key has another program's
+  // value.
+  static absl::StatusOr<proto::Host> Read(const EtcdPair& pair);
+
   // Error: InvalidArgument, `cluster` is no name.
   static absl::StatusOr<HostRegistry> Of(EtcdClient& client,
                                          const std::string& cluster);
@@ -45,6 +49,8 @@ class HostRegistry {
                                                    Nanos term);
   // Removes a host, whose process then ends. Error: NotFound, there is none.
   absl::Status Remove(const std::string& name);
+  // Returns the beginning of all keys of hosts.
+  std::string prefix() const { return KeyOf("hosts/"); }
   // Returns the hosts in the order of their names. Error: DataLoss, a key has
   // another program's value.
   absl::StatusOr<proto::HostList> List();
@@ -57,9 +63,7 @@ class HostRegistry {
   std::string KeyOf(const std::string& what) const {
     return "/snf/" + cluster_ + "/" + what;
   }
-  absl::StatusOr<EtcdRange> Range() const {
-    return client_->List(KeyOf("hosts/"));
-  }
+  absl::StatusOr<EtcdRange> Range() const { return client_->List(prefix()); }
   // Returns the revision at which the host's key was created.
   absl::StatusOr<int64_t> Enter(const proto::Host& host, int64_t lease) const;
   absl::Status Check(const EtcdRange& hosts, const proto::Host& host) const;

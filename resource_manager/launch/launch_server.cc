@@ -339,15 +339,23 @@ void ServeLaunch(int socket, LaunchMethod& method,
     }
     if (waits[count].revents == 0) continue;
     uint32_t index = 0;
-    if (recv(socket, &index, sizeof(index), 0) != sizeof(index)) {
+    std::array<std::byte, sizeof(index) + Launcher::kMostArgumentBytes> message;
+    const ssize_t size = recv(socket, message.data(), message.size(), 0);
+    if (size < static_cast<ssize_t>(sizeof(index))) {
       const int next = keeper.Await(
           children, [&](uint32_t i) { Reap(socket, i, children[i], method); });
       is_open = next >= 0 && dup3(next, socket, O_CLOEXEC) >= 0;
       if (next >= 0) close(next);
       continue;
     }
+    std::memcpy(&index, message.data(), sizeof(index));
     is_open = index != kLaunchEnds;
     if (!is_open || index >= count || children[index].pid > 0) continue;
+    if (processes[index].take_argument != nullptr) {
+      processes[index].take_argument(std::span(message)
+                                         .first(static_cast<size_t>(size))
+                                         .subspan(sizeof(index)));
+    }
     StartOne(socket, method, index, processes[index], children[index]);
   }
   for (uint32_t i = 0; i < count; ++i) {

@@ -50,6 +50,9 @@ class LaunchMethod {
     // confined process cannot change it.
     std::string name;
     bool is_at_once = true;  // started at once, not on request
+    // Takes the argument of Launcher::StartAgain, in the launcher, before each
+    // start that was asked for; may be null.
+    std::function<void(std::span<const std::byte>)> take_argument{};
   };
   virtual ~LaunchMethod() = default;
   // Returns the process, which is the caller's child.

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -21,6 +22,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "base/check.h"
 #include "base/difference.h"
 #include "resource_manager/launch/launch_wire.h"
 
@@ -307,10 +309,15 @@ Launcher::~Launcher() {
   }
 }
 
-void Launcher::StartAgain(uint32_t index) const {
+void Launcher::StartAgain(uint32_t index,
+                          std::span<const std::byte> argument) const {
+  SNF_CHECK(argument.size() <= kMostArgumentBytes);
+  std::array<std::byte, sizeof(index) + kMostArgumentBytes> message;
+  std::memcpy(message.data(), &index, sizeof(index));
+  std::ranges::copy(argument, message.begin() + sizeof(index));
   // Read reports a launcher that has ended.
-  [[maybe_unused]] const auto sent =
-      send(socket_, &index, sizeof(index), MSG_NOSIGNAL);
+  [[maybe_unused]] const auto sent = send(
+      socket_, message.data(), sizeof(index) + argument.size(), MSG_NOSIGNAL);
 }
 
 bool Launcher::Read(LaunchNote& note) const {

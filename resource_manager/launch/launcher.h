@@ -125,8 +125,12 @@ class Launcher {
   int fd() const { return socket_; }
   pid_t pid() const { return pid_; }
   // Asks for the process with that index, which has ended or was not started
-  // yet. A note reports the outcome.
-  void StartAgain(uint32_t index) const;
+  // yet. A note reports the outcome. The launcher gets the argument, of
+  // kMostArgumentBytes at most, before the start
+  // (LaunchMethod::Process::take_argument).
+  static constexpr size_t kMostArgumentBytes = 512;
+  void StartAgain(uint32_t index,
+                  std::span<const std::byte> argument = {}) const;
   // Takes a note; returns false if the launcher has ended.
   bool Read(LaunchNote& note) const;
 

@@ -13,6 +13,7 @@
 #include "absl/base/thread_annotations.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
+#include "base/version.h"
 #include "platform/commands/up/several_controllers.h"
 #include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
@@ -142,6 +143,18 @@ void UpCommand::TellReady(const DaemonFiles& files) const {
       name, LogOf(files).file);
 }
 
+absl::StatusOr<std::unique_ptr<HostWatch>> UpCommand::WatchHosts() const {
+  auto client = daemon_.etcd.Client();
+  if (!client.ok()) return client.status();
+  return HostWatch::Start(
+      *std::move(client),
+      {.cluster = daemon_.etcd.cluster(),
+       .version = kVersion,
+       .notice = [](bool is_warning, const std::string& line) {
+         LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
+       }});
+}
+
 absl::Status UpCommand::Serve(const DaemonFiles& files) {
   static FirstInterrupt interrupt;
   const LogOptions log = LogOf(files);
@@ -192,6 +205,14 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
       };
     }
     options.real.warm_pool.reset();  // units are not started by need
+  }
+  std::unique_ptr<HostWatch> hosts;
+  if (daemon_.etcd.is_given()) {
+    auto watch = WatchHosts();
+    if (!watch.ok()) return watch.status();
+    hosts = *std::move(watch);
+    options.real.host_source = hosts.get();
+    options.real.own_units = daemon_.own_units;
   }
   // Processes of units keep what they are given.
   if (options.real.isolation != Isolation::kThread) {

@@ -2,8 +2,12 @@
 #ifndef SNF_PLATFORM_COMMANDS_UP_UP_COMMAND_H_
 #define SNF_PLATFORM_COMMANDS_UP_UP_COMMAND_H_
 
+#include <memory>
+
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "platform/daemon/daemon_flags.h"
+#include "platform/hosts/host_watch.h"
 #include "platform/process/command.h"
 #include "platform/service/daemon_files.h"
 #include "platform/service/daemon_log.h"
@@ -19,6 +23,7 @@ class UpCommand final : public FlagCommand {
  private:
   absl::Status Run() override;
   absl::Status Serve(const DaemonFiles& files);
+  absl::StatusOr<std::unique_ptr<HostWatch>> WatchHosts() const;
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
 

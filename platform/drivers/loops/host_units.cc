@@ -188,8 +188,8 @@ uint32_t PlacedLoops(uint32_t loops, uint32_t max_units) {
   return std::min(loops, max_units - std::min(kSpareUnits, max_units));
 }
 
-int RunUnitsOnHost(const UnitProcessSetup& setup, std::span<const std::byte> nf,
-                   int region, int socket) {
+int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
+                   std::span<const std::byte> nf, int region, int socket) {
   BeginTelling(socket, "snf-host", setup.command.data());
   const auto refuse = [](const absl::Status& status, int code) {
     TellFault(std::string(status.message()));
@@ -200,10 +200,8 @@ int RunUnitsOnHost(const UnitProcessSetup& setup, std::span<const std::byte> nf,
   if (!memory.ok()) return refuse(memory.status(), kExitUnavailable);
   auto parts = PartsOf(memory->bytes(), setup.region);
   if (!parts.ok()) return refuse(parts.status(), kExitInternal);
-  const HostPlace* const host = setup.hosts.Of(
-      setup.loop.index, PlacedLoops(setup.region.loops, setup.loop.max_units));
-  HomeSide side({.host = host->name.data(),
-                 .address = host->address.data(),
+  HomeSide side({.host = host.name.data(),
+                 .address = host.address.data(),
                  .tls = setup.hosts.tls(),
                  .word_socket = socket,
                  .longest_entry = setup.region.entry_bytes},

@@ -132,13 +132,16 @@ int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
 }
 
 // Stands for a process of units of another host, which gets the whole set-up.
+// `host` must outlive the result.
 LaunchMethod::Process ProcessOfHost(const UnitProcessSetup& setup,
                                     std::span<const std::byte> launch,
-                                    uint32_t loop, int region, int socket) {
-  const auto body = [setup, launch, loop, region, socket](uint32_t /*starts*/) {
+                                    const HostPlace& host, uint32_t loop,
+                                    int region, int socket) {
+  const auto body = [setup, launch, &host, loop, region,
+                     socket](uint32_t /*starts*/) {
     UnitProcessSetup of_start = setup;
     of_start.loop.index = loop;
-    return RunUnitsOnHost(of_start, launch.subspan(sizeof(setup)), region,
+    return RunUnitsOnHost(of_start, host, launch.subspan(sizeof(setup)), region,
                           socket);
   };
   return {.body = body,
@@ -147,18 +150,33 @@ LaunchMethod::Process ProcessOfHost(const UnitProcessSetup& setup,
           .is_at_once = setup.is_at_once(loop)};
 }
 
-// The NF and the launch must outlive what it returns.
-std::vector<LaunchMethod::Process> ProcessesOf(
-    const UnitProcessSetup& setup, const ReadNf& nf,
-    std::span<const std::byte> launch, std::span<const int> descriptors) {
-  std::vector<LaunchMethod::Process> processes;
-  const auto sockets = descriptors.last(setup.processes());
+// Returns the hosts of all loops of units; no processes: this host.
+std::vector<HostPlace> HostsOf(const UnitProcessSetup& setup) {
+  std::vector<HostPlace> hosts(setup.region.loops);
   const uint32_t placed = PlacedLoops(setup.region.loops, setup.loop.max_units);
   for (uint32_t i = 0; i < setup.region.loops; ++i) {
-    const bool is_here = setup.hosts.Of(i, placed) == nullptr;
+    const HostPlace* const host = setup.hosts.Of(i, placed);
+    if (host != nullptr) hosts[i] = *host;
+  }
+  return hosts;
+}
+
+// The NF must outlive the result; so must the hosts, which starts change.
+std::vector<LaunchMethod::Process> ProcessesOf(
+    const UnitProcessSetup& setup, const ReadNf& nf,
+    std::vector<HostPlace>& hosts, std::span<const int> descriptors) {
+  std::vector<LaunchMethod::Process> processes;
+  const auto sockets = descriptors.last(setup.processes());
+  for (uint32_t i = 0; i < setup.region.loops; ++i) {
     processes.push_back(
-        is_here ? ProcessOfUnits(setup, nf, i, descriptors[i], sockets[i])
-                : ProcessOfHost(setup, launch, i, descriptors[i], sockets[i]));
+        ProcessOfUnits(setup, nf, i, descriptors[i], sockets[i]));
+    if (!setup.places_change) continue;
+    processes.back().take_argument = [&hosts,
+                                      i](std::span<const std::byte> argument) {
+      hosts[i] = {};
+      if (argument.size() != sizeof(HostPlace)) return;
+      std::memcpy(&hosts[i], argument.data(), sizeof(HostPlace));
+    };
   }
   if (!setup.region.loggers) return processes;
   const auto first = descriptors.first(setup.region.loops + 1);
@@ -177,28 +195,29 @@ std::vector<LaunchMethod::Process> ProcessesOf(
 }
 
 // Starts processes that stand for units of other hosts by fork: in a container
-// there is no network.
+// there is no network. A process has the host of its start.
 class MethodOfHosts final : public LaunchMethod {
  public:
-  MethodOfHosts(const UnitProcessSetup& setup, LaunchMethod& of_units)
-      : setup_(setup), of_units_(of_units) {}
+  MethodOfHosts(const std::vector<HostPlace>& hosts,
+                std::vector<Process> of_others, LaunchMethod& of_units)
+      : hosts_(hosts), of_others_(std::move(of_others)), of_units_(of_units) {}
 
   absl::StatusOr<pid_t> Start(uint32_t index, uint32_t starts,
                               const Process& process) override {
-    return Of(index).Start(index, starts, process);
+    if (!is_away(index)) return of_units_.Start(index, starts, process);
+    return of_hosts_.Start(index, starts, of_others_[index]);
   }
-  void on_ended(uint32_t index) override { Of(index).on_ended(index); }
+  void on_ended(uint32_t index) override {
+    if (!is_away(index)) of_units_.on_ended(index);
+  }
 
  private:
-  LaunchMethod& Of(uint32_t index) {
-    const uint32_t placed =
-        PlacedLoops(setup_.region.loops, setup_.loop.max_units);
-    return setup_.hosts.Of(index, placed) == nullptr
-               ? of_units_
-               : static_cast<LaunchMethod&>(of_hosts_);
+  bool is_away(uint32_t index) const {
+    return index < hosts_.size() && hosts_[index].processes > 0;
   }
 
-  const UnitProcessSetup& setup_;
+  const std::vector<HostPlace>& hosts_;
+  const std::vector<Process> of_others_;
   ForkMethod of_hosts_;
   LaunchMethod& of_units_;
 };
@@ -222,9 +241,16 @@ absl::Status Serve(int socket, const Launch& launch) {
   if (!nf.ok()) return nf.status();
   const auto method = MethodOf(setup.isolation, *nf);
   if (!method.ok()) return method.status();
-  MethodOfHosts of_all(setup, **method);
+  std::vector<HostPlace> hosts = HostsOf(setup);
+  std::vector<LaunchMethod::Process> of_others;
+  const auto sockets = std::span(launch.descriptors).last(setup.processes());
+  for (uint32_t i = 0; i < setup.region.loops; ++i) {
+    of_others.push_back(ProcessOfHost(setup, launch.setup, hosts[i], i,
+                                      launch.descriptors[i], sockets[i]));
+  }
+  MethodOfHosts of_all(hosts, std::move(of_others), **method);
   ServeLaunch(socket, of_all,
-              ProcessesOf(setup, *nf, launch.setup, launch.descriptors),
+              ProcessesOf(setup, *nf, hosts, launch.descriptors),
               launch.keep.has_value() ? &*launch.keep : nullptr);
   return absl::OkStatus();
 }

@@ -43,6 +43,9 @@ struct UnitProcessSetup {
   bool rehearses = false;
   // Hosts where some processes of units run.
   HostPlaces hosts{};
+  // The argument of each start is the HostPlace of the process; no processes:
+  // this host.
+  bool places_change = false;
   std::array<char, 64> command{};  // named first in messages; ends with a zero
 
   // Returns the set-up, followed by the bytes of a LaunchedNf.
@@ -81,12 +84,12 @@ int UnitProcessMain(int socket);
 // spare units are on this host, since spare units only replace failed ones.
 uint32_t PlacedLoops(uint32_t loops, uint32_t max_units);
 
-// Is the process of the loop of units `setup.loop.index`, which runs on another
+// Is the process of the loop of units `setup.loop.index`, which runs on that
 // host (HomeSide), in place of a process of this host. `nf` has the bytes
 // of a LaunchedNf. Returns the exit code if the host starts nothing;
 // else ends as the process there does.
-int RunUnitsOnHost(const UnitProcessSetup& setup, std::span<const std::byte> nf,
-                   int region, int socket);
+int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
+                   std::span<const std::byte> nf, int region, int socket);
 
 // Serves a daemon that has connected to this host's agent: starts a process of
 // units as RunUnitsOnHost asks, and returns the exit code once it has ended. In

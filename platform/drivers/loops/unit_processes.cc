@@ -360,7 +360,9 @@ void UnitProcesses::StartAgain(size_t loop) {
     const std::scoped_lock lock(mutex_);
     processes_[loop].has_ended = false;
   }
-  launcher_->StartAgain(static_cast<uint32_t>(loop));
+  std::vector<std::byte> argument;
+  if (options_.argument != nullptr) argument = options_.argument(loop);
+  launcher_->StartAgain(static_cast<uint32_t>(loop), argument);
 }
 
 bool UnitProcesses::is_ready(size_t loop) const {

@@ -66,6 +66,8 @@ class UnitProcesses {
     // after kept_memories descriptors. No process is started then.
     std::optional<Launcher::Kept> kept = std::nullopt;
     size_t kept_memories = 0;
+    // Returns the argument of a start (Launcher::StartAgain); may be null.
+    std::function<std::vector<std::byte>(size_t process)> argument = nullptr;
     // Called when a process is ready, also while Start waits.
     std::function<void()> ready = [] {};
     // Gets lines that processes print on stderr, by PrintedLines. Null: they

@@ -98,6 +98,7 @@ LiveFigures LiveLook::Look() {
                           .bytes = total.bytes});
   }
   live.unit_capacity_bps = unit_capacity_bps_;
+  if (hosts_ != nullptr) hosts_(live);
   return live;
 }
 

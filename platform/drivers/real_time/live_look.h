@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
@@ -33,6 +34,10 @@ class LiveLook {
            std::span<const LoopRegion::Loop> loops, const ControllerLoop& loop,
            Egress& egress, RunResult& result);
 
+  // Sets what adds the hosts of units to the figures.
+  void set_hosts(std::function<void(LiveFigures&)> hosts) {
+    hosts_ = std::move(hosts);
+  }
   // Starts the publishing.
   void Begin(Instant now);
   // Sets the time from which LiveFigures::elapsed counts.
@@ -59,6 +64,7 @@ class LiveLook {
  private:
   LiveBoard* board_;  // null: nothing is published
   const std::function<void(LiveFigures&)> amend_;
+  std::function<void(LiveFigures&)> hosts_;  // may be null
   const bool measures_busy_;
   const NetworkFunction& example_;
   const Speed speed_;

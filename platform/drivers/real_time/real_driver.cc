@@ -79,6 +79,7 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
       known_flows_(options_, *example_, loop_, *region_.clock),
       pieces_(*example_, options_.controller.controller_id, real_.controllers,
               loop_, egress_) {
+  look_.set_hosts([this](LiveFigures& figures) { AddHosts(figures); });
   const auto prepare = [this](Controller& controller) {
     AddPiecePools(*example_, controller, options_.controller.controller_id,
                   real_.controllers);
@@ -300,10 +301,26 @@ absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
 }
 
 std::string_view RealDriver::HostOf(UnitId unit) const {
+  if (hosts() != nullptr) return hosts()->HostOf(unit);
   const auto loops = static_cast<uint32_t>(region_.loops.size());
   const HostPlace* const host = real_.hosts.Of(
       value(unit) % loops, PlacedLoops(loops, options_.controller.max_units));
   return host == nullptr ? "" : host->name.data();
+}
+
+void RealDriver::AddHosts(LiveFigures& figures) const {
+  if (hosts() != nullptr) {
+    hosts()->AddTo(figures);
+  } else {
+    for (const HostPlace& host : real_.hosts.hosts()) {
+      figures.hosts.push_back({.name = host.name.data(),
+                               .address = host.address.data(),
+                               .state = "joined",
+                               .units = host.processes});
+    }
+  }
+  if (figures.hosts.empty()) return;
+  for (LiveFigures::Unit& unit : figures.units) unit.host = HostOf(unit.id);
 }
 
 FlowKey RealDriver::FlowOf(FlowId flow) const {

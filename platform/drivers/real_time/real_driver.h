@@ -147,9 +147,13 @@ class RealDriver final : private NfCallNames {
   // Finish.
   bool Tune(const ControllerOptions& options);
   bool Drain(UnitId unit) {
+    if (hosts() != nullptr) return hosts()->Drain(unit);
     return loop_.controller().Drain(loop_.ReadClock(), unit);
   }
-  void Undrain(UnitId unit) { loop_.controller().Undrain(unit); }
+  void Undrain(UnitId unit) {
+    if (hosts() != nullptr) return hosts()->Undrain(unit);
+    loop_.controller().Undrain(unit);
+  }
   bool DeleteFlow(FlowId flow) {
     loop_.ReadClock();
     return loop_.DeleteFlow(flow, egress_);
@@ -157,7 +161,8 @@ class RealDriver final : private NfCallNames {
   // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition
   // if the end of a process would end the run; those of RealFaults.
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
-  // Returns the name of the host where the unit runs; "": this one.
+  // Returns the name of the host where the unit runs, or is to run; "": this
+  // one.
   std::string_view HostOf(UnitId unit) const;
   absl::StatusOr<RealFaults::Killed> KillLoggers();
   // Lets the controller fail; between Begin and Finish, in a run in which it
@@ -229,6 +234,10 @@ class RealDriver final : private NfCallNames {
   Observers WithTap(Observers observers);
   PacedIntake::Run IntakeRun();
   absl::Status OpenStores(uint32_t loops);
+  void AddHosts(LiveFigures& figures) const;
+  HostedUnits* hosts() const {
+    return processes_.has_value() ? processes_->hosts() : nullptr;
+  }
   absl::Status StartThreads(const NfSpec& nf, const RealSetup& setup);
   absl::Status StartProcesses(const NfSpec& nf, RealSetup& setup);
   absl::Status TakeOver();

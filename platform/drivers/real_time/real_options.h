@@ -51,6 +51,11 @@ struct RealOptions {
   // Other hosts, where some loops of units run: with processes, and loggers,
   // which are on this host.
   HostPlaces hosts = {};
+  // Tells the other hosts as they join and leave, in place of `hosts`, which
+  // then has none; with a warm pool, and `own_units` processes of units at
+  // least on this host. Null: hosts stay as they are.
+  const HostSource* host_source = nullptr;
+  uint32_t own_units = 1;
   // If present, each unit has a process that comes and goes with it, up to
   // kMaxUnitProcesses; this many processes wait, parked, for the next units.
   // The driver then chooses `threads`, units take as long to start as their

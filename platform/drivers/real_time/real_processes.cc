@@ -18,11 +18,32 @@
 #include "runtime/tables/unit_tables.h"
 
 namespace snf {
+namespace {
+
+// Processes on other hosts are not started before the hosts are known.
+std::optional<uint32_t> ParkedAtOnce(const RealOptions& real) {
+  if (!real.warm_pool.has_value() || real.host_source == nullptr) {
+    return real.warm_pool;
+  }
+  return std::min(*real.warm_pool, real.own_units);
+}
+
+}  // namespace
 
 absl::Status RealProcesses::Start(const NfSpec& nf, RealSetup& setup) {
   const RealOptions& real = setup.real;
   LoopRegion& memory = run_.memory;
   if (setup.recovers) memory.faults->BlameLoops(setup.layout.loops);
+  if (real.host_source != nullptr) {
+    const uint32_t loops = setup.layout.loops;
+    hosts_ = std::make_unique<HostedUnits>(
+        *real.host_source,
+        HostAssignment::Options{
+            .own = real.own_units,
+            .placed = PlacedLoops(loops, setup.run.controller.max_units),
+            .places = loops},
+        run_.loop);
+  }
   auto processes = UnitProcesses::Start(OptionsOf(nf, setup));
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
@@ -40,8 +61,8 @@ absl::Status RealProcesses::Start(const NfSpec& nf, RealSetup& setup) {
         run_.result.faults);
   }
   if (real.warm_pool.has_value()) {
-    starts_.emplace(*real.warm_pool, *processes_, run_.loop, memory.loops,
-                    run_.result.real.starts, faults());
+    starts_.emplace(*ParkedAtOnce(real), *processes_, run_.loop, memory.loops,
+                    run_.result.real.starts, faults(), hosts_.get());
   }
   return real.pin ? Pin(setup) : absl::OkStatus();
 }
@@ -59,9 +80,10 @@ UnitProcesses::Options RealProcesses::OptionsOf(const NfSpec& nf,
                 .loggers = LoggerLoopOptionsOf(setup, replicas),
                 .nf_patience = setup.run.nf_patience,
                 .isolation = real.isolation,
-                .at_once = real.warm_pool.value_or(~uint32_t{0}),
+                .at_once = ParkedAtOnce(real).value_or(~uint32_t{0}),
                 .rehearses = real.warm_pool.has_value(),
-                .hosts = real.hosts},
+                .hosts = real.hosts,
+                .places_change = hosts_ != nullptr},
       .nf = LaunchedNfOf(nf).SerializeAsString(),
       .regions = {},
       .own_region =
@@ -88,6 +110,11 @@ UnitProcesses::Options RealProcesses::OptionsOf(const NfSpec& nf,
       .may_be_killed = setup.recovers,
       .ready = [bell] { bell->Ring(); },
       .printed = nullptr};
+  if (hosts_ != nullptr) {
+    options.argument = [hosts = hosts_.get()](size_t process) {
+      return hosts->Start(process);
+    };
+  }
   // Replays show what an NF prints as it is.
   if (real.amend != nullptr) options.printed = real.notice;
   for (const SharedRegion& apart : memory.apart) {

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "controller/live/controller_loop.h"
+#include "platform/drivers/hosts/hosted_units.h"
 #include "platform/drivers/loops/loop_region.h"
 #include "platform/drivers/loops/loop_results.h"
 #include "platform/drivers/loops/unit_processes.h"
@@ -59,6 +60,8 @@ class RealProcesses {
   UnitProcesses& all() { return *processes_; }
   const UnitProcesses& all() const { return *processes_; }
   RealFaults* faults() { return faults_.has_value() ? &*faults_ : nullptr; }
+  // Null if the hosts of processes stay as they are.
+  HostedUnits* hosts() const { return hosts_.get(); }
   UnitStarts* starts() { return starts_.has_value() ? &*starts_ : nullptr; }
   // Waits for the ends of all processes, and adds the results of each loop of
   // units: none of a process that has failed.
@@ -73,6 +76,7 @@ class RealProcesses {
   const Run run_;
   std::unique_ptr<UnitProcesses> processes_;
   std::optional<RealFaults> faults_;
+  std::unique_ptr<HostedUnits> hosts_;  // with RealOptions::host_source
   std::optional<UnitStarts> starts_;
 };
 

@@ -96,7 +96,9 @@ absl::Status CheckWarmPool(const RunOptions& options, const RealOptions& real) {
 
 absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
                         uint32_t loops) {
-  if (real.hosts.empty()) return absl::OkStatus();
+  if (real.hosts.empty() && real.host_source == nullptr) {
+    return absl::OkStatus();
+  }
   if (!Recovers(options, real)) {
     return absl::InvalidArgumentError(
         "units on other hosts need --isolation=process or lxc, and "
@@ -105,6 +107,10 @@ absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
   if (real.pin) {
     return absl::InvalidArgumentError(
         "units on other hosts cannot be pinned to CPUs of this one");
+  }
+  if (real.host_source != nullptr && !real.warm_pool.has_value()) {
+    return absl::InvalidArgumentError(
+        "units on hosts that join and leave need processes that come and go");
   }
   return real.hosts.Check(PlacedLoops(loops, options.controller.max_units));
 }

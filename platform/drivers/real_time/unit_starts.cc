@@ -13,12 +13,14 @@ using PlaceState = WarmPool::State;
 UnitStarts::UnitStarts(uint32_t parked, UnitProcesses& processes,
                        ControllerLoop& loop,
                        std::vector<LoopRegion::Loop> loops,
-                       UnitStartFigures& figures, RealFaults* faults)
+                       UnitStartFigures& figures, RealFaults* faults,
+                       HostedUnits* hosts)
     : processes_(processes),
       loop_(loop),
       loops_(std::move(loops)),
       figures_(figures),
       faults_(faults),
+      hosts_(hosts),
       pool_(
           {.places = static_cast<uint32_t>(loops_.size()), .parked = parked}) {
   figures_.is_pooled = true;
@@ -58,6 +60,9 @@ bool UnitStarts::TurnNow() {
 
 void UnitStarts::on_end(size_t place) {
   const bool is_used = pool_.state(place) == PlaceState::kUsed;
+  if (hosts_ != nullptr) {
+    hosts_->on_end(place, pool_.state(place) != PlaceState::kEnding);
+  }
   pool_.on_end(place);
   loops_[place].progress->next_due.store(Instant::max().ns);
   // It was dead before it was asked for: what it should do is still there. Or
@@ -75,6 +80,7 @@ bool UnitStarts::TakeReady() {
         (faults_ != nullptr && !faults_->is_up(place))) {
       continue;
     }
+    if (hosts_ != nullptr) hosts_->on_ready(place);
     const bool is_used = pool_.on_ready(place);
     processes_.LetEnd(place, !is_used);
     if (is_used) loop_.BeginStarts(place);
@@ -108,6 +114,8 @@ void UnitStarts::Look() {
       pool_.Use(loop_.now(), place);
     }
   }
+  if (hosts_ == nullptr) return;
+  hosts_->Look(pool_, [this](const WarmPool::Action& action) { Do(action); });
 }
 
 void UnitStarts::BeginEnded() {
@@ -126,27 +134,32 @@ bool UnitStarts::Act() {
   bool did = false;
   while (const auto action = pool_.Next(loop_.now())) {
     did = true;
-    const size_t place = action->place;
-    const LoopRegion::Loop& loop = loops_[place];
-    const bool starts = action->kind == WarmPool::Action::Kind::kStart;
-    loop.control->stops = !starts;
-    if (starts) {
-      ++figures_.processes;
-      processes_.LetEnd(place, !pool_.is_awaited(place));
-      if (faults_ != nullptr) {
-        faults_->Begin(place);
-      } else {
-        processes_.StartAgain(place);
-      }
-    } else {
-      ++figures_.ended;
-      loop.bell->Ring();
-    }
+    Do(*action);
   }
   const size_t none = pool_.count(PlaceState::kNone);
   figures_.most_processes =
       std::max<uint64_t>(figures_.most_processes, loops_.size() - none);
   return did;
+}
+
+void UnitStarts::Do(const WarmPool::Action& action) {
+  const size_t place = action.place;
+  const LoopRegion::Loop& loop = loops_[place];
+  const bool starts = action.kind == WarmPool::Action::Kind::kStart;
+  loop.control->stops = !starts;
+  is_busy_ = true;
+  if (!starts) {
+    ++figures_.ended;
+    loop.bell->Ring();
+    return;
+  }
+  ++figures_.processes;
+  processes_.LetEnd(place, !pool_.is_awaited(place));
+  if (faults_ != nullptr) {
+    faults_->Begin(place);
+  } else {
+    processes_.StartAgain(place);
+  }
 }
 
 void UnitStarts::Measure() {

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
 #include "controller/live/loop_starter.h"
+#include "platform/drivers/hosts/hosted_units.h"
 #include "platform/drivers/loops/loop_region.h"
 #include "platform/drivers/loops/unit_processes.h"
 #include "platform/drivers/real_time/real_faults.h"
@@ -39,10 +40,11 @@ namespace snf {
 class UnitStarts final : public LoopStarter {
  public:
   // The first `parked` processes have been started; all of the others must
-  // outlive the object. `faults` is null where units have no loggers.
+  // outlive the object. `faults` is null where units have no loggers, `hosts`
+  // where the hosts of processes stay.
   UnitStarts(uint32_t parked, UnitProcesses& processes, ControllerLoop& loop,
              std::vector<LoopRegion::Loop> loops, UnitStartFigures& figures,
-             RealFaults* faults);
+             RealFaults* faults, HostedUnits* hosts);
 
   bool on_start(UnitId unit) override;
   // Does what is to be done; returns true if there was anything, or a process
@@ -80,6 +82,7 @@ class UnitStarts final : public LoopStarter {
   void Look();
   bool IsUsed(size_t place) const;
   bool Act();
+  void Do(const WarmPool::Action& action);
   void Measure();
 
   UnitProcesses& processes_;
@@ -87,6 +90,7 @@ class UnitStarts final : public LoopStarter {
   const std::vector<LoopRegion::Loop> loops_;
   UnitStartFigures& figures_;
   RealFaults* faults_;  // null: processes_ are this one's
+  HostedUnits* hosts_;  // null: hosts of processes stay
   WarmPool pool_;
   std::vector<Start> starts_;
   bool is_busy_ = true;

@@ -220,6 +220,24 @@ void AddUnits(const LiveFigures& figures, Metrics& to) {
   sample([](const Unit& unit) { return unit.bytes; });
 }
 
+void AddHosts(const LiveFigures& figures, Metrics& to) {
+  if (figures.hosts.empty()) return;
+  to.Begin("snf_host_units_up", Metrics::Type::kGauge,
+           "Units that are up on another host.");
+  for (const LiveFigures::Host& host : figures.hosts) {
+    const auto up =
+        std::ranges::count_if(figures.units, [&host](const auto& unit) {
+          return unit.is_up && unit.host == host.name;
+        });
+    to.Sample("host", host.name, static_cast<uint64_t>(up));
+  }
+  to.Begin("snf_host_joined", Metrics::Type::kGauge,
+           "Whether the host takes new units.");
+  for (const LiveFigures::Host& host : figures.hosts) {
+    to.Sample("host", host.name, host.state == "joined" ? 1 : 0);
+  }
+}
+
 void AddChains(const LiveFigures& figures, Metrics& to) {
   const bool has_names = std::ranges::any_of(
       figures.chains,
@@ -253,6 +271,7 @@ std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
   AddPorts(figures.live, to);
   AddNfObjects(figures, to);
   AddUnits(figures, to);
+  AddHosts(figures, to);
   AddChains(figures, to);
   to.Summary("snf_packet_latency_seconds", figures.latency,
              "From arrival to release, of packets that were released, since "

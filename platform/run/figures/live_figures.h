@@ -35,8 +35,19 @@ struct LiveFigures {
     bool is_up = false;
     uint64_t packets = 0;  // that left it
     uint64_t bytes = 0;
+    std::string host{};  // where it runs; "": the controller's
   };
   std::vector<Unit> units{};
+  // The hosts of units beside the controller's.
+  struct Host {
+    std::string name;
+    std::string address;
+    // "joined"; "silent": a process failed there, and none has started since;
+    // "left": it has units that are drained.
+    std::string state;
+    uint32_t units = 0;  // that it can run
+  };
+  std::vector<Host> hosts{};
   std::optional<int64_t> unit_capacity_bps{};  // absent: as fast as they can be
 
   // The quantiles of a histogram; `now` is since the figures before these.

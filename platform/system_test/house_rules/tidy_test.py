@@ -111,6 +111,7 @@ MAY_INCLUDE = {
                                   # launchers that wait for a daemon
                                   "resource_manager/launch"},
     "platform/hosts": TEXT | {"runtime/mirror", "runtime/ring",
+                              "resource_manager/etcd", "proto",
                               "platform/process", "platform/service"},
     "platform/modules": BASE | {
         "runtime/sdk", "runtime/live", "runtime/core", "platform/process",
@@ -129,7 +130,9 @@ MAY_INCLUDE = {
         "runtime/live", "runtime/mirror", "runtime/wire", "controller/live",
         "resource_manager/launch", "platform/hosts", "platform/modules",
         "platform/process", "platform/service"},
+    "platform/drivers/hosts": RUN | {"controller/live", "platform/hosts"},
     "platform/drivers/real_time": RUN | {
+        "platform/drivers/hosts",
         "runtime/live", "runtime/wire", "runtime/redis",
         "controller/live", "resource_manager/launch", "platform/hosts",
         "platform/modules", "platform/process", "platform/drivers/loops",

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/hosts/host_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "base/text/wording.h"
+
+namespace snf {
+namespace {
+
+constexpr uint32_t kMostProcesses = 32;
+
+std::string NameOf(const HostPlace& host) {
+  return fmt::format("host {} ({})", host.name.data(), host.address.data());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostWatch>> HostWatch::Start(
+    std::unique_ptr<EtcdClient> client, Options options) {
+  auto registry = HostRegistry::Of(*client, options.cluster);
+  if (!registry.ok()) return registry.status();
+  return std::unique_ptr<HostWatch>(new HostWatch(
+      std::move(client), *std::move(registry), std::move(options)));
+}
+
+HostWatch::HostWatch(std::unique_ptr<EtcdClient> client, HostRegistry registry,
+                     Options options)
+    : options_(std::move(options)),
+      client_(std::move(client)),
+      registry_(std::move(registry)),
+      prober_([this] { Probe(); }),
+      watch_(client_->Watch(registry_.prefix(), *this)) {}
+
+HostWatch::~HostWatch() {
+  watch_.reset();
+  {
+    const std::scoped_lock lock(mutex_);
+    stops_ = true;
+  }
+  changed_.notify_all();
+  prober_.join();
+}
+
+std::vector<HostPlace> HostWatch::Hosts() const {
+  const std::scoped_lock lock(mutex_);
+  return hosts_;
+}
+
+void HostWatch::on_all(const EtcdRange& range) {
+  pairs_.clear();
+  for (const EtcdPair& pair : range.pairs) pairs_[pair.key] = pair;
+  Take();
+}
+
+void HostWatch::on_change(const EtcdPair& pair, bool is_deleted) {
+  if (is_deleted) {
+    pairs_.erase(pair.key);
+  } else {
+    pairs_[pair.key] = pair;
+  }
+  Take();
+}
+
+absl::StatusOr<HostPlace> HostWatch::PlaceOf(const EtcdPair& pair) const {
+  const auto host = HostRegistry::Read(pair);
+  if (!host.ok()) return host.status();
+  if (host->version() != options_.version) {
+    return absl::InvalidArgumentError(fmt::format(
+        "host \"{}\" has version {}, and this daemon {}",
+        Printable(host->name()), Printable(host->version()), options_.version));
+  }
+  auto place =
+      HostPlace::Of(host->name(), host->address(),
+                    std::clamp(host->units(), uint32_t{1}, kMostProcesses));
+  if (place.ok()) return place;
+  return absl::InvalidArgumentError(
+      fmt::format("host \"{}\": {}", Printable(host->name()),
+                  std::string(place.status().message())));
+}
+
+void HostWatch::Take() {
+  std::vector<HostPlace> hosts;
+  std::map<std::string, std::string> refused;
+  for (const auto& [key, pair] : pairs_) {
+    const auto place = PlaceOf(pair);
+    if (!place.ok()) {
+      refused[key] = std::string(place.status().message());
+      continue;
+    }
+    const auto other =
+        std::ranges::find(hosts, place->address, &HostPlace::address);
+    if (other == hosts.end()) {
+      hosts.push_back(*place);
+    } else {
+      refused[key] = fmt::format("{} has the address of host {}",
+                                 NameOf(*place), other->name.data());
+    }
+  }
+  std::vector<HostPlace> before;
+  {
+    const std::scoped_lock lock(mutex_);
+    before = std::exchange(hosts_, hosts);
+  }
+  version_.fetch_add(1, std::memory_order_release);
+  for (const HostPlace& host : hosts) {
+    if (std::ranges::find(before, host) != before.end()) continue;
+    options_.notice(false, fmt::format("{} has joined, for {}", NameOf(host),
+                                       Plural(host.processes, "unit")));
+  }
+  for (const HostPlace& host : before) {
+    if (std::ranges::find(hosts, host) != hosts.end()) continue;
+    options_.notice(false, fmt::format("{} has left, and its units are drained",
+                                       NameOf(host)));
+  }
+  for (const auto& [key, why] : refused) {
+    const auto known = refused_.find(key);
+    if (known != refused_.end() && known->second == why) continue;
+    options_.notice(true, why + ": the host gets no units");
+  }
+  refused_ = std::move(refused);
+}
+
+void HostWatch::Probe() {
+  bool is_lost = false;
+  std::unique_lock lock(mutex_);
+  while (!stops_) {
+    lock.unlock();
+    const auto found = client_->Get(registry_.prefix());
+    if (!found.ok() && !std::exchange(is_lost, true)) {
+      options_.notice(true,
+                      fmt::format("units stay on the hosts that they have: {}",
+                                  std::string(found.status().message())));
+    } else if (found.ok() && std::exchange(is_lost, false)) {
+      options_.notice(false, "etcd answers again");
+    }
+    lock.lock();
+    changed_.wait_for(lock, std::chrono::nanoseconds(kProbePeriod.ns),
+                      [this] { return stops_; });
+  }
+}
+
+}  // namespace snf

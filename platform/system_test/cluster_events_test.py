@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random events on the cluster of `./snf cluster up`, under live traffic.
+
+Units, loggers, all processes of a host at once, links and members of etcd fail,
+one event after the other, each once the last one's loss is made up for: two at
+once may be outside of the promise (proto/protocol.md, section 6). TCP
+connections go through `firewall | monitor | nat` meanwhile: none may break, and
+each packet is accounted for at the end.
+
+20 events, or 200 with SNF_LONG_TESTS=1. SNF_TEST_SEED=n begins the random
+numbers otherwise, which a failure names. Wants root, network namespaces, etcd,
+Redis and nftables, and is skipped without.
+
+Usage: cluster_events_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import contextlib
+import io
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import OK, PROGRAM, SOURCE, wait_for
+
+sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
+import cluster as made_here
+
+SEED = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
+EVENTS = 200 if os.environ.get("SNF_LONG_TESTS") else 20
+PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                    "network_peer.py")
+ECHO = "10.77.0.4"  # the server's second address
+CONNECTIONS = 24
+# Loggers may have something alone until units have taken each flow.
+REST_S, REST_OF_LOGGERS_S = 0.5, 3
+MISSING = [name for name in ("ip", "etcd", "etcdctl", "redis-server", "nft")
+           if shutil.which(name) is None]
+
+
+def call(*words, inside=None, check=True):
+    if inside:
+        words = ("ip", "netns", "exec", inside, *words)
+    done = subprocess.run([str(word) for word in words], capture_output=True,
+                          text=True, timeout=60, check=False,
+                          stdin=subprocess.DEVNULL)
+    if check and done.returncode != 0:
+        raise AssertionError(f"{words}: {done.stderr}")
+    return done.stdout
+
+
+def named(namespace, *names):
+    """The processes of these names in a namespace."""
+    found = []
+    for pid in made_here.pids_in(namespace):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/comm") as file:
+                if file.read().strip() in names:
+                    found.append(pid)
+    return found
+
+
+def kill(pid, number=signal.SIGKILL):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+class Events(unittest.TestCase):
+    def setUp(self):
+        self.rng = random.Random(SEED)
+        self.cluster = made_here.Cluster(f"t{os.getpid() % 100_000}", PROGRAM,
+                                         policy="rotate")
+        self.addCleanup(self.end_all)
+        self.up()
+        self.spaces = self.cluster.spaces
+        self.edge = self.spaces["edge"]
+        self.log = self.cluster.directory / "daemon.log"
+        self.done = {}
+
+    def up(self):
+        """Starts what is missing."""
+        with contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()):
+            self.cluster.up()
+
+    def end_all(self):
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.cluster.down()
+        for process in self.cluster.started:
+            process.wait()
+
+    # --- Whether all is well. ---
+
+    def status(self):
+        return json.loads(call(PROGRAM, "status", "--json",
+                               f"--name={self.cluster.name}"))
+
+    def has_recovered(self):
+        text = self.log.read_text()
+        ended = [match.end() for match in re.finditer(
+            r"unit loop .* (was killed|ended|has ended|cannot be started|is lost)",
+            text)]
+        loggers = len(re.findall(r"of loggers (was killed|ended)", text))
+        return (not ended or text.rfind("recovered ") > ended[-1]) and (
+            text.count("loggers are back") == loggers)
+
+    def all_are_well(self):
+        told = self.status()
+        states = [host["state"] for host in told.get("host", [])]
+        return (states == ["joined"] * 3 and self.has_recovered() and
+                self.leader_of_etcd() is not None)
+
+    def wait_for_all(self, before):
+        try:
+            wait_for(f"rest before {before}, with SNF_TEST_SEED={SEED}",
+                     self.all_are_well)
+        except AssertionError:
+            print(f"hosts: {self.status().get('host')}; recovered: "
+                  f"{self.has_recovered()}; leader of etcd: "
+                  f"{self.leader_of_etcd()}")
+            for log in sorted(self.cluster.directory.glob("*.log")):
+                print(f"{log.name}:", log.read_text()[-2_000:])
+            raise
+
+    def leader_of_etcd(self):
+        """Its host; None if not all members have the same one."""
+        told = json.loads(call(
+            "env", "ETCDCTL_API=3", "etcdctl", "-w", "json",
+            f"--endpoints={made_here.ETCD}", "endpoint", "status",
+            inside=self.edge, check=False) or "[]")
+        leaders = {one["Status"].get("leader") for one in told}
+        if len(told) != len(made_here.HOSTS) or len(leaders) != 1:
+            return None
+        of_leader = [one["Endpoint"].split(":")[0] for one in told
+                     if one["Status"]["header"]["member_id"] in leaders]
+        return next((host for host, address in made_here.HOSTS.items()
+                     if address in of_leader), None)
+
+    # --- Events. ---
+
+    def host(self):
+        return self.rng.choice(sorted(made_here.HOSTS))
+
+    def on_a_unit(self):
+        units = [pid for space in (*made_here.HOSTS, "edge")
+                 for pid in named(self.spaces[space], "snf-unit")]
+        kill(self.rng.choice(sorted(units)))
+
+    def on_loggers(self):
+        for pid in named(self.edge, "snf-loggers"):
+            kill(pid)
+        wait_for("loggers", self.has_recovered)
+        time.sleep(REST_OF_LOGGERS_S)
+
+    def on_a_host(self):
+        made_here.kill_all(self.spaces[self.host()])
+        self.up()
+
+    def on_an_agent(self):
+        for pid in made_here.pids_in(self.spaces[self.host()]):
+            with contextlib.suppress(OSError):
+                with open(f"/proc/{pid}/cmdline", "rb") as file:
+                    if b"\0serve\0" in file.read():
+                        kill(pid)
+        self.up()
+
+    def on_a_link(self):
+        host = self.host()
+        switch = self.spaces["switch"]
+        call("ip", "-n", switch, "link", "set", f"to-{host}", "down")
+        time.sleep(self.rng.uniform(0, 3))
+        call("ip", "-n", switch, "link", "set", f"to-{host}", "up")
+
+    @contextlib.contextmanager
+    def filtered(self, chain, rule):
+        """A host with one more rule of nftables."""
+        space = self.spaces[self.host()]
+        call("nft", "add table inet test; add chain inet test one { type filter "
+             f"hook {chain} priority 0; }}; add rule inet test one {rule} drop",
+             inside=space)
+        try:
+            yield
+        finally:
+            call("nft", "delete table inet test", inside=space)
+
+    def on_one_way(self):
+        chain = self.rng.choice(("input", "output"))
+        with self.filtered(chain, "meta oifname eth0" if chain == "output"
+                           else "meta iifname eth0"):
+            time.sleep(self.rng.uniform(0, 3))
+
+    def on_loss(self):
+        with self.filtered("input", "numgen random mod 100 < 10"):
+            time.sleep(self.rng.uniform(0, 3))
+
+    def on_delay(self):
+        """Where the kernel has netem."""
+        space = self.spaces[self.host()]
+        call("tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay",
+             "50ms", inside=space)
+        time.sleep(self.rng.uniform(0, 3))
+        call("tc", "qdisc", "del", "dev", "eth0", "root", inside=space)
+
+    def on_etcd(self):
+        pid, = named(self.spaces[self.host()], "etcd")
+        kill(pid)
+        time.sleep(self.rng.uniform(0, 2))
+        self.up()
+
+    def on_frozen_etcd(self):
+        pid, = named(self.spaces[self.host()], "etcd")
+        kill(pid, signal.SIGSTOP)
+        time.sleep(self.rng.uniform(0, 3))
+        kill(pid, signal.SIGCONT)
+
+    def on_leader_of_etcd(self):
+        pid, = named(self.spaces[self.leader_of_etcd()], "etcd")
+        kill(pid)
+        self.up()
+
+    def has_netem(self):
+        space = self.spaces["switch"]
+        done = subprocess.run(
+            ["ip", "netns", "exec", space, "tc", "qdisc", "add", "dev", "lo",
+             "root", "netem", "delay", "1ms"], capture_output=True, timeout=60,
+            check=False)
+        return done.returncode == 0
+
+    def events(self):
+        events = [self.on_a_unit, self.on_a_unit, self.on_loggers,
+                  self.on_a_host, self.on_an_agent, self.on_a_link,
+                  self.on_one_way, self.on_loss, self.on_etcd,
+                  self.on_frozen_etcd, self.on_leader_of_etcd]
+        if self.has_netem():
+            events.append(self.on_delay)
+        else:
+            print("no netem in this kernel: no delays")
+        # Each of them comes, in any order, and then any.
+        order = self.rng.sample(events, len(events))
+        while len(order) < EVENTS:
+            order.append(self.rng.choice(events))
+        return order[:EVENTS]
+
+    # --- Traffic. ---
+
+    @contextlib.contextmanager
+    def echoes(self):
+        server = self.spaces["server"]
+        call("ip", "-n", server, "addr", "add", f"{ECHO}/24", "dev", "eth0")
+        with subprocess.Popen(
+                ["ip", "netns", "exec", server, sys.executable, PEER, "serve",
+                 ECHO, str(self.cluster.directory / "web")],
+                stdout=subprocess.PIPE) as echo:
+            self.assertEqual(echo.stdout.readline(), b"ready\n")
+            with subprocess.Popen(
+                    ["ip", "netns", "exec", self.spaces["client"],
+                     sys.executable, PEER, "soak", ECHO, str(CONNECTIONS),
+                     str(SEED)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, text=True) as talker:
+                try:
+                    yield talker
+                    out, errors = talker.communicate(timeout=120)
+                finally:
+                    talker.kill()
+                    echo.kill()
+                self.assertEqual(talker.returncode, OK, errors)
+                self.told = json.loads(out)
+
+    def test_no_connection_breaks_whatever_fails(self):
+        print(f"SNF_TEST_SEED={SEED}: {EVENTS} events", flush=True)
+        with self.echoes() as talker:
+            wait_for("units on all hosts", lambda: self.status()["unit"])
+            for number, event in enumerate(self.events()):
+                what = event.__name__.removeprefix("on_")
+                self.wait_for_all(f"event {number}, {what}")
+                time.sleep(REST_S)
+                self.assertIsNone(talker.poll(), f"before event {number}")
+                began = time.monotonic()
+                event()
+                self.done[what] = self.done.get(what, 0) + 1
+                print(f"event {number}: {what}, "
+                      f"{time.monotonic() - began:.1f} s", flush=True)
+            self.wait_for_all("the end")
+        status = self.status()
+        counts = {key: int(value) for key, value in status["count"].items()}
+        away = sum(int(unit.get("packets", 0)) for unit in status["unit"]
+                   if unit.get("host"))
+        told = f"SNF_TEST_SEED={SEED}: {self.done}: {self.told}: {counts}"
+        self.assertEqual(self.told["wrong"], 0, told)
+        self.assertGreater(self.told["echoes"], 0, told)
+        self.assertGreater(away, 0, told)
+        for what in ("faults.packets_lost", "faults.flows_given_up"):
+            self.assertEqual(counts.get(what, 0), 0, told)
+        call(PROGRAM, "down", f"--name={self.cluster.name}")
+        self.assertIn("all accounted for", self.log.read_text(), told)
+        print(f"{self.done}: {self.told}; {away} packets by other hosts")
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or subprocess.run(
+            ["ip", "netns", "list"], capture_output=True,
+            check=False).returncode != 0:
+        print("skipped: needs root and network namespaces")
+        sys.exit(4)
+    if MISSING:
+        print("skipped: needs " + ", ".join(MISSING))
+        sys.exit(4)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

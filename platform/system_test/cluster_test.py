@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`./snf cluster up`, `status` and `down`: a cluster on this machine.
+
+Wants root, network namespaces, etcd and Redis, and is skipped without.
+
+Usage: cluster_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+from command_case import OK, PROGRAM, SOURCE, USAGE, Command, wait_for
+
+SCRIPT = SOURCE / "platform/commands/cluster/cluster.py"
+UNAVAILABLE = 69
+NAME = f"u{os.getpid() % 100_000}"
+DIRECTORY = pathlib.Path(f"/run/snf-cluster-{NAME}")
+
+
+def cluster(*words, env=None):
+    return subprocess.run(
+        [sys.executable, SCRIPT, "--program", PROGRAM, f"--name={NAME}",
+         *words], capture_output=True, text=True, timeout=300, check=False,
+        env=env, stdin=subprocess.DEVNULL)
+
+
+def remains():
+    """What a cluster of this name has left."""
+    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True,
+                            text=True, check=True).stdout
+    return [line for line in spaces.splitlines() if f"snf-{NAME}-" in line] + (
+        [str(DIRECTORY)] if DIRECTORY.exists() else [])
+
+
+def processes_of(host):
+    return [int(pid) for pid in subprocess.run(
+        ["ip", "netns", "pids", f"snf-{NAME}-{host}"], capture_output=True,
+        text=True, check=True).stdout.split()]
+
+
+class Cluster(Command):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(cluster, "down")
+
+    def up(self, *flags):
+        done = cluster("up", *flags)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return done
+
+    def hosts(self):
+        done = subprocess.run(
+            [PROGRAM, "status", f"--name={NAME}", "--json"],
+            capture_output=True, text=True, timeout=60, check=True)
+        return {host["name"]: host["state"]
+                for host in json.loads(done.stdout).get("host", [])}
+
+    def get(self):
+        """The page of the server's host, as the client's host gets it."""
+        done = subprocess.run(
+            ["ip", "netns", "exec", f"snf-{NAME}-client", sys.executable, "-c",
+             "import urllib.request; print(urllib.request.urlopen("
+             "'http://10.77.0.3/', timeout=30).read().decode(), end='')"],
+            capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout or done.stderr
+
+    def test_a_cluster_runs_outlives_a_host_and_is_removed(self):
+        done = self.up()
+        self.assertIn("ip netns exec", done.stdout)
+        self.assertEqual(dict.fromkeys("abc", "joined"), self.hosts())
+        self.assertEqual(self.get(), "of the server\n")
+        done = cluster("status")
+        self.assertEqual(done.returncode, OK, done.stdout)
+        self.assertNotIn("does not run", done.stdout)
+        # A second call finds nothing to do.
+        self.assertNotIn("starts", self.up().stderr)
+        for pid in processes_of("b"):
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(self.get(), "of the server\n")
+        done = cluster("status")
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("etcd of b", done.stdout)
+        self.assertEqual(done.stdout.count("does not run"), 3, done.stdout)
+        done = self.up()
+        self.assertIn("starts etcd of b\n", done.stderr)
+        wait_for("host b", lambda: self.hosts() == dict.fromkeys(
+            "abc", "joined"))
+        self.assertEqual(self.get(), "of the server\n")
+        for _ in range(2):
+            self.assertEqual(cluster("down").returncode, OK)
+            self.assertEqual(remains(), [])
+        self.assertEqual(cluster("status").returncode, UNAVAILABLE)
+
+    def test_what_a_crash_has_left_is_removed_and_made_again(self):
+        for what in ("makes", "starts etcd", "starts agent", "starts the"):
+            with self.subTest(what):
+                with subprocess.Popen(
+                        [sys.executable, SCRIPT, "--program", PROGRAM,
+                         f"--name={NAME}", "up"], stderr=subprocess.PIPE,
+                        stdout=subprocess.DEVNULL, text=True) as process:
+                    for line in process.stderr:
+                        if what in line:
+                            break
+                    process.kill()
+                if what == "makes":
+                    self.up()
+                    self.assertEqual(self.get(), "of the server\n")
+                self.assertEqual(cluster("down").returncode, OK)
+                self.assertEqual(remains(), [])
+
+    def test_names_that_are_taken_or_wrong_are_refused(self):
+        done = cluster("--name=a/b", "up")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--name=a/b", done.stderr)
+        taken = f"snf-{NAME}-b"
+        subprocess.run(["ip", "netns", "add", taken], check=True)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", taken],
+                        check=False, capture_output=True)
+        done = cluster("up")
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn(taken, done.stderr)
+        self.assertEqual(cluster("down").returncode, OK)
+        self.assertEqual(len(remains()), 1, "another's namespace stays")
+
+    def test_a_program_that_is_missing_is_named_with_its_package(self):
+        folder = pathlib.Path(self.folder.name)
+        for program in ("ip", "redis-server"):
+            (folder / program).symlink_to(shutil.which(program))
+        done = cluster("up", env={"PATH": str(folder)})
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("Debian's package etcd-server", done.stderr)
+        self.assertEqual(remains(), [])
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or subprocess.run(
+            ["ip", "netns", "list"], capture_output=True,
+            check=False).returncode != 0:
+        print("skipped: needs root and network namespaces")
+        sys.exit(4)
+    for needed in ("etcd", "redis-server"):
+        if shutil.which(needed) is None:
+            print(f"skipped: needs {needed}")
+            sys.exit(4)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A daemon whose units run on the hosts that etcd keeps: `snf up --etcd`.
+
+    home: snf up, etcd, snf host join …      away: snf host serve, twice
+
+The two agents are hosts of one network namespace, at two ports. Wants root and
+etcd, and is skipped without.
+
+Usage: etcd_hosts_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import host_units_test
+from command_case import OK, PROGRAM, USAGE, below, stat_of, wait_for
+from etcd_peer import Etcd, skip_without_etcd
+from host_units_test import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, ip
+
+PORTS = {"b": 7000, "c": 7001}
+# Sends frames of 60 flows, 400 a second, until stdin ends: prints how many.
+SEND = """
+import select, socket, sys, time
+frames = [bytes.fromhex(line) for line in sys.argv[1:]]
+sent = 0
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as port:
+    port.bind(("lanp", 0))
+    while not select.select([sys.stdin], [], [], 0.02)[0]:
+        for _ in range(8):
+            port.send(frames[sent * 7 % len(frames)])
+            sent += 1
+print(sent)
+"""
+
+
+class EtcdHosts(host_units_test.Hosts):
+    def setUp(self):
+        super().setUp()
+        self.inside = ["ip", "netns", "exec", HOME]
+        self.etcd = Etcd(self.inside)
+        self.addCleanup(self.etcd.end)
+        self.at = f"--etcd={self.etcd.endpoint}"
+        for name in ("lan", "wan"):
+            ip("-n", HOME, "link", "add", f"{name}0", "type", "veth", "peer",
+               f"{name}p")
+            self.addCleanup(ip, "-n", HOME, "link", "del", f"{name}0",
+                            check=False)
+            for end in (f"{name}0", f"{name}p"):
+                ip("-n", HOME, "link", "set", end, "up")
+        self.log = pathlib.Path(self.folder.name) / "log.txt"
+        self.name = f"etcd-{os.getpid()}"
+
+    def up(self, *flags):
+        done = self.home(
+            PROGRAM, "up", f"--name={self.name}", "--port=inside=lan0",
+            "--port=outside=wan0", "--nf=monitor", "--policy=rotate",
+            "--max_units=4", "--isolation=process", "--loggers=on",
+            f"--log={self.log}", self.at, *flags)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.addCleanup(self.home, PROGRAM, "down", f"--name={self.name}")
+
+    def background(self, *words):
+        """Runs a command until the test ends, in the namespace of these."""
+        process = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def serve(self, name):
+        agent = self.background(
+            "ip", "netns", "exec", AWAY, PROGRAM, "host", "serve",
+            f"--listen={AWAY_ADDRESS}:{PORTS[name]}", f"--from={HOME_ADDRESS}")
+        self.assertIn("listens at", agent.stdout.readline())
+        return agent
+
+    def join(self, name, *flags, address=None):
+        address = address or f"{AWAY_ADDRESS}:{PORTS[name]}"
+        joined = self.background(
+            *self.inside, PROGRAM, "host", "join", name, self.at,
+            f"--address={address}", *flags)
+        self.assertIn("has joined", joined.stdout.readline())
+        return joined
+
+    def status(self):
+        done = self.home(PROGRAM, "status", f"--name={self.name}", "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(done.stdout)
+
+    def hosts(self):
+        """The state of each host."""
+        return {host["name"]: host["state"]
+                for host in self.status().get("host", [])}
+
+    def serving(self):
+        """The hosts whose units take packets now, by their number of units."""
+        def packets():
+            units = json.loads(self.home(
+                PROGRAM, "units", f"--name={self.name}", "--json").stdout)
+            return {(unit["id"] if "id" in unit else 0, unit.get("host", "")):
+                    int(unit.get("packets", 0))
+                    for unit in units.get("unit", [])}
+        before = packets()
+        time.sleep(1)  # in which each unit gets a hundred packets
+        after = packets()
+        found = {}
+        for unit, count in after.items():
+            if count > before.get(unit, count):
+                found[unit[1]] = found.get(unit[1], 0) + 1
+        return found
+
+    def said(self):
+        return self.log.read_text()
+
+    @contextlib.contextmanager
+    def traffic(self):
+        """Frames that go through while the block runs, and all come out."""
+        frames = [host_units_test.udp_frame(5000 + i).hex() for i in range(60)]
+        with subprocess.Popen(
+                [*self.inside, sys.executable, "-c", SEND, *frames],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                text=True) as sender:
+            try:
+                yield
+            finally:
+                sent, _ = sender.communicate(timeout=60)
+
+        def counts():
+            return {key: int(value)
+                    for key, value in self.status()["count"].items()}
+        wait_for("all packets", lambda: counts()["packets_released"] +
+                 counts().get("packets_passed_through", 0) >= int(sent))
+        status = self.status()
+        dropped = {drop["reason"]: drop["packets"]
+                   for drop in status.get("drop", [])
+                   if int(drop.get("packets", 0))}
+        self.assertEqual(dropped, {})
+        self.assertEqual(counts().get("faults.packets_lost", 0), 0)
+
+    def end_all(self, agent):
+        """As a host that loses its power."""
+        processes = [*below(agent.pid), agent.pid]
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        agent.wait()
+        wait_for("end", lambda: not any(
+            (stat := stat_of(p)) and stat[0] != "Z" for p in processes))
+
+
+class Membership(EtcdHosts):
+    def test_units_are_where_hosts_have_joined_and_leave_without_a_loss(self):
+        self.up()
+        with self.traffic():
+            wait_for("own unit", lambda: self.serving() == {"": 1})
+            self.serve("b")
+            self.join("b", "--units=2")
+            wait_for("units on b", lambda: self.serving() == {"": 1, "b": 2})
+            self.assertEqual(self.hosts(), {"b": "joined"})
+            self.serve("c")
+            self.join("c", "--units=3")
+            wait_for("a unit on c",
+                     lambda: self.serving() == {"": 1, "b": 2, "c": 1})
+            text = self.home(PROGRAM, "status", f"--name={self.name}").stdout
+            self.assertRegex(text, r"host +b \(10.99.7.2:7000\) joined, for 2 "
+                                   r"units at most: 1, 2\n")
+            done = self.home(PROGRAM, "host", "leave", "b", self.at)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            wait_for("units on c", lambda: self.serving() == {"": 1, "c": 3})
+            wait_for("b gone", lambda: self.hosts() == {"c": "joined"})
+        said = self.said()
+        for words in ("host b (10.99.7.2:7000) has joined, for 2 units",
+                      "host b (10.99.7.2:7000) has left"):
+            self.assertEqual(said.count(words), 1, said)
+        self.assertNotIn("is lost", said)
+
+    def test_a_host_whose_lease_has_ended_gets_no_units(self):
+        self.serve("b")
+        joined = self.join("b", "--units=3", "--term=2s")
+        self.up()
+        with self.traffic():
+            wait_for("units on b", lambda: self.serving() == {"": 1, "b": 3})
+            joined.kill()
+            wait_for("own unit alone", lambda: self.serving() == {"": 1})
+            self.assertEqual(self.hosts(), {})
+
+    def test_units_are_elsewhere_while_a_host_does_not_answer(self):
+        agent = self.serve("b")
+        self.join("b", "--units=3", "--term=60s")
+        self.up()
+        with self.traffic():
+            wait_for("units on b", lambda: self.serving() == {"": 1, "b": 3})
+            self.end_all(agent)
+            wait_for("silence", lambda: self.hosts() == {"b": "silent"})
+            wait_for("own unit alone", lambda: self.serving() == {"": 1})
+            self.serve("b")
+            wait_for("units on b", lambda: self.serving() == {"": 1, "b": 3})
+            self.assertEqual(self.hosts(), {"b": "joined"})
+
+
+class EtcdAway(EtcdHosts):
+    def test_packets_go_on_and_changes_wait_while_etcd_is_away(self):
+        self.serve("b")
+        self.join("b", "--units=1", "--term=60s")
+        self.up()
+        with self.traffic():
+            wait_for("unit on b", lambda: self.serving() == {"": 1, "b": 1})
+            self.etcd.kill()
+            wait_for("a word", lambda: "units stay on the hosts" in self.said())
+            wait_for("packets", lambda: self.serving() == {"": 1, "b": 1})
+            self.etcd.start()
+            wait_for("a word", lambda: "etcd answers again" in self.said())
+            self.serve("c")
+            self.join("c", "--units=2")
+            wait_for("units on c",
+                     lambda: self.serving() == {"": 1, "b": 1, "c": 2})
+        self.assertEqual(self.said().count("units stay on the hosts"), 1)
+
+    def test_a_daemon_starts_without_etcd_and_takes_hosts_later(self):
+        self.etcd.kill()
+        self.up()
+        with self.traffic():
+            wait_for("own unit", lambda: self.serving() == {"": 1})
+            wait_for("a word", lambda: "units stay on the hosts" in self.said())
+            self.etcd.start()
+            self.serve("b")
+            self.join("b", "--units=1")
+            wait_for("unit on b", lambda: self.serving() == {"": 1, "b": 1})
+
+
+class Refusals(EtcdHosts):
+    def put(self, key, **fields):
+        name, key = key, f"/snf/default/hosts/{key}"
+        host = {"name": name, "version": "0.0.9", "units": 1,
+                "address": f"{AWAY_ADDRESS}:{PORTS['b']}", **fields}
+        self.assertIsNotNone(self.etcd.control("put", key, json.dumps(host)))
+
+    def test_hosts_that_cannot_be_used_are_named(self):
+        self.serve("b")
+        self.join("b", "--units=1")
+        self.join("plain", address="10.99.7.2")
+        self.join("twin", address=f"{AWAY_ADDRESS}:{PORTS['b']}")
+        self.put("old")
+        self.put("other", name="another")
+        self.up()
+        with self.traffic():
+            wait_for("unit on b", lambda: self.serving() == {"": 1, "b": 1})
+            for words in (
+                    'host "plain": "10.99.7.2"',
+                    "host twin (10.99.7.2:7000) has the address of host b",
+                    'host "old" has version 0.0.9, and this daemon',
+                    "hosts/other"):
+                wait_for(words, lambda w=words: w in self.said())
+            self.assertEqual(self.hosts(), {"b": "joined"})
+
+    def test_flags_that_cannot_be_together_are_refused_by_name(self):
+        ports = ("--port=inside=lan0", "--port=outside=wan0")
+        units = ("--isolation=process", "--loggers=on")
+        for flags, words in (
+                ((*units, "--host=b=10.99.7.2:7000"), ("--etcd", "--host")),
+                (("--isolation=thread", "--loggers=on"),
+                 ("--etcd", "--isolation=thread")),
+                (("--isolation=process",), ("--etcd", "--loggers=off")),
+                ((*units, "--threads=4"), ("--etcd", "--threads")),
+                ((*units, "--keep=5s"), ("--etcd", "--keep"))):
+            with self.subTest(flags=flags):
+                self.refused(USAGE, words, "up", *ports, self.at, *flags)
+        self.refused(USAGE, ("--own_units", "--etcd"), "up", *ports, *units,
+                     "--own_units=2")
+        self.refused(USAGE, ("--etcd", "http://a:1"), "up", *ports, *units,
+                     "--etcd=http://a:1")
+
+
+if __name__ == "__main__":
+    if os.geteuid() != 0 or ip("netns", "list", check=False).returncode != 0:
+        print("skipped: needs root and network namespaces")
+        sys.exit(4)
+    skip_without_etcd()
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
