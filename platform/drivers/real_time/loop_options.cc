@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "platform/drivers/loops/unit_processes.h"
 #include "platform/drivers/real_time/real_faults.h"
 #include "platform/run/run_setup.h"
@@ -85,6 +86,23 @@ Nanos PatienceOf(const RealSetup& setup) {
 
 bool LogsTables(const RealSetup& setup, const NetworkFunction& example) {
   return setup.recovers && !LoggedTablesOf(example).empty();
+}
+
+TableHomes HomesOf(const RealSetup& setup, const NetworkFunction& example,
+                   const std::optional<SharedRegion>& region,
+                   const RealClock& clock) {
+  const ControllerOptions& controller = setup.run.controller;
+  ClusterHomes* const common = setup.real.tables;
+  if (common != nullptr) {
+    SNF_CHECK(common->max_units() == controller.max_units);
+    return {*common, controller.controller_id};
+  }
+  TableHomes homes(example, controller.max_units,
+                   TableOptionsOf(setup.run, LogsTables(setup, example)));
+  if (region.has_value()) {
+    homes.Keep(clock.Now(), region->bytes(), controller.max_units);
+  }
+  return homes;
 }
 
 }  // namespace snf

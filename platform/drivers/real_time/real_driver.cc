@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "base/check.h"
 #include "base/quantity.h"
 #include "controller/rebuild/lease_finder.h"
 #include "platform/drivers/loops/unit_process.h"
@@ -67,7 +66,8 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
       tables_region_(std::move(setup.tables)),
       controller_bell_(region_.controller.bell),
       ingress_(options_, *example_, region_.buffers),
-      loop_(ControllerLoopOptionsOf(setup, *example_), policy, HomesOfTables(),
+      loop_(ControllerLoopOptionsOf(setup, *example_), policy,
+            HomesOf(setup, *example_, tables_region_, *region_.clock),
             *region_.clock, TakeLinks()),
       egress_(options_, WithTap(std::move(observers)), ingress_,
               region_.buffers, loop_, result_),
@@ -79,7 +79,6 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
       known_flows_(options_, *example_, loop_, *region_.clock),
       pieces_(*example_, options_.controller.controller_id, real_.controllers,
               loop_, egress_) {
-  look_.set_hosts([this](LiveFigures& figures) { AddHosts(figures); });
   const auto prepare = [this](Controller& controller) {
     AddPiecePools(*example_, controller, options_.controller.controller_id,
                   real_.controllers);
@@ -99,20 +98,6 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
   if (real_.lease_finder != nullptr) {
     loop_.set_lease_finder(*real_.lease_finder);
   }
-}
-
-TableHomes RealDriver::HomesOfTables() const {
-  if (real_.tables != nullptr) {
-    SNF_CHECK(real_.tables->max_units() == options_.controller.max_units);
-    return {*real_.tables, options_.controller.controller_id};
-  }
-  const uint32_t max_units = options_.controller.max_units;
-  TableHomes homes(*example_, max_units,
-                   TableOptionsOf(options_, logs_tables_));
-  if (tables_region_.has_value()) {
-    homes.Keep(clock().Now(), tables_region_->bytes(), max_units);
-  }
-  return homes;
 }
 
 ControllerLinks RealDriver::TakeLinks() {
@@ -194,12 +179,15 @@ absl::Status RealDriver::StartProcesses(const NfSpec& nf, RealSetup& setup) {
       .names = *this,
       .loop = loop_,
       .egress = egress_,
-      .result = result_});
+      .result = result_,
+      .hosts = real_.hosts});
   absl::Status status = processes_->Start(nf, setup);
   if (!status.ok()) return status;
   parts_.unit_faults = processes_->faults();
   parts_.starts = processes_->starts();
   failure_.WatchProcesses(processes_->all());
+  look_.set_hosts(
+      [this](LiveFigures& figures) { processes_->AddHosts(figures); });
   return absl::OkStatus();
 }
 
@@ -298,29 +286,6 @@ absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
 absl::StatusOr<RealFaults::Killed> RealDriver::KillLoggers() {
   if (parts_.unit_faults == nullptr) return NoneMayDie();
   return parts_.unit_faults->KillLoggers();
-}
-
-std::string_view RealDriver::HostOf(UnitId unit) const {
-  if (hosts() != nullptr) return hosts()->HostOf(unit);
-  const auto loops = static_cast<uint32_t>(region_.loops.size());
-  const HostPlace* const host = real_.hosts.Of(
-      value(unit) % loops, PlacedLoops(loops, options_.controller.max_units));
-  return host == nullptr ? "" : host->name.data();
-}
-
-void RealDriver::AddHosts(LiveFigures& figures) const {
-  if (hosts() != nullptr) {
-    hosts()->AddTo(figures);
-  } else {
-    for (const HostPlace& host : real_.hosts.hosts()) {
-      figures.hosts.push_back({.name = host.name.data(),
-                               .address = host.address.data(),
-                               .state = "joined",
-                               .units = host.processes});
-    }
-  }
-  if (figures.hosts.empty()) return;
-  for (LiveFigures::Unit& unit : figures.units) unit.host = HostOf(unit.id);
 }
 
 FlowKey RealDriver::FlowOf(FlowId flow) const {

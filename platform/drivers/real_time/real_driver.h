@@ -163,7 +163,9 @@ class RealDriver final : private NfCallNames {
   absl::StatusOr<RealFaults::Killed> KillUnit(UnitId unit);
   // Returns the name of the host where the unit runs, or is to run; "": this
   // one.
-  std::string_view HostOf(UnitId unit) const;
+  std::string_view HostOf(UnitId unit) const {
+    return processes_.has_value() ? processes_->HostOf(unit) : "";
+  }
   absl::StatusOr<RealFaults::Killed> KillLoggers();
   // Lets the controller fail; between Begin and Finish, in a run in which it
   // may (RunOptions::faults). Counts a kill in vain if it has failed already.
@@ -229,12 +231,10 @@ class RealDriver final : private NfCallNames {
   // Takes the memory out of `setup`.
   RealDriver(RealSetup& setup, const PlacementPolicy& policy, const NfSpec& nf,
              Observers observers);
-  TableHomes HomesOfTables() const;
   ControllerLinks TakeLinks();
   Observers WithTap(Observers observers);
   PacedIntake::Run IntakeRun();
   absl::Status OpenStores(uint32_t loops);
-  void AddHosts(LiveFigures& figures) const;
   HostedUnits* hosts() const {
     return processes_.has_value() ? processes_->hosts() : nullptr;
   }

@@ -168,6 +168,27 @@ absl::Status RealProcesses::Pin(const RealSetup& setup) const {
   return PinThread(pthread_self(), setup.cpus[0]);
 }
 
+std::string_view RealProcesses::HostOf(UnitId unit) const {
+  if (hosts_ != nullptr) return hosts_->HostOf(unit);
+  const auto loops = static_cast<uint32_t>(run_.memory.loops.size());
+  const uint32_t units = run_.loop.controller().units().max_units();
+  const HostPlace* const host =
+      run_.hosts.Of(value(unit) % loops, PlacedLoops(loops, units));
+  return host == nullptr ? "" : host->name.data();
+}
+
+void RealProcesses::AddHosts(LiveFigures& figures) const {
+  if (hosts_ != nullptr) hosts_->AddTo(figures);
+  for (const HostPlace& host : run_.hosts.hosts()) {
+    figures.hosts.push_back({.name = host.name.data(),
+                             .address = host.address.data(),
+                             .state = "joined",
+                             .units = host.processes});
+  }
+  if (figures.hosts.empty()) return;
+  for (LiveFigures::Unit& unit : figures.units) unit.host = HostOf(unit.id);
+}
+
 void RealProcesses::AddResults(std::vector<LoopResults>& results) {
   const LoopResults none;
   for (auto& of_process : processes_->Finish()) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +17,8 @@
 #include "platform/drivers/real_time/real_faults.h"
 #include "platform/drivers/real_time/real_setup.h"
 #include "platform/drivers/real_time/unit_starts.h"
+#include "platform/hosts/host_place.h"
+#include "platform/run/figures/live_figures.h"
 #include "platform/run/run.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf.h"
@@ -42,6 +45,7 @@ class RealProcesses {
     ControllerLoop& loop;
     Egress& egress;
     RunResult& result;
+    const HostPlaces& hosts;  // that stay as they are
   };
 
   // All references must outlive the object.
@@ -62,6 +66,10 @@ class RealProcesses {
   RealFaults* faults() { return faults_.has_value() ? &*faults_ : nullptr; }
   // Null if the hosts of processes stay as they are.
   HostedUnits* hosts() const { return hosts_.get(); }
+  // As RealDriver::HostOf.
+  std::string_view HostOf(UnitId unit) const;
+  // Adds the hosts, and names the hosts of units.
+  void AddHosts(LiveFigures& figures) const;
   UnitStarts* starts() { return starts_.has_value() ? &*starts_ : nullptr; }
   // Waits for the ends of all processes, and adds the results of each loop of
   // units: none of a process that has failed.
