@@ -19,11 +19,11 @@ import sys
 sys.dont_write_bytecode = True  # nothing beside the sources
 import daemon_faults_test
 import run_test as net
-from chain_set_test import Connection, snf
 from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
 from control_test import (NAME, UNAVAILABLE, flows, processes, status,
                           told)
 from flows_test import TALK
+from kept_connection import Connection, snf
 from live_kills_test import PROCESSES, UNITS, processes_of
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PORTS, PROGRAM, SERVER,
                       SERVER4, in_network, inside, ip, peer)

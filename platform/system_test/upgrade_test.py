@@ -21,9 +21,10 @@ import time
 sys.dont_write_bytecode = True  # nothing beside the sources
 import chain_set_test as chains
 import run_test as net
-from chain_set_test import NAT, Connection, snf
+from chain_set_test import NAT
 from command_case import OK, USAGE, wait_for
 from control_test import FOLDER, NAME, UNAVAILABLE, processes, status
+from kept_connection import snf
 from run_test import CLIENT, PEER, PORTS, SERVER, SERVER4, peer
 
 SHORT = ["--flow_timeout=3s", "--evict_after=2s"]
