@@ -21,14 +21,16 @@ bool HasOwnKeys(const RealDriver& driver) {
 
 }  // namespace
 
-ChainSet::ChainSet(std::unique_ptr<LiveChains> only) {
+ChainSet::ChainSet(std::unique_ptr<LiveChains> only) : has_rules_(false) {
   members_.push_back({.name = "", .chains = std::move(only)});
   Begin();
 }
 
 ChainSet::ChainSet(std::unique_ptr<ChainRules> rules,
                    std::vector<Member> members)
-    : members_(std::move(members)), rules_(std::move(rules)) {
+    : members_(std::move(members)),
+      has_rules_(true),
+      rules_(std::move(rules)) {
   SNF_CHECK(!members_.empty() && rules_ != nullptr);
   Begin();
   for (Member& member : members_) member.chains->RunBeside();

@@ -53,12 +53,13 @@ class ChainSet {
   // Members are in the order of the rules' numbers. Not empty.
   ChainSet(std::unique_ptr<ChainRules> rules, std::vector<Member> members);
 
-  bool has_rules() const { return rules_ != nullptr; }
+  // Any thread.
+  bool has_rules() const { return has_rules_; }
   // Returns the only chain. Requires !has_rules().
   LiveChains& only() { return *members_.front().chains; }
   std::vector<Member>& members() { return members_; }
   // Returns the chain of this name; "" names the only one. NotFound tells the
-  // names that there are.
+  // names that there are. Any thread; the member is the owner's.
   absl::StatusOr<Member*> Find(std::string_view name);
   // Makes chains fail and restart (LiveChains::set_renewal).
   void set_renewal(const LiveChains::MakerOf& maker_of);
@@ -119,7 +120,8 @@ class ChainSet {
 
   std::vector<Member> members_;
   PoolExchange pools_;
-  std::unique_ptr<ChainRules> rules_;  // null: there is one chain
+  const bool has_rules_;
+  std::unique_ptr<ChainRules> rules_;  // null without rules
   std::function<void(LiveFigures)> publish_;
   Instant next_publish_;
   LiveTimes latency_;
