@@ -102,28 +102,24 @@ absl::Status Steering::Check(const NetworkFunction& example,
                       "of an address",
                       pool.name));
     }
-    for (uint32_t c = 0; c < controllers; ++c) {
-      if (PartOf(pool, c, controllers).has_value()) continue;
-      return refuse(fmt::format("need at least 64 pieces each of the pool {}",
-                                pool.name));
-    }
   }
-  return absl::OkStatus();
+  return CheckParts(example, controllers);
 }
 
 absl::StatusOr<std::shared_ptr<const Steering>> Steering::Of(
     const NetworkFunction& example, ControllerOf controller) {
   if (absl::Status s = Check(example, controller.count); !s.ok()) return s;
   std::shared_ptr<Steering> steering(new Steering(controller));
+  std::vector<NetworkFunction::Pool> pools;
   for (const NetworkFunction::Pool& pool : example.pools()) {
     if (!pool.address.has_value()) continue;
     steering->external_.push_back(*pool.address);
-    for (uint32_t c = 0; c < controller.count; ++c) {
-      const PieceRange part = *PartOf(pool, c, controller.count);
-      const Block block = {part.first, part.last, c};
-      const bool is_there = std::ranges::find(steering->blocks_, block) !=
-                            steering->blocks_.end();
-      if (!is_there) steering->blocks_.push_back(block);
+    pools.push_back(pool);
+  }
+  const auto parts = PartsOf(pools, controller.count);
+  for (uint32_t c = 0; c < controller.count; ++c) {
+    for (const PieceRange& part : parts[c]) {
+      steering->blocks_.push_back({part.first, part.last, c});
     }
   }
   std::ranges::sort(steering->external_);

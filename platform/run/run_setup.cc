@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "controller/core/options.h"
+#include "fmt/format.h"
 
 namespace snf {
 namespace {
@@ -102,6 +103,31 @@ std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
   if (border(i) == border(i + 1)) return std::nullopt;
   return PieceRange{std::max(pool.first, border(i)),
                     std::min(pool.last, border(i + 1) - 1)};
+}
+
+absl::Status CheckParts(const NetworkFunction& example, uint32_t controllers) {
+  for (const NetworkFunction::Pool& pool : example.pools()) {
+    for (uint32_t i = 0; i < controllers; ++i) {
+      if (PartOf(pool, i, controllers).has_value()) continue;
+      return absl::InvalidArgumentError(fmt::format(
+          "{} controllers need at least 64 pieces each of the pool {}",
+          controllers, pool.name));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::vector<PieceRange>> PartsOf(
+    std::span<const NetworkFunction::Pool> pools, uint32_t controllers) {
+  std::vector<std::vector<PieceRange>> parts(controllers);
+  for (uint32_t i = 0; i < controllers; ++i) {
+    for (const NetworkFunction::Pool& pool : pools) {
+      const PieceRange part = *PartOf(pool, i, controllers);
+      if (std::ranges::find(parts[i], part) != parts[i].end()) continue;
+      parts[i].push_back(part);
+    }
+  }
+  return parts;
 }
 
 void AddPiecePools(const NetworkFunction& example, Controller& controller,

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "controller/core/controller.h"
 #include "platform/run/run.h"
 #include "runtime/core/unit_options.h"
@@ -46,6 +49,15 @@ struct PieceRange {
 };
 std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
                                  uint32_t count);
+
+// Returns an error that names the first pool of which a controller would have
+// no part. `controllers` is their number.
+absl::Status CheckParts(const NetworkFunction& example, uint32_t controllers);
+// Returns the parts of the pools that each controller has, by controller. Pools
+// of an address have the same few ranges: each range is named once. The NF must
+// pass CheckParts.
+std::vector<std::vector<PieceRange>> PartsOf(
+    std::span<const NetworkFunction::Pool> pools, uint32_t controllers);
 
 // Gives the i-th of `count` controllers its part of the NF's pools of pieces,
 // before the first packet. There must be one of each pool.

@@ -28,9 +28,7 @@ ChainSet::ChainSet(std::unique_ptr<LiveChains> only) : has_rules_(false) {
 
 ChainSet::ChainSet(std::unique_ptr<ChainRules> rules,
                    std::vector<Member> members)
-    : members_(std::move(members)),
-      has_rules_(true),
-      rules_(std::move(rules)) {
+    : members_(std::move(members)), has_rules_(true), rules_(std::move(rules)) {
   SNF_CHECK(!members_.empty() && rules_ != nullptr);
   Begin();
   for (Member& member : members_) member.chains->RunBeside();

@@ -18,29 +18,27 @@ absl::Status FlowDispatcher::Check(const NetworkFunction& example,
         "these may have {}",
         kMaxUnits, units));
   }
-  for (const NetworkFunction::Pool& pool : example.pools()) {
-    for (uint32_t i = 0; i < controllers; ++i) {
-      if (PartOf(pool, i, controllers).has_value()) continue;
-      return absl::InvalidArgumentError(fmt::format(
-          "{} controllers need at least 64 pieces each of the pool {}",
-          controllers, pool.name));
+  return CheckParts(example, controllers);
+}
+
+void GiveBlocks(const std::vector<std::vector<PieceRange>>& parts,
+                IpAddress address, DispatchTable& table) {
+  for (size_t c = 0; c < parts.size(); ++c) {
+    for (const PieceRange& part : parts[c]) {
+      table.Give({.address = address,
+                  .first = static_cast<uint16_t>(part.first),
+                  .last = static_cast<uint16_t>(part.last)},
+                 ControllerId{static_cast<uint8_t>(c)});
     }
   }
-  return absl::OkStatus();
 }
 
 FlowDispatcher::FlowDispatcher(const NetworkFunction& example,
-                               uint32_t controllers)
-    : blocks_(controllers) {
+                               uint32_t controllers) {
   SNF_CHECK(Check(example, controllers, /*units=*/0).ok());
+  blocks_ = PartsOf(example.pools(), controllers);
   for (uint32_t c = 0; c < controllers; ++c) {
     SNF_CHECK(table_.Join(ControllerId{static_cast<uint8_t>(c)}));
-    // Pools of an address have the same few ranges.
-    for (const NetworkFunction::Pool& pool : example.pools()) {
-      const PieceRange part = *PartOf(pool, c, controllers);
-      if (std::ranges::find(blocks_[c], part) != blocks_[c].end()) continue;
-      blocks_[c].push_back(part);
-    }
   }
 }
 
@@ -52,14 +50,7 @@ ControllerId FlowDispatcher::Steer(const FlowKey& key, bool by_alias) const {
 
 bool FlowDispatcher::on_alias(ControllerId of, const FlowKey& alias) {
   if (external_.insert(alias.source).second) {
-    for (size_t c = 0; c < blocks_.size(); ++c) {
-      for (const PieceRange& block : blocks_[c]) {
-        table_.Give({.address = alias.source,
-                     .first = static_cast<uint16_t>(block.first),
-                     .last = static_cast<uint16_t>(block.last)},
-                    ControllerId{static_cast<uint8_t>(c)});
-      }
-    }
+    GiveBlocks(blocks_, alias.source, table_);
   }
   return table_.Steer(alias.source, alias.source_port.host(), alias) == of;
 }

@@ -16,6 +16,11 @@
 
 namespace snf {
 
+// Gives controllers 0 … n - 1 their blocks of an external address: parts[c] has
+// the blocks of controller c (PartsOf).
+void GiveBlocks(const std::vector<std::vector<PieceRange>>& parts,
+                IpAddress address, DispatchTable& table);
+
 // Chooses the controller, of 0 … n - 1, of a flow (proto/protocol.md §7). A
 // packet to an alias, an external endpoint, is for the controller that has the
 // alias's block; else a hash of the flow decides. An address has blocks from

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -464,18 +463,8 @@ void VirtualCluster::on_shares(ControllerId controller, UnitLife life) {
 
 void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
   if (external_.try_emplace(alias.source, true).second) {
-    // Pools of an address have the same few ranges.
-    std::set<std::pair<uint32_t, uint32_t>> given;
-    for (const NetworkFunction::Pool& pool : example_->pools()) {
-      if (!given.insert({pool.first, pool.last}).second) continue;
-      for (uint32_t c = 0; c < cluster_.controllers; ++c) {
-        const auto part = PartOf(pool, c, cluster_.controllers);
-        dispatcher_.Give({.address = alias.source,
-                          .first = static_cast<uint16_t>(part->first),
-                          .last = static_cast<uint16_t>(part->last)},
-                         members_[c]->id());
-      }
-    }
+    GiveBlocks(PartsOf(example_->pools(), cluster_.controllers), alias.source,
+               dispatcher_);
   }
   if (dispatcher_.OwnerOf(alias) != of) dispatcher_.Pin(alias, of);
   for (const auto& each : members_) {
