@@ -89,8 +89,10 @@ default_chain: "gone"
                  ("edge.conf:9:1: --port: lan0 is given twice",)),
                 ('port: "outside=lan0"',
                  ("edge.conf:9:1: --port: lan0 cannot be both",)),
-                ('chain { name: "other" text: "monitor" }\n'
-                 'default_chain: "other"', ("edge.conf: ", "--keep"))):
+                ('setting { name: "pin" value: "true" }\n'
+                 'chain { name: "other" text: "monitor" }\n'
+                 'default_chain: "other"',
+                 ("edge.conf:9:23: --pin", "threads of its own"))):
             text = EDGE + line + "\n"
             if "max_units" in line:
                 text += 'chain { name: "other" text: "nat" }\n'
