@@ -153,7 +153,7 @@ TEST(MergedFrames, AreTakenByTheseNfsAlone) {
     if (!spec.ok() || !spec->check().ok()) continue;
     if (spec->create()->takes_merged()) take.insert(std::string(nf->name));
   }
-  EXPECT_EQ(take, (std::set<std::string>{"firewall", "monitor", "nat",
+  EXPECT_EQ(take, (std::set<std::string>{"fan_in", "firewall", "monitor", "nat",
                                          "passthrough"}));
   EXPECT_FALSE(NfSpec::Parse("nat(ip=203.0.113.1,nat64=64:ff9b::/96)")
                    ->create()
