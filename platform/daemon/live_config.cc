@@ -152,14 +152,14 @@ absl::Status LiveConfig::SetChains(const PlannedDaemon& present,
   };
   absl::Status status;
   size_t done = 0;
-  for (; done < after.size() && status.ok(); ++done) {
+  for (; done < after.size(); ++done) {
     if (is_changed(done)) status = set(after[done]);
+    if (!status.ok()) break;
   }
   if (status.ok() && present.rules() != wanted.rules()) {
     status = chains_.SetRules(mailbox, deadline, wanted.options());
   }
   if (status.ok()) return status;
-  // Sets the failed chain as well, which does not differ.
   for (size_t i = 0; i < done; ++i) {
     if (is_changed(i)) set(before[i]).IgnoreError();
   }

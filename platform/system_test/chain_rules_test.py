@@ -244,6 +244,32 @@ class ChainRules(daemon_faults_test.DaemonFaults):
             self.assertTrue(self.pings())
         self.check_sound(self.down())
 
+    def test_chains_are_set_back_if_one_of_a_file_cannot_be_set(self):
+        web, voice, *others = CHAINS.strip().splitlines()
+        text = "\n".join([voice, web, *others, REST])
+        self.up_with(text)
+        file = self.folder / "site.conf"
+        nat = f"nat(ip={EXTERNAL4})"
+        with self.server():
+            stay = [self.connection()]
+            for _ in range(3):  # as many as may have flows
+                self.set("web", f"firewall | monitor | {nat}")
+                stay.append(self.connection())
+            file.write_text(text.replace("firewall |", "monitor |").replace(
+                '"monitor"', '"firewall"'))
+            done = snf("config", "apply", file)
+            self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
+            self.assertIn("nothing has changed", done.stderr)
+            self.assertIn("older chains", done.stderr)
+            self.assertIn(", voice: firewall", self.log())
+            self.assertRegex(self.log(), r"chain \d+, voice: monitor")
+            self.assertNotIn("web: monitor", self.log())
+            wait_for("the chain as before", lambda: [
+                nf for _, name, nf in self.chains()
+                if name == "voice"][-1] == "monitor")
+            self.assertEqual({one.says() for one in stay}, {"right"})
+        self.check_sound(self.down())
+
     def launchers(self):
         return {pid for pid in below(self.pid)
                 if "unit-process" in pathlib.Path(
@@ -339,6 +365,7 @@ class ChainRules(daemon_faults_test.DaemonFaults):
         for text, flags, words in (
                 (CHAINS + f'chain {{ name: "more" text: "{nat}" }}\n', [],
                  ['"web"', '"more"', EXTERNAL4]),
+                (CHAINS, ["--controller=0/2"], ["--controller", "one controller"]),
                 (CHAINS, ["--pin"], ["--pin"])):
             file.write_text(text)
             done = subprocess.run(

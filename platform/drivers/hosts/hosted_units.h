@@ -55,7 +55,7 @@ class HostedUnits {
   void AddTo(LiveFigures& figures) const;
 
  private:
-  // Where a unit's drain comes from.
+  // Says who wants a unit drained.
   struct Bars {
     bool by_operator = false;
     bool by_host = false;
