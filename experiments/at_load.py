@@ -64,12 +64,16 @@ def dropped_share(figures: dict) -> float:
 
 
 def cpu_of_packet(command: list[str], loops: int, figures: dict,
-                  cpu_s: float) -> float:
-    """In ns, without what comes before and behind the run."""
+                  cpu_s: float) -> float | None:
+    """In ns, without what comes before and behind the run.
+
+    None if the loops took no more CPU time than a run of one loop."""
     if loops == 1:
         return 1e9 * cpu_s / figures["packets_in"]
     once, cpu_once_s, _ = run([*command, "--speed=max", "--loop=1"])
-    return 1e9 * max(0.0, cpu_s - cpu_once_s) / (
+    if cpu_s <= cpu_once_s:
+        return None
+    return 1e9 * (cpu_s - cpu_once_s) / (
         figures["packets_in"] - once["packets_in"])
 
 

@@ -30,7 +30,7 @@ LIKE_PAPER = ", like the paper's"
 
 
 class Missing(Exception):
-    """The outcome of a job that failed is asked for."""
+    """A value is asked for that no job measured, as it failed or was short."""
 
 
 # --- Jobs ---------------------------------------------------------------------
@@ -295,6 +295,19 @@ def known_rows(rows: Iterable[tuple]) -> list[tuple]:
 
 def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
+
+
+def cpu_of_packet(outcome: Outcome) -> float | None:
+    """The least CPU time of a packet, in s, in an outcome of at_load.py."""
+    known = [ns for ns in outcome["cpu_ns"] if ns is not None]
+    return min(known) / 1e9 if known else None
+
+
+def known_cpu_of_packet(outcome: Outcome) -> float:
+    cpu_s = cpu_of_packet(outcome)
+    if cpu_s is None:
+        raise Missing("the runs were too short for the CPU time of a packet")
+    return cpu_s
 
 
 def dropped(outcome: Outcome) -> int:

@@ -5,7 +5,8 @@ import statistics
 
 from results import cell
 from scenario import (DIFFERS, Column, Findings, Job, Lab, Missing, Outcomes,
-                      Program, Report, Table, in_calm, known_rows, verdict)
+                      Program, Report, Table, cpu_of_packet, in_calm,
+                      known_cpu_of_packet, known_rows, verdict)
 
 SUMMARY = "firewall, monitor and NAT in one unit: throughput and latency"
 SOURCE = "Serpens Fig. 15"
@@ -67,7 +68,7 @@ def calmest(load: dict) -> dict:
 def rows_of(lab: Lab, outcomes: Outcomes, way: str) -> list[tuple]:
     ran = outcomes[job(lab, way)]
     return [(WAYS[way], max(ran["max_pps"]), statistics.median(ran["max_pps"]),
-             min(ran["cpu_ns"]) / 1e9, load["share"], at["p50"], at["p99"],
+             cpu_of_packet(ran), load["share"], at["p50"], at["p99"],
              at["dropped"])
             for load in ran["loads"] for at in (calmest(load),)]
 
@@ -82,7 +83,7 @@ def best_of_snf(lab: Lab, outcomes: Outcomes) -> str:
 
 def of_a_core(lab: Lab, outcomes: Outcomes, way: str) -> float:
     """Packets a second of CPU time."""
-    return 1e9 / min(outcomes[job(lab, way)]["cpu_ns"])
+    return 1 / known_cpu_of_packet(outcomes[job(lab, way)])
 
 
 def waited(lab: Lab, outcomes: Outcomes, *ways: str) -> float:
