@@ -109,6 +109,35 @@ class Wrapper(unittest.TestCase):
                 "0 skipped; 48 cases ran, 3 of them skipped; 2.00 sec\n"),
                 result.stdout)
 
+    def test_a_test_of_live_processes_that_failed_runs_once_more(self):
+        for failed, again, code in ((["flaky"], 0, 0), (["flaky"], 1, 1),
+                                    (["flaky", "unit"], 0, 1)):
+            with self.subTest((failed, again)):
+                told = "".join(f"\t2 - {name} (Failed)\n" for name in failed)
+                self.script(self.tools / "ctest", f"""case "$*" in
+*-L*) echo '  Test #2: flaky'; echo '  Test #3: other'; exit ;;
+*-R*) echo "again $*" >>"$SAID"; exit {again} ;;
+esac
+cat <<END
+1/3 Test #1: absent ............***Skipped   0.10 sec
+
+60% tests passed
+
+The following tests did not run:
+	1 - absent (Skipped)
+
+The following tests FAILED:
+{told}END
+exit 8""")
+                done = self.run_script("test", "--retry")
+                self.assertEqual(done.returncode, code, done.stdout)
+                self.assertEqual("FLAKY: passed when run again: flaky"
+                                 in done.stdout, code == 0)
+        said = (self.tree.parent / "said").read_text(encoding="utf-8")
+        self.assertEqual(
+            [line for line in said.splitlines() if "again" in line],
+            ["again --preset release -R ^(flaky)$"] * 2)
+
     def test_the_test_of_one_nf_needs_no_more_than_its_build(self):
         said = self.said("test", "mine")
         self.assertIn("asked libgtest-dev", said)
