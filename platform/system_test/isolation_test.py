@@ -281,13 +281,14 @@ class Failures(Isolation):
                 self.assertEqual(faults["nf_failures"], crashes * flows)
                 self.assertEqual(faults["flows_blocked"], flows)
                 dropped = report["packets_dropped"]
-                # What else a unit had as it crashed, of any flow.
-                lost = dropped.get("unit_failed", 0)
+                # A flow is given up with all that no logger has yet: on a slow
+                # machine its first packets may be in one burst with the third
+                # on which the NF crashes.
                 released = report["packets_released"]
                 self.assertLessEqual(released, 2 * flows)
-                self.assertGreaterEqual(released, 2 * flows - lost)
                 self.assertEqual(dropped["nf_failed"],
-                                 flows * packets - released - lost)
+                                 flows * packets - released -
+                                 dropped.get("unit_failed", 0))
                 self.assertRegex(said, r'NF "misuse": process_packet .*; packet '
                                  r"\d+, clock 3, flow udp 192\.0\.2\.1:500\d > "
                                  r"198\.51\.100\.9:53; the packet is dropped")
