@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/messages/controller_counts.h"
 #include "platform/drivers/cluster/cluster_figures.h"
 #include "platform/drivers/cluster/flow_dispatcher.h"
 #include "platform/drivers/cluster/merge_results.h"
@@ -63,11 +64,11 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
               (cluster.shared ? 1 : static_cast<uint32_t>(observers_.size()))),
       managers_(options, cluster, *this, meter_, figures_) {
   SNF_CHECK(cluster.controllers >= 1 &&
-            cluster.controllers <= ClusterOptions::kMostControllers);
+            cluster.controllers <= kMostControllers);
   const auto joins =
       std::ranges::count_if(options.faults.changes, &MemberChange::joins);
   const size_t most = cluster.controllers + static_cast<size_t>(joins);
-  SNF_CHECK(most <= ClusterOptions::kMostControllers);
+  SNF_CHECK(most <= kMostControllers);
   SNF_CHECK(observers_.size() == most);
   SNF_CHECK(cluster.fixed_shares.empty() ||
             cluster.fixed_shares.size() == most);
