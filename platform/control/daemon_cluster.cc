@@ -10,6 +10,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/messages/controller_counts.h"
 #include "platform/control/call_limit.h"
 #include "platform/control/control_client.h"
 #include "platform/control/control_figures.h"
@@ -130,7 +131,7 @@ std::string ClusterMember::NameOf(const std::string& name, uint32_t id) {
 absl::StatusOr<std::vector<ClusterMember>> MembersOf(const std::string& name) {
   std::vector<ClusterMember> members;
   if (name.find('.') != name.npos) return members;  // is one itself
-  for (uint32_t id = 0; id < ClusterMember::kMost; ++id) {
+  for (uint32_t id = 0; id < kMostAtPorts; ++id) {
     auto files = DaemonFiles::Of(ClusterMember::NameOf(name, id));
     if (!files.ok()) return files.status();
     const absl::StatusOr<pid_t> pid = PidOf(*files);

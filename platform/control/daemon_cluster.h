@@ -19,7 +19,6 @@ namespace snf {
 // One of the daemons that share ports: controller I of NAME is the daemon
 // NAME.I.
 struct ClusterMember {
-  static constexpr uint32_t kMost = 16;
   uint32_t id = 0;
   DaemonFiles files;
   pid_t pid = 0;

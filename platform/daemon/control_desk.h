@@ -3,7 +3,6 @@
 #define SNF_PLATFORM_DAEMON_CONTROL_DESK_H_
 
 #include <atomic>
-#include <chrono>
 #include <mutex>
 #include <optional>
 
@@ -23,20 +22,9 @@ namespace snf {
 // is a letter to the dispatcher, which looks at the run, or changes it, between
 // two batches of packets.
 //
-// The tables of flows are read chain by chain, in pieces of kSlotsAtATime, a
-// letter each, so that no packet waits for long; for a deletion, which looks at
-// flows in the letter, in pieces of kDeletedAtATime.
-//
 // Thread-safe, but Begin and End.
 class ControlDesk final : public ControlHandler {
  public:
-  static constexpr uint32_t kMostFlows = 10'000;
-  static constexpr uint32_t kFlows = 20;  // if no limit is named
-  static constexpr uint32_t kSlotsAtATime = 1'024;
-  static constexpr uint32_t kDeletedAtATime = 128;
-  // The time for which a deletion waits for flows whose state is on its way.
-  static constexpr std::chrono::seconds kDeletesWithin{2};
-
   // References must outlive the desk. `about` is copied into each reply of
   // Status, and Down sets `down`.
   ControlDesk(proto::StatusReply about, LiveSettings& settings,
@@ -82,9 +70,6 @@ class ControlDesk final : public ControlHandler {
 
  private:
   absl::Status Change(Deadline deadline, const LiveSettings::Values& values);
-  absl::Status DeleteFlows(Deadline deadline,
-                           const proto::FlowsRequest& request,
-                           proto::FlowsReply& reply);
   absl::Status RulesOf(Deadline deadline, ChainSet::Member& chain,
                        proto::RulesReply& reply);
   absl::Status TakeConfig(Deadline deadline, const proto::SetRequest& request,

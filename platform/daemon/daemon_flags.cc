@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/messages/controller_counts.h"
 #include "platform/control/daemon_command.h"
 #include "platform/ports/steering.h"
 #include "resource_manager/launch/container_method.h"
@@ -17,7 +18,7 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
   flags.Heading("The daemon");
   AddDaemonName(flags, name).is_of_command = true;
   flags
-      .Count("controllers", controllers, 1, ControllerOf::kMost,
+      .Count("controllers", controllers, 1, kMostAtPorts,
              "daemons that share the ports, NAME.0 and so on, each with "
              "--controller; daemons that run already are left alone")
       .is_of_command = true;

@@ -244,14 +244,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   if (!traffic.ok()) return traffic.status();
   // A capture has packets as they are on the wire.
   if (!options.gso || !options.out.empty()) (*traffic)->CutMerged();
-  std::unique_ptr<CaptureSink> sink;
-  if (!options.out.empty() || !options.drops.empty()) {
-    auto opened = CaptureSink::Open({.out = options.out,
-                                     .drops = options.drops,
-                                     .annotate = options.annotate});
-    if (!opened.ok()) return opened.status();
-    sink = *std::move(opened);
-  }
+  auto sink = CaptureSink::Open(options);
+  if (!sink.ok()) return sink.status();
   auto outputs = CreateOutputs(options, daemon != nullptr);
   if (!outputs.ok()) return outputs.status();
   std::unique_ptr<NfLogFiles> logs;
@@ -301,7 +295,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
       };
     }
     const NfSpec& nf = of.config.chains.front().nf;
-    Observers observers({sink.get(), traffic->get(),
+    Observers observers({sink->get(), traffic->get(),
                          daemon != nullptr ? &daemon->observer() : nullptr});
     if (logs != nullptr) {
       auto reader = logs->Read(nf);
@@ -369,8 +363,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   live.nf = chains->has_rules() ? options.nf : chains->only().newest_nf();
   Finish(*chains, **traffic, live.replayed);
   if (daemon != nullptr) daemon->End(*chains);
-  if (sink != nullptr) {
-    if (absl::Status s = sink->Close(); !s.ok()) return s;
+  if (*sink != nullptr) {
+    if (absl::Status s = (*sink)->Close(); !s.ok()) return s;
   }
   if (logs != nullptr) {
     // The report and the log name the records that were not written.

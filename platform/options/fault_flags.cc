@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/messages/controller_counts.h"
 #include "controller/core/host_map.h"
 #include "platform/options/fault_flag.h"
 #include "platform/run/chaos_flag.h"
@@ -186,10 +187,10 @@ absl::Status FaultFlags::CheckControllers() const {
   }
   const auto joins = static_cast<uint32_t>(
       std::ranges::count_if(faults.changes, &MemberChange::joins));
-  if (controllers + joins > ClusterOptions::kMostControllers) {
+  if (controllers + joins > kMostControllers) {
     return AtOddsWithControllers(
         fmt::format("{} and {} that join are more than {}, the most",
-                    controllers, joins, ClusterOptions::kMostControllers));
+                    controllers, joins, kMostControllers));
   }
   for (const MemberChange& change : faults.changes) {
     most = std::max(most, change.controller);

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 
+#include "base/messages/controller_counts.h"
+
 namespace snf {
 
 LeaseFlags::LeaseFlags(RunFlagSet& set) : set_(set) {
   if (!set_.has_captures) return;
   set_.flags.Count("controllers", set_.request.cluster.controllers, 1,
-                   ClusterOptions::kMostControllers,
+                   kMostControllers,
                    "controllers, each with flows of its own, that lease the "
                    "units from a resource manager");
   set_.flags.Choice(

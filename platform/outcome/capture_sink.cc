@@ -16,11 +16,12 @@ CapturedPacket PacketOf(const ReleasedPacket& packet) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CaptureSink>> CaptureSink::Open(
-    const Options& options) {
+    const RunRequest& request) {
+  if (request.out.empty() && request.drops.empty()) return nullptr;
   std::unique_ptr<CaptureSink> sink(new CaptureSink);
-  sink->annotate_ = options.annotate;
-  for (const auto& [path, writer] : {std::pair{&options.out, &sink->out_},
-                                     {&options.drops, &sink->drops_}}) {
+  sink->annotate_ = request.annotate;
+  for (const auto& [path, writer] : {std::pair{&request.out, &sink->out_},
+                                     {&request.drops, &sink->drops_}}) {
     if (path->empty()) continue;
     auto opened = CaptureWriter::Open(*path, {});
     if (!opened.ok()) return opened.status();

@@ -3,12 +3,12 @@
 #define SNF_PLATFORM_OUTCOME_CAPTURE_SINK_H_
 
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/options/run_request.h"
 #include "platform/run/run_events.h"
 #include "traces/capture_writer.h"
 
@@ -17,18 +17,13 @@ namespace snf {
 // Writes released packets to a capture, and dropped ones to another.
 //
 // CommentOf tells what became of a packet: of each dropped one, and of released
-// ones with Options::annotate.
+// ones with RunRequest::annotate.
 class CaptureSink final : public RunObserver {
  public:
-  struct Options {
-    std::string out;    // file of released packets; empty: none
-    std::string drops;  // file of dropped packets; empty: none
-    bool annotate = false;
-  };
-
-  // Errors are those of CaptureWriter::Open.
+  // Opens the captures that the request names; null: it names none. Errors are
+  // those of CaptureWriter::Open.
   static absl::StatusOr<std::unique_ptr<CaptureSink>> Open(
-      const Options& options);
+      const RunRequest& request);
 
   // If a write fails, Close() returns the error.
   void on_release(const ReleasedPacket& packet) override;

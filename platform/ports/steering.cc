@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/keyed_hash.h"
+#include "base/messages/controller_counts.h"
 #include "base/packet/headers.h"
 #include "base/packet/ip_address.h"
 #include "base/packet/ip_address_text.h"
@@ -52,9 +53,9 @@ absl::StatusOr<ControllerOf> ControllerOf::Parse(const std::string& text) {
                     "two controllers",
                     Printable(text)));
   }
-  if (parsed.count == 0 || parsed.count > kMost) {
+  if (parsed.count == 0 || parsed.count > kMostAtPorts) {
     return absl::InvalidArgumentError(
-        fmt::format("\"{}\": want 1 to {} controllers", text, kMost));
+        fmt::format("\"{}\": want 1 to {} controllers", text, kMostAtPorts));
   }
   if (parsed.id >= parsed.count) {
     return absl::InvalidArgumentError(

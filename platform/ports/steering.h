@@ -25,9 +25,8 @@ namespace snf {
 // One of several controllers at the same ports: I of N, as --controller=I/N
 // says it.
 struct ControllerOf {
-  static constexpr uint32_t kMost = 16;
   uint32_t id = 0;
-  uint32_t count = 1;  // 1 … kMost
+  uint32_t count = 1;  // 1 … kMostAtPorts
 
   // Errors: InvalidArgument, with the reason.
   static absl::StatusOr<ControllerOf> Parse(const std::string& text);

@@ -13,7 +13,7 @@
 namespace snf {
 namespace {
 
-constexpr size_t kMostControllers = 8;  // reported one by one
+constexpr size_t kMostReported = 8;  // controllers, one by one
 
 std::string WhatControllerDid(size_t i, const ControllerFigures& did) {
   std::string what = fmt::format("packets of controller {}", i);
@@ -200,7 +200,7 @@ void AddLeases(const RunResult& result, Page& page) {
   page.Count("Controllers", leases.controllers,
              has_leases ? "that leased units" : "with units of their own");
   for (size_t i = 0; i < result.controllers.size(); ++i) {
-    if (i == kMostControllers) {
+    if (i == kMostReported) {
       page.Row("", "", "…", "others, which --json tells of");
       break;
     }

@@ -23,7 +23,7 @@ from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
 from control_test import (NAME, UNAVAILABLE, flows, processes, status,
                           told)
 from flows_test import TALK
-from kept_connection import Connection, snf
+from kept_connection import Connected, snf
 from live_kills_test import PROCESSES, UNITS, processes_of
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PORTS, PROGRAM, SERVER,
                       SERVER4, in_network, inside, ip, peer)
@@ -39,7 +39,7 @@ rule {{ match: "icmp6" chain: "rest" }}
 REST = 'default_chain: "rest"\n'
 
 
-class ChainRules(daemon_faults_test.DaemonFaults):
+class ChainRules(Connected, daemon_faults_test.DaemonFaults):
     def up_with(self, text, *words):
         file = self.folder / "site.conf"
         file.write_text(text)
@@ -115,16 +115,6 @@ class ChainRules(daemon_faults_test.DaemonFaults):
     def chains(self):
         return [(one["number"], one["name"], one["nf"])
                 for one in status()["chain"]]
-
-    def connection(self):
-        connection = Connection()
-        self.addCleanup(connection.close)
-        return connection
-
-    def set(self, *words):
-        done = snf("chain", "set", *words, "--json")
-        self.assertEqual(done.returncode, OK, done.stderr)
-        return json.loads(done.stdout)
 
     def said(self, *words):
         done = snf(*words)

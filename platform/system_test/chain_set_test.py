@@ -27,16 +27,16 @@ import live_kills_test as live_kills
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, below, wait_for
 from control_test import FOLDER, NAME, UNAVAILABLE, processes, status
-from kept_connection import Connection, snf
+from kept_connection import Connected, snf
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PORTS, PROGRAM, SERVER,
-                      SERVER4, in_network, inside, ip, peer)
+                      SERVER4, in_network, ip, peer)
 
 MODULE = pathlib.Path(sys.argv[3])
 NF_FAILED = 3
 NAT = f"nat(ip={EXTERNAL4})"
 
 
-class Chains(unittest.TestCase):
+class Chains(Connected, unittest.TestCase):
     """A daemon between a client and a server."""
 
     def setUp(self):
@@ -57,16 +57,6 @@ class Chains(unittest.TestCase):
     def up(self, *words):
         done = snf("up", *PORTS, f"--json={self.folder}/report.json", *words)
         self.assertEqual(done.returncode, OK, done.stderr)
-
-    def connection(self):
-        connection = Connection()
-        self.addCleanup(connection.close)
-        return connection
-
-    def set(self, *words):
-        done = snf("chain", "set", *words, "--json")
-        self.assertEqual(done.returncode, OK, done.stderr)
-        return json.loads(done.stdout)
 
     def deploy(self, file, *words):
         done = snf("nf", "deploy", file, *words, "--json")

@@ -21,10 +21,10 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-import host_units_test
-from command_case import OK, PROGRAM, USAGE, below, stat_of, wait_for
+from command_case import (OK, PROGRAM, USAGE, below, stat_of, udp_frame,
+                          wait_for)
 from etcd_peer import Etcd, skip_without_etcd
-from host_units_test import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, ip
+from host_pair import (AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair, ip)
 
 PORTS = {"b": 7000, "c": 7001}
 # Sends frames of 60 flows, 400 a second, until stdin ends: prints how many.
@@ -42,31 +42,19 @@ print(sent)
 """
 
 
-class EtcdHosts(host_units_test.Hosts):
+class EtcdHosts(HostPair):
     def setUp(self):
         super().setUp()
         self.inside = ["ip", "netns", "exec", HOME]
         self.etcd = Etcd(self.inside)
         self.addCleanup(self.etcd.end)
         self.at = f"--etcd={self.etcd.endpoint}"
-        for name in ("lan", "wan"):
-            ip("-n", HOME, "link", "add", f"{name}0", "type", "veth", "peer",
-               f"{name}p")
-            self.addCleanup(ip, "-n", HOME, "link", "del", f"{name}0",
-                            check=False)
-            for end in (f"{name}0", f"{name}p"):
-                ip("-n", HOME, "link", "set", end, "up")
+        self.ports()
         self.log = pathlib.Path(self.folder.name) / "log.txt"
         self.name = f"etcd-{os.getpid()}"
 
     def up(self, *flags):
-        done = self.home(
-            PROGRAM, "up", f"--name={self.name}", "--port=inside=lan0",
-            "--port=outside=wan0", "--nf=monitor", "--policy=rotate",
-            "--max_units=4", "--isolation=process", "--loggers=on",
-            f"--log={self.log}", self.at, *flags)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.addCleanup(self.home, PROGRAM, "down", f"--name={self.name}")
+        self.up_at_ports(self.name, self.log, self.at, *flags)
 
     def background(self, *words):
         """Runs a command until the test ends, in the namespace of these."""
@@ -125,7 +113,7 @@ class EtcdHosts(host_units_test.Hosts):
     @contextlib.contextmanager
     def traffic(self):
         """Frames that go through while the block runs, and all come out."""
-        frames = [host_units_test.udp_frame(5000 + i).hex() for i in range(60)]
+        frames = [udp_frame(5000 + i).hex() for i in range(60)]
         with subprocess.Popen(
                 [*self.inside, sys.executable, "-c", SEND, *frames],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,

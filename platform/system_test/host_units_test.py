@@ -23,12 +23,11 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import (LASTING_NAT, OK, PROGRAM, SOURCE, USAGE, Command,
                           below, free_port, is_alive, pcap, run, stat_of, udp_frame, wait_for)
+from host_pair import (AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, OTHER_ADDRESS,
+                       HostPair, ip)
 
 SMALL = SOURCE / "traces/small.pcap.zst"
 UNAVAILABLE = 69
-HOME, AWAY = (f"snf-{name}-{os.getpid()}" for name in ("home", "away"))
-HOME_ADDRESS, AWAY_ADDRESS, OTHER_ADDRESS = (
-    "10.99.7.1", "10.99.7.2", "10.99.7.3")
 PORT = 7000
 AGENT = f"{AWAY_ADDRESS}:{PORT}"
 NAT = "nat(" + LASTING_NAT.removeprefix("nat:") + ")"
@@ -38,31 +37,12 @@ HEAD = struct.Struct("<IHHQQ")
 MARK = 0x484E4653
 
 
-def ip(*words, check=True):
-    return subprocess.run(["ip", *words], check=check, capture_output=True,
-                          timeout=60)
-
-
 def frame(kind, number, data=b"", bytes_=None):
     size = len(data) if bytes_ is None else bytes_
     return HEAD.pack(MARK, kind, 0, number, size) + data
 
 
-class Hosts(Command):
-    @classmethod
-    def setUpClass(cls):
-        for name in (HOME, AWAY):
-            ip("netns", "add", name)
-            cls.addClassCleanup(ip, "netns", "del", name, check=False)
-            ip("-n", name, "link", "set", "lo", "up")
-        ip("-n", HOME, "link", "add", "eth0", "type", "veth", "peer", "eth0",
-           "netns", AWAY)
-        ip("-n", HOME, "address", "add", f"{HOME_ADDRESS}/24", "dev", "eth0")
-        ip("-n", HOME, "address", "add", f"{OTHER_ADDRESS}/24", "dev", "eth0")
-        ip("-n", AWAY, "address", "add", f"{AWAY_ADDRESS}/24", "dev", "eth0")
-        for name in (HOME, AWAY):
-            ip("-n", name, "link", "set", "eth0", "up")
-
+class Hosts(HostPair):
     def setUp(self):
         super().setUp()
         self.frames = self.file("frames.pcap", pcap(
@@ -85,11 +65,6 @@ class Hosts(Command):
     def said(self):
         self.errors.seek(0)
         return self.errors.read().decode()
-
-    def home(self, *words):
-        return subprocess.run(
-            ["ip", "netns", "exec", HOME, *map(str, words)],
-            capture_output=True, text=True, timeout=300, check=False)
 
     def replay(self, *flags, capture=None, hosts=1):
         path = pathlib.Path(self.folder.name) / "report.json"
@@ -185,28 +160,13 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as port:
 
 
 class Live(Hosts):
-    def ports(self):
-        for name in ("lan", "wan"):
-            ip("-n", HOME, "link", "add", f"{name}0", "type", "veth", "peer",
-               f"{name}p")
-            self.addCleanup(ip, "-n", HOME, "link", "del", f"{name}0",
-                            check=False)
-            for end in (f"{name}0", f"{name}p"):
-                ip("-n", HOME, "link", "set", end, "up")
-
     def test_units_tells_the_host_of_each_unit_that_has_packets(self):
         self.ports()
         self.agent()
         name = f"hosts-{os.getpid()}"
         log = os.path.join(self.folder.name, "log.txt")
-        done = self.home(PROGRAM, "up", f"--name={name}",
-                         "--port=inside=lan0", "--port=outside=wan0",
-                         "--nf=monitor", "--policy=rotate", "--max_units=4",
-                         "--isolation=process", "--loggers=on",
-                         "--warm_pool=4", f"--host=away={AGENT},units=2",
-                         f"--log={log}")
-        self.assertEqual(done.returncode, OK, done.stderr)
-        self.addCleanup(self.home, PROGRAM, "down", f"--name={name}")
+        self.up_at_ports(name, log, "--warm_pool=4",
+                         f"--host=away={AGENT},units=2")
 
         def listed():
             frames = "\n".join(udp_frame(5000 + i).hex() for i in range(100))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP connection that stays while a daemon changes, and a command of SNF
+"""A TCP connection that stays while a daemon changes, and commands of SNF
 beside it."""
 
+import json
 import subprocess
 import sys
 
-from command_case import PATIENCE_S
+from command_case import OK, PATIENCE_S
 from control_test import NAME
 from run_test import CLIENT, MIDDLE, PROGRAM, SERVER4, in_network, inside
 
@@ -58,3 +59,17 @@ class Connection:
         self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
+
+
+class Connected:
+    """For tests: connections through a daemon, whose chains are set."""
+
+    def connection(self):
+        connection = Connection()
+        self.addCleanup(connection.close)
+        return connection
+
+    def set(self, *words):
+        done = snf("chain", "set", *words, "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(done.stdout)

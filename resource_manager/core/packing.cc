@@ -1,76 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Packing of shares into units, and the life of units.
+// Packing of shares into units.
 #include <algorithm>
-#include <bit>
 
 #include "resource_manager/core/resource_manager.h"
 
 namespace snf {
-
-void ResourceManager::SetState(Instant now, uint32_t unit, State state) {
-  Unit& u = units_[unit];
-  const auto is_up = [](State s) {
-    return s == State::kStarting || s == State::kWarm || s == State::kActive ||
-           s == State::kDraining;
-  };
-  units_up_ += is_up(state);
-  units_up_ -= is_up(u.state);
-  starting_ += state == State::kStarting;
-  starting_ -= u.state == State::kStarting;
-  u.state = state;
-  u.since = now;
-  units_by_state_.PushBack(static_cast<uint32_t>(state), unit);
-  Index(unit);
-}
-
-void ResourceManager::Index(uint32_t unit) {
-  const Unit& u = units_[unit];
-  const uint32_t before = units_by_free_.ListOf(unit);
-  units_by_free_.Remove(unit);
-  if (before != kNone && units_by_free_.Front(before) == kNone) {
-    has_free_[before / 64] &= ~(uint64_t{1} << before % 64);
-  }
-  if (u.state != State::kWarm && u.state != State::kActive) return;
-  const auto free = static_cast<uint32_t>(u.free);
-  units_by_free_.PushFront(free, unit);
-  has_free_[free / 64] |= uint64_t{1} << free % 64;
-}
-
-void ResourceManager::Reserve(uint32_t unit, int64_t share) {
-  units_[unit].free -= share;
-  Index(unit);
-}
-
-uint32_t ResourceManager::FullestWithRoom(int64_t share) const {
-  auto word = static_cast<size_t>(share) / 64;
-  uint64_t bits = has_free_[word] & ~uint64_t{0} << share % 64;
-  while (bits == 0) {
-    if (++word == has_free_.size()) return kNone;
-    bits = has_free_[word];
-  }
-  return units_by_free_.Front(
-      static_cast<uint32_t>(word * 64 + std::countr_zero(bits)));
-}
-
-uint32_t ResourceManager::Emptiest() const {
-  for (size_t word = has_free_.size(); word-- > 0;) {
-    const uint64_t bits = has_free_[word] & (word == 0 ? ~uint64_t{1} : ~0ull);
-    if (bits != 0) {
-      return units_by_free_.Front(
-          static_cast<uint32_t>(word * 64 + std::bit_width(bits) - 1));
-    }
-  }
-  return kNone;
-}
-
-bool ResourceManager::CanStart(Instant now) const {
-  const auto first = [&](State state) {
-    return units_by_state_.Front(static_cast<uint32_t>(state));
-  };
-  return now >= next_start_ && starting_ < options_.max_starts &&
-         (first(State::kCold) != kNone || first(State::kFailed) != kNone);
-}
 
 void ResourceManager::SayStart(uint32_t unit, bool is_repeated,
                                ManagerOut& out) {
@@ -79,29 +14,24 @@ void ResourceManager::SayStart(uint32_t unit, bool is_repeated,
 }
 
 bool ResourceManager::can_give(Instant now) const {
-  return starting_ > 0 || CanStart(now) || Emptiest() != kNone ||
+  return units_.starting() > 0 || units_.CanStart(now) ||
+         units_.Emptiest() != kNone ||
          std::ranges::any_of(controllers_, [](const Controller& c) {
            return c.held > 2 * kLeastMove;
          });
 }
 
 void ResourceManager::StartFor(Instant now, int64_t missing, ManagerOut& out) {
-  while (int64_t{starting_} * kWholeUnit < missing && CanStart(now)) {
-    uint32_t unit = units_by_state_.Front(static_cast<uint32_t>(State::kCold));
+  while (int64_t{units_.starting()} * kWholeUnit < missing &&
+         units_.CanStart(now)) {
+    uint32_t unit = units_.First(State::kCold);
     if (unit == kNone) {
-      unit = units_by_state_.Front(static_cast<uint32_t>(State::kFailed));
+      unit = units_.First(State::kFailed);
     }
     units_[unit].incarnation = NewNumber();
-    SetState(now, unit, State::kStarting);
+    units_.SetState(now, unit, State::kStarting);
     SayStart(unit, false, out);
   }
-}
-
-void ResourceManager::StartFailed(Instant now, uint32_t unit) {
-  SetState(now, unit, State::kFailed);
-  const int64_t back_off = options_.first_back_off.ns
-                           << std::min(failures_++, 20u);
-  next_start_ = now + Nanos{std::min(back_off, options_.max_back_off.ns)};
 }
 
 void ResourceManager::Await(uint32_t controller) {
@@ -151,21 +81,21 @@ bool ResourceManager::Fill(Instant now, uint32_t controller, ManagerOut& out) {
   while (Missing(controller) > 0) {
     if (!has_room_for_lease()) return false;
     const int64_t share = std::min(Missing(controller), kWholeUnit);
-    uint32_t unit = FullestWithRoom(share);
+    uint32_t unit = units_.FullestWithRoom(share);
     if (unit == kNone) {
       int64_t missing = 0;
       for (const uint32_t c : waiting_) missing += Missing(c);
       // The last part needs no unit of its own where one has room.
       const int64_t part = Missing(controller) % kWholeUnit;
-      if (part > 0 && FullestWithRoom(part) != kNone) missing -= part;
+      if (part > 0 && units_.FullestWithRoom(part) != kNone) missing -= part;
       StartFor(now, missing, out);
-      if (starting_ > 0) return false;
-      unit = Emptiest();
+      if (units_.starting() > 0) return false;
+      unit = units_.Emptiest();
       if (unit == kNone) return false;
     }
     GiveAt(now, controller, unit, std::min(share, units_[unit].free), out);
     if (units_[unit].state == State::kWarm) {
-      SetState(now, unit, State::kActive);
+      units_.SetState(now, unit, State::kActive);
     }
   }
   return true;
@@ -197,12 +127,12 @@ bool ResourceManager::HasRoomToCome(uint32_t controller) const {
 
 void ResourceManager::Balance(Instant now, ManagerOut& out) {
   const uint32_t poor = NextWaiting();
-  if (poor == kNone || starting_ > 0 || CanStart(now) ||
+  if (poor == kNone || units_.starting() > 0 || units_.CanStart(now) ||
       leases_due_.Front(kByRevoke) != kNone) {
     return;
   }
   uint32_t rich = poor;
-  for (uint32_t c = 0; c < kControllers; ++c) {
+  for (uint32_t c = 0; c < kControllerIds; ++c) {
     if (controllers_[c].held > controllers_[rich].held) rich = c;
   }
   if (HasRoomToCome(rich)) return;  // what it gave up before

@@ -5,12 +5,11 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/check.h"
+#include "base/messages/controller_counts.h"
 
 namespace snf {
 namespace {
 
-constexpr uint32_t kStates =
-    static_cast<uint32_t>(ResourceManager::State::kFailed) + 1;
 constexpr uint32_t kMostUnits = 1u << 24;
 
 }  // namespace
@@ -19,18 +18,16 @@ ResourceManager::ResourceManager(const ManagerOptions& options, uint64_t epoch,
                                  bool recover, ManagerOut& out)
     : options_(options),
       epoch_(epoch),
-      units_(options.max_units),
+      units_(options),
       leases_of_unit_(options.max_units, options.max_units * kKnownPerUnit),
-      leases_of_controller_(kControllers, options.max_units * kKnownPerUnit),
+      leases_of_controller_(kControllerIds, options.max_units * kKnownPerUnit),
       leases_due_(kDues, options.max_units * kKnownPerUnit),
-      unconfirmed_(1, options.max_units * kKnownPerUnit),
-      units_by_state_(kStates, options.max_units),
-      units_by_free_(kWholeUnit + 1, options.max_units) {
+      unconfirmed_(1, options.max_units * kKnownPerUnit) {
   SNF_CHECK(epoch > 0 && epoch < uint64_t{1} << 31);
   SNF_CHECK(options.max_units <= kMostUnits);
   const State state = recover ? State::kUnknown : State::kCold;
   for (uint32_t u = 0; u < options.max_units; ++u) {
-    SetState(Instant::min(), u, state);
+    units_.SetState(Instant::min(), u, state);
     if (!recover) continue;
     ++unreported_;
     out.push_back(AskReport{GlobalUnitId{u}, epoch});
@@ -93,7 +90,7 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
   const uint32_t unit = lease.unit;
   controllers_[value(lease.holder.controller)].held -= lease.share;
   shares_ -= lease.share > 0;
-  Reserve(unit, -lease.reserved);
+  units_.Reserve(unit, -lease.reserved);
   slots_.erase(value(lease.id));
   leases_of_unit_.Remove(slot);
   leases_of_controller_.Remove(slot);
@@ -101,7 +98,8 @@ void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
   unconfirmed_.Remove(slot);
   free_slots_.push_back(slot);
   if (--units_[unit].leases > 0) return;
-  if (units_[unit].state == State::kActive) SetState(now, unit, State::kWarm);
+  if (units_[unit].state == State::kActive)
+    units_.SetState(now, unit, State::kWarm);
   if (units_[unit].state == State::kDraining) {
     out.push_back(StopUnit{LifeOf(unit), epoch_});
   }
@@ -115,7 +113,7 @@ void ResourceManager::SetTo(uint32_t slot, int64_t share, ManagerOut& out) {
   lease.share = share;
   lease.confirmed = false;
   if (share > lease.reserved) {
-    Reserve(lease.unit, share - lease.reserved);
+    units_.Reserve(lease.unit, share - lease.reserved);
     lease.reserved = share;
   }
   const uint32_t holder = value(lease.holder.controller);
@@ -377,7 +375,7 @@ LeaseRefusal ResourceManager::on_share_set(Instant now, const ShareSet& set,
   if (lease.share == 0) {
     FreeLease(now, slot, out);
   } else {
-    Reserve(lease.unit, lease.share - lease.reserved);
+    units_.Reserve(lease.unit, lease.share - lease.reserved);
     lease.reserved = lease.share;
     lease.confirmed = true;
     unconfirmed_.Remove(slot);
@@ -394,9 +392,9 @@ LeaseRefusal ResourceManager::on_ready(Instant now, UnitLife unit,
   if (state(unit.unit) != State::kStarting) {
     return Refuse(LeaseRefusal::kWrongState);
   }
-  failures_ = 0;
+  units_.StartSucceeded();
   units_[value(unit.unit)].free = kWholeUnit;
-  SetState(now, value(unit.unit), State::kWarm);
+  units_.SetState(now, value(unit.unit), State::kWarm);
   Serve(now, out);
   return why;
 }
@@ -405,11 +403,11 @@ LeaseRefusal ResourceManager::on_stopped(Instant now, UnitLife unit,
                                          ManagerOut& out) {
   const LeaseRefusal why = CheckUnit(unit);
   if (why != LeaseRefusal::kNone) return Refuse(why);
-  const Unit& u = units_[value(unit.unit)];
+  const UnitStock::Unit& u = units_[value(unit.unit)];
   if (u.state != State::kDraining || u.leases > 0) {
     return Refuse(LeaseRefusal::kWrongState);
   }
-  SetState(now, value(unit.unit), State::kCold);
+  units_.SetState(now, value(unit.unit), State::kCold);
   Serve(now, out);
   return why;
 }
@@ -421,7 +419,7 @@ LeaseRefusal ResourceManager::on_unit_dead(Instant now, UnitLife life,
   const uint32_t unit = value(life.unit);
   const State before = units_[unit].state;
   if (before == State::kStarting) {
-    StartFailed(now, unit);
+    units_.StartFailed(now, unit);
     Serve(now, out);
     return why;
   }
@@ -429,7 +427,7 @@ LeaseRefusal ResourceManager::on_unit_dead(Instant now, UnitLife life,
       before == State::kUnknown) {
     return Refuse(LeaseRefusal::kWrongState);
   }
-  SetState(now, unit, State::kFailed);
+  units_.SetState(now, unit, State::kFailed);
   for (uint32_t slot; (slot = leases_of_unit_.Front(unit)) != kNone;) {
     const Lease lease = leases_[slot];
     out.push_back(Gone{lease.holder, lease.id, epoch_});
@@ -450,7 +448,7 @@ LeaseRefusal ResourceManager::Close(Instant now, UnitLife life,
   if (before != State::kWarm && before != State::kActive) {
     return Refuse(LeaseRefusal::kWrongState);
   }
-  SetState(now, unit, State::kDraining);
+  units_.SetState(now, unit, State::kDraining);
   if (units_[unit].leases == 0) out.push_back(StopUnit{life, epoch_});
   for (uint32_t slot = leases_of_unit_.Front(unit); slot != kNone;
        slot = leases_of_unit_.Next(slot)) {
@@ -495,7 +493,7 @@ void ResourceManager::AdoptLease(uint32_t unit, const ReportedLease& told,
                                   .sequence = told.sequence});
   const int64_t most = std::max(told.share, told.target);
   leases_[slot].reserved = most;
-  Reserve(unit, most);
+  units_.Reserve(unit, most);
   const bool stays = c.alive && told.holder.epoch == c.epoch;
   SetTo(slot, stays ? told.target : 0, out);
 }
@@ -518,7 +516,7 @@ LeaseRefusal ResourceManager::on_report(Instant now, const ReportedUnit& told,
   }
   LeaseRefusal why = LeaseRefusal::kNone;
   if (told.is_dead) {
-    SetState(now, unit, State::kCold);
+    units_.SetState(now, unit, State::kCold);
   } else {
     why = TakeReport(now, life, leases, out);
   }
@@ -534,17 +532,17 @@ LeaseRefusal ResourceManager::TakeReport(Instant now, UnitLife life,
   units_[unit].free = kWholeUnit;
   const LeaseRefusal why = CheckReport(leases);
   if (why != LeaseRefusal::kNone) {
-    SetState(now, unit, State::kDraining);
+    units_.SetState(now, unit, State::kDraining);
     out.push_back(StopUnit{life, epoch_});
     return why;
   }
-  SetState(now, unit, leases.empty() ? State::kWarm : State::kActive);
+  units_.SetState(now, unit, leases.empty() ? State::kWarm : State::kActive);
   for (const ReportedLease& lease : leases) AdoptLease(unit, lease, out);
   return why;
 }
 
 void ResourceManager::FinishRecovery(Instant now, ManagerOut& out) {
-  for (uint32_t c = 0; c < kControllers; ++c) {
+  for (uint32_t c = 0; c < kControllerIds; ++c) {
     for (uint32_t slot = leases_of_controller_.Front(c); slot != kNone;
          slot = leases_of_controller_.Next(slot)) {
       StartTerm(now, slot);
@@ -559,25 +557,23 @@ void ResourceManager::FinishRecovery(Instant now, ManagerOut& out) {
 // What was said and not answered may be lost.
 void ResourceManager::Repeat(Instant now, ManagerOut& out) {
   ++ticks_;
-  const auto list = [](State state) { return static_cast<uint32_t>(state); };
-  for (uint32_t u = units_by_state_.Front(list(State::kUnknown)); u != kNone;
-       u = units_by_state_.Next(u)) {
+  for (uint32_t u = units_.First(State::kUnknown); u != kNone;
+       u = units_.Next(u)) {
     if (ticks_ >= kRepeatTicks) {
       out.push_back(AskReport{GlobalUnitId{u}, epoch_});
     }
   }
-  for (uint32_t u = units_by_state_.Front(list(State::kStarting)); u != kNone;
-       u = units_by_state_.Next(u)) {
+  for (uint32_t u = units_.First(State::kStarting); u != kNone;
+       u = units_.Next(u)) {
     if (ticks_ - units_[u].said_at >= kRepeatTicks) SayStart(u, true, out);
   }
   for (uint32_t slot; (slot = unconfirmed_.Front(0)) != kNone &&
                       ticks_ - leases_[slot].said_at >= kRepeatTicks;) {
     SayShare(slot, out);
   }
-  for (uint32_t u;
-       (u = units_by_state_.Front(list(State::kDraining))) != kNone &&
-       now - units_[u].since > options_.revoke_grace;) {
-    SetState(now, u, State::kDraining);  // the last of them now
+  for (uint32_t u; (u = units_.First(State::kDraining)) != kNone &&
+                   now - units_[u].since > options_.revoke_grace;) {
+    units_.SetState(now, u, State::kDraining);  // the last of them now
     if (units_[u].leases == 0) out.push_back(StopUnit{LifeOf(u), epoch_});
   }
 }
@@ -601,16 +597,16 @@ void ResourceManager::on_tick(Instant now, ManagerOut& out) {
     Await(holder);
   }
   const auto first = [&](State state, Nanos age) {
-    const uint32_t u = units_by_state_.Front(static_cast<uint32_t>(state));
+    const uint32_t u = units_.First(state);
     return u != kNone && now - units_[u].since >= age ? u : kNone;
   };
   for (uint32_t u;
        (u = first(State::kStarting, options_.start_timeout)) != kNone;) {
-    StartFailed(now, u);
+    units_.StartFailed(now, u);
     out.push_back(StopUnit{LifeOf(u), epoch_});
   }
   for (uint32_t u; (u = first(State::kWarm, options_.keep_warm)) != kNone;) {
-    SetState(now, u, State::kDraining);
+    units_.SetState(now, u, State::kDraining);
     out.push_back(StopUnit{LifeOf(u), epoch_});
   }
   Serve(now, out);

@@ -11,11 +11,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "base/ids.h"
+#include "base/messages/controller_counts.h"
 #include "base/messages/lease_messages.h"
 #include "base/messages/manager_commands.h"
 #include "base/messages/manager_messages.h"
 #include "base/time.h"
 #include "resource_manager/core/linked_lists.h"
+#include "resource_manager/core/unit_stock.h"
 
 namespace snf {
 
@@ -60,15 +62,7 @@ namespace snf {
 // the number of units, but for the reports of a recovery.
 class ResourceManager {
  public:
-  enum class State : uint8_t {
-    kUnknown,  // has not reported to this manager yet
-    kCold,
-    kStarting,
-    kWarm,
-    kActive,
-    kDraining,
-    kFailed
-  };
+  using State = UnitStock::State;
   static constexpr int64_t kLeastMove = 16;
 
   // `epoch` > 0, < 2^31. With `recover`, asks all units for their reports;
@@ -99,7 +93,7 @@ class ResourceManager {
   // starts, can start, or has room, or what others hold. O(controllers).
   bool can_give(Instant now) const;
   // Counts the units that start or run.
-  uint32_t units_up() const { return units_up_; }
+  uint32_t units_up() const { return units_.up(); }
 
   // Calls the handler of the message, of those below. An AskLife is answered
   // with NewLife, or not at all. Ignores a ManagerDeath.
@@ -145,18 +139,9 @@ class ResourceManager {
 
  private:
   static constexpr uint32_t kNone = LinkedLists::kNone;
-  static constexpr uint32_t kControllers = 256;
   static constexpr uint32_t kMostParts = 8;  // looked at in an ask
   enum Due : uint32_t { kByTerm, kByRevoke, kDues };
 
-  struct Unit {
-    State state = State::kCold;
-    uint64_t incarnation = 0;
-    int64_t free = 0;
-    uint32_t leases = 0;
-    uint32_t said_at = 0;  // the tick of the last StartUnit
-    Instant since;         // of a start, or of being warm
-  };
   struct Lease {
     LeaseId id{};
     ControllerLife holder;
@@ -225,16 +210,9 @@ class ResourceManager {
   void FinishRecovery(Instant now, ManagerOut& out);
   void Repeat(Instant now, ManagerOut& out);
 
-  // units and packing (packing.cc)
-  void SetState(Instant now, uint32_t unit, State state);
-  void Reserve(uint32_t unit, int64_t share);
-  void Index(uint32_t unit);
-  uint32_t FullestWithRoom(int64_t share) const;
-  uint32_t Emptiest() const;
-  bool CanStart(Instant now) const;
+  // packing (packing.cc)
   void SayStart(uint32_t unit, bool is_repeated, ManagerOut& out);
   void StartFor(Instant now, int64_t missing, ManagerOut& out);
-  void StartFailed(Instant now, uint32_t unit);
   int64_t Missing(uint32_t controller) const {
     const Controller& c = controllers_[controller];
     return c.alive ? c.wanted - c.held : 0;
@@ -253,25 +231,18 @@ class ResourceManager {
   uint64_t numbers_ = 0;
   uint32_t ticks_ = 0;
   uint32_t unreported_ = 0;
-  uint32_t units_up_ = 0;
-  uint32_t starting_ = 0;
-  uint32_t failures_ = 0;
   uint32_t shares_ = 0;  // leases that have not been ended
-  Instant next_start_ = Instant::min();
   std::array<uint64_t, static_cast<size_t>(LeaseRefusal::kCount)> refused_{};
-  std::vector<Unit> units_;
+  UnitStock units_;
   std::vector<Lease> leases_;
   std::vector<uint32_t> free_slots_;
   absl::flat_hash_map<uint64_t, uint32_t> slots_;  // by LeaseId
-  std::array<Controller, kControllers> controllers_{};
+  std::array<Controller, kControllerIds> controllers_{};
   std::vector<uint32_t> waiting_;
   LinkedLists leases_of_unit_;
   LinkedLists leases_of_controller_;  // parts of units first; none that ends
   LinkedLists leases_due_;            // by time
   LinkedLists unconfirmed_;           // leases, by the time they were set
-  LinkedLists units_by_state_;        // by time
-  LinkedLists units_by_free_;         // warm and active ones
-  std::array<uint64_t, kWholeUnit / 64 + 1> has_free_{};  // lists not empty
 };
 
 }  // namespace snf

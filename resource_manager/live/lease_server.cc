@@ -16,12 +16,14 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "base/messages/controller_counts.h"
 #include "proto/leases.grpc.pb.h"
 
 namespace snf {
 namespace {
 
 constexpr auto kLongestLook = std::chrono::seconds(40);
+constexpr int kMostStreams = kMostControllers;  // one of each member
 
 // Writes what waits by a thread of its own: a member that stands still makes
 // nobody else wait.
@@ -95,11 +97,10 @@ class Service final : public proto::Leases::Service {
 
   grpc::Status Attend(grpc::ServerContext* context,
                       Stream::Wire* wire) override {
-    if (members_.fetch_add(1) >= LeaseServer::kMostMembers) {
+    if (members_.fetch_add(1) >= kMostStreams) {
       --members_;
       return {grpc::StatusCode::RESOURCE_EXHAUSTED,
-              fmt::format("{} members are there already",
-                          LeaseServer::kMostMembers)};
+              fmt::format("{} members are there already", kMostControllers)};
     }
     const auto stream = std::make_shared<Stream>(*context, *wire);
     proto::ToManager message;
@@ -140,7 +141,7 @@ class GrpcLeaseServer final : public LeaseServer {
   bool Listen(const std::string& socket) {
     constexpr int kLooks = 16;
     grpc::ResourceQuota quota("snf leases");
-    quota.SetMaxThreads(kMostMembers + kLooks);
+    quota.SetMaxThreads(kMostStreams + kLooks);
     grpc::ServerBuilder builder;
     builder.SetResourceQuota(quota);
     builder.SetMaxReceiveMessageSize(kMostBytes);

@@ -42,11 +42,11 @@ class LeaseHandler {
 
 // Serves the leases service on threads of its own, with the services for health
 // and reflection, on a socket of the file system that is this user's alone. A
-// message has at most kMostBytes, and there are at most kMostMembers streams.
+// message has at most kMostBytes, and there are at most kMostControllers
+// streams.
 class LeaseServer {
  public:
   static constexpr int kMostBytes = 256 * 1024;
-  static constexpr int kMostMembers = 64;
 
   // Listens on return. The handler must outlive the server. Error: Unavailable.
   static absl::StatusOr<std::unique_ptr<LeaseServer>> Start(

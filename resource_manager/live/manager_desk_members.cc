@@ -6,6 +6,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/messages/controller_counts.h"
 #include "base/text/wording.h"
 #include "base/version.h"
 #include "resource_manager/live/manager_desk.h"
@@ -65,11 +66,11 @@ absl::Status ManagerDesk::Check(const proto::Hello& hello) const {
         fmt::format("\"{}\" is no name of a daemon", Printable(hello.name())));
   }
   if (hello.manager_epoch() > kMostEpoch ||
-      hello.controller() >= LeaseServer::kMostMembers) {
+      hello.controller() >= kMostControllers) {
     return absl::InvalidArgumentError(fmt::format(
         "controller {} and epoch {} cannot be: there are {} controllers, and "
         "epochs up to {}",
-        hello.controller(), hello.manager_epoch(), LeaseServer::kMostMembers,
+        hello.controller(), hello.manager_epoch(), kMostControllers,
         kMostEpoch));
   }
   if (hello.units() != options_.units ||
@@ -101,11 +102,11 @@ absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
         fmt::format("controller {} is \"{}\", process {}, which lives",
                     value(id), at->second.name, at->second.process.pid));
   }
-  for (uint8_t id = 0; id < LeaseServer::kMostMembers; ++id) {
+  for (uint8_t id = 0; id < kMostControllers; ++id) {
     if (!members_.contains(ControllerId{id})) return ControllerId{id};
   }
-  return absl::ResourceExhaustedError(fmt::format(
-      "there are {} controllers already", LeaseServer::kMostMembers));
+  return absl::ResourceExhaustedError(
+      fmt::format("there are {} controllers already", kMostControllers));
 }
 
 bool ManagerDesk::HasToAskAgain(ControllerId id,

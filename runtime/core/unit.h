@@ -10,7 +10,6 @@
 #include "base/ids.h"
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
-#include "base/messages/report_messages.h"
 #include "base/messages/unit_commands.h"
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
@@ -19,6 +18,7 @@
 #include "runtime/core/packet_nodes.h"
 #include "runtime/core/replication.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/core/unit_reader.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
 
@@ -195,7 +195,9 @@ class Unit {
   // here, or with an unacknowledged Takeover, and advances `at`, which is 0 at
   // first; nothing after the last flow. The unit may process packets in between
   // (proto/protocol.md F3).
-  std::optional<DoneAnswer> NextDone(uint32_t& at) const;
+  std::optional<DoneAnswer> NextDone(uint32_t& at) const {
+    return UnitReader(id_, flows_, nf_).NextDone(at);
+  }
   // The unit's logger is to be replaced (F8). NextLogged goes through the flows
   // of which the logger has a record, as NextDone does. If a flow waits for its
   // alias, its record is the one after the waiting clock; the earlier record is
@@ -206,7 +208,7 @@ class Unit {
     bool is_parked = false;
   };
   std::optional<LoggedFlow> NextLogged(uint32_t& at) const;
-  bool has_parked() const;
+  bool has_parked() const { return UnitReader(id_, flows_, nf_).has_parked(); }
   // Changes the source of the state that a packet here needs (F6): it is pulled
   // from there. Late calls are harmless.
   void on_redirect(Instant now, const Redirect& redirect, UnitOut& out);
@@ -217,19 +219,7 @@ class Unit {
   bool on_forsake(Instant now, FlowId flow, UnitOut& out);
 
   // --- Another controller, in unit_failover.cc as well (F9). ---
-  // Takes what a unit reports to a new controller.
-  class Report {
-   public:
-    virtual void on_flow(const FlowReport& flow) = 0;
-    virtual void on_packet(const PacketReport& packet) = 0;
-    // A packet was processed, and waits for the alias that on_open_alias names.
-    virtual void on_parked(const PacketReport& /*packet*/) {}
-    virtual void on_open_alias(const Alias& alias) = 0;
-    virtual void on_open_request(const PieceRequest& request) = 0;
-
-   protected:
-    ~Report() = default;
-  };
+  using Report = UnitReader::Report;
   // Reports all that the unit keeps, and its open requests to a controller.
   void MakeReport(Report& report) const;
   // Returns true if anything is kept of the flow but packets that just came.
@@ -300,10 +290,6 @@ class Unit {
   friend class UnitFingerprint;  // is for tests
 
   static constexpr uint32_t kNone = FlowStore::kNone;
-
-  void ReportFlow(uint32_t slot, Report& report) const;
-  void ReportPackets(const PacketList& list, Report& report) const;
-  PacketReport ReportOf(const PacketNode& node) const;
 
   // Nothing is in service, nor may begin() find anything.
   bool is_idle() const {

@@ -12,6 +12,7 @@
 
 #include "base/ids.h"
 #include "base/inbox_scheduler.h"
+#include "base/messages/controller_counts.h"
 #include "base/messages/lease_messages.h"
 
 namespace snf {
@@ -49,12 +50,11 @@ class UnitLeases {
     kTooMuch,           // than the other leases leave, or too many leases
     kCount
   };
-  static constexpr uint32_t kControllers = 256;
   static constexpr size_t kMostLeases = 1'024;
   // An inbox that is not served.
   static constexpr uint32_t kNone = InboxScheduler::kNone;
 
-  explicit UnitLeases(UnitLife life) : life_(life), inboxes_(kControllers) {}
+  explicit UnitLeases(UnitLife life) : life_(life), inboxes_(kControllerIds) {}
 
   UnitLife life() const { return life_; }
   uint64_t refused(Refusal why) const {
@@ -138,8 +138,8 @@ class UnitLeases {
   Leases leases_;
   std::set<LeaseId> over_;
   LeaseId forgotten_{};  // no later lease was forgotten
-  std::array<int64_t, kControllers> shares_{};
-  std::array<uint32_t, kControllers> costs_{};
+  std::array<int64_t, kControllerIds> shares_{};
+  std::array<uint32_t, kControllerIds> costs_{};
   InboxScheduler inboxes_;
   std::array<uint64_t, static_cast<size_t>(Refusal::kCount)> refused_{};
 };

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_join.h"
+#include "base/messages/controller_counts.h"
 #include "base/text/terminal.h"
 #include "base/text/wording.h"
 #include "platform/control/control_figures.h"
@@ -479,7 +480,7 @@ class DownCommand final : public DaemonCommand {
       ended.Update(EndDaemon(member.files, member.pid, patience_));
     }
     bool has_any = !members->empty();
-    for (uint32_t id = 0; id < ClusterMember::kMost; ++id) {
+    for (uint32_t id = 0; id < kMostAtPorts; ++id) {
       const auto of = DaemonFiles::Of(ClusterMember::NameOf(daemon(), id));
       has_any |= of.ok() && RemoveRemains(*of);
     }

@@ -35,7 +35,7 @@ namespace snf {
 absl::StatusOr<ReplayedRun> ReplayRun::RunOnce() const {
   absl::StatusOr<std::vector<Explainer>> explainers = Explain();
   if (!explainers.ok()) return explainers.status();
-  auto sink = OpenSink();
+  auto sink = CaptureSink::Open(options_);
   if (!sink.ok()) return sink.status();
   auto decisions = OpenDecisions();
   if (!decisions.ok()) return decisions.status();
@@ -98,7 +98,7 @@ absl::StatusOr<std::vector<ReplayedRun>> ReplayRun::RunUnderEachPolicy() const {
 absl::StatusOr<ReplayedChains> ReplayRun::RunChains() const {
   auto reader = MergedReader::Open(options_.files, true);
   if (!reader.ok()) return reader.status();
-  auto sink = OpenSink();
+  auto sink = CaptureSink::Open(options_);
   if (!sink.ok()) return sink.status();
   const std::string& policy = options_.policies.front();
   auto logs = OpenLogs();
@@ -124,13 +124,6 @@ absl::StatusOr<ReplayedChains> ReplayRun::RunChains() const {
                         .chains = *std::move(chains),
                         .results = std::move(results),
                         .warnings = (*reader)->warnings()};
-}
-
-absl::StatusOr<std::unique_ptr<CaptureSink>> ReplayRun::OpenSink() const {
-  if (options_.out.empty() && options_.drops.empty()) return nullptr;
-  return CaptureSink::Open({.out = options_.out,
-                            .drops = options_.drops,
-                            .annotate = options_.annotate});
 }
 
 // A run of captures empties the files first, and loses no record.

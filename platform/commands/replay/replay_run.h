@@ -68,8 +68,6 @@ class ReplayRun {
   };
   using Offer = std::function<bool(const CapturedPacket&)>;
 
-  // Returns what writes --out and --drops; null if nothing does.
-  absl::StatusOr<std::unique_ptr<CaptureSink>> OpenSink() const;
   // Returns what writes --nf_logs; null if nothing does.
   absl::StatusOr<std::unique_ptr<NfLogFiles>> OpenLogs() const;
   // Adds the reader of the logs of the chain's NFs to the observers, unless

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/messages/controller_counts.h"
 #include "platform/commands/simulate/lease_report.h"
 #include "platform/commands/simulate/lease_simulation.h"
 #include "runtime/ring/real_clock.h"
@@ -13,7 +14,6 @@
 namespace snf {
 namespace {
 
-constexpr uint32_t kMostControllers = 256;
 constexpr uint32_t kMostUnits = 1'000'000;
 constexpr int64_t kGbps = 1'000'000'000;
 constexpr int64_t kMostBps = 1'000'000 * kGbps;
@@ -59,7 +59,7 @@ void SimulateCommand::AddDistribution(const std::string& name,
 void SimulateCommand::AddFlags() {
   ManagerOptions& manager = options_.manager;
   flags().Heading("Controllers");
-  flags().Count("controllers", options_.controllers, 1, kMostControllers,
+  flags().Count("controllers", options_.controllers, 1, kControllerIds,
                 "number of controllers");
   flags().Choice(
       "leases", units_,

@@ -37,10 +37,12 @@ ChainSet::ChainSet(std::unique_ptr<ChainRules> rules,
 void ChainSet::Begin() {
   std::vector<PoolExchange::Pools> kept;
   for (Member& member : members_) {
+    std::optional<uint64_t> inherited;
+    member.chains->AddInherited(inherited);
     kept.push_back(member.chains->ExchangeBy(pools_));
     // Older generations, which another daemon left, may have such flows.
-    member.has_own_keys = HasOwnKeys(member.chains->newest()) ||
-                          member.chains->inherited_flows().has_value();
+    member.has_own_keys =
+        HasOwnKeys(member.chains->newest()) || inherited.has_value();
     last_number_ = std::max(last_number_, member.chains->newest_number());
   }
   for (const PoolExchange::Pools& pools : kept) pools_.TakeBack(pools);
@@ -184,10 +186,7 @@ RealDriver* ChainSet::FindDriver(uint32_t number) {
 
 std::optional<uint64_t> ChainSet::inherited_flows() const {
   std::optional<uint64_t> flows;
-  for (const Member& member : members_) {
-    const auto more = member.chains->inherited_flows();
-    if (more.has_value()) flows = flows.value_or(0) + *more;
-  }
+  for (const Member& member : members_) member.chains->AddInherited(flows);
   return flows;
 }
 
@@ -259,13 +258,7 @@ RunResult ChainSet::Finish() {
     ended_.push_back(std::move(newest));
   }
   RunResult result = members_[last].chains->Finish();
-  for (const EarlierChain& chain : ended_) {
-    result.violations += chain.violations;
-    if (result.failure.empty()) result.failure = chain.failure;
-    if (chain.violation.empty()) continue;
-    result.violation_messages.push_back(
-        fmt::format("chain {}: {}", chain.number, chain.violation));
-  }
+  AddViolations(ended_, result);
   const auto& of_last = members_[last].chains->earlier();
   ended_.insert(ended_.end(), of_last.begin(), of_last.end());
   std::ranges::stable_sort(ended_, {}, &EarlierChain::number);

@@ -5,66 +5,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
-#include <variant>
 
 #include "base/messages/drop_reason.h"
 #include "base/text/wording.h"
 
 namespace snf {
-namespace {
-
-EarlierChain SumsOf(uint32_t number, const std::string& nf,
-                    const RunResult& result) {
-  return {.number = number,
-          .nf = nf,
-          .packets_in = result.packets_in,
-          .packets_begun = result.packets_begun(),
-          .packets_released = result.packets_released,
-          .packets_passed_through = result.packets_passed_through,
-          .packets_hairpinned = result.aliases.packets_hairpinned,
-          .packets_ended = result.packets_ended(),
-          .flows = result.controller.flows};
-}
-
-void AddViolations(const RunResult& result, EarlierChain& sums) {
-  sums.violations = result.violations;
-  sums.failure = result.failure;
-  if (!result.violation_messages.empty()) {
-    sums.violation = result.violation_messages.front();
-  }
-}
-
-// Adds counts that add up to a sum.
-void AddTo(FigureCounts& sum, const FigureCounts& more) {
-  for (const Figure& figure : Figures()) {
-    const bool has_place =
-        !std::holds_alternative<std::monostate>(figure.place);
-    if (figure.adds != AddUp::kSum || !has_place) continue;
-    sum[figure.place] += more.of(figure);
-  }
-}
-
-void AddTo(std::vector<DropCount>& sum, const std::vector<DropCount>& more) {
-  for (const DropCount& drop : more) {
-    const auto same = std::ranges::find_if(sum, [&drop](const DropCount& one) {
-      return one.name == drop.name && one.by_nf == drop.by_nf;
-    });
-    if (same == sum.end()) {
-      sum.push_back(drop);
-    } else {
-      same->packets += drop.packets;
-    }
-  }
-}
-
-}  // namespace
 
 LiveChains::LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
                        std::function<void(const std::string&)> told,
                        uint32_t number)
-    : told_(std::move(told)) {
+    : told_(std::move(told)), restarter_(told_) {
   chains_.push_back(Make(number, std::move(first), std::move(nf)));
   own_pools_.Add([this] { return chains_.back().holder(); });
 }
@@ -86,7 +37,7 @@ PoolExchange::Pools LiveChains::ExchangeBy(PoolExchange& exchange) {
 
 // Waits for the next driver if it is in the making: its thread uses this.
 LiveChains::~LiveChains() {
-  ends_ = true;
+  restarter_.End();
   outage_.reset();
 }
 
@@ -102,13 +53,11 @@ RealDriver* LiveChains::Find(uint32_t number) {
   return found == chains_.end() ? nullptr : found->driver.get();
 }
 
-std::optional<uint64_t> LiveChains::inherited_flows() const {
-  std::optional<uint64_t> flows;
+void LiveChains::AddInherited(std::optional<uint64_t>& flows) const {
   for (const Chain& chain : chains_) {
     const auto of_chain = chain.driver->inherited_flows();
     if (of_chain.has_value()) flows = flows.value_or(0) + *of_chain;
   }
-  return flows;
 }
 
 uint64_t LiveChains::older_flows() const {
@@ -305,24 +254,15 @@ void LiveChains::EndOlder() {
   }
 }
 
-EarlierChain LiveChains::Note(const Chain& chain, const RunResult& result) {
-  AddTo(of_ended_, FigureCounts(result));
-  AddTo(drops_of_ended_, DropCounts(result));
-  latency_of_ended_.Merge(result.latency_ns);
-  return SumsOf(chain.number, chain.nf, result);
-}
-
 void LiveChains::End(Chain chain) {
   const Instant begin = RealClock::Monotonic();
   const RunResult result = chain.driver->Finish();
   pools_->TakeBack(chain.pools);
-  EarlierChain sums = Note(chain, result);
-  AddViolations(result, sums);
+  ended_.Add(chain.number, chain.nf, result);
   Tell(fmt::format(
       "chain {} ({}) has ended, with {}; that took {:.1f} ms", chain.number,
       Printable(chain.nf), Plural(result.packets_in, "packet"),
       static_cast<double>((RealClock::Monotonic() - begin).ns) / 1e6));
-  Keep(std::move(sums));
   LetGo(std::move(chain.driver));
 }
 
@@ -346,11 +286,9 @@ void LiveChains::Renew() {
     chains_.erase(chains_.begin() + static_cast<ptrdiff_t>(i));
     const RunResult result = failed.driver->Finish();
     pools_->TakeBack(failed.pools);
-    EarlierChain sums = Note(failed, result);
-    sums.renewed_for = result.failure;
+    ended_.AddRenewed(failed.number, failed.nf, result);
     Tell(fmt::format("chain {} has failed: {}; its flows are lost",
                      failed.number, result.failure));
-    Keep(std::move(sums));
     LetGo(std::move(failed.driver));
   }
   Chain& failed = chains_.back();
@@ -364,9 +302,9 @@ void LiveChains::Renew() {
       fmt::format("chain {} has failed: {}; it restarts, without its "
                   "flows",
                   failed.number, outage_->result.failure));
-  outage_->next =
-      std::async(std::launch::async,
-                 [this, maker = std::move(maker)] { return MakeAgain(maker); });
+  outage_->next = std::async(
+      std::launch::async,
+      [this, maker = std::move(maker)] { return restarter_.Make(maker); });
   if (!is_beside_) outage_->next.wait();
 }
 
@@ -383,9 +321,7 @@ bool LiveChains::EndOutage() {
                      std::string(next.status().message())));
     return false;
   }
-  EarlierChain sums = Note(failed, outage_->result);
-  sums.renewed_for = outage_->result.failure;
-  Keep(std::move(sums));
+  ended_.AddRenewed(failed.number, failed.nf, outage_->result);
   Chain chain = Make(failed.number, *std::move(next), failed.nf);
   pools_->Keep(failed.pools);
   pools_->GiveKept(chain.holder());
@@ -395,41 +331,6 @@ bool LiveChains::EndOutage() {
   outage_.reset();
   Tell(fmt::format("chain {} is back", failed.number));
   return true;
-}
-
-LiveChains::Made LiveChains::MakeAgain(const Maker& maker) {
-  const auto wait = [this] {
-    constexpr Nanos kStep = Milliseconds(20);
-    for (Nanos left = pause_; left.ns > 0 && !ends_; left.ns -= kStep.ns) {
-      std::this_thread::sleep_for(
-          std::chrono::nanoseconds(std::min(left, kStep).ns));
-    }
-  };
-  const Instant now = RealClock::Monotonic();
-  if (now - renewed_ > kGoodLife) pause_ = kFirstPause;
-  for (int tries = 1;; ++tries) {
-    if (tries > 1 || pause_ > kFirstPause) wait();
-    if (ends_) return absl::CancelledError("the run is to end");
-    pause_ = std::min(Nanos{2 * pause_.ns}, kLongestPause);
-    auto driver = maker();
-    if (driver.ok()) renewed_ = RealClock::Monotonic();
-    if (driver.ok() || absl::IsCancelled(driver.status()) ||
-        tries == kMostTries) {
-      return driver;
-    }
-    Tell(fmt::format("the chain cannot restart yet: {}",
-                     std::string(driver.status().message())));
-  }
-}
-
-void LiveChains::Keep(EarlierChain sums) {
-  ended_.push_back(std::move(sums));
-  if (ended_.size() <= kMostTold) return;
-  EarlierChain& first = ended_[0];
-  first.Add(ended_[1]);
-  first.number = ended_[1].number;
-  first.nf = "all before";
-  ended_.erase(ended_.begin() + 1);
 }
 
 Nanos LiveChains::MayWait(Nanos most) const {
@@ -465,14 +366,8 @@ bool LiveChains::AnyFailed() const {
 }
 
 void LiveChains::AddFiguresOf(Chain& chain, LiveFigures& figures) {
-  if (IsDown(chain)) {
-    AddTo(figures.counts, FigureCounts(outage_->result));
-    AddTo(figures.drops, DropCounts(outage_->result));
-    return;
-  }
-  const LiveFigures more = chain.driver->look().Look();
-  AddTo(figures.counts, more.counts);
-  AddTo(figures.drops, more.drops);
+  if (IsDown(chain)) return AddCounts(outage_->result, figures);
+  AddCounts(chain.driver->look().Look(), figures);
 }
 
 void LiveChains::AddFigures(LiveFigures& figures) {
@@ -486,14 +381,13 @@ void LiveChains::AddFigures(LiveFigures& figures) {
                               .packets_in = packets});
     if (&chain != &chains_.back()) AddFiguresOf(chain, figures);
   }
-  AddTo(figures.counts, of_ended_);
-  AddTo(figures.drops, drops_of_ended_);
+  ended_.AddFigures(figures);
 }
 
 void LiveChains::AddAllFigures(LiveFigures& figures, Histogram& latency) {
   AddFigures(figures);
   AddFiguresOf(chains_.back(), figures);
-  latency.Merge(latency_of_ended_);
+  latency.Merge(ended_.latency());
   for (const Chain& chain : chains_) {
     latency.Merge(IsDown(chain) ? outage_->result.latency_ns
                                 : chain.driver->latency());
@@ -510,7 +404,7 @@ void LiveChains::AddAllFigures(LiveFigures& figures, Histogram& latency) {
 }
 
 RunResult LiveChains::FinishNewest() {
-  ends_ = true;
+  restarter_.End();
   while (chains_.size() > 1) {
     Chain older = std::move(chains_.front());
     chains_.erase(chains_.begin());
@@ -526,20 +420,12 @@ EarlierChain LiveChains::FinishBeside() {
   const RunResult result = FinishNewest();
   leaving_.clear();  // waits
   const Chain& chain = chains_.back();
-  EarlierChain sums = SumsOf(chain.number, chain.nf, result);
-  AddViolations(result, sums);
-  return sums;
+  return InShort(chain.number, chain.nf, result);
 }
 
 RunResult LiveChains::Finish() {
   RunResult result = FinishNewest();
-  for (const EarlierChain& chain : ended_) {
-    result.violations += chain.violations;
-    if (result.failure.empty()) result.failure = chain.failure;
-    if (chain.violation.empty()) continue;
-    result.violation_messages.push_back(
-        fmt::format("chain {}: {}", chain.number, chain.violation));
-  }
+  AddViolations(ended_.list(), result);
   leaving_.clear();  // waits
   return result;
 }

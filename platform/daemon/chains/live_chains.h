@@ -2,7 +2,6 @@
 #ifndef SNF_PLATFORM_DAEMON_CHAINS_LIVE_CHAINS_H_
 #define SNF_PLATFORM_DAEMON_CHAINS_LIVE_CHAINS_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,13 +15,13 @@
 #include "absl/status/status.h"
 #include "base/histogram.h"
 #include "base/time.h"
+#include "platform/daemon/chains/chain_restarter.h"
+#include "platform/daemon/chains/ended_chains.h"
 #include "platform/daemon/chains/live_leases.h"
 #include "platform/daemon/chains/pool_exchange.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/outcome/earlier_chain.h"
-#include "platform/run/figures/figures.h"
 #include "platform/run/figures/live_figures.h"
-#include "platform/run/figures/report_figures.h"
 #include "platform/run/run.h"
 #include "runtime/ring/real_clock.h"
 #include "traces/capture_reader.h"
@@ -56,9 +55,6 @@ class LiveChains {
   // there may be twice as many.
   static constexpr size_t kMostChains = 4;
 
-  // Chains that ended and are told one by one; earlier ones are one sum.
-  static constexpr size_t kMostTold = 64;
-
   // `told`, which may be null, gets a line of each chain that ends.
   LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
              std::function<void(const std::string&)> told = nullptr,
@@ -68,9 +64,7 @@ class LiveChains {
   // Ends what runs, without waiting for packets.
   ~LiveChains();
 
-  // Makes a driver like the failed one; may be called several times. Error:
-  // Cancelled, the run is to end.
-  using Maker = std::function<absl::StatusOr<std::unique_ptr<RealDriver>>()>;
+  using Maker = ChainRestarter::Maker;
   // Lets a failed newest chain restart, unless its units are leased or it is
   // retired. `maker_of` gets the failed driver. Without it the run fails with
   // its chain.
@@ -100,8 +94,9 @@ class LiveChains {
   std::optional<uint32_t> FirstFrom(uint32_t number) const;
   // Returns the driver of the chain, or null if it has ended.
   RealDriver* Find(uint32_t number);
-  // As that of RealDriver, of all chains.
-  std::optional<uint64_t> inherited_flows() const;
+  // Adds RealDriver::inherited_flows of all chains. Adds nothing, not 0, if no
+  // chain inherited any.
+  void AddInherited(std::optional<uint64_t>& flows) const;
   // Counts the flows that older chains have.
   uint64_t older_flows() const;
   uint64_t newest_flows() const { return newest().controller().flows().size(); }
@@ -174,7 +169,7 @@ class LiveChains {
   // As Finish, of a chain beside others: returns the result in short.
   EarlierChain FinishBeside();
   // Returns what became of the others, in order; after Finish of all of them.
-  const std::vector<EarlierChain>& earlier() const { return ended_; }
+  const std::vector<EarlierChain>& earlier() const { return ended_.list(); }
 
  private:
   struct Chain {
@@ -185,7 +180,7 @@ class LiveChains {
     PoolExchange::Share pools{};
     PoolExchange::Holder holder() { return {driver.get(), &pools}; }
   };
-  using Made = absl::StatusOr<std::unique_ptr<RealDriver>>;
+  using Made = ChainRestarter::Made;
   // A newest chain that has failed, and is still in its place.
   struct Outage {
     RunResult result;  // of the failed driver, and of packets since
@@ -198,11 +193,6 @@ class LiveChains {
   };
 
   static constexpr Nanos kAtTheEnd = Seconds(1);
-  // The pause before a chain restarts; it doubles while restarts are frequent.
-  static constexpr Nanos kFirstPause = Milliseconds(100);
-  static constexpr Nanos kLongestPause = Seconds(5);
-  static constexpr Nanos kGoodLife = Seconds(10);
-  static constexpr int kMostTries = 16;  // to make a driver
 
   static Chain Make(uint32_t number, std::unique_ptr<RealDriver> driver,
                     std::string nf);
@@ -215,7 +205,6 @@ class LiveChains {
   void EndOlder();
   void End(Chain chain);
   RunResult FinishNewest();
-  EarlierChain Note(const Chain& chain, const RunResult& result);
   bool may_renew() const {
     return maker_of_ != nullptr && leases_ == nullptr && !is_retired_ &&
            !outage_.has_value();
@@ -224,21 +213,17 @@ class LiveChains {
   void LetGo(std::unique_ptr<RealDriver> driver);
   void Renew();
   bool EndOutage();
-  Made MakeAgain(const Maker& maker);
   void Tell(const std::string& line) {
     if (told_) told_(line);
   }
-  void Keep(EarlierChain sums);
 
   std::function<void(const std::string&)> told_;
   LiveLeases* leases_ = nullptr;
   MakerOf maker_of_;
   bool is_beside_ = false;
   bool hides_figures_ = false;
-  Instant renewed_ = Instant::min();  // by the machine's monotonic clock
-  Nanos pause_ = kFirstPause;
+  ChainRestarter restarter_;
   std::optional<Outage> outage_;
-  std::atomic<bool> ends_ = false;  // nothing restarts any more
   Instant began_;
   std::vector<Chain> chains_;  // the newest is the last
   PoolExchange own_pools_;
@@ -246,10 +231,7 @@ class LiveChains {
   bool is_retired_ = false;
   Instant retired_until_ = Instant::max();
   uint64_t answer_copies_ = 0;
-  std::vector<EarlierChain> ended_;
-  FigureCounts of_ended_;
-  std::vector<DropCount> drops_of_ended_;
-  Histogram latency_of_ended_;
+  EndedChains ended_;
   // Each destroys a driver that has ended, whose processes take their time.
   std::vector<std::future<void>> leaving_;
 };

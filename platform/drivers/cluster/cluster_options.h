@@ -11,8 +11,6 @@ namespace snf {
 
 // Options of a run with several controllers, which lease units.
 struct ClusterOptions {
-  static constexpr uint32_t kMostControllers = 64;
-
   uint32_t controllers = 2;  // 1 … kMostControllers
   // True: one resource manager packs the leases of all controllers into units
   // that they share. False: each controller has units of its own, and leases

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/messages/controller_counts.h"
 #include "base/messages/lease_messages.h"
 #include "base/time.h"
 #include "platform/drivers/loops/unit_threads.h"
@@ -46,8 +47,8 @@ class SharedUnit {
 
  private:
   UnitLeases leases_;
-  std::bitset<UnitLeases::kControllers> users_;
-  std::bitset<UnitLeases::kControllers> drained_;
+  std::bitset<kControllerIds> users_;
+  std::bitset<kControllerIds> drained_;
 };
 
 // Theory of operation. The units that one thread runs for several controllers
@@ -66,8 +67,6 @@ class SharedUnit {
 // Owner-thread only.
 class SharedUnits {
  public:
-  static constexpr uint32_t kControllers = UnitLeases::kControllers;
-
   SharedUnits() = default;
   SharedUnits(const SharedUnits&) = delete;
   SharedUnits& operator=(const SharedUnits&) = delete;

@@ -135,6 +135,20 @@ void ClusterMember::Detach(UnitLife life) {
   host_.on_detached(id_, life);
 }
 
+void ClusterMember::on_granted() {
+  ++grants_;
+  share_max_ = std::max(share_max_, user_.held());
+}
+
+void ClusterMember::AddFigures(ClusterFigures& all,
+                               ControllerFigures& own) const {
+  all.refused += user_.refused();
+  all.unleased_ns_max =
+      std::max(all.unleased_ns_max, static_cast<uint64_t>(unleased_max_.ns));
+  own.grants = grants_;
+  own.share_max = share_max_;
+}
+
 void ClusterMember::NoteHeld() {
   const bool had_units = std::exchange(has_units_, user_.held() > 0);
   if (had_units == has_units_) return;

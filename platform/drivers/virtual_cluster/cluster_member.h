@@ -66,7 +66,6 @@ class ClusterMember final : private UnitSharing {
   // Returns the controller's share of that unit, in 1/1024. Without a
   // controller, returns the share that the unit has for it.
   int64_t share(UnitLife life) const;
-  int64_t held() const { return user_.held(); }
   // Returns the unit that the driver knows by that number.
   UnitLife LifeOf(UnitId unit) const { return user_.life(unit); }
 
@@ -83,14 +82,16 @@ class ClusterMember final : private UnitSharing {
   void on_epoch();
   // A message that comes while there is no controller is lost.
   void Handle(const ToController& message);
-  // unleased_max returns the longest time that the controller asked and had no
-  // share of any unit. RestartWait excludes time without a resource manager, or
-  // in which the manager has nothing to give. EndWait ends the measurement, at
-  // the end of traffic.
+  // Counts a grant that has come, also if there was no controller.
+  void on_granted();
+  // Measures the longest time that the controller asked and had no share of any
+  // unit. RestartWait excludes time without a resource manager, or in which the
+  // manager has nothing to give. EndWait ends the measurement, at the end of
+  // traffic.
   void RestartWait() { unleased_since_ = host_.now(); }
   void EndWait(bool has_manager);
-  Nanos unleased_max() const { return unleased_max_; }
-  uint64_t refused() const { return user_.refused(); }
+  // Adds what the member counted, at the end of the run.
+  void AddFigures(ClusterFigures& all, ControllerFigures& own) const;
 
   // Counts successors of controllers that failed.
   uint32_t successions() const { return successions_; }
@@ -148,6 +149,8 @@ class ClusterMember final : private UnitSharing {
   Instant unleased_since_;
   Nanos unleased_max_{};
   uint32_t successions_ = 0;
+  uint64_t grants_ = 0;
+  int64_t share_max_ = 0;
   LeaseUser user_;
   VirtualDriver driver_;
 };

@@ -2,11 +2,12 @@
 #include "platform/drivers/virtual_cluster/virtual_cluster.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "base/check.h"
+#include "base/messages/controller_counts.h"
 #include "platform/drivers/cluster/cluster_figures.h"
+#include "platform/drivers/cluster/flow_dispatcher.h"
 #include "platform/drivers/cluster/merge_results.h"
 #include "platform/drivers/virtual_network/table_network.h"
 #include "platform/run/figures/table_totals.h"
@@ -50,22 +51,24 @@ VirtualCluster::VirtualCluster(const RunOptions& options,
                                           ClusterMember::OptionsOf(
                                               options, ControllerId{0}),
                                           *example_))),
+      lease_clock_(cluster),
       network_(NetworkOfLeases(options)),
+      dispatch_(*example_, cluster.controllers),
       moves_(*this, members_, figures_),
-      pools_(*example_, cluster.controllers),
-      leases_(observers_.size()),
+      pieces_(*example_, cluster.controllers, members_, figures_),
       rng_(Rng(options.controller.seed).Fork(8)),
       plan_(options.faults),
       meter_(
           options.controller,
           options.controller.max_units *
-              (cluster.shared ? 1 : static_cast<uint32_t>(observers_.size()))) {
+              (cluster.shared ? 1 : static_cast<uint32_t>(observers_.size()))),
+      managers_(options, cluster, *this, meter_, figures_) {
   SNF_CHECK(cluster.controllers >= 1 &&
-            cluster.controllers <= ClusterOptions::kMostControllers);
+            cluster.controllers <= kMostControllers);
   const auto joins =
       std::ranges::count_if(options.faults.changes, &MemberChange::joins);
   const size_t most = cluster.controllers + static_cast<size_t>(joins);
-  SNF_CHECK(most <= ClusterOptions::kMostControllers);
+  SNF_CHECK(most <= kMostControllers);
   SNF_CHECK(observers_.size() == most);
   SNF_CHECK(cluster.fixed_shares.empty() ||
             cluster.fixed_shares.size() == most);
@@ -84,61 +87,41 @@ void VirtualCluster::Begin(Instant first_packet) {
   now_ = first_packet + Nanos{-LeadOf(options_).ns};
   for (uint32_t c = 0; c < cluster_.controllers; ++c) {
     const ControllerId id{static_cast<uint8_t>(c)};
-    if (c == 0 || !cluster_.shared) AddManager();
-    const auto life =
-        managers_[ManagerOf(id)].core()->on_join(lease_now(), id, commands_);
-    SNF_CHECK(life.has_value() && dispatcher_.Join(id));
-    live_.push_back(id);
-    AddMember(id, *life);
+    managers_.AddFor(id);
+    dispatch_.Add(id);
+    AddMember(id);
   }
-  events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
+  events_.Push(now_ + cluster_.revoke_grace, {0, Event::Tick{}});
   for (const MemberChange& change : options_.faults.changes) {
-    events_.Push(first_packet + change.at, {0, Change{change}});
+    events_.Push(first_packet + change.at, {0, Event::Change{change}});
   }
   plan_.on_start(first_packet);
   for (const auto& [kill, at] : plan_.planned()) {
     if (kill.is_of_manager()) {
       events_.Push(at, {0, ManagerDeath{}});
     } else {
-      events_.Push(at, {0, Death{kill.controller}});
+      events_.Push(at, {0, Event::Death{kill.controller}});
     }
   }
 }
 
-void VirtualCluster::AddManager() {
-  const ManagerOptions manager = {
-      .max_units = options_.controller.max_units,
-      .term = cluster_.term,
-      .revoke_grace = cluster_.revoke_grace,
-      .start_timeout = {options_.unit_start_delay.ns + Seconds(1).ns},
-      .keep_warm = options_.controller.keep_warm};
-  // Leases of managers with different epochs have different numbers.
-  managers_.emplace_back(manager, ++manager_epochs_, commands_);
-}
-
-void VirtualCluster::AddMember(ControllerId id, ControllerLife life) {
+void VirtualCluster::AddMember(ControllerId id) {
   const uint32_t c = value(id);
   SNF_CHECK(c == members_.size());
-  SendCommands(ManagerOf(id));
+  const ControllerLife life = managers_.Join(id);
   ClusterMember::Host& host = *this;
   observers_[c].Add(meter_.Watch([this, c](UnitId unit) {
-    return ClusterMeter::Unit{ManagerOf(members_[c]->id()),
+    return ClusterMeter::Unit{managers_.ManagerOf(members_[c]->id()),
                               members_[c]->LifeOf(unit)};
   }));
   members_.push_back(std::make_unique<ClusterMember>(
       options_, cluster_, policy_, nf_, std::move(observers_[c]), life, host));
   members_[c]->driver().on_start(first_packet_);
-  members_[c]->on_epoch();  // sends what it asks for
+  members_[c]->on_epoch();  // sends the first Ask
   // Epochs of controllers end one after the other.
   const auto all = static_cast<int64_t>(observers_.size());
   events_.Push(now_ + Nanos{cluster_.epoch.ns * (c + 1) / all},
-               {ManagerOf(id), EpochEnd{c}});
-}
-
-ClusterMember& VirtualCluster::Steer(const FlowKey& key, bool by_alias) {
-  const auto to = by_alias ? dispatcher_.SteerTo(key)
-                           : dispatcher_.Steer(IpAddress{}, 0, key);
-  return *members_[value(*to)];
+               {managers_.ManagerOf(id), Event::EpochEnd{c}});
 }
 
 void VirtualCluster::Offer(const CapturedPacket& captured) {
@@ -146,12 +129,13 @@ void VirtualCluster::Offer(const CapturedPacket& captured) {
   late_packets_ += captured.time < now_ ? 1 : 0;
   const Instant arrival = std::max(captured.time, now_);
   RunUntil(arrival);
-  now_ = busy_until_ = arrival;
+  now_ = arrival;
+  lease_clock_.on_busy(now_);
   plan_.on_arrival(rng_, [this](const Kill& kill) {
     if (kill.is_of_manager()) {
       KillManager();
     } else {
-      On(0, Death{kill.controller});
+      On(0, Event::Death{kill.controller});
     }
   });
   const Ingress::Taken& taken = ingress_.Take(arrival, captured);
@@ -167,7 +151,7 @@ void VirtualCluster::Offer(const CapturedPacket& captured) {
   }
   if (samples_) return;
   samples_ = true;
-  events_.Push(now_ + LeaseUser::kSample, {0, Sample{}});
+  events_.Push(now_ + LeaseUser::kSample, {0, Event::Sample{}});
 }
 
 void VirtualCluster::RunUntil(Instant time) {
@@ -188,73 +172,48 @@ void VirtualCluster::RunUntil(Instant time) {
     if (next > time || next == Instant::max()) return;
     now_ = std::max(now_, next);
     if (member != nullptr) {
-      busy_until_ = now_;
+      lease_clock_.on_busy(now_);
       member->driver().RunUntil(next);
       continue;
     }
     const Event event = events_.Pop();
-    if (!KeepsLeases(event)) busy_until_ = now_;
+    if (!event.keeps_leases()) lease_clock_.on_busy(now_);
     std::visit([&](const auto& what) { On(event.manager, what); }, event.what);
-    SendCommands(event.manager);
+    managers_.SendCommands(event.manager);
   }
-}
-
-bool VirtualCluster::KeepsLeases(const Event& event) {
-  const auto& what = event.what;
-  return std::holds_alternative<Tick>(what) ||
-         std::holds_alternative<EpochEnd>(what) ||
-         std::holds_alternative<ToManager>(what) ||
-         std::holds_alternative<ManagerCommand>(what);
 }
 
 bool VirtualCluster::SkipIdleTime(Instant until) {
   if (is_ending_ || until == Instant::max()) return false;
-  const Nanos settling{std::max(kSettling.ns, 16 * cluster_.term.ns)};
-  if (now_ - busy_until_ < settling || until - now_ < settling) return false;
-  const size_t periodic = events_.Count([](const Event& event) {
-    return std::holds_alternative<Tick>(event.what) ||
-           std::holds_alternative<EpochEnd>(event.what);
-  });
+  if (!lease_clock_.MaySkip(now_, until)) return false;
+  const size_t periodic =
+      events_.Count([](const Event& event) { return event.is_periodic(); });
   if (periodic != events_.size()) return false;
-  // All events keep their places in their periods.
-  const int64_t both = std::lcm(cluster_.epoch.ns, cluster_.revoke_grace.ns);
-  const int64_t period =
-      both > 0 && both <= settling.ns ? both : cluster_.epoch.ns;
-  const Nanos skipped{(until - now_).ns / period * period - period};
+  const Nanos skipped = lease_clock_.Skip(now_, until);
   if (skipped.ns <= 0) return false;
   events_.Delay(skipped);
   now_ = now_ + skipped;
-  skipped_ = Nanos{skipped_.ns + skipped.ns};
-  busy_until_ = now_;
   return true;
 }
 
 RunResult VirtualCluster::Finish() {
   is_ending_ = true;
   for (const auto& each : members_) {
-    each->EndWait(managers_[ManagerOf(each->id())].is_ready());
+    each->EndWait(managers_.is_ready(managers_.ManagerOf(each->id())));
     each->driver().BeginEnd(now_);
   }
   if (has_begun_) RunUntil(now_ + kTimersAfterLastPacket);
   for (const auto& each : members_) each->driver().StopTimers();
   RunUntil(Instant::max());
-  for (const ClusterManager& manager : managers_) {
-    AddCounters(manager.counters(), figures_);
-  }
-  figures_.units_up_max = units_up_max_;
+  managers_.AddFigures();
   figures_.messages_lost = network_.lost();
   figures_.messages_duplicated = network_.duplicated();
   std::vector<RunResult> results;
   std::vector<ControllerFigures> controllers;
   for (size_t c = 0; c < members_.size(); ++c) {
     results.push_back(members_[c]->driver().TakeResult());
-    figures_.refused += members_[c]->refused();
-    figures_.unleased_ns_max =
-        std::max(figures_.unleased_ns_max,
-                 static_cast<uint64_t>(members_[c]->unleased_max().ns));
     controllers.push_back(FiguresOfController(options_, results.back()));
-    controllers.back().grants = leases_[c].grants;
-    controllers.back().share_max = leases_[c].share_max;
+    members_[c]->AddFigures(figures_, controllers.back());
   }
   RunResult sum = MergeResults(*example_, std::move(results));
   AddClusterTables(tables_.homes, *example_, sum);
@@ -267,172 +226,76 @@ RunResult VirtualCluster::Finish() {
   return sum;
 }
 
-bool VirtualCluster::CloseUnit(uint32_t manager, GlobalUnitId unit) {
-  ClusterUnit* const at = managers_[manager].units().Find(unit);
-  if (at == nullptr || !managers_[manager].is_up()) return false;
-  const LeaseRefusal why = managers_[manager].core()->Close(
-      lease_now(), at->leases().life(), commands_);
-  SendCommands(manager);
-  return why == LeaseRefusal::kNone;
-}
-
-void VirtualCluster::SendCommands(uint32_t manager) {
-  for (const ManagerCommand& command : commands_) {
-    SendOfLeases(manager, command);
-  }
-  commands_.clear();
-  managers_[manager].NoteRecovery(lease_now());
-}
-
-// --- At managers. ------------------------------------------------------------
+// --- Leases. -----------------------------------------------------------------
 
 void VirtualCluster::On(uint32_t manager, const ToManager& message) {
   if (std::holds_alternative<ManagerDeath>(message)) return KillManager();
-  managers_[manager].Handle(lease_now(), message, commands_);
-  if (std::holds_alternative<ShareSet>(message) ||
-      std::holds_alternative<UnitLeaseReport>(message)) {
-    CheckPromises(manager);
-  }
+  managers_.Handle(manager, message);
 }
 
 // Ticks end with traffic: then no lease is given up, and the last events need
 // no more ticks.
-void VirtualCluster::On(uint32_t, const Tick&) {
+void VirtualCluster::On(uint32_t, const Event::Tick&) {
   if (is_ending_) return;
-  for (uint32_t m = 0; m < managers_.size(); ++m) {
-    if (!managers_[m].is_up()) continue;
-    managers_[m].core()->on_tick(lease_now(), commands_);
-    SendCommands(m);
-    if (managers_[m].core()->can_give(lease_now())) continue;
-    for (const auto& each : members_) {
-      if (ManagerOf(each->id()) == m) each->RestartWait();
-    }
-  }
-  events_.Push(now_ + cluster_.revoke_grace, {0, Tick{}});
+  managers_.on_tick();
+  events_.Push(now_ + cluster_.revoke_grace, {0, Event::Tick{}});
 }
 
-// --- At units and controllers. -----------------------------------------------
+void VirtualCluster::on_nothing_to_give(uint32_t manager) {
+  for (const auto& each : members_) {
+    if (managers_.ManagerOf(each->id()) == manager) each->RestartWait();
+  }
+}
 
 void VirtualCluster::On(uint32_t manager, const ManagerCommand& command) {
   Dispatch(
       command,
-      [&](GlobalUnitId, const auto& message) { AtUnit(manager, message); },
+      [&](GlobalUnitId, const auto& message) {
+        managers_.AtUnit(manager, message);
+      },
       [&](ControllerId id, const auto& message) {
         if (!IsMember(id)) return;
-        managers_[manager].on_delivered(message);
+        managers_.on_delivered(manager, message);
         AtController(id, message);
       },
       [&](const NewManager& next) {
         for (const auto& each : members_) {
-          if (ManagerOf(each->id()) == manager) each->Handle(next);
+          if (managers_.ManagerOf(each->id()) == manager) each->Handle(next);
         }
       });
 }
 
 void VirtualCluster::AtController(ControllerId id,
                                   const ToController& message) {
-  ClusterMember& member = *members_[value(id)];
+  ClusterMember& member = MemberOf(id);
   member.Handle(message);
   if (!std::holds_alternative<Grant>(message)) return;
-  ControllerFigures& of = leases_[value(id)];
-  ++of.grants;
-  of.share_max = std::max(of.share_max, member.held());
+  member.on_granted();
   EnterIfReady(member);
-}
-
-void VirtualCluster::AtUnit(uint32_t manager, const StartUnit& start) {
-  ClusterUnit* const before = managers_[manager].units().Find(start.unit.unit);
-  const auto old =
-      before == nullptr ? std::nullopt : std::optional(before->leases().life());
-  if (before != nullptr && before->leases().life() == start.unit) {
-    SendOfLeases(manager, UnitReady{start.unit});
-    return;
-  }
-  if (!managers_[manager].units().Start(start)) {
-    figures_.refused += start.is_repeated ? 0 : 1;
-    return;
-  }
-  if (old.has_value()) meter_.on_unit_down(now_, {manager, *old});
-  // Counts a command whose first one was lost, too.
-  managers_[manager].on_delivered(StartUnit{start.unit});
-  events_.Push(now_ + options_.unit_start_delay, {manager, UnitUp{start.unit}});
-}
-
-void VirtualCluster::On(uint32_t manager, const UnitUp& up) {
-  if (managers_[manager].units().Ready(up.unit) == nullptr) return;
-  meter_.on_unit_up(now_, {manager, up.unit});
-  uint64_t units = 0;
-  for (ClusterManager& each : managers_) units += each.units().units_up();
-  units_up_max_ = std::max(units_up_max_, units);
-  SendOfLeases(manager, UnitReady{up.unit});
-}
-
-void VirtualCluster::AtUnit(uint32_t manager, const SetShare& set) {
-  std::vector<ShareSet> answers;
-  const bool is_taken = managers_[manager].units().SetShare(set, answers);
-  figures_.refused += is_taken ? 0 : 1;
-  for (const ShareSet& answer : answers) SendOfLeases(manager, answer);
-  CheckPromises(manager);
-}
-
-// A unit's process keeps controllers' flows, and so runs until none uses it.
-void VirtualCluster::AtUnit(uint32_t manager, const StopUnit& stop) {
-  if (managers_[manager].units().Stop(stop)) {
-    StopIfUnused(manager, stop.unit);
-  } else {
-    ++figures_.refused;
-  }
-}
-
-void VirtualCluster::StopIfUnused(uint32_t manager, UnitLife life) {
-  auto& units = managers_[manager].units();
-  const bool was_there = units.Find(life) != nullptr;
-  if (!units.HasStopped(life)) return;
-  if (was_there) meter_.on_unit_down(now_, {manager, life});
-  SendOfLeases(manager, UnitStopped{life});
-}
-
-void VirtualCluster::AtUnit(uint32_t manager, const AskReport& ask) {
-  auto report = managers_[manager].units().Ask(ask);
-  if (report.has_value()) {
-    SendOfLeases(manager, *report);
-  } else {
-    ++figures_.refused;
-  }
-}
-
-void VirtualCluster::CheckPromises(uint32_t manager) {
-  if (!managers_[manager].is_ready()) return;
-  figures_.overpromised += managers_[manager].units().CountOverpromised(
-      [&core = *managers_[manager].core()](GlobalUnitId unit) {
-        return core.ReservedOf(unit);
-      });
 }
 
 // --- Loads and epochs of controllers. ----------------------------------------
 
-void VirtualCluster::On(uint32_t, const Sample&) {
+void VirtualCluster::On(uint32_t, const Event::Sample&) {
   samples_ = false;
   for (const auto& each : members_) samples_ |= each->Sample();
   if (is_ending_ || !samples_) {
     samples_ = false;
     return;
   }
-  events_.Push(now_ + LeaseUser::kSample, {0, Sample{}});
+  events_.Push(now_ + LeaseUser::kSample, {0, Event::Sample{}});
 }
 
-void VirtualCluster::On(uint32_t manager, const EpochEnd& end) {
+void VirtualCluster::On(uint32_t manager, const Event::EpochEnd& end) {
   if (is_ending_) return;
   ClusterMember& member = *members_[end.member];
   const bool was_leaving = member.gives_up_units() && !member.uses_units();
   member.on_epoch();
   LeaveIfDone(member);
   // Nothing came any more in a whole epoch.
-  if (was_leaving && !member.uses_units() && managers_[manager].is_ready() &&
-      Bequeath(member)) {
-    managers_[manager].core()->on_controller_dead(lease_now(), member.life(),
-                                                  commands_);
-    SendCommands(manager);
+  if (was_leaving && !member.uses_units() && managers_.is_ready(manager) &&
+      pieces_.Bequeath(now_, member, dispatch_.live())) {
+    managers_.on_dead(member.life());
     return;
   }
   events_.Push(now_ + cluster_.epoch, {manager, end});
@@ -440,21 +303,10 @@ void VirtualCluster::On(uint32_t manager, const EpochEnd& end) {
 
 // --- Words of members. -------------------------------------------------------
 
-ClusterUnit* VirtualCluster::FindUnit(ControllerId controller, UnitLife life) {
-  return managers_[ManagerOf(controller)].units().Find(life);
-}
-
-void VirtualCluster::on_detached(ControllerId controller, UnitLife life) {
-  const uint32_t manager = ManagerOf(controller);
-  if (managers_[manager].units().Find(life) != nullptr) {
-    StopIfUnused(manager, life);
-  }
-}
-
 void VirtualCluster::on_shares(ControllerId controller, UnitLife life) {
   int64_t sum = 0;
   for (const auto& each : members_) {
-    if (ManagerOf(each->id()) == ManagerOf(controller)) {
+    if (managers_.ManagerOf(each->id()) == managers_.ManagerOf(controller)) {
       sum += each->share(life);
     }
   }
@@ -462,11 +314,7 @@ void VirtualCluster::on_shares(ControllerId controller, UnitLife life) {
 }
 
 void VirtualCluster::on_alias(ControllerId of, const FlowKey& alias) {
-  if (external_.try_emplace(alias.source, true).second) {
-    GiveBlocks(PartsOf(example_->pools(), cluster_.controllers), alias.source,
-               dispatcher_);
-  }
-  if (dispatcher_.OwnerOf(alias) != of) dispatcher_.Pin(alias, of);
+  dispatch_.on_alias(of, alias);
   for (const auto& each : members_) {
     figures_.foreign_aliases +=
         each->id() != of && each->driver().moves().HasAlias(alias) ? 1 : 0;
@@ -480,6 +328,127 @@ void VirtualCluster::on_hairpin(const FlowKey& to, bool by_alias,
   (waits ? OwnerOf(flow) : Steer(to, by_alias))
       .TakeBack(to, by_alias, packet, waits);
   if (waits) moves_.Wait(flow, by_alias, to, packet);
+}
+
+// --- Pools. ------------------------------------------------------------------
+
+// Pieces of a controller come back to it from units of another.
+void VirtualCluster::On(uint32_t, const Event::PiecesHome& home) {
+  if (pieces_.TakeHome(now_, home.pieces)) return;
+  events_.Push(now_ + Microseconds(10), {0, home});
+}
+
+void VirtualCluster::on_lack(ControllerId of, const PieceRequest& request) {
+  events_.Push(now_ + Nanos{2 * options_.hop_delay.ns},
+               {0, Event::Lack{of, MemberOf(of).successions(), request}});
+}
+
+// A successor hears of requests that are open.
+void VirtualCluster::On(uint32_t, const Event::Lack& lack) {
+  ClusterMember& asks = MemberOf(lack.controller);
+  if (!asks.driver().is_controller_up() ||
+      asks.successions() != lack.successions) {
+    return;
+  }
+  pieces_.Share(now_, asks, lack.request);
+}
+
+// --- Controllers that come and go. -------------------------------------------
+
+void VirtualCluster::On(uint32_t, const Event::Death& death) {
+  const auto controller = dispatch_.Choose(death.controller, rng_);
+  if (!controller.has_value() || is_ending_) {
+    ++figures_.changes_in_vain;
+    return;
+  }
+  MemberOf(*controller).driver().KillController(now_);
+}
+
+// Kills any manager, if controllers have managers of their own.
+void VirtualCluster::KillManager() {
+  const auto manager = static_cast<uint32_t>(rng_.Below(managers_.size()));
+  if (is_ending_ || !managers_.Kill(manager)) {
+    ++figures_.changes_in_vain;
+    return;
+  }
+  events_.Push(now_ + options_.faults.detection,
+               {manager, Event::NextManager{}});
+}
+
+void VirtualCluster::On(uint32_t, const Event::Change& change) {
+  if (is_ending_) {
+    ++figures_.changes_in_vain;
+  } else if (change.what.joins) {
+    Join(change);
+  } else {
+    Leave(change.what.controller);
+  }
+}
+
+void VirtualCluster::Join(const Event::Change& change) {
+  const ControllerId id{static_cast<uint8_t>(members_.size())};
+  managers_.AddFor(id);
+  if (!managers_.is_ready(managers_.ManagerOf(id))) {
+    // Growth waits for the next resource manager.
+    events_.Push(now_ + Milliseconds(1), {0, change});
+    return;
+  }
+  dispatch_.Await(id);
+  AddMember(id);
+}
+
+// A controller takes flows once it has a unit for them.
+void VirtualCluster::EnterIfReady(ClusterMember& member) {
+  if (member.driver().controller().units().placeable_units() == 0 ||
+      !dispatch_.Enter(member.id())) {
+    return;
+  }
+  ++figures_.joined;
+  TableChanged();
+}
+
+void VirtualCluster::Leave(int controller) {
+  const auto id = dispatch_.Choose(controller, rng_);
+  if (!id.has_value() || dispatch_.live().size() < 2) {
+    ++figures_.changes_in_vain;
+    return;
+  }
+  ++figures_.left;
+  dispatch_.Remove(*id);
+  TableChanged();
+}
+
+void VirtualCluster::TableChanged() {
+  for (const auto& each : members_) moves_.Scan(*each);
+  MoveLater();
+}
+
+void VirtualCluster::LeaveIfDone(ClusterMember& member) {
+  if (dispatch_.has(member.id()) || member.gives_up_units() ||
+      !member.driver().is_controller_up() || moves_.from(member) > 0 ||
+      member.driver().controller().flows().size() > 0) {
+    return;
+  }
+  member.GiveUpUnits();
+}
+
+void VirtualCluster::MoveLater() {
+  if (moves_on_ || moves_.empty()) return;
+  moves_on_ = true;
+  const Nanos later =
+      std::max(Microseconds(10), Nanos{3 * options_.hop_delay.ns});
+  events_.Push(now_ + later, {0, Event::MoveOn{}});
+}
+
+void VirtualCluster::On(uint32_t, const Event::MoveOn&) {
+  moves_on_ = false;
+  moves_.Advance(now_);
+  MoveLater();
+}
+
+void VirtualCluster::on_rebuilt(ControllerId id) {
+  moves_.on_rebuilt(now_, *members_[value(id)]);
+  MoveLater();
 }
 
 }  // namespace snf

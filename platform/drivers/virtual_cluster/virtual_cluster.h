@@ -3,11 +3,8 @@
 #define SNF_PLATFORM_DRIVERS_VIRTUAL_CLUSTER_VIRTUAL_CLUSTER_H_
 
 #include <cstdint>
-#include <deque>
-#include <map>
 #include <memory>
-#include <utility>
-#include <variant>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,12 +12,15 @@
 #include "base/messages/manager_messages.h"
 #include "base/rng.h"
 #include "platform/drivers/cluster/cluster_options.h"
-#include "platform/drivers/cluster/flow_dispatcher.h"
-#include "platform/drivers/virtual_cluster/cluster_manager.h"
+#include "platform/drivers/virtual_cluster/cluster_dispatch.h"
+#include "platform/drivers/virtual_cluster/cluster_event.h"
+#include "platform/drivers/virtual_cluster/cluster_managers.h"
 #include "platform/drivers/virtual_cluster/cluster_member.h"
 #include "platform/drivers/virtual_cluster/cluster_meter.h"
 #include "platform/drivers/virtual_cluster/cluster_moves.h"
+#include "platform/drivers/virtual_cluster/cluster_pieces.h"
 #include "platform/drivers/virtual_cluster/cluster_unit.h"
+#include "platform/drivers/virtual_cluster/lease_clock.h"
 #include "platform/drivers/virtual_network/event_queue.h"
 #include "platform/drivers/virtual_network/state_network.h"
 #include "platform/run/figures/table_spread.h"
@@ -28,8 +28,6 @@
 #include "platform/run/kill_plan.h"
 #include "platform/run/observers.h"
 #include "platform/run/run.h"
-#include "resource_manager/core/dispatch_table.h"
-#include "resource_manager/core/resource_manager.h"
 
 namespace snf {
 
@@ -53,10 +51,7 @@ namespace snf {
 // Controllers lease their first shares before the first packet comes, so that
 // units are there. After the last one no lease changes.
 //
-// Captures span years, and leases are renewed each epoch. So once nothing has
-// come for a minute, the time of leases stands still until something is due.
-// Example: between two packets that are ten days apart, leases are renewed for
-// the first minute, and from an epoch before the second packet on.
+// The time of leases stands still while nothing comes (lease_clock.h).
 //
 // Controllers fail, join and leave as RunOptions::faults says. A controller
 // that fails has a successor with its leases
@@ -66,10 +61,11 @@ namespace snf {
 // resource manager that fails is replaced once the failure is detected. Until
 // its successor knows all leases, these stay, none is granted, no controller
 // joins, and a controller's successor has no life of its own
-// (cluster_manager.h, unit_hosts.h).
+// (cluster_managers.h, unit_hosts.h).
 //
 // Owner-thread only.
 class VirtualCluster final : private ClusterMember::Host,
+                             private ClusterManagers::Host,
                              private ClusterMoves::Host {
  public:
   // The NF must pass FlowDispatcher::Check, with the units of all observers.
@@ -90,7 +86,9 @@ class VirtualCluster final : private ClusterMember::Host,
   uint32_t members() const { return static_cast<uint32_t>(members_.size()); }
   ClusterMember& member(uint32_t i) { return *members_[i]; }
   // Has a manager revoke all leases of a unit. Returns false if it cannot.
-  bool CloseUnit(uint32_t manager, GlobalUnitId unit);
+  bool CloseUnit(uint32_t manager, GlobalUnitId unit) {
+    return managers_.Close(manager, unit);
+  }
   // Delivers a forged message to the first manager, or to its units and
   // controllers.
   template <typename What>
@@ -99,100 +97,76 @@ class VirtualCluster final : private ClusterMember::Host,
   }
 
  private:
-  // The time in which leases settle without traffic, or 16 terms of leases.
-  static constexpr Nanos kSettling = Seconds(60);
+  using Event = ClusterEvent;
 
-  struct UnitUp {  // the end of a start
-    UnitLife unit;
-  };
-  struct Tick {};
-  struct Sample {};
-  struct EpochEnd {
-    uint32_t member;
-  };
-  struct MoveOn {};  // flows that change their controller
-  struct Change {
-    MemberChange what;
-  };
-  struct Death {
-    int controller;
-  };
-  struct NextManager {};
-  struct PiecesHome {
-    PieceBlock pieces;
-  };
-  struct Lack {
-    ControllerId controller;
-    uint32_t successions;
-    PieceRequest request;
-  };
-  struct Advanced {
-    FlowId flow;
-    Clock clock;
-  };
-  struct Event {
-    uint32_t manager = 0;
-    std::variant<ToManager, ManagerCommand, UnitUp, Tick, Sample, EpochEnd,
-                 MoveOn, Change, Death, NextManager, Advanced, PiecesHome, Lack>
-        what;
-  };
-  // ClusterMember::Host:
+  // ClusterMember::Host and ClusterManagers::Host:
   Instant now() const override { return now_; }
-  Instant lease_now() const override { return now_ + Nanos{-skipped_.ns}; }
+  Instant lease_now() const override { return lease_clock_.At(now_); }
+  // ClusterMember::Host:
   BufferPool& buffers() override { return buffers_; }
   Ingress& ingress() override { return ingress_; }
   ClusterTables& tables() override { return tables_; }
-  ClusterUnit* FindUnit(ControllerId controller, UnitLife life) override;
-  void Send(ControllerId from, const ToManager& message) override {
-    SendOfLeases(ManagerOf(from), message);
+  ClusterUnit* FindUnit(ControllerId controller, UnitLife life) override {
+    return managers_.Find(managers_.ManagerOf(controller), life);
   }
-  void on_detached(ControllerId controller, UnitLife life) override;
+  void Send(ControllerId from, const ToManager& message) override {
+    SendOfLeases(managers_.ManagerOf(from), message);
+  }
+  void on_detached(ControllerId controller, UnitLife life) override {
+    managers_.on_detached(managers_.ManagerOf(controller), life);
+  }
   void on_shares(ControllerId controller, UnitLife life) override;
   void on_alias(ControllerId of, const FlowKey& alias) override;
   void on_hairpin(const FlowKey& to, bool by_alias,
                   PacketHandle packet) override;
   void on_advanced(FlowId flow, Clock clock) override {
     if (moves_.empty()) return;
-    events_.Push(now_, {0, Advanced{flow, clock}});
+    events_.Push(now_, {0, Event::Advanced{flow, clock}});
   }
   void on_rebuilt(ControllerId id) override;
-  std::optional<ControllerLife> NewLife(ControllerId id) override;
-  const ClusterPools& pools() override { return pools_; }
+  std::optional<ControllerLife> NewLife(ControllerId id) override {
+    return managers_.NewLife(id);
+  }
+  const ClusterPools& pools() override { return pieces_.pools(); }
   void on_returned(const PieceBlock& pieces) override {
-    SendAfterHop(0, PiecesHome{pieces});
+    SendAfterHop(0, Event::PiecesHome{pieces});
   }
   void on_lack(ControllerId of, const PieceRequest& request) override;
+  // ClusterManagers::Host:
+  void SendToManager(uint32_t manager, const ToManager& message) override {
+    SendOfLeases(manager, message);
+  }
+  void SendCommand(uint32_t manager, const ManagerCommand& command) override {
+    SendOfLeases(manager, command);
+  }
+  void on_start(uint32_t manager, UnitLife unit) override {
+    events_.Push(now_ + options_.unit_start_delay,
+                 {manager, Event::UnitUp{unit}});
+  }
+  void on_nothing_to_give(uint32_t manager) override;
   // ClusterMoves::Host:
   ClusterMember& OwnerOf(const FlowKey& flow) override {
     return Steer(flow, false);
   }
 
-  uint32_t ManagerOf(ControllerId controller) const {
-    return cluster_.shared ? 0 : value(controller);
-  }
   // A message to a controller that never joined is lost.
   bool IsMember(ControllerId id) const { return value(id) < members_.size(); }
-  ClusterMember& Steer(const FlowKey& key, bool by_alias);
+  ClusterMember& MemberOf(ControllerId id) { return *members_[value(id)]; }
+  ClusterMember& Steer(const FlowKey& key, bool by_alias) {
+    return MemberOf(dispatch_.Steer(key, by_alias));
+  }
   void Begin(Instant first_packet);
-  void AddManager();
-  void AddMember(ControllerId id, ControllerLife life);
-  void Join(const Change& change);
+  void AddMember(ControllerId id);
+  void Join(const Event::Change& change);
   void Leave(int controller);
-  // Returns the number of that controller, or of a random one, if it is in the
-  // table; else -1.
-  int Choose(int controller);
   void TableChanged();
   void EnterIfReady(ClusterMember& member);
   void LeaveIfDone(ClusterMember& member);
-  bool Bequeath(ClusterMember& member);
   void MoveLater();
   void RunUntil(Instant time);
-  // Returns true if the event only keeps leases as they are.
-  static bool KeepsLeases(const Event& event);
   // Skips most of the time up to `until` if no packet came for so long that
   // leases have settled, and nothing else is under way. Returns true if it did.
   bool SkipIdleTime(Instant until);
-  void SendCommands(uint32_t manager);
   template <typename What>
   void SendAfterHop(uint32_t manager, const What& what) {
     events_.PushInOrder(now_ + options_.hop_delay, {manager, what});
@@ -207,31 +181,29 @@ class VirtualCluster final : private ClusterMember::Host,
       events_.Push(now_ + delay, {manager, what});
     }
   }
-  void StopIfUnused(uint32_t manager, UnitLife life);
-  void CheckPromises(uint32_t manager);
 
   void On(uint32_t manager, const ToManager& message);
   void On(uint32_t manager, const ManagerCommand& command);
-  void On(uint32_t manager, const UnitUp& up);
-  void On(uint32_t manager, const Tick&);
-  void On(uint32_t, const Sample&);
-  void On(uint32_t, const EpochEnd& end);
-  void On(uint32_t, const MoveOn&);
-  void On(uint32_t, const Change& change);
-  void On(uint32_t, const Death& death);
+  void On(uint32_t manager, const Event::UnitUp& up) {
+    managers_.on_started(manager, up.unit);
+  }
+  void On(uint32_t manager, const Event::Tick&);
+  void On(uint32_t, const Event::Sample&);
+  void On(uint32_t, const Event::EpochEnd& end);
+  void On(uint32_t, const Event::MoveOn&);
+  void On(uint32_t, const Event::Change& change);
+  void On(uint32_t, const Event::Death& death);
   void KillManager();
-  void On(uint32_t manager, const NextManager&);
-  void On(uint32_t, const PiecesHome& home);
-  void On(uint32_t, const Lack& lack);
-  void On(uint32_t, const Advanced& advanced) {
+  void On(uint32_t manager, const Event::NextManager&) {
+    managers_.Succeed(manager);
+  }
+  void On(uint32_t, const Event::PiecesHome& home);
+  void On(uint32_t, const Event::Lack& lack);
+  void On(uint32_t, const Event::Advanced& advanced) {
     moves_.on_advanced(advanced.flow, advanced.clock);
   }
 
-  // Commands of managers, at units and controllers.
-  void AtUnit(uint32_t manager, const SetShare& set);
-  void AtUnit(uint32_t manager, const StartUnit& start);
-  void AtUnit(uint32_t manager, const StopUnit& stop);
-  void AtUnit(uint32_t manager, const AskReport& ask);
+  // A command of a manager, at a controller.
   void AtController(ControllerId id, const ToController& message);
 
   RunOptions options_;
@@ -244,32 +216,24 @@ class VirtualCluster final : private ClusterMember::Host,
   Ingress ingress_;
   ClusterTables tables_;
   Instant now_ = Instant::min();
-  Nanos skipped_;                        // now_ less the time of leases
-  Instant busy_until_ = Instant::min();  // the last event that matters
+  LeaseClock lease_clock_;
   bool has_begun_ = false;
   bool is_ending_ = false;
   bool samples_ = false;  // a Sample is under way
   uint64_t late_packets_ = 0;
   EventQueue<Event> events_;
   StateNetwork network_;  // of messages about leases
-  std::deque<ClusterManager> managers_;
-  uint64_t manager_epochs_ = 0;
-  ManagerOut commands_;
-  DispatchTable dispatcher_;
-  std::vector<ControllerId> live_;      // those in its table
-  std::vector<ControllerId> joining_;   // … that are to be in it
-  std::map<IpAddress, bool> external_;  // addresses whose blocks are given
+  ClusterDispatch dispatch_;
   std::vector<std::unique_ptr<ClusterMember>> members_;
   ClusterFigures figures_;
-  uint64_t units_up_max_ = 0;  // processes
   ClusterMoves moves_;
-  ClusterPools pools_;
-  std::vector<ControllerFigures> leases_;  // by controller
-  bool moves_on_ = false;                  // a MoveOn is under way
-  Rng rng_;                                // says who dies
+  ClusterPieces pieces_;
+  bool moves_on_ = false;  // a MoveOn is under way
+  Rng rng_;                // says who dies
   KillPlan plan_;
   Instant first_packet_;
   ClusterMeter meter_;
+  ClusterManagers managers_;
 };
 
 }  // namespace snf
