@@ -45,9 +45,7 @@ class UnitHost : public ::testing::Test {
     return b_.unit.counters().records_missed[static_cast<size_t>(miss)];
   }
   // Changes the record of A's flow 1 in the host.
-  TestHost::Shown& shown() {
-    return host_.records.at({UnitId{kA}, 0});
-  }
+  TestHost::Shown& shown() { return host_.records.at({UnitId{kA}, 0}); }
 
   TestHost host_{2};
   TestUnit a_{kA};

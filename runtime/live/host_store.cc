@@ -45,8 +45,7 @@ uint64_t SizeWord(const State& state) {
 // --- Places. ---
 
 size_t HostStore::IndexBytes(const Options& options) {
-  const size_t buckets =
-      std::bit_ceil(size_t{options.slots} * 2 / kWays + 1);
+  const size_t buckets = std::bit_ceil(size_t{options.slots} * 2 / kWays + 1);
   return buckets * kWays * sizeof(uint32_t);
 }
 size_t HostStore::SlotBytes(const Options& options) {
@@ -146,12 +145,10 @@ std::optional<HostRecord> HostStore::Read(UnitId unit, FlowId flow,
   miss_ = HostMiss::kUnknown;
   if (!has(unit) || options_.slots == 0) return std::nullopt;
   const size_t part = value(unit) % options_.loops * PartBytes(options_);
-  const auto of_unit =
-      all_.subspan(part + PlaceOf(unit), UnitBytes(options_));
+  const auto of_unit = all_.subspan(part + PlaceOf(unit), UnitBytes(options_));
   const size_t bucket = BucketOf(flow);
   for (uint32_t way = 0; way < kWays; ++way) {
-    const auto entry =
-        Load<uint32_t>(of_unit, bucket + way * sizeof(uint32_t));
+    const auto entry = Load<uint32_t>(of_unit, bucket + way * sizeof(uint32_t));
     if (entry == 0) continue;
     if (entry > options_.slots) {
       miss_ = HostMiss::kMalformed;
@@ -159,8 +156,8 @@ std::optional<HostRecord> HostStore::Read(UnitId unit, FlowId flow,
     }
     const auto why = ReadSlot(of_unit, entry - 1, flow, clock);
     if (!why.has_value()) {
-      return HostRecord{state_, std::as_bytes(std::span(copied_))
-                                    .first(state_.bytes)};
+      return HostRecord{state_,
+                        std::as_bytes(std::span(copied_)).first(state_.bytes)};
     }
     // The reason of this flow says more than that of others in the bucket.
     if (*why != HostMiss::kUnknown) miss_ = *why;
@@ -199,13 +196,13 @@ std::optional<HostMiss> HostStore::CopySlot(std::span<const std::byte> place,
       size >> 40 != 0 || !IsLinkType(link)) {
     return HostMiss::kMalformed;
   }
-  state_ = {.flow = flow,
-            .applied = clock,
-            .timer = Instant{static_cast<int64_t>(
-                Load<uint64_t>(place, At(kTimer)))},
-            .schema = Load<uint64_t>(place, At(kSchema)),
-            .bytes = bytes,
-            .link = link};
+  state_ = {
+      .flow = flow,
+      .applied = clock,
+      .timer = Instant{static_cast<int64_t>(Load<uint64_t>(place, At(kTimer)))},
+      .schema = Load<uint64_t>(place, At(kSchema)),
+      .bytes = bytes,
+      .link = link};
   for (size_t i = 0; i < bytes / sizeof(uint64_t); ++i) {
     copied_[i] =
         Load<uint64_t>(place, kHeadBytes + At(static_cast<uint32_t>(i)));

@@ -101,8 +101,8 @@ class HostStore final : public HostRecords {
   // Returns the reason, or nothing if copied_ and state_ have the record.
   std::optional<HostMiss> ReadSlot(std::span<const std::byte> unit,
                                    uint32_t slot, FlowId flow, Clock clock);
-  std::optional<HostMiss> CopySlot(std::span<const std::byte> head,
-                                   FlowId flow, Clock clock);
+  std::optional<HostMiss> CopySlot(std::span<const std::byte> head, FlowId flow,
+                                   Clock clock);
 
   const Options options_;
   const uint32_t loop_;

@@ -51,10 +51,8 @@ struct TestRecord {
 // Loop 0 with units 0 and 2, and loop 1 with unit 1.
 class HostStoreTest : public ::testing::Test {
  protected:
-  static constexpr HostStore::Options kOptions = {.max_units = 3,
-                                                  .loops = 2,
-                                                  .slots = 64,
-                                                  .record_bytes = kRecordBytes};
+  static constexpr HostStore::Options kOptions = {
+      .max_units = 3, .loops = 2, .slots = 64, .record_bytes = kRecordBytes};
 
   HostStore StoreOf(uint32_t loop) {
     const size_t part = HostStore::PartBytes(kOptions);

@@ -72,13 +72,13 @@ class MovingFlows {
     meta.source = from.id();
     meta.flags = PacketMeta::kFirstOfFlowlet | PacketMeta::kMoved;
     to.on_packet(packet_, meta);
-    // A few shown records are not in the index of the store.
-    if (!to.begin(now_, out_)) {
+    // A few shown records are not in the index of the store; then a name is
+    // followed by the bytes.
+    while (!to.begin(now_, out_)) {
       from.on_pull(now_, Take(UnitCommand::Kind::kSendPull).pull, out_);
       const State state = Take(UnitCommand::Kind::kSendState).state;
       to.on_state(now_, state, from.state_bytes(meta.flow).first(state.bytes),
                   out_);
-      SNF_CHECK(to.begin(now_, out_));
     }
     to.finish(now_, {nf_, pool_}, out_);
     from.on_takeover(now_, Take(UnitCommand::Kind::kSendTakeover).takeover,
