@@ -78,6 +78,8 @@ struct Pull {
   FlowId flow{};
   Clock need{};
   UnitId requester = kNoUnit;
+  // The record itself is to come, not its name (State::named).
+  bool by_bytes = false;
 };
 
 // A unit sends another the state of a flow as `applied` left it, either ahead
@@ -93,6 +95,9 @@ struct State {
   uint32_t bytes = 0;   // of the record, a multiple of 8
   LinkType link = LinkType::kEthernet;
   bool pushed = false;
+  // No bytes travel: the record of that flow and clock is shown by its unit to
+  // all units of the host (U16).
+  bool named = false;
 };
 static_assert(sizeof(State) == 40);
 

@@ -101,6 +101,12 @@ void RealFlags::AddIsolation() {
         "such processes in containers, which see nothing of the machine; as "
         "root"}},
       "what units and loggers are:");
+  set_.flags.Switch(
+      "host_state", set_.request.real.host_state,
+      "units show each other the states of flows in memory of the host, which "
+      "each reads and only the state's own unit writes: a flow that moves "
+      "finds its state there, and no copies are pushed. With one controller, "
+      "which does not fail, and without --host");
   if (!set_.has_captures) {
     set_.flags.Switch(
         "trust_modules", set_.request.trust_modules,
@@ -191,6 +197,22 @@ absl::Status RealFlags::Check() const {
         .with = "host",
         .when = real.hosts.empty() && !set_.given("etcd"),
         .because = "no units are on other hosts"},
+       {.flags = {"host_state"},
+        .with = "host",
+        .when = real.host_state && !real.hosts.empty(),
+        .because = "units on other hosts read nothing of this one"},
+       {.flags = {"host_state"},
+        .with = "state",
+        .when = real.host_state && request.run.state == StateMode::kExternal,
+        .because = "a store has the states, not the host"},
+       {.flags = {"host_state"},
+        .with = "faults",
+        .when = real.host_state && request.run.faults.any_controller(),
+        .because = "no controller may fail then"},
+       {.flags = {"host_state"},
+        .with = "controllers",
+        .when = real.host_state && request.cluster.controllers > 1,
+        .because = "each controller has flows of its own"},
        {.flags = {"host"},
         .with = "isolation",
         .when = real.isolation == Isolation::kThread,
@@ -214,8 +236,8 @@ absl::Status RealFlags::Check() const {
 absl::Status RealFlags::CheckVirtualTime() const {
   return set_.Check(
       {{.flags = {"redis", "speed", "overload", "threads", "isolation",
-                  "warm_pool", "host", "host_tls", "pin", "preload", "loop",
-                  "watch", "metrics_port"},
+                  "host_state", "warm_pool", "host", "host_tls", "pin",
+                  "preload", "loop", "watch", "metrics_port"},
         .with = "clock",
         .when = true,
         .because = "only real time has that"},

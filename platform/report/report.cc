@@ -197,6 +197,23 @@ void AddStateTroubles(const RunResult& result, Page& page) {
   count(refused, "message", " about state refused: " + reasons);
 }
 
+// How units used the records that they show each other.
+void AddHostRecords(const UnitCounters& units, Page& page) {
+  if (units.records_shown + units.records_read == 0) return;
+  std::string missed;
+  for (size_t i = 0; i < kHostMisses; ++i) {
+    if (units.records_missed[i] == 0) continue;
+    missed += fmt::format("{}{} {}", missed.empty() ? "; missed: " : ", ",
+                          FormatCount(units.records_missed[i]),
+                          ToString(static_cast<HostMiss>(i)));
+  }
+  page.Count("", units.records_read,
+             fmt::format("states read where units of the host show them, {} "
+                         "shown, {} named in answers{}",
+                         FormatCount(units.records_shown),
+                         FormatCount(units.records_named), missed));
+}
+
 // How flowlets moved, where hosts have several units.
 void AddHosts(const RunResult& result, Page& page) {
   const StateFigures& state = result.state;
@@ -247,6 +264,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                            share(state.pulled)));
   }
   AddHosts(result, page);
+  AddHostRecords(result.state.units, page);
   if (const uint64_t begun = state.seamless + state.pulled; begun < moved) {
     page.Count("", moved - begun,
                fmt::format("never began, {}: their first packet was dropped",

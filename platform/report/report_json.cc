@@ -122,6 +122,15 @@ Json Refused(const UnitCounters& units) {
   return json;
 }
 
+Json Missed(const UnitCounters& units) {
+  Json json = Json::object();
+  for (size_t i = 0; i < kHostMisses; ++i) {
+    json[std::string(ToString(static_cast<HostMiss>(i)))] =
+        units.records_missed[i];
+  }
+  return json;
+}
+
 Json Stories(const RunInfo& info) {
   Json json = Json::array();
   for (const FlowStory& story : info.stories) json.push_back(JsonOf(story));
@@ -159,6 +168,7 @@ constexpr Composed kComposed[] = {
     {"warnings", [](R, I i) { return Json(i.warnings); }},
     {"wait_worst", [](R r, I) { return WorstWait(r.state.worst); }},
     {"state_refused", [](R r, I) { return Refused(r.state.units); }},
+    {"host_records.missed", [](R r, I) { return Missed(r.state.units); }},
     {"explain", [](R, I i) { return Stories(i); }},
     {"parse_results", [](R r, I) { return ParseResults(r.classifier); }},
 };

@@ -171,6 +171,24 @@ class Runs(Isolation):
                 self.assertGreaterEqual(report["loggers"]["entries"],
                                         report["packets_released"])
 
+    def test_units_find_states_where_others_show_them(self):
+        for nf in ("chronicle", "nat:ip=203.0.113.9"):
+            flags = ("--policy=rotate", f"--nf={nf}")
+            done, without = self.replay(*flags, "--threads=3")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            for more in (("--threads=3",), ("--threads=4", "--loggers=on"),
+                         ("--warm_pool=1", "--max_units=3")):
+                with self.subTest(nf=nf, more=more):
+                    done, report = self.replay(*flags, "--host_state", *more)
+                    self.assertEqual(done.returncode, OK, done.stderr)
+                    self.assertTrue(report["conserved"])
+                    for what in ("digest_up_to_renaming", "packets_released"):
+                        self.assertEqual(report[what], without[what], what)
+                    records = report["host_records"]
+                    self.assertGreater(records["read"], 100)
+                    self.assertEqual(records["missed"]["malformed"], 0)
+                    self.assertEqual(report["state_pushes"], 0)
+
     def test_tells_what_threads_do(self):
         flags = ("--threads=3", "--nf=monitor", "--policy=hash")
         done, threads = self.replay(*flags, isolation="thread")

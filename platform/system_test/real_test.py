@@ -129,6 +129,27 @@ class RealTime(unittest.TestCase):
         self.assertGreater(real["flowlets_moved"], 500)
         self.assertGreater(real["units_used_max"], 1)
 
+    def test_finds_states_where_other_units_show_them(self):
+        chain = "firewall | monitor | nat(ip=203.0.113.1)"
+        for nf in ("chronicle", chain):
+            flags = [f"--nf={nf}", "--clock=real", "--speed=max",
+                     "--max_units=6", "--policy=rotate",
+                     "--unit_capacity=none"]
+            without = self.report(*flags, "--threads=2")
+            self.assertNotIn("host_records", without)
+            for more in (("--threads=1",), ("--threads=2",), ("--threads=3",),
+                         ("--threads=3", "--loggers=on")):
+                with self.subTest(nf, more=more):
+                    real = self.report(*flags, "--host_state", *more)
+                    self.assertEqual(real["digest_up_to_renaming"],
+                                     without["digest_up_to_renaming"])
+                    records = real["host_records"]
+                    self.assertGreater(records["read"], 500)
+                    self.assertGreater(records["shown"], 500)
+                    self.assertEqual(records["missed"]["malformed"], 0)
+                    self.assertEqual(records["missed"]["full"], 0)
+                    self.assertEqual(real["state_pushes"], 0)
+
     def test_runs_a_chain_with_ports_and_shared_tables(self):
         real = self.report("--clock=real", "--speed=max",
                            "--unit_capacity=100Mbps", "--max_units=8",

@@ -116,7 +116,7 @@ TEST_F(FlowStoreTest, CopiesHaveRecordsAndStateOfTheirOwn) {
   EXPECT_EQ(copy.Find(FlowId{1}), slot);
 }
 
-// What comes behind the flowlet's first packet keeps no record.
+// Targets behind the flowlet's first packet keep no record.
 TEST_F(FlowStoreTest, TakesLateTargetsButWaitsForNoPacket) {
   const auto name = [this](uint32_t flowlet, UnitId unit) {
     flows_.SetTargets(

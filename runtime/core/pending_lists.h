@@ -28,8 +28,9 @@ struct Pending {
   uint32_t next;
   UnitId peer;
   Kind kind;
-  uint8_t tries : 7;
+  uint8_t tries : 6;
   uint8_t of_logger : 1 = 0;  // a kMyPull went to the logger of `peer`
+  uint8_t by_bytes : 1 = 0;   // a kPull or kMyPull asks for no name (U16)
 };
 static_assert(sizeof(Pending) == 24);
 

@@ -32,6 +32,12 @@ std::string_view ToString(StateRefusal refusal) {
   return kNames[static_cast<size_t>(refusal)];
 }
 
+std::string_view ToString(HostMiss miss) {
+  constexpr std::array<std::string_view, kHostMisses> kNames = {
+      "unknown", "stale", "torn", "malformed", "full"};
+  return kNames[static_cast<size_t>(miss)];
+}
+
 Replication::Replication(UnitId id, const UnitOptions& options,
                          const StateSchema& schema)
     : id_(id),
@@ -58,13 +64,15 @@ uint32_t Replication::on_pull(Instant now, const Pull& pull, FlowStore& flows) {
       retry_after_ == Nanos::max() ? Instant::max() : now + kPullLifetime;
   if (const uint32_t p = *flows.pending().LinkOf(head, pull); p != kNone) {
     flows.pending()[p].due = due;
+    if (pull.by_bytes) flows.pending()[p].by_bytes = 1;
   } else {
     flows.pending().Add(head, {.clock = pull.need,
                                .due = due,
                                .next = kNone,
                                .peer = pull.requester,
                                .kind = Pending::Kind::kPull,
-                               .tries = 0});
+                               .tries = 0,
+                               .by_bytes = pull.by_bytes});
   }
   return slot;
 }
@@ -119,6 +127,14 @@ uint32_t Replication::on_state(Instant now, const State& state,
     return kNone;
   }
   const uint32_t slot = flows.FindOrAdd(state.flow);
+  Take(now, state, record, slot, flows);
+  counters_.replicas_taken += state.pushed ? 1 : 0;
+  return slot;
+}
+
+void Replication::Take(Instant now, const State& state,
+                       std::span<const std::byte> record, uint32_t slot,
+                       FlowStore& flows) {
   FlowRecord& copy = flows[slot];
   const std::span<std::byte> bytes = flows.state(slot);
   const auto rest = std::ranges::copy(record, bytes.begin()).out;
@@ -129,7 +145,6 @@ uint32_t Replication::on_state(Instant now, const State& state,
   copy.due = After(now, replica_lifetime_);
   copy.has_left = false;
   copy.ran_here = false;
-  counters_.replicas_taken += state.pushed ? 1 : 0;
   copy.applied = state.applied;
   // A timer that is long past might be set again and again until it reaches
   // now.
@@ -137,7 +152,97 @@ uint32_t Replication::on_state(Instant now, const State& state,
       SNF_RULE(kU11, std::max(state.timer, now + Nanos{-kMaxTimerLag.ns}),
                Instant::max());
   copy.link = state.link;
-  return slot;
+}
+
+// --- Records of the host. ---
+
+// Nothing of the record is believed before it was copied out of the memory of
+// the other unit, which may write there at any time.
+std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
+                                                 Clock clock) {
+  const auto shown = host_->Read(unit, flow, clock);
+  if (!shown.has_value()) {
+    Miss(host_->miss());
+    return std::nullopt;
+  }
+  const State& state = shown->state;
+  if (state.flow != flow || state.applied != clock ||
+      !IsSound(state, shown->bytes) || state.schema != schema_->hash() ||
+      !schema_->IsWellFormed(shown->bytes)) {
+    Miss(HostMiss::kMalformed);
+    return std::nullopt;
+  }
+  return shown;
+}
+
+// This is what a held packet, a Pull and its answer come to, at once. A packet
+// behind held ones waits for their clocks, which may run here.
+bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
+                               uint32_t slot, FlowStore& flows) {
+  const FlowRecord& copy = flows[slot];
+  const Clock need = meta.clock - 1;
+  if (meta.source_kind != StateSource::kUnit || meta.source == id_ ||
+      need == Clock{} || need <= copy.applied || copy.is_busy() ||
+      copy.held.head != kNone || !host_->has(meta.source)) {
+    return false;
+  }
+  const auto shown = ReadShown(meta.source, meta.flow, need);
+  if (!shown.has_value()) return false;
+  Take(now, shown->state, shown->bytes, slot, flows);
+  ForgetMyPull(slot, flows);
+  ++counters_.records_read;
+  return true;
+}
+
+uint32_t Replication::on_named_state(Instant now, const State& state,
+                                     FlowStore& flows, UnitOut& out) {
+  const uint32_t slot = host_ != nullptr ? flows.Find(state.flow) : kNone;
+  uint32_t p = kNone;
+  if (slot != kNone) {
+    p = *flows.pending().LinkOf(flows[slot].pending, Pending::Kind::kMyPull);
+  }
+  Pending* const pull = p != kNone ? &flows.pending()[p] : nullptr;
+  if (pull == nullptr || pull->clock != state.applied || pull->of_logger != 0 ||
+      pull->by_bytes != 0 || !host_->has(pull->peer)) {
+    Refuse(StateRefusal::kUnsolicited);
+    return kNone;
+  }
+  const auto shown = ReadShown(pull->peer, state.flow, state.applied);
+  if (shown.has_value()) {
+    const uint32_t taken = on_state(now, shown->state, shown->bytes, flows);
+    counters_.records_read += taken != kNone ? 1 : 0;
+    if (taken != kNone) return taken;
+  }
+  pull->by_bytes = 1;
+  SendPull(pull->peer, /*to_logger=*/false,
+           {state.flow, state.applied, id_, /*by_bytes=*/true}, out);
+  return kNone;
+}
+
+bool Replication::Show(const State& state, uint32_t slot,
+                       const FlowStore& flows) {
+  const bool is_shown =
+      host_->Show(id_, slot, state, flows.state(slot).first(state.bytes));
+  if (is_shown) {
+    ++counters_.records_shown;
+  } else {
+    Miss(HostMiss::kFull);
+  }
+  return is_shown;
+}
+
+// The unit that pulled finds the record where this unit shows it.
+State Replication::AnswerTo(const Pending& pull, uint32_t slot,
+                            const FlowStore& flows) {
+  State state = MessageOf(slot, flows);
+  if (pull.by_bytes != 0 || !is_neighbour(pull.peer) ||
+      !Show(state, slot, flows)) {
+    return state;
+  }
+  ++counters_.records_named;
+  state.named = true;
+  state.bytes = 0;
+  return state;
 }
 
 void Replication::EvictReplica(FlowStore& flows) {
@@ -291,7 +396,7 @@ void Replication::AnswerPulls(uint32_t slot, FlowStore& flows, UnitOut& out) {
     if (pull.clock < record.applied) {
       Refuse(StateRefusal::kPullStale);
     } else {
-      out.push(UnitCommand::Send(pull.peer, MessageOf(slot, flows)));
+      out.push(UnitCommand::Send(pull.peer, AnswerTo(pull, slot, flows)));
       ++answers;
     }
     flows.pending().Erase(link);
@@ -339,14 +444,19 @@ void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
       SNF_RULE(kU6, flows.is_unreleased(slot), false)) {
     return;
   }
-  const auto is_other = [this](UnitId unit) { return unit != id_; };
+  const auto is_other = [this](UnitId unit) {
+    return unit != id_ && !is_neighbour(unit);
+  };
   // A state without a target is not read: to read it was 400 instructions a
   // flowlet, and seven cache lines, where one unit is enough.
-  if (!has_store_ && std::ranges::none_of(flows.targets(slot), is_other)) {
+  if (!has_store_ && host_ == nullptr &&
+      std::ranges::none_of(flows.targets(slot), is_other)) {
     return;
   }
   State state = MessageOf(slot, flows);
+  if (host_ != nullptr) Show(state, slot, flows);
   state.pushed = true;
+  // Any unit of the host may take the state from now on.
   record.has_left = true;
   if (has_store_) {
     out.push(UnitCommand::Send(kNoUnit, state));
@@ -393,11 +503,11 @@ void Replication::Repeat(Instant now, uint32_t slot, FlowStore& flows,
     }
     uint8_t tries = pending.tries;
     pending.due = now + NextDelay(tries);
-    pending.tries = tries & 0x7f;
+    pending.tries = tries & 0x3f;
     if (pending.kind == Kind::kMyPull) {
       ++counters_.pulls_repeated;
       SendPull(pending.peer, pending.of_logger != 0,
-               {record.flow, pending.clock, id_}, out);
+               {record.flow, pending.clock, id_, pending.by_bytes != 0}, out);
     } else if (pending.kind == Kind::kMyTimer) {
       ++counters_.timers_asked_again;
       out.push(UnitCommand::Send(TimerDue{

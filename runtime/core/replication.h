@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "runtime/core/flow_record.h"
 #include "runtime/core/flow_store.h"
+#include "runtime/core/host_records.h"
 #include "runtime/core/pending_lists.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/state_schema.h"
@@ -63,6 +64,12 @@ namespace snf {
 // (proto/decisions.md 36). So clock 3 of the example is held until the store
 // has answered State(applied 2).
 //
+// U16 Units of one host show each other the states that might be pushed
+// (HostRecords). A unit takes one where its next packet needs exactly that
+// clock, as if the answer to a Pull had come. So in the example clock 3 finds
+// the state at A, and nothing is pushed to B and C. A Pull is answered by the
+// record's name, and by its bytes if the record cannot be taken.
+//
 // Each call names the unit's FlowStore, which is always the same one. Messages
 // of other units are not trusted: an impossible one is counted as refused, and
 // changes nothing. A value; owner-thread only; nothing is allocated after
@@ -73,6 +80,12 @@ class Replication {
 
   // The schema is that of the NF; it must outlive this and its copies.
   Replication(UnitId id, const UnitOptions& options, const StateSchema& schema);
+
+  // Shows states to other units of the host, and takes theirs, from now on.
+  void UseHost(HostRecords* host) {
+    host_ = host;
+    pushes_ = true;
+  }
 
   // No state is pushed and no push is taken from on_stop until on_start.
   void on_stop() { stopping_ = true; }
@@ -85,6 +98,16 @@ class Replication {
   // `record` came beside the message.
   uint32_t on_state(Instant now, const State& state,
                     std::span<const std::byte> record, FlowStore& flows);
+  // The same for a state that is named. If the record cannot be taken, its
+  // bytes are pulled.
+  uint32_t on_named_state(Instant now, const State& state, FlowStore& flows,
+                          UnitOut& out);
+  // Takes the state that the packet needs where another unit of the host shows
+  // it. Returns false if there is none that fits.
+  bool TakeShown(Instant now, const PacketMeta& meta, uint32_t slot,
+                 FlowStore& flows) {
+    return host_ != nullptr && TakeFromHost(now, meta, slot, flows);
+  }
   // Pushes the acknowledgement.
   uint32_t on_takeover(const Takeover& takeover, FlowStore& flows,
                        UnitOut& out);
@@ -148,6 +171,22 @@ class Replication {
   void Refuse(StateRefusal refusal) {
     ++counters_.refused[static_cast<size_t>(refusal)];
   }
+  void Miss(HostMiss miss) {
+    ++counters_.records_missed[static_cast<size_t>(miss)];
+  }
+  // Makes the state, which was found good, the flow's copy.
+  void Take(Instant now, const State& state, std::span<const std::byte> record,
+            uint32_t slot, FlowStore& flows);
+  bool TakeFromHost(Instant now, const PacketMeta& meta, uint32_t slot,
+                    FlowStore& flows);
+  std::optional<HostRecord> ReadShown(UnitId unit, FlowId flow, Clock clock);
+  // Returns false if there is no place.
+  bool Show(const State& state, uint32_t slot, const FlowStore& flows);
+  // Returns true if that unit can read what this one shows.
+  bool is_neighbour(UnitId unit) const {
+    return host_ != nullptr && host_->has(unit);
+  }
+  State AnswerTo(const Pending& pull, uint32_t slot, const FlowStore& flows);
   static void SendPull(UnitId to, bool to_logger, const Pull& pull,
                        UnitOut& out) {
     UnitCommand command = UnitCommand::Send(to, pull);
@@ -162,6 +201,7 @@ class Replication {
   UnitId id_;
   bool pushes_;  // some flow's state may be pushed
   bool has_store_;
+  HostRecords* host_ = nullptr;
   bool stopping_ = false;
   uint32_t max_replicas_;
   const StateSchema* schema_;

@@ -4,6 +4,7 @@
 #ifndef SNF_RUNTIME_CORE_TEST_FLOWS_H_
 #define SNF_RUNTIME_CORE_TEST_FLOWS_H_
 
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -28,6 +29,9 @@ struct Totals : NetworkTotals {
   uint64_t lost = 0;      // counts messages between units
   uint64_t repeated = 0;  // counts Pulls and Takeovers
   uint64_t evicted = 0;
+  uint64_t read = 0;   // counts states that units of a host showed
+  uint64_t named = 0;  // counts answers without bytes
+  std::array<uint64_t, kHostMisses> missed{};
   uint64_t stale = 0;  // counts states refused because they were old
   uint32_t held_max = 0;
   uint64_t emitted = 0;

@@ -58,7 +58,8 @@ bool Unit::begin(Instant now, UnitOut& out) {
     if (meta.clock <= record.applied) {
       DropDuplicate(node, out);
       flows_.ForgetIfEmpty(slot);
-    } else if (IsRunnable(record, meta)) {
+    } else if (IsRunnable(record, meta) ||
+               replication_.TakeShown(now, meta, slot, flows_)) {
       TakeIntoService(now, slot, node);
       return true;
     } else {
@@ -352,7 +353,9 @@ void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
 
 void Unit::on_state(Instant now, const State& state,
                     std::span<const std::byte> record, UnitOut& out) {
-  const uint32_t slot = replication_.on_state(now, state, record, flows_);
+  const uint32_t slot =
+      state.named ? replication_.on_named_state(now, state, flows_, out)
+                  : replication_.on_state(now, state, record, flows_);
   if (slot == kNone) return;
   if (flows_[slot].pending != kNone) EndIfOver(now, slot, nullptr, out);
   AfterChange(now, slot, out);

@@ -74,6 +74,9 @@ class Unit {
        std::span<const NetworkFunction::Pool> pools = {});
 
   UnitId id() const { return id_; }
+  // Shows states to other units of the host, and takes theirs (U16). Call this
+  // before the first packet. The records must outlive the unit and its copies.
+  void UseHost(HostRecords& host) { replication_.UseHost(&host); }
 
   // --- Packets. ---
   // Names where the flow's state is to be pushed from now on; comes ahead of

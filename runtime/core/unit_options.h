@@ -78,6 +78,19 @@ inline constexpr size_t kStateRefusals =
 // Returns the name that the JSON result has for it, such as "stale".
 std::string_view ToString(StateRefusal refusal);
 
+// Reasons why a record of the host's store is not shown, or not taken from
+// there (host_records.h). The state is pulled by its bytes then.
+enum class HostMiss : uint8_t {
+  kUnknown,    // the unit shows no record of the flow
+  kStale,      // shows one of another clock
+  kTorn,       // was written while it was read, or its unit died meanwhile
+  kMalformed,  // has a length, schema or content that cannot be
+  kFull,       // the unit has no place for a further record
+};
+inline constexpr size_t kHostMisses = static_cast<size_t>(HostMiss::kFull) + 1;
+// Returns the name that the JSON result has for it, such as "stale".
+std::string_view ToString(HostMiss miss);
+
 // Counters of a unit since it was made.
 struct UnitCounters {
   uint64_t replicas_taken = 0;    // came by push
@@ -95,6 +108,11 @@ struct UnitCounters {
   // Log records of the NF for which the unit had no buffer.
   uint64_t records_refused = 0;
   std::array<uint64_t, kStateRefusals> refused{};
+  // Of the records that units of a host show each other (U16):
+  uint64_t records_shown = 0;
+  uint64_t records_read = 0;   // by units to which the flows moved
+  uint64_t records_named = 0;  // in answer to Pulls, in place of their bytes
+  std::array<uint64_t, kHostMisses> records_missed{};
 };
 
 }  // namespace snf

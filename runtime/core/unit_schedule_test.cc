@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "gtest/gtest.h"
 #include "runtime/core/test_flows.h"
+#include "runtime/core/test_host.h"
 #include "runtime/core/test_inputs.h"
 #include "runtime/core/test_network.h"
 #include "runtime/core/unit.h"
@@ -217,6 +218,11 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
     for (const Site& site : sites_) {
       const UnitCounters& counters = site.unit.counters();
       totals_.repeated += counters.pulls_repeated + counters.takeovers_repeated;
+      totals_.read += counters.records_read;
+      totals_.named += counters.records_named;
+      for (size_t i = 0; i < kHostMisses; ++i) {
+        totals_.missed.at(i) += counters.records_missed.at(i);
+      }
       totals_.evicted += counters.replicas_evicted;
       totals_.stale +=
           counters.refused[static_cast<size_t>(StateRefusal::kStale)];
@@ -232,6 +238,20 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
   std::set<std::pair<UnitId, FlowId>> waiting_;  // for a State
   uint64_t moves_before_ = totals_.moves;
   uint64_t reports_ = 0;
+};
+
+// The units are on one host, and some of them lie about what they show.
+class HostSchedule final : public Schedule {
+ public:
+  HostSchedule(uint64_t seed, Totals& totals) : Schedule(seed, totals) {
+    if (rng_.Below(2) == 0) host_.Lie(lies_, 20'000);
+    for (Site& site : sites_) site.unit.UseHost(host_);
+  }
+
+ private:
+  Rng lies_{7};
+  // A flow above that finds no place.
+  TestHost host_{/*units=*/4, /*slots=*/30};
 };
 
 void Print(const Totals& t) {
@@ -270,6 +290,18 @@ TEST(UnitSchedules, ProcessEachClockOnceInOrderOnTheStateBefore) {
   EXPECT_GT(totals.timers_moved, 1'000u);
   EXPECT_GT(totals.flows_ended, 50'000u);
   EXPECT_GT(totals.stops, 10'000u);
+}
+
+TEST(UnitSchedules, DoSoWhereUnitsReadWhatOthersShow) {
+  Totals totals;
+  const uint64_t run = RunSchedules<HostSchedule>(totals);
+  Print(totals);
+  if (run < 3'000) return;
+  EXPECT_EQ(totals.pushes, 0u);
+  EXPECT_GT(totals.seamless, 4'000u);
+  EXPECT_GT(totals.read, 10'000u);
+  EXPECT_GT(totals.named, 10'000u);
+  for (const uint64_t missed : totals.missed) EXPECT_GT(missed, 1'000u);
 }
 
 }  // namespace

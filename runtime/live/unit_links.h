@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/messages/controller_commands.h"
 #include "base/messages/unit_commands.h"
+#include "runtime/core/host_records.h"
 #include "runtime/live/unit_loop_options.h"
 #include "runtime/live/unit_turns.h"
 #include "runtime/ring/buffer_pool.h"
@@ -44,6 +45,8 @@ struct UnitLoopLinks {
   std::vector<LinkOut> to_loops;
   bool is_relayed = false;
   StateStore* store = nullptr;  // with UnitOptions::has_store
+  // Set if units show each other the states of flows.
+  HostRecords* host = nullptr;
   // Set if units have loggers, which keep the state of units that have failed.
   std::optional<LinkOut> to_loggers{};
   std::optional<LinkIn> from_loggers{};

@@ -30,6 +30,7 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
     std::unique_ptr<NetworkFunction> own = nf.create();
     Unit unit(id, options.unit, schema_, own->pools());
     if (!logged.empty()) unit.LogTables(TablesOf(*own));
+    if (links_.all().host != nullptr) unit.UseHost(*links_.all().host);
     UnitTables tables(id, *own, options.tables, !logged.empty());
     shells_.push_back(
         {{.unit = std::move(unit), .nf = std::move(own)}, std::move(tables)});

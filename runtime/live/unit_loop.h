@@ -58,6 +58,9 @@ namespace snf {
 // before the unit that had a flow. While the store owes an answer, the loop
 // does not sleep, but polls it in each turn, and waits at most kStoreWait.
 //
+// Units of a host may show each other the states of flows (HostRecords), in
+// place of messages with their bytes.
+//
 // Units with output loggers (UnitOptions::has_logger) send entries in place of
 // words to the controller, and read from the ring which entries are released
 // (LoggedUnits). No turn begins before all entries are in the ring. Loggers

@@ -507,6 +507,10 @@ size_t WordsBetweenUnits::OfState(const UnitCommand& word) const {
   if (!IsBool(word.state.pushed)) {
     return Bad(word, "pushed", ByteOf(word.state.pushed));
   }
+  if (!IsBool(word.state.named) ||
+      (word.state.named && word.state.bytes + ByteOf(word.state.pushed) != 0)) {
+    return Bad(word, "named", ByteOf(word.state.named));
+  }
   return word.state.bytes;
 }
 
@@ -515,6 +519,9 @@ size_t WordsBetweenUnits::operator()(const Cell& cell) const {
   if (!to_.Has(word.unit)) return Bad(word, "unit", value(word.unit));
   switch (word.kind) {
     case FromUnit::kSendPull:
+      if (!IsBool(word.pull.by_bytes)) {
+        return Bad(word, "by_bytes", ByteOf(word.pull.by_bytes));
+      }
       return FromUnit(word, word.pull.requester, "requester");
     case FromUnit::kSendState:
       return OfState(word);

@@ -67,6 +67,7 @@ absl::Status LaunchedUnit::Launch(Isolation isolation, const NfSpec& nf) {
                                               .rehearses = true},
                                     .nf = nf.text(),
                                     .regions = {region_.memory_of(0).fd()},
+                                    .host = {},
                                     .like = {},
                                     .told = [] {},
                                     .killed = [] {}};

@@ -53,7 +53,7 @@ void BlameForFault(const WireFault& fault,
 
 // Runs a loop of units until it is stopped.
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
-             int socket) {
+             int socket, const std::optional<HostMapping>& host) {
   BeginTelling(socket, kUnit, setup.command.data());
   // Loggers are the third who want a CPU.
   if (setup.region.loggers) Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
@@ -73,6 +73,12 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
   if (setup.rehearses) Rehearse(nf, setup.loop.unit);
   UnitLoopOptions options = setup.loop;
   options.incarnation += side->links.control->ends;
+  std::optional<HostStore> records;
+  if (host.has_value()) {
+    records.emplace(setup.host_store, setup.loop.index, host->own(),
+                    host->all());
+    side->links.host = &*records;
+  }
   UnitLoop loop(options, nf, *side->clock, std::move(side->links));
   loop.ShowCalls();
   const NfWatchdog watchdog({.nf = nf.text(),
@@ -161,6 +167,14 @@ std::vector<HostPlace> HostsOf(const UnitProcessSetup& setup) {
   return hosts;
 }
 
+// The descriptors of the host's records follow the descriptors of memories.
+HostDescriptors HostOf(const UnitProcessSetup& setup,
+                       std::span<const int> descriptors) {
+  if (setup.host_store.slots == 0) return {};
+  const size_t at = setup.processes();
+  return {.writable = descriptors[at], .readable = descriptors[at + 1]};
+}
+
 // The NF must outlive the result; so must the hosts, which starts change.
 std::vector<LaunchMethod::Process> ProcessesOf(
     const UnitProcessSetup& setup, const ReadNf& nf,
@@ -168,8 +182,8 @@ std::vector<LaunchMethod::Process> ProcessesOf(
   std::vector<LaunchMethod::Process> processes;
   const auto sockets = descriptors.last(setup.processes());
   for (uint32_t i = 0; i < setup.region.loops; ++i) {
-    processes.push_back(
-        ProcessOfUnits(setup, nf, i, descriptors[i], sockets[i]));
+    processes.push_back(ProcessOfUnits(setup, nf, i, descriptors[i], sockets[i],
+                                       HostOf(setup, descriptors)));
     if (!setup.places_change) continue;
     processes.back().take_argument = [&hosts,
                                       i](std::span<const std::byte> argument) {
@@ -227,8 +241,8 @@ absl::Status Serve(int socket, const Launch& launch) {
   UnitProcessSetup setup;
   if (launch.setup.size() < sizeof(setup) ||
       (std::memcpy(&setup, launch.setup.data(), sizeof(setup)),
-       !setup.region.apart || launch.descriptors.size() !=
-                                  setup.processes() + setup.processes())) {
+       !setup.region.apart ||
+           launch.descriptors.size() != setup.descriptors())) {
     return absl::InternalError("an invalid set-up");
   }
   if (absl::Status s = LeaveStandardStreams(); !s.ok()) return s;
@@ -266,11 +280,21 @@ absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation,
 
 LaunchMethod::Process ProcessOfUnits(const UnitProcessSetup& setup,
                                      const ReadNf& nf, uint32_t loop,
-                                     int region, int socket) {
+                                     int region, int socket,
+                                     const HostDescriptors& host) {
   // In the new process, the NF that it has loaded itself.
   const auto own = std::make_shared<NfSpec>();
+  // Mapped before that, so that no code of the NF finds the descriptors.
+  const auto records = std::make_shared<std::optional<HostMapping>>();
   const bool loads = nf.launched.is_confined();
-  const auto load = [&nf, own] {
+  const auto prepare = [&nf, own, records, loads, host, loop,
+                        of = setup.host_store] {
+    if (!host.empty()) {
+      absl::StatusOr<HostMapping> mapped = HostMapping::Map(of, loop, host);
+      if (!mapped.ok()) return mapped.status();
+      records->emplace(*std::move(mapped));
+    }
+    if (!loads) return absl::OkStatus();
     absl::StatusOr<NfSpec> loaded = nf.Load();
     if (loaded.ok()) *own = *std::move(loaded);
     return loaded.status();
@@ -278,11 +302,17 @@ LaunchMethod::Process ProcessOfUnits(const UnitProcessSetup& setup,
   const auto body = [=, &nf](uint32_t /*starts*/) {
     UnitProcessSetup of_start = setup;
     of_start.loop.index = loop;
-    return RunUnits(of_start, loads ? *own : nf.nf, region, socket);
+    return RunUnits(of_start, loads ? *own : nf.nf, region, socket, *records);
   };
-  return {.prepare = loads ? load : std::function<absl::Status()>(),
+  std::vector<int> descriptors = {region, socket};
+  if (!host.empty()) {
+    descriptors.push_back(host.writable);
+    descriptors.push_back(host.readable);
+  }
+  const bool prepares = loads || !host.empty();
+  return {.prepare = prepares ? prepare : std::function<absl::Status()>(),
           .body = body,
-          .descriptors = {region, socket},
+          .descriptors = std::move(descriptors),
           .name = kUnit,
           .is_at_once = setup.is_at_once(loop)};
 }

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/drivers/loops/host_mapping.h"
 #include "platform/drivers/loops/isolation.h"
 #include "platform/drivers/loops/loop_region.h"
 #include "platform/hosts/host_place.h"
@@ -21,6 +22,7 @@
 #include "platform/process/command.h"
 #include "platform/service/tls_files.h"
 #include "resource_manager/launch/launch_server.h"
+#include "runtime/live/host_store.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/sdk/nf_spec.h"
@@ -43,6 +45,8 @@ struct UnitProcessSetup {
   bool rehearses = false;
   // Hosts where some processes of units run.
   HostPlaces hosts{};
+  // Records that the units of this host show each other; no slots: none.
+  HostStore::Options host_store{};
   // The argument of each start is the HostPlace of the process; no processes:
   // this host.
   bool places_change = false;
@@ -53,17 +57,22 @@ struct UnitProcessSetup {
 
   // Counts processes: one for each loop of units, then one for all loggers.
   uint32_t processes() const { return region.loops + (region.loggers ? 1 : 0); }
+  // Counts the descriptors that UnitProcessMain gets.
+  size_t descriptors() const {
+    return 2 * size_t{processes()} + (host_store.slots > 0 ? 2 : 0);
+  }
   bool is_at_once(size_t process) const {
     return process < at_once || process == region.loops;
   }
 };
 static_assert(std::is_trivially_copyable_v<UnitProcessSetup>);
 
-// Returns the process of a loop of units. The NF, and what `region` and
-// `socket` are of, must outlive it.
+// Returns the process of a loop of units. The NF, and what `region`, `socket`
+// and `host` are of, must outlive it.
 LaunchMethod::Process ProcessOfUnits(const UnitProcessSetup& setup,
                                      const ReadNf& nf, uint32_t loop,
-                                     int region, int socket);
+                                     int region, int socket,
+                                     const HostDescriptors& host = {});
 // Returns the way to start processes of the NF. Errors: those of
 // ContainerMethod::Make.
 absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation,
@@ -73,9 +82,10 @@ absl::StatusOr<std::unique_ptr<LaunchMethod>> MethodOf(Isolation isolation,
 inline constexpr std::string_view kUnitProcessCommand = "unit-process";
 // Is called with the descriptor of a launcher's socket (launcher.h), whose
 // descriptors are the memories of all loops of units, what the controller and
-// loggers have between them, if there are loggers, and a socket for each
-// process. Starts the processes, each of which gets what is its own and no
-// more, and returns when the socket is closed.
+// loggers have between them, if there are loggers, HostDescriptors, if units
+// show each other their records, and a socket for each process. Starts the
+// processes, each of which gets what is its own and no more, and returns when
+// the socket is closed.
 int UnitProcessMain(int socket);
 
 // --- Units on other hosts (host_units.cc). ---

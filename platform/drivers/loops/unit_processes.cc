@@ -121,6 +121,10 @@ absl::Status UnitProcesses::Launch() {
   if (options_.kept.has_value()) return TakeOver();
   std::vector<int> theirs = options_.regions;
   if (options_.setup.region.loggers) theirs.push_back(options_.own_region);
+  if (!options_.host.empty()) {
+    theirs.push_back(options_.host.writable);
+    theirs.push_back(options_.host.readable);
+  }
   const auto close_theirs = [&theirs, first = theirs.size()] {
     for (size_t i = first; i < theirs.size(); ++i) close(theirs[i]);
   };

@@ -47,6 +47,7 @@ class UnitProcesses {
     std::string nf;            // bytes of a LaunchedNf
     std::vector<int> regions;  // descriptors of loops' memories, by loop
     int own_region = -1;       // descriptor of the loggers' memory; -1: none
+    HostDescriptors host;      // with UnitProcessSetup::host_store
     LoopResults like;  // of a loop with the fewest units, that ran nothing
     std::function<void()> told;    // called after a failure
     std::function<void()> killed;  // called when TakeEnd has an end

@@ -27,6 +27,13 @@ UnitLoopOptions UnitThreads::OptionsOf(size_t loop) const {
   return options;
 }
 
+std::unique_ptr<HostStore> UnitThreads::HostOf(uint32_t loop) const {
+  if (host_memory_.empty()) return nullptr;
+  const size_t part = HostStore::PartBytes(host_of_);
+  return std::make_unique<HostStore>(
+      host_of_, loop, host_memory_.subspan(loop * part, part), host_memory_);
+}
+
 absl::Status UnitThreads::CreateLoops(
     const NfSpec& nf, std::span<std::byte> memory,
     const LoopRegion::Options& of, RealClock& clock, WireFaults& faults,
@@ -40,7 +47,10 @@ absl::Status UnitThreads::CreateLoops(
     if (options_.host != nullptr) {
       side->links.turns = &options_.host->TurnsOf(options_.controller, i);
     }
-    workers_.push_back({.loop = std::make_unique<UnitLoop>(
+    std::unique_ptr<HostStore> host = HostOf(i);
+    side->links.host = host.get();
+    workers_.push_back({.host = std::move(host),
+                        .loop = std::make_unique<UnitLoop>(
                             OptionsOf(i), nf, clock, std::move(side->links)),
                         .thread = {}});
     marks.push_back(&workers_.back().loop->call_mark());

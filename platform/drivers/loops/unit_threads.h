@@ -24,6 +24,7 @@
 #include "platform/drivers/loops/real_loggers.h"
 #include "platform/run/nf_watchdog.h"
 #include "platform/run/run.h"
+#include "runtime/live/host_store.h"
 #include "runtime/live/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/live/unit_turns.h"
@@ -80,6 +81,12 @@ class UnitThreads {
   UnitThreads(const UnitThreads&) = delete;
   UnitThreads& operator=(const UnitThreads&) = delete;
 
+  // Lets units show each other the states of flows in that memory, which
+  // outlives the object; before CreateLoops.
+  void UseHost(const HostStore::Options& of, std::span<std::byte> memory) {
+    host_of_ = of;
+    host_memory_ = memory;
+  }
   // Makes the loops of units, with one of `stores` each unless there are none.
   // `describe` is the watchdog's. Errors: as LoopRegion::Attach.
   absl::Status CreateLoops(const NfSpec& nf, std::span<std::byte> memory,
@@ -126,6 +133,7 @@ class UnitThreads {
 
  private:
   struct Worker {
+    std::unique_ptr<HostStore> host;  // may be null
     std::unique_ptr<UnitLoop> loop;
     std::thread thread;  // none if the loop has no thread of its own
   };
@@ -141,12 +149,15 @@ class UnitThreads {
            (options_.threads == 1 || options_.host != nullptr);
   }
   UnitLoopOptions OptionsOf(size_t loop) const;
+  std::unique_ptr<HostStore> HostOf(uint32_t loop) const;
   absl::Status StartLoggers(const std::vector<int>& cpus);
 
   const Options options_;
   const NfCallNames& names_;
   std::vector<Worker> workers_;
   std::optional<RealLoggers> loggers_;
+  HostStore::Options host_of_;
+  std::span<std::byte> host_memory_;    // empty: units show nothing
   std::optional<NfWatchdog> watchdog_;  // of calls of units' NFs
 };
 

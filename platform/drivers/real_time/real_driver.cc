@@ -140,8 +140,7 @@ absl::Status RealDriver::OpenStores(uint32_t loops) {
   return absl::OkStatus();
 }
 
-absl::Status RealDriver::StartThreads(const NfSpec& nf,
-                                      const RealSetup& setup) {
+absl::Status RealDriver::StartThreads(const NfSpec& nf, RealSetup& setup) {
   const NfCallNames& flows = *this;  // a private base
   const uint32_t replicas = controller().replicas();
   unit_threads_.emplace(
@@ -160,6 +159,10 @@ absl::Status RealDriver::StartThreads(const NfSpec& nf,
         nf, shared_memory(), own_memory(), of,
         LoggerLoopOptionsOf(setup, replicas), *region_.faults);
     if (!status.ok()) return status;
+  }
+  host_region_ = std::move(setup.host);
+  if (host_region_.has_value()) {
+    unit_threads_->UseHost(setup.host_of, host_region_->bytes());
   }
   absl::Status status = unit_threads_->CreateLoops(
       nf, shared_memory(), of, *region_.clock, *region_.faults, stores_,

@@ -238,7 +238,7 @@ class RealDriver final : private NfCallNames {
   HostedUnits* hosts() const {
     return processes_.has_value() ? processes_->hosts() : nullptr;
   }
-  absl::Status StartThreads(const NfSpec& nf, const RealSetup& setup);
+  absl::Status StartThreads(const NfSpec& nf, RealSetup& setup);
   absl::Status StartProcesses(const NfSpec& nf, RealSetup& setup);
   absl::Status TakeOver();
 
@@ -266,6 +266,8 @@ class RealDriver final : private NfCallNames {
   LoopRegion region_;
   // Holds the homes of shared tables, if there are some, where they are kept.
   std::optional<SharedRegion> tables_region_;
+  // Holds the records that units show each other, if they do, and are threads.
+  std::optional<SharedRegion> host_region_;
   Doorbell* controller_bell_;
   Ingress ingress_;
   ControllerLoop loop_;

@@ -48,6 +48,10 @@ struct RealOptions {
   bool pin = false;
   // Says where loops of units run. Their loggers share one process.
   Isolation isolation = Isolation::kThread;
+  // Units show each other the states of flows in memory of the host, in place
+  // of pushes and of the bytes of answers. With one controller, which does not
+  // fail, and without other hosts.
+  bool host_state = false;
   // Other hosts, where some loops of units run: with processes, and loggers,
   // which are on this host.
   HostPlaces hosts = {};

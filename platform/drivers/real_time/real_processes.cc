@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -44,7 +45,17 @@ absl::Status RealProcesses::Start(const NfSpec& nf, RealSetup& setup) {
             .places = loops},
         run_.loop);
   }
-  auto processes = UnitProcesses::Start(OptionsOf(nf, setup));
+  UnitProcesses::Options options = OptionsOf(nf, setup);
+  if (setup.host.has_value()) {
+    const auto readable = OpenReadable(setup.host->fd());
+    if (!readable.ok()) return readable.status();
+    options.host = {.writable = setup.host->fd(), .readable = *readable};
+  }
+  const int readable = options.host.readable;
+  auto processes = UnitProcesses::Start(std::move(options));
+  // The launcher has descriptors of its own.
+  if (readable >= 0) close(readable);
+  setup.host.reset();
   if (!processes.ok()) return processes.status();
   processes_ = *std::move(processes);
   if (setup.recovers) {
@@ -83,11 +94,13 @@ UnitProcesses::Options RealProcesses::OptionsOf(const NfSpec& nf,
                 .at_once = ParkedAtOnce(real).value_or(~uint32_t{0}),
                 .rehearses = real.warm_pool.has_value(),
                 .hosts = real.hosts,
+                .host_store = setup.host_of,
                 .places_change = hosts_ != nullptr},
       .nf = LaunchedNfOf(nf).SerializeAsString(),
       .regions = {},
       .own_region =
           memory.own_memory.has_value() ? memory.own_memory->fd() : -1,
+      .host = {},
       .like = {},
       .told =
           [faults = memory.faults.get(), bell] {

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
+#include "controller/core/host_map.h"
 #include "platform/drivers/loops/unit_process.h"
 #include "platform/drivers/loops/unit_threads.h"
 #include "platform/modules/module_stand_ins.h"
@@ -113,6 +114,51 @@ absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
         "units on hosts that join and leave need processes that come and go");
   }
   return real.hosts.Check(PlacedLoops(loops, options.controller.max_units));
+}
+
+absl::Status CheckHostState(const RunOptions& options,
+                            const RealOptions& real) {
+  if (!real.host_state) return absl::OkStatus();
+  if (real.host != nullptr || real.controllers > 1 || MayFail(options, real)) {
+    return absl::InvalidArgumentError(
+        "--host_state: not with several controllers, or if a controller may "
+        "fail, as with --keep");
+  }
+  if (!real.hosts.empty() || real.host_source != nullptr) {
+    return absl::InvalidArgumentError(
+        "--host_state: not with --host or --etcd: units on other hosts read "
+        "nothing of this one");
+  }
+  if (options.state == StateMode::kExternal) {
+    return absl::InvalidArgumentError(
+        "--host_state: not with --state=external: a store has the states");
+  }
+  return absl::OkStatus();
+}
+
+// All units of the run are on one host, so the controller names none of them
+// for pushes (proto/protocol.md 2.8).
+HostStore::Options SettleHostState(const RealOptions& real,
+                                   const LoopRegion::Options& layout,
+                                   RunOptions& options) {
+  if (!real.host_state) return {};
+  ControllerOptions& controller = options.controller;
+  controller.units_per_host =
+      std::min(controller.max_units, HostMap::kMaxUnitsPerHost);
+  HostStore::Options of = {.max_units = controller.max_units,
+                           .loops = layout.loops,
+                           .record_bytes = layout.record_bytes};
+  of.slots = HostStore::SlotsFor(controller.max_flows, of);
+  return of;
+}
+
+absl::StatusOr<std::optional<SharedRegion>> HostMemoryFor(
+    const HostStore::Options& of) {
+  if (of.slots == 0) return std::nullopt;
+  auto memory = SharedRegion::Create(
+      {.name = "snf host", .bytes = HostStore::BytesFor(of), .in_advance = 0});
+  if (!memory.ok()) return memory.status();
+  return *std::move(memory);
 }
 
 uint32_t HowManyThreads(const RunOptions& options, const RealOptions& real,
@@ -328,6 +374,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   const std::unique_ptr<NetworkFunction> example = nf.create();
   if (auto s = CheckFailures(options, real); !s.ok()) return s;
   if (auto s = CheckWarmPool(options, real); !s.ok()) return s;
+  if (auto s = CheckHostState(options, real); !s.ok()) return s;
   RunOptions run = options;
   SettleFailures(real, run);
   const std::vector<int> cpus = OwnCpus();
@@ -338,6 +385,9 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
 
   const LoopRegion::Options layout = LayoutOf(run, resolved, *example);
   if (auto s = CheckHosts(run, resolved, layout.loops); !s.ok()) return s;
+  const HostStore::Options host_of = SettleHostState(resolved, layout, run);
+  auto host = HostMemoryFor(host_of);
+  if (!host.ok()) return host.status();
   std::string identity;
   size_t table_bytes = 0;
   if (real.keep.has_value()) {
@@ -363,6 +413,8 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
                    .identity = std::move(identity),
                    .region = std::move(memory->region),
                    .tables = std::move(memory->tables),
+                   .host_of = host_of,
+                   .host = *std::move(host),
                    .kept = std::move(memory->kept)};
 }
 

@@ -11,6 +11,7 @@
 #include "platform/drivers/real_time/real_options.h"
 #include "platform/run/run.h"
 #include "resource_manager/launch/launcher.h"
+#include "runtime/live/host_store.h"
 #include "runtime/ring/shared_region.h"
 #include "runtime/sdk/nf_spec.h"
 
@@ -38,6 +39,9 @@ struct RealSetup {
   std::string identity;  // of what is kept; "" if nothing is
   LoopRegion region;
   std::optional<SharedRegion> tables;  // homes of shared tables that are kept
+  // The records that units show each other (RealOptions::host_state).
+  HostStore::Options host_of;
+  std::optional<SharedRegion> host;
   // Processes to take over, whose memory `region` is; absent: the run begins
   // anew.
   std::optional<Launcher::Kept> kept;

@@ -170,6 +170,9 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   }
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
+  if (figure.key.starts_with("host_records.")) {
+    return result.state.units.records_shown > 0;
+  }
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
   if (figure.key.starts_with("recovery.")) return result.recovery.samples > 0;
   if (figure.key.starts_with("store.")) {

@@ -87,15 +87,16 @@ TEST(Figures, HaveAllThatIsCountedOfSuccessions) {
 
 TEST(Figures, AreShownOfRunsThatHaveThem) {
   RunResult result;
-  for (const char* key :
-       {"real.threads", "aliases.granted", "pools.pools", "loggers.whole"}) {
+  for (const char* key : {"real.threads", "aliases.granted", "pools.pools",
+                          "loggers.whole", "host_records.read"}) {
     EXPECT_FALSE(IsShown(FigureOf(key), result)) << key;
   }
   result.real.threads = 2;
   result.aliases = {.has_sides = true, .pools = 1};
   result.loggers.entries = 1;
-  for (const char* key :
-       {"real.threads", "aliases.granted", "pools.pools", "loggers.whole"}) {
+  result.state.units.records_shown = 1;
+  for (const char* key : {"real.threads", "aliases.granted", "pools.pools",
+                          "loggers.whole", "host_records.read"}) {
     EXPECT_TRUE(IsShown(FigureOf(key), result)) << key;
   }
   EXPECT_FALSE(IsShown(FigureOf("(flows_ended)"), result));

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RUNTIME_CORE_HOST_RECORDS_H_
+#define SNF_RUNTIME_CORE_HOST_RECORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "runtime/core/unit_options.h"
+
+namespace snf {
+
+// A record that a unit shows.
+struct HostRecord {
+  State state;
+  std::span<const std::byte> bytes;  // the first state.bytes of the record
+};
+
+// Theory of operation. The records of flows that the units of a host show each
+// other (proto/protocol.md U16, Serpens §III): a flow that moves within the
+// host finds its state where its last unit shows it, and no bytes are sent.
+//
+//   unit A ─Show(flow 7, clock 4)─► [A's part] ◄─Read(A, flow 7, clock 4)─ B
+//
+// Each unit writes its own part only, and reads the parts of all. A record
+// stays until its unit shows another one in that place, also when the unit has
+// died. The record of a clock never changes, since clocks are given once, so
+// nothing is withdrawn: a reader that needs clock 4 finds that, or nothing.
+//
+// Worked example: A has released clock 4 of flow 7, whose record is in slot 0
+// of A, and shows it. Clock 5 comes to B, with A as its source: B reads clock
+// 4, and runs clock 5. Had A shown clock 3 only, B's miss() would be kStale,
+// and B would send a Pull.
+//
+// Owner-thread only, of a loop of units.
+class HostRecords {
+ public:
+  virtual ~HostRecords() = default;
+
+  // Returns true if that unit is on this host.
+  virtual bool has(UnitId unit) const = 0;
+  // Shows the record of a flow of this loop's unit, in the place of that slot.
+  // Its clock must be released. Returns false if there is no such place.
+  virtual bool Show(UnitId unit, uint32_t slot, const State& state,
+                    std::span<const std::byte> bytes) = 0;
+  // Returns the record of that clock that the unit shows, copied: valid until
+  // the next call. The unit is not trusted: only lengths were checked. If there
+  // is no such record, miss() says why.
+  virtual std::optional<HostRecord> Read(UnitId unit, FlowId flow,
+                                         Clock clock) = 0;
+  virtual HostMiss miss() const = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_RUNTIME_CORE_HOST_RECORDS_H_
