@@ -255,8 +255,9 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   auto outputs = CreateOutputs(options, daemon != nullptr);
   if (!outputs.ok()) return outputs.status();
   std::unique_ptr<NfLogFiles> logs;
-  if (!options.nf_logs.empty()) {
-    auto opened = NfLogFiles::Open({.directory = options.nf_logs});
+  if (options.run.nf_logs) {
+    auto opened = NfLogFiles::Open(
+        {.directory = options.nf_logs, .ipfix = options.ipfix});
     if (!opened.ok()) return opened.status();
     logs = *std::move(opened);
     if (daemon != nullptr) daemon->set_nf_logs(logs.get());
