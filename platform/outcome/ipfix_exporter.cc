@@ -144,8 +144,8 @@ absl::Status IpfixExporter::WriteToFile(std::string_view message) const {
   if (written == static_cast<ssize_t>(message.size())) return absl::OkStatus();
   const int error = written < 0 ? errno : ENOSPC;
   if (written > 0 && is_regular && ftruncate(fd_, before.st_size) != 0) {
-    return absl::UnavailableError(fmt::format(
-        "{}: ends amid a message: {}", to_, std::strerror(errno)));
+    return absl::UnavailableError(
+        fmt::format("{}: ends amid a message: {}", to_, std::strerror(errno)));
   }
   return absl::UnavailableError(
       fmt::format("{}: {}", to_, std::strerror(error)));
