@@ -106,6 +106,8 @@ class LoadBalancer final : public NetworkFunction {
 
   // An answer that was not rewritten would show the server's address.
   bool is_barrier() const override { return true; }
+  // Through a tunnel packets get longer.
+  bool takes_merged() const override { return !is_direct(); }
 
   OwnFlow flow_key(const KeyedPacket& packet) const override {
     const FlowKey& key = packet.connection;

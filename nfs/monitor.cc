@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -9,10 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/ipfix/ipfix_collector.h"
+#include "base/ipfix/ipfix_writer.h"
 #include "base/packet/flow_key.h"
 #include "base/packet/ip_prefix.h"
 #include "base/packet/l4_headers.h"
-#include "nfs/monitor_ipfix.h"
 #include "nfs/monitor_record.h"
 #include "runtime/sdk/nf.h"
 
@@ -21,32 +21,12 @@ namespace {
 
 using Tcp = TcpHeader<const std::byte>;
 
-bool IsCollector(std::string_view text) {
-  return text.starts_with("udp://") || text.starts_with("tcp://");
-}
-
 // Reads "udp://192.0.2.9:4739", "tcp://[2001:db8::9]".
 std::optional<NfReport::Collector> ParseCollector(std::string_view text) {
-  constexpr uint16_t kIpfixPort = 4739;  // RFC 7011 §10.3.4
-  NfReport::Collector collector = {
-      .host = "", .port = kIpfixPort, .is_udp = text.starts_with("udp")};
-  text.remove_prefix(std::string_view("udp://").size());
-  const bool is_bracketed = text.starts_with('[');
-  const size_t end = text.find(is_bracketed ? ']' : ':');
-  if (is_bracketed && end == std::string_view::npos) return std::nullopt;
-  collector.host = text.substr(0, end);
-  if (is_bracketed) collector.host.erase(0, 1);
-  text.remove_prefix(std::min(is_bracketed ? end + 1 : end, text.size()));
-  if (collector.host.empty()) return std::nullopt;
-  if (text.empty()) return collector;
-  const char* const last = text.data() + text.size();
-  const auto [stopped, error] =
-      std::from_chars(text.data() + 1, last, collector.port);
-  if (text[0] != ':' || error != std::errc() || stopped != last ||
-      collector.port == 0) {
-    return std::nullopt;
-  }
-  return collector;
+  const auto parsed = IpfixCollector::Parse(text);
+  if (!parsed.has_value()) return std::nullopt;
+  return NfReport::Collector{
+      .host = parsed->host, .port = parsed->port, .is_udp = parsed->is_udp};
 }
 
 // Theory of operation. Counts packets and bytes of each flow, in a slot, and of
@@ -86,7 +66,7 @@ class Monitor final : public NetworkFunction {
         "hosts", static_cast<uint32_t>(max_hosts), SumOfWords{},
         TableReader::kReport));
     if (ipfix_.empty()) return;
-    if (IsCollector(ipfix_)) {
+    if (IpfixCollector::IsMeantBy(ipfix_)) {
       collector_ = ParseCollector(ipfix_);
       if (!collector_.has_value()) {
         options.Fail("ipfix",

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/ipfix/ipfix_writer.h"
 #include "base/packet/flow_key.h"
-#include "nfs/monitor_ipfix.h"
 #include "runtime/sdk/packet.h"
 
 namespace snf {

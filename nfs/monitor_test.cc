@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "nfs/monitor_ipfix.h"
+#include "base/ipfix/ipfix_writer.h"
 #include "runtime/sdk/nf_test.h"
 
 namespace snf {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/answers/answers.h"
+#include "base/ipfix/ipfix_log.h"
 #include "base/packet/endpoint.h"
 #include "base/packet/ip_headers.h"
 #include "base/packet/rewrite.h"
@@ -73,7 +74,7 @@ static_assert(sizeof(Mapping) == 16);
 // 198.51.100.1, or the next even port that its unit has, say 5002, sets the
 // alias 198.51.100.1:5002, and rewrites the source. A packet that comes to that
 // endpoint within the next 300 s is rewritten to 10.0.0.1:5000.
-class Nat final : public NetworkFunction {
+class Nat final : public NetworkFunction, public IpfixLog {
  public:
   explicit Nat(NfOptions& options) : options_(options) {
     // The kept packet is only needed to answer for a refused alias.
@@ -91,7 +92,8 @@ class Nat final : public NetworkFunction {
           "too_big", "senders told that NAT64 makes their packets too long");
     }
     if (options_.logs_bindings)
-      log_ = declare_log("bindings", "mappings that begin and end, as JSON");
+      log_ = declare_log("bindings",
+                         "mappings that begin, end or are refused, as JSON");
   }
 
   FlowScope flow_scope() const override { return FlowScope::kInsideEndpoint; }
@@ -162,6 +164,11 @@ class Nat final : public NetworkFunction {
   void on_end(FlowState& flow) override { GiveBack(flow); }
   void write_record(const LogRecord& record, std::string& lines) override {
     WriteBinding(record, lines);
+  }
+  bool has_ipfix() const override { return log_.has_value(); }
+  std::span<const IpfixField> write_ipfix(const LogRecord& record,
+                                          std::string& values) const override {
+    return WriteBindingIpfix(record, values);
   }
 
   void on_alias_refused(FlowState& flow, AliasResult why) override {
@@ -239,7 +246,7 @@ class Nat final : public NetworkFunction {
     const NatPorts::Taken taken = ports_.Take(address, view, flow);
     if (!taken.port.has_value()) {
       if (taken.pool.has_value()) return Verdict::wait(*taken.pool);
-      Refuse(packet, options_.addresses[address], flow);
+      RefuseForWantOfPorts(packet, view, options_.addresses[address], flow);
       return Drop(NatDrop::kPortsExhausted);
     }
     mapping = {.inside_address = view.source.address,
@@ -579,17 +586,21 @@ class Nat final : public NetworkFunction {
 
   void LogBinding(NatBindingRecord::Event event, const Mapping& mapping,
                   FlowState& flow) const {
-    if (!log_.has_value()) return;
+    const bool is_refused = event == NatBindingRecord::kOverHostPorts;
     const bool is_ipv6 = IsStandIn(mapping.inside_address);
-    const NatBindingRecord record = {
-        .inside = is_ipv6 ? flow.get(*inside6_)
-                          : IpAddress::FromIpv4(mapping.inside_address),
-        .external = mapping.external_address,
-        .inside_port = mapping.inside_port,
-        .external_port = mapping.external_port,
-        .event = event,
-        .protocol = mapping.protocol,
-        .is_ipv6 = is_ipv6 ? uint8_t{1} : uint8_t{0}};
+    Log({.inside = is_ipv6 ? flow.get(*inside6_)
+                           : IpAddress::FromIpv4(mapping.inside_address),
+         .external = mapping.external_address,
+         .inside_port = mapping.inside_port,
+         .external_port = is_refused ? be16(0) : mapping.external_port,
+         .event = event,
+         .protocol = mapping.protocol,
+         .is_ipv6 = is_ipv6 ? uint8_t{1} : uint8_t{0},
+         .host_ports = is_refused ? options_.host_ports : 0},
+        flow);
+  }
+  void Log(const NatBindingRecord& record, FlowState& flow) const {
+    if (!log_.has_value()) return;
     flow.log(*log_, std::as_bytes(std::span(&record, 1)));
   }
 
@@ -621,11 +632,22 @@ class Nat final : public NetworkFunction {
                                        IpAddress::FromIpv4(source));
   }
 
-  void Refuse(const Packet& packet, be32 source, FlowState& flow) const {
+  void RefuseForWantOfPorts(const Packet& packet, const NatView& view,
+                            be32 external, FlowState& flow) const {
     if (!MayRefuse(packet.arrival(), flow)) return;
     const IcmpError refusal =
-        RefusalOf(packet.link(), packet.bytes(), packet.headers(), source);
+        RefusalOf(packet.link(), packet.bytes(), packet.headers(), external);
     if (flow.emit(refusal.frame())) flow.put(answered_, packet.arrival().ns);
+    const bool is_ipv6 = IsStandIn(view.source.address);
+    Log({.inside = is_ipv6 ? Ipv6SourceOf(packet)
+                           : IpAddress::FromIpv4(view.source.address),
+         .external = external,
+         .inside_port = view.source.port,
+         .external_port = be16(0),
+         .event = NatBindingRecord::kPortsExhausted,
+         .protocol = view.protocol,
+         .is_ipv6 = is_ipv6 ? uint8_t{1} : uint8_t{0}},
+        flow);
   }
 
   // Keeps a copy of the packet: an alias is refused only after the packet has
@@ -644,6 +666,7 @@ class Nat final : public NetworkFunction {
   void RefuseKept(FlowState& flow) const {
     const std::span<const std::byte> kept = flow.get(*refused_);
     if (kept.empty()) return;
+    LogBinding(NatBindingRecord::kOverHostPorts, flow.get(mapping_), flow);
     const auto link = static_cast<LinkType>(kept[0]);
     const std::span<const std::byte> frame = kept.subspan(1);
     const IcmpError refusal = RefusalOf(link, frame, Parse(link, frame),

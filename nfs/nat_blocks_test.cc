@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -91,6 +92,52 @@ TEST(NatBlocks, LimitOneSubscriberAlone) {
   EXPECT_EQ(send(1, 6'000), "drop ports_exhausted");
 }
 
+// Two subscribers, a block of 64 ports each, and 64 ports that they share.
+TEST(NatBlocks, GiveMorePortsOfAnOverflowUpToALimit) {
+  NfTest nf(
+      "nat:ip=192.0.2.1,ports=1024-1215,port_block=64,overflow=64,"
+      "udp_timeout=2s,host_ports=100,log_bindings=true,"
+      "subscribers=10.0.0.0/31");
+  const auto external_ports = [&](int host, int first, int last) {
+    std::set<int> ports;
+    for (int port = first; port <= last; ++port) {
+      const std::string text =
+          nf.Send("udp 10.0.0." + std::to_string(host) + ":" +
+                  std::to_string(port) + " > 192.0.9.9:53")
+              .text;
+      constexpr std::string_view kFrom = "udp 192.0.2.1:";
+      if (text.starts_with(kFrom)) {
+        EXPECT_TRUE(ports.insert(std::stoi(text.substr(kFrom.size()))).second);
+      }
+    }
+    return ports;
+  };
+  const std::set<int> own = external_ports(1, 5'000, 5'063);
+  EXPECT_EQ(own.size(), 64u);
+  EXPECT_EQ(*own.begin(), 1'088);
+  EXPECT_EQ(*own.rbegin(), 1'151);
+  const std::set<int> more = external_ports(1, 6'000, 6'035);
+  EXPECT_EQ(more.size(), 36u);
+  EXPECT_GE(*more.begin(), 1'152);
+  // The other one has its block, and what is left of the overflow.
+  const std::set<int> others = external_ports(0, 7'000, 7'099);
+  EXPECT_EQ(others.size(), 64u + 28u);
+  EXPECT_EQ(*others.begin(), 1'024);
+  for (const int port : others) EXPECT_FALSE(more.contains(port)) << port;
+  // A binding outside of a block is in the log, as all are.
+  size_t shared = 0;
+  for (const std::string& line : nf.TakeLog("nat.bindings")) {
+    const size_t at = line.find("\"external_port\":");
+    if (at == std::string::npos || line.find("created") == std::string::npos)
+      continue;
+    shared += std::stoi(line.substr(at + 16)) >= 1'152 ? 1 : 0;
+  }
+  EXPECT_EQ(shared, 64u);
+  // Ports are free with their mappings.
+  nf.Pass(Seconds(4));
+  EXPECT_EQ(external_ports(0, 8'000, 8'127).size(), 100u);
+}
+
 TEST(NatBlocks, DropAddressesWithoutABlock) {
   TestNat nat("ip=192.0.2.1,port_block=512,subscribers=10.0.0.64/26");
   const size_t pieces = nat.pieces();
@@ -119,6 +166,17 @@ TEST(NatBlocks, AreTheSameEverywhere) {
       "nat:ip=198.51.100.1,port_block=256,subscribers=10.0.0.0/30,"
       "udp_timeout=20ms",
       Packets(packets)));
+  // A host needs more than its block, and another does not.
+  packets.clear();
+  for (int i = 0; i < 640; ++i) {
+    packets.push_back("udp 10.0.0." + std::to_string(i % 40 == 0 ? 1 : 0) +
+                      ":" + std::to_string(5'000 + i % 320) +
+                      " > 192.0.2.9:53");
+  }
+  EXPECT_TRUE(
+      RunEverywhere("nat:ip=198.51.100.1,port_block=256,overflow=512,"
+                    "subscribers=10.0.0.0/31",
+                    Packets(packets)));
 }
 
 TEST(NatBlocks, AreRefusedByName) {
@@ -137,6 +195,13 @@ TEST(NatBlocks, AreRefusedByName) {
                 HasSubstr("one network of IPv4 with at most 512 addresses"))
         << text;
   }
+  EXPECT_EQ(why(all + ",overflow=4096"), "");
+  EXPECT_THAT(why("overflow=64"), HasSubstr("overflow"));
+  EXPECT_THAT(why(all + ",overflow=100"), HasSubstr("a multiple of 64"));
+  EXPECT_THAT(why(all + ",ports=1024-2047,overflow=1024"),
+              HasSubstr("fewer ports than there are"));
+  EXPECT_THAT(why("port_block=512,subscribers=10.0.0.0/26,overflow=32768"),
+              HasSubstr("64 blocks, not 62"));
   EXPECT_THAT(why("port_block=512,subscribers=10.0.0.0/25"),
               HasSubstr("128 blocks, not 126"));
   EXPECT_THAT(why(all + ",pool=10.0.0.0/24:192.0.2.2"),

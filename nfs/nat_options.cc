@@ -233,12 +233,23 @@ void NatOptions::AskBlocks(NfOptions& options) {
       options.Text("subscribers", "", "PREFIX",
                    "inside network whose addresses have port_block ports each; "
                    "others have none");
-  if (port_block == 0 && text.empty()) return;
+  overflow = static_cast<uint32_t>(options.Integer(
+      "overflow", 0, 0, 65'472,
+      "ports of each address that subscribers with a full block share, a "
+      "multiple of 64"));
+  if (port_block == 0 && text.empty() && overflow == 0) return;
   const auto fail = [&](const char* key, const std::string& want) {
     options.Fail(key, want);
-    port_block = 0;
+    port_block = overflow = 0;
   };
-  if (port_block == 0) return fail("subscribers", "only with port_block");
+  if (port_block == 0) {
+    return fail(text.empty() ? "overflow" : "subscribers",
+                "only with port_block");
+  }
+  if (overflow % 64 != 0) return fail("overflow", "a multiple of 64");
+  if (overflow >= last_port - first_port + 1u) {
+    return fail("overflow", "fewer ports than there are");
+  }
   if (port_block % 64 != 0) return fail("port_block", "a multiple of 64");
   if (pools.size() > 1 || nat64.has_value()) {
     return fail("port_block", "without pool and nat64");

@@ -55,6 +55,10 @@ struct NatOptions {
   static constexpr uint32_t kMaxSubscribers = 512;
   uint32_t port_block = 0;
   IpPrefix subscribers;
+  // overflow=4096: the last 4,096 ports of each address and protocol are in no
+  // block. A subscriber whose block is full gets them one by one (RFC 7422 §2).
+  uint32_t overflow = 0;
+  uint32_t first_overflow() const { return last_port - overflow + 1u; }
   uint32_t subscriber_count() const { return 1u << (128 - subscribers.length); }
   // Returns the place, from 0 on, or nothing for other inside addresses.
   std::optional<uint32_t> SubscriberOf(be32 inside) const;
@@ -105,7 +109,7 @@ struct NatOptions {
   void AskNat64(NfOptions& options);
   void AskBlocks(NfOptions& options);
   uint32_t BlocksOfAnAddress() const {
-    return (last_port - first_port + 1u) / port_block;
+    return (last_port - first_port + 1u - overflow) / port_block;
   }
   void AskPools(NfOptions& options);
 };

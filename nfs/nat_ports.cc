@@ -27,6 +27,13 @@ NatPorts::NatPorts(const NatOptions& options, const Declare& declare)
                                      {block.first, block.last}));
       }
     }
+    for (size_t i = 0; options.overflow > 0 && i < options.addresses.size();
+         ++i) {
+      for (size_t kind = 0; kind < kProtocols; ++kind) {
+        pools_.push_back(DeclarePool(
+            declare, i, kind, {options.first_overflow(), options.last_port}));
+      }
+    }
     return;
   }
   const uint32_t first = options.first_port, last = options.last_port;
@@ -90,7 +97,7 @@ std::optional<size_t> NatPorts::AddressOf(const NatView& view) const {
 
 NatPorts::Taken NatPorts::Take(size_t address, const NatView& view,
                                FlowState& flow) const {
-  if (options_.port_block > 0) return TakeOfBlock(view, flow);
+  if (options_.port_block > 0) return TakeOfBlock(address, view, flow);
   const uint32_t port = view.source.port.host();
   const bool is_high = port >= kWellKnownPorts;
   for (const bool high : {is_high, !is_high}) {
@@ -108,7 +115,7 @@ NatPorts::Taken NatPorts::Take(size_t address, const NatView& view,
   return {};
 }
 
-NatPorts::Taken NatPorts::TakeOfBlock(const NatView& view,
+NatPorts::Taken NatPorts::TakeOfBlock(size_t address, const NatView& view,
                                       FlowState& flow) const {
   const auto subscriber = options_.SubscriberOf(view.source.address);
   const NatOptions::Block block = options_.BlockOf(*subscriber);
@@ -121,8 +128,20 @@ NatPorts::Taken NatPorts::TakeOfBlock(const NatView& view,
   if (taken.has_value()) {
     return {.pool = pool, .port = be16(static_cast<uint16_t>(*taken))};
   }
-  if (flow.is_exhausted(*pool)) return {};
-  return {.pool = pool};
+  if (!flow.is_exhausted(*pool)) return {.pool = pool};
+  if (options_.overflow == 0) return {};
+  const size_t shared = (options_.subscriber_count() + address) * kProtocols +
+                        KindOf(view.protocol);
+  const std::optional<PoolId> more = pools_[shared];
+  const uint32_t first = options_.first_overflow();
+  const std::optional<uint32_t> found =
+      TakeFrom(*more, {first, options_.last_port},
+               first + view.source.port.host() % options_.overflow, view, flow);
+  if (found.has_value()) {
+    return {.pool = more, .port = be16(static_cast<uint16_t>(*found))};
+  }
+  if (!flow.is_exhausted(*more)) return {.pool = more};
+  return {};
 }
 
 std::optional<uint32_t> NatPorts::TakeFrom(PoolId pool, Range ports,

@@ -21,8 +21,9 @@ FlowKey KeyOf(NatEnd end, IpProtocol protocol);
 
 // The external ports of a NAT: a pool for each address, protocol, and half of
 // the ports, which are those below 1024 and the others (RFC 4787 REQ-3a); or,
-// with port_block, for each subscriber and protocol. Ports of forwards are
-// given to no mapping. `options` must outlive it.
+// with port_block, for each subscriber and protocol, and with overflow one more
+// for each address and protocol. Ports of forwards are given to no mapping.
+// `options` must outlive it.
 class NatPorts {
  public:
   // Declares a pool of the NF, as NetworkFunction::declare_pool does.
@@ -43,7 +44,8 @@ class NatPorts {
   // Takes the port nearest to the inside one for the mapping of the packet's
   // source: that port itself, then one of its parity, then any, then one of the
   // other half (RFC 4787 REQ-4). With port_block, the port is of the source's
-  // block. AddressOf gave `address`.
+  // block, or of the overflow once the block has none. AddressOf gave
+  // `address`.
   Taken Take(size_t address, const NatView& view, FlowState& flow) const;
 
  private:
@@ -62,7 +64,7 @@ class NatPorts {
   // Returns the pool, or nothing if that half has no ports.
   std::optional<PoolId> PoolOf(size_t address, IpProtocol protocol,
                                bool is_high) const;
-  Taken TakeOfBlock(const NatView& view, FlowState& flow) const;
+  Taken TakeOfBlock(size_t address, const NatView& view, FlowState& flow) const;
   // `preferred` is the port at which the search begins.
   std::optional<uint32_t> TakeFrom(PoolId pool, Range ports, uint32_t preferred,
                                    const NatView& view, FlowState& flow) const;
@@ -71,7 +73,8 @@ class NatPorts {
                                               FlowState& flow) const;
 
   const NatOptions& options_;
-  // See PoolOf; with port_block, by subscriber and protocol.
+  // See PoolOf; with port_block, by subscriber and protocol, then, with
+  // overflow, by address and protocol.
   std::vector<std::optional<PoolId>> pools_;
   std::vector<std::vector<uint16_t>> kept_;  // ports of forwards, by pool
 };

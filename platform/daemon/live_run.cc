@@ -12,6 +12,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,9 @@
 #include "platform/process/mailbox.h"
 #include "platform/report/watch/live_outputs.h"
 #include "platform/run/figures/live_board.h"
+#include "platform/run/packet_watch.h"
+#include "platform/run/released_packet.h"
+#include "runtime/sdk/nf_call.h"
 
 namespace snf {
 namespace {
@@ -110,6 +114,28 @@ class Makers {
   std::mutex mutex_;
   std::deque<Made> made_;
 };
+
+// A packet without a chain has no flow.
+class NoFlows final : public NfCallNames {
+ public:
+  FlowKey FlowOf(FlowId /*flow*/) const override { return {}; }
+  uint64_t NumberOf(PacketHandle /*packet*/) const override { return 0; }
+};
+
+// Shows a packet that no rule gives a chain to captures of drops; each of them
+// may be null.
+void ShowWithoutChain(const CapturedPacket& captured, RunObserver* sink,
+                      PacketWatch* watch) {
+  static constexpr std::string_view kReason = "no_chain";
+  const ReleasedPacket packet = {.time = captured.time,
+                                 .bytes = captured.bytes,
+                                 .original_length = captured.original_bytes,
+                                 .link = captured.link};
+  if (sink != nullptr) sink->on_drop(packet, kReason);
+  if (watch != nullptr && watch->is_active()) {
+    watch->on_packet(packet, kReason, NoFlows());
+  }
+}
 
 using Told = std::function<void(const std::string&)>;
 
@@ -249,8 +275,9 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   auto outputs = CreateOutputs(options, daemon != nullptr);
   if (!outputs.ok()) return outputs.status();
   std::unique_ptr<NfLogFiles> logs;
-  if (!options.nf_logs.empty()) {
-    auto opened = NfLogFiles::Open({.directory = options.nf_logs});
+  if (options.run.nf_logs) {
+    auto opened = NfLogFiles::Open(
+        {.directory = options.nf_logs, .ipfix = options.ipfix});
     if (!opened.ok()) return opened.status();
     logs = *std::move(opened);
     if (daemon != nullptr) daemon->set_nf_logs(logs.get());
@@ -338,6 +365,10 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
           if (interrupt.came) return absl::CancelledError("the run is to end");
           return start(of);
         };
+  });
+  chains->set_on_no_chain([&](const CapturedPacket& packet) {
+    ShowWithoutChain(packet, sink.get(),
+                     daemon != nullptr ? &daemon->watch() : nullptr);
   });
   if (LiveBoard* const board = (*outputs)->board(); board != nullptr) {
     chains->set_publish([&amend, board](LiveFigures figures) {

@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "base/ipfix/ipfix_collector.h"
+#include "base/ipfix/ipfix_log.h"
 #include "platform/process/command_files.h"
 #include "platform/report/explain/decision_log.h"
+#include "runtime/sdk/nf.h"
 #include "traces/split_writer.h"
 
 namespace snf {
@@ -59,6 +63,13 @@ void OutputFlags::AddReports() {
             "DIR/NF.LOG.log as they leave with their packets; live traffic "
             "appends, and SIGUSR1 to a daemon opens the files again")
       .is_output = true;
+  flags
+      .Text("ipfix", set_.request.ipfix, "FILE|udp://HOST[:PORT]",
+            "write log records of NFs that have them in that form, such as "
+            "nat.bindings, as IPFIX to FILE or to a collector, as they leave "
+            "with their packets; live traffic appends, and SIGUSR1 to a "
+            "daemon opens the file again")
+      .is_output = true;
   flags.Switch("quiet", set_.request.quiet, "no progress on stderr").is_output =
       true;
 }
@@ -72,14 +83,41 @@ absl::Status OutputFlags::Check() const {
                       .because = "only one of them can be stdout"}});
 }
 
+absl::Status OutputFlags::CheckIpfix() const {
+  const std::string& to = set_.request.ipfix;
+  if (to.empty()) return absl::OkStatus();
+  if (IpfixCollector::IsMeantBy(to)) {
+    const auto collector = IpfixCollector::Parse(to);
+    if (!collector.has_value() || !collector->is_udp) {
+      return absl::InvalidArgumentError(
+          fmt::format("--ipfix={}: wants a file, or a collector over UDP, such "
+                      "as udp://192.0.2.9:4739",
+                      to));
+    }
+  }
+  for (const Config::Chain& chain : set_.request.config.chains) {
+    const std::unique_ptr<NetworkFunction> nf = chain.nf.create();
+    for (const NfLog& log : LogsOf(*nf)) {
+      const auto* const ipfix = dynamic_cast<const IpfixLog*>(log.nf);
+      if (ipfix != nullptr && ipfix->has_ipfix()) return absl::OkStatus();
+    }
+  }
+  return absl::InvalidArgumentError(
+      fmt::format("--ipfix={}: no network function has a log in that form; nat "
+                  "with log_bindings=true has",
+                  to));
+}
+
 absl::Status OutputFlags::CheckNames() const {
   const RunRequest& request = set_.request;
-  const std::array<WrittenFile, 5> written = {
+  const bool is_file = !IpfixCollector::IsMeantBy(request.ipfix);
+  const std::array<WrittenFile, 6> written = {
       {{"--out", request.out},
        {"--drops", request.drops},
        {"--json", request.json},
        {"--decisions", request.decisions},
-       {"--usage", request.usage}}};
+       {"--usage", request.usage},
+       {"--ipfix", is_file ? request.ipfix : ""}}};
   if (absl::Status s = CheckCaptureName(written[0]); !s.ok()) return s;
   // Only pcapng can hold comments.
   if (request.annotate && request.out != "-" && !NamesPcapng(request.out)) {

@@ -13,7 +13,13 @@ class OutputFlags {
   explicit OutputFlags(RunFlagSet& set);
 
   absl::Status Check() const;
-  void Settle() { set_.request.run.nf_logs = !set_.request.nf_logs.empty(); }
+  // Returns an error unless --ipfix names a file or a collector, and an NF of
+  // the chains has logs for it. Called once the chains are known.
+  absl::Status CheckIpfix() const;
+  void Settle() {
+    set_.request.run.nf_logs =
+        !set_.request.nf_logs.empty() || !set_.request.ipfix.empty();
+  }
 
  private:
   void AddCaptures();

@@ -73,6 +73,7 @@ absl::Status RunFlags::SettleAll() {
   if (absl::Status s = Check(); !s.ok()) return s;
   SettleParts();
   if (absl::Status s = input_.SettleChains(); !s.ok()) return s;
+  if (absl::Status s = output_.CheckIpfix(); !s.ok()) return s;
   if (absl::Status s = fault_.CheckFaults(); !s.ok()) return s;
   if (absl::Status s = story_.SettleExplain(input_.has_sides()); !s.ok()) {
     return s;

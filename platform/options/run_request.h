@@ -63,6 +63,7 @@ struct RunRequest {
   std::string decisions;     // a log of placements
   std::string usage;         // what the chain used, by epochs
   std::string nf_logs;       // a directory for the logs of NFs
+  std::string ipfix;         // a file or collector of the same
   bool watch = false;
   uint16_t metrics_port = 0;  // 0: none
   bool quiet = false;

@@ -106,7 +106,7 @@ absl::Status StoryFlags::Check() const {
                       .when = set_.request.policies.size() == 1,
                       .because = "there is no other policy to compare with"},
                      {.flags = {"out", "drops", "csv", "decisions", "usage",
-                                "nf_logs", "explain"},
+                                "nf_logs", "ipfix", "explain"},
                       .with = "compare",
                       .when = compares,
                       .because = "only a single run has that"}});

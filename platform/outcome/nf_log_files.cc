@@ -18,6 +18,9 @@
 namespace snf {
 namespace {
 
+// The most bytes of a log that wait in memory.
+constexpr size_t kMostBytes = size_t{1} << 20;
+
 // Returns how many bytes were written; errno says why not all.
 size_t WriteAll(int fd, std::string_view text) {
   size_t written = 0;
@@ -46,13 +49,22 @@ uint64_t RecordsIn(std::span<const std::byte> batch) {
 
 absl::StatusOr<std::unique_ptr<NfLogFiles>> NfLogFiles::Open(
     const Options& options) {
-  std::error_code error;
-  std::filesystem::create_directories(options.directory, error);
-  if (error) {
-    return absl::UnavailableError(
-        fmt::format("{}: {}", options.directory, error.message()));
+  auto made = std::unique_ptr<NfLogFiles>(new NfLogFiles(options));
+  if (!options.directory.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.directory, error);
+    if (error) {
+      return absl::UnavailableError(
+          fmt::format("{}: {}", options.directory, error.message()));
+    }
   }
-  return std::unique_ptr<NfLogFiles>(new NfLogFiles(options));
+  if (!options.ipfix.empty()) {
+    auto opened = IpfixExporter::Open(options.ipfix, options.appends);
+    if (!opened.ok()) return opened.status();
+    const std::scoped_lock lock(made->files_mutex_);
+    made->ipfix_ = *std::move(opened);
+  }
+  return made;
 }
 
 NfLogFiles::~NfLogFiles() {
@@ -76,6 +88,7 @@ std::string NfLogFiles::PathOf(const std::string& name) const {
 
 absl::Status NfLogFiles::OpenFile(const std::string& name, bool appends,
                                   File& file) {
+  if (options_.directory.empty()) return absl::OkStatus();
   const std::string path = PathOf(name);
   const int how =
       O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (appends ? 0 : O_TRUNC);
@@ -158,6 +171,9 @@ void NfLogFiles::Write(std::span<const std::byte> queued) {
     for (auto& [name, file] : files_) {
       if (absl::Status s = OpenFile(name, true, file); !s.ok()) status_ = s;
     }
+    if (ipfix_ != nullptr) {
+      if (absl::Status s = ipfix_->Reopen(); !s.ok()) status_ = s;
+    }
   }
   while (!queued.empty()) {
     Head head;
@@ -167,18 +183,31 @@ void NfLogFiles::Write(std::span<const std::byte> queued) {
     queued = queued.subspan(head.bytes);
   }
   for (auto& [name, file] : files_) WriteLines(name, file);
+  if (ipfix_ != nullptr) write_failed_ += ipfix_->Send(status_);
+}
+
+void NfLogFiles::WriteIpfix(const NfLog& log, const LogRecord& record) {
+  if (ipfix_ == nullptr) return;
+  const auto* const nf = dynamic_cast<const IpfixLog*>(log.nf);
+  if (nf == nullptr || !nf->has_ipfix()) return;
+  CallNf(*log.nf, NfCall::Hook::kReport, nullptr, kNoPacket,
+         [&] { ipfix_->Add(*nf, record); });
+  if (ipfix_->waiting_bytes() > kMostBytes) {
+    write_failed_ += ipfix_->Send(status_);
+  }
 }
 
 // Lines stay in memory until the queue was read, or they are many.
 void NfLogFiles::WriteBatch(const Head& head,
                             std::span<const std::byte> batch) {
-  constexpr size_t kMostBytes = size_t{1} << 20;
   LogBatch::Read(
       batch,
       [&](LogId id, std::span<const std::byte> bytes) {
         const NfLog& log = head.reader->logs_[static_cast<size_t>(id)];
         File& file = files_.at(log.name);
         const LogRecord record = {log.own, head.arrival, bytes};
+        WriteIpfix(log, record);
+        if (options_.directory.empty()) return;
         CallNf(*log.nf, NfCall::Hook::kReport, nullptr, kNoPacket,
                [&] { log.nf->write_record(record, file.lines); });
         if (file.lines.size() > kMostBytes) WriteLines(log.name, file);

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/outcome/ipfix_exporter.h"
 #include "platform/run/run.h"
 #include "platform/run/run_events.h"
 #include "runtime/sdk/nf.h"
@@ -31,7 +32,7 @@ namespace snf {
 // (base/messages/log_batch.h); the files of a directory, one for each log, take
 // them as lines during the run. A driver's thread only copies a batch
 // into a queue. A thread of this class lets an object of the NF make lines of
-// the records, and writes them.
+// the records, and writes them; and IPFIX (ipfix_exporter.h).
 //
 // Worked example: "nat | ids" runs with the directory /var/log/edge. An alert
 // leaves with its packet, and is a line of /var/log/edge/ids.alerts.log some
@@ -45,7 +46,10 @@ namespace snf {
 class NfLogFiles {
  public:
   struct Options {
-    std::string directory;
+    std::string directory;  // "": none
+    // A file or collector that takes records as IPFIX, where NFs have them in
+    // that form (IpfixExporter); "": none.
+    std::string ipfix = {};
     // Lines are appended to the files; else the files are emptied first.
     bool appends = true;
     // A driver waits while the queue is full, so no record is lost.
@@ -54,7 +58,8 @@ class NfLogFiles {
   };
   class Reader;
 
-  // Makes the directory if it is absent. Unavailable names the directory.
+  // Makes the directory if it is absent. Unavailable names the directory, or
+  // the file or collector of IPFIX.
   static absl::StatusOr<std::unique_ptr<NfLogFiles>> Open(
       const Options& options);
   // Writes the queued records. All readers' runs have ended.
@@ -98,6 +103,8 @@ class NfLogFiles {
   void Write(std::span<const std::byte> queued);
   void WriteBatch(const Head& head, std::span<const std::byte> batch)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(files_mutex_);
+  void WriteIpfix(const NfLog& log, const LogRecord& record)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(files_mutex_);
   void WriteLines(const std::string& name, File& file)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(files_mutex_);
   std::string PathOf(const std::string& name) const;
@@ -118,6 +125,7 @@ class NfLogFiles {
   std::mutex files_mutex_;
   std::map<std::string, File> files_ ABSL_GUARDED_BY(files_mutex_);
   std::deque<Reader> readers_ ABSL_GUARDED_BY(files_mutex_);
+  std::unique_ptr<IpfixExporter> ipfix_ ABSL_GUARDED_BY(files_mutex_);
   absl::Status status_ ABSL_GUARDED_BY(files_mutex_);
 };
 

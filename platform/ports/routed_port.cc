@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/byte_order.h"
+#include "platform/ports/frames/frame_offload.h"
 #include "platform/ports/packet_socket.h"
 
 namespace snf {
@@ -87,7 +88,9 @@ bool RoutedPort::Receive(Take take) {
     const auto passed = router_.Take(now, frame.bytes);
     if (passed.empty()) return;
     ++figures_.received;
-    take({.bytes = passed, .age = frame.age});
+    take({.bytes = passed,
+          .age = frame.age,
+          .segment_bytes = frame.segment_bytes});
   });
   return had_returned || had_frames;
 }
@@ -111,6 +114,24 @@ void RoutedPort::StopReceiving() {
 
 void RoutedPort::Send(std::span<const std::byte> frame) {
   router_.Send(Now(), frame);
+}
+
+void RoutedPort::SendMerged(std::span<const std::byte> frame,
+                            uint16_t segment_bytes) {
+  if (router_.SendMerged(Now(), frame, segment_bytes)) return;
+  const size_t packets =
+      CutFrame(frame, segment_bytes,
+               [this](std::span<const std::byte> packet) { Send(packet); });
+  if (packets == 0) {
+    ++uncut_;
+  } else {
+    figures_.cut += packets - 1;
+  }
+}
+
+void RoutedPort::SendRoutedMerged(std::span<const std::byte> frame,
+                                  uint16_t segment_bytes) {
+  port_->SendMerged(frame, segment_bytes);
 }
 
 void RoutedPort::SendRouted(std::span<const std::byte> frame) {
@@ -145,6 +166,7 @@ void RoutedPort::UpdateFigures() {
   const PortFigures& below = port_->figures();
   const RouterCounters& counts = router_.counts();
   figures_.split = below.split;
+  figures_.merged = below.merged;
   figures_.refused = below.refused;
   figures_.kernel_drops = below.kernel_drops;
   figures_.foreign = below.foreign;
@@ -152,7 +174,7 @@ void RoutedPort::UpdateFigures() {
   const uint64_t routed = counts[RouterCount::kRouted];
   const uint64_t not_taken = std::min(below.send_drops, routed);
   figures_.sent = routed - not_taken;
-  figures_.send_drops = not_taken + counts.not_routed();
+  figures_.send_drops = not_taken + counts.not_routed() + uncut_;
   figures_.too_long =
       counts[RouterCount::kTooBig] + std::min(below.too_long, not_taken);
   figures_.router.resize(kRouterCounts);

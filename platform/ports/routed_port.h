@@ -23,7 +23,8 @@ namespace snf {
 // PortFigures::router has the rest by name. A packet that waits for a
 // neighbour is neither sent nor dropped.
 //
-// The MTU is the interface's, also after it has changed.
+// The MTU is the interface's, also after it has changed. A frame of several
+// packets stays whole, if its next hop is known and its packets fit the MTU.
 //
 // Owner-thread only.
 class RoutedPort final : public PacketPort, private RouterWire {
@@ -35,6 +36,9 @@ class RoutedPort final : public PacketPort, private RouterWire {
   bool has_frames() const override { return port_->has_frames(); }
   void StopReceiving() override;
   void Send(std::span<const std::byte> frame) override;
+  void SendMerged(std::span<const std::byte> frame,
+                  uint16_t segment_bytes) override;
+  void KeepMerged(bool keep) override { port_->KeepMerged(keep); }
   void Flush() override { port_->Flush(); }
   // Also asks for neighbours: call it again and again.
   void UpdateFigures() override;
@@ -46,6 +50,8 @@ class RoutedPort final : public PacketPort, private RouterWire {
 
   RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
   void SendRouted(std::span<const std::byte> frame) override;
+  void SendRoutedMerged(std::span<const std::byte> frame,
+                        uint16_t segment_bytes) override;
   void SendOwn(std::span<const std::byte> frame) override;
   bool ReturnToChain(std::span<const std::byte> frame) override;
   bool GiveReturned(Take take);
@@ -55,6 +61,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   std::unique_ptr<PacketPort> port_;
   Router router_;
   bool has_stopped_ = false;
+  uint64_t uncut_ = 0;  // frames of several packets that no cut makes packets
   // Frames that go into the chain at the next call of Receive.
   LazyArray<std::byte> returned_;
   std::array<uint32_t, kMostReturned> returned_bytes_;

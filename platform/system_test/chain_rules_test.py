@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 import daemon_faults_test
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
-from control_test import (NAME, UNAVAILABLE, flows, processes, status,
+from control_test import (FOLDER, NAME, UNAVAILABLE, flows, processes, status,
                           told)
 from flows_test import TALK
 from kept_connection import Connected, snf
@@ -98,7 +98,17 @@ class ChainRules(Connected, daemon_faults_test.DaemonFaults):
         self.check_chains(*PROCESSES)
 
     def test_packets_without_a_chain_are_dropped_and_counted(self):
-        self.up_with(CHAINS)
+        drops = self.folder / "drops.pcapng"
+        self.up_with(CHAINS, f"--drops={drops}")
+        capture = subprocess.Popen(
+            in_network(MIDDLE, PROGRAM, "capture", f"--name={NAME}", "--drops",
+                       "--count=2", "udp port 9"),
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(capture.stdout.close)
+        self.addCleanup(capture.wait)
+        self.addCleanup(capture.kill)
+        wait_for("the capture", lambda: " begins: " in
+                 (FOLDER / f"{NAME}.log").read_text())
         with self.server():
             subprocess.run(inside(
                 CLIENT, sys.executable, "-c", "import socket\n"
@@ -108,7 +118,11 @@ class ChainRules(Connected, daemon_faults_test.DaemonFaults):
             self.assertGreater(self.talk(), 10)
             wait_for("the count", lambda: int(status()["no_chain"]) >= 2)
             self.assertIn("dropped: no_chain", told("status"))
+        self.assertEqual(capture.communicate(timeout=PATIENCE_S)[0].count(
+            "dropped=no_chain"), 2)
         report = self.down()
+        self.assertGreaterEqual(drops.read_bytes().count(b"dropped=no_chain"),
+                                2)
         self.check_sound(report)
         self.assertGreaterEqual(report["ports"]["no_chain"], 2)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the NF `monitor` exports by IPFIX, as a collector reads it.
+"""What the NF `monitor` and the logs of `nat` (--ipfix) export by IPFIX, as a
+collector reads it.
 
 Usage: ipfix_test.py PROGRAM SOURCE_DIR [TEST…]
 
@@ -8,21 +9,28 @@ The decoder here knows RFC 7011 alone, and nothing of the program. Collectors
 are sockets of this test on the loopback.
 """
 
+import json
 import os
 import pathlib
+import shutil
 import socket
 import struct
+import subprocess
 import sys
 import threading
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import OK, Command, free_port, pcap, run, udp_frame
+from command_case import (OK, USAGE, Command, free_port, pcap, run,
+                          udp_frame)
 
 # www.iana.org/assignments/ipfix
 OCTETS, PACKETS, PROTOCOL, FLAGS, SOURCE_PORT = 1, 2, 4, 6, 7
 SOURCE_4, SOURCE_6, ICMP_4, ICMP_6, VLAN = 8, 27, 32, 139, 58
 END_REASON, START_MS, END_MS, LINK_OCTETS = 136, 152, 153, 352
+# Of RFC 8158, and observationTimeMilliseconds.
+NAT_SOURCE, NAT_PORT, NAT_EVENT, TIME_MS = 225, 227, 230, 323
+BEGINS, ENDS = 8, 9  # NAT44 BIB create, delete
 # IPv6 paths carry 1,280 bytes, and the headers of IPv6 and UDP have 48.
 MOST_UDP_BYTES = 1232
 
@@ -266,6 +274,108 @@ class Ipfix(Command):
         self.assertNotEqual(done.returncode, OK)
         self.assertIn(f"tcp://127.0.0.1:{port}: Connection refused",
                       done.stderr.decode())
+
+
+class Bindings(Command):
+    """The log of bindings of `nat`."""
+
+    NAT = "nat(ip=203.0.113.1,log_bindings=true,udp_timeout=1s)"
+
+    def packets(self):
+        """Each end's mapping ends before the last packet."""
+        return [(1 + i / 1_000, udp_frame(1000 + i)) for i in range(500)] + [
+            (100.0, udp_frame(999))]
+
+    def replay(self, *arguments, nat=NAT):
+        return run("replay", self.file("c.pcap", pcap(self.packets())),
+                   "--nf", nat, "--quiet", *arguments)
+
+    def compare(self, decoder, logs):
+        """Records tell what the lines of the log tell."""
+        lines = [json.loads(line) for line in pathlib.Path(
+            logs, "nat.bindings.log").read_text().splitlines()]
+        self.assertEqual(
+            [(BEGINS if line["event"] == "created" else ENDS,
+              int.from_bytes(socket.inet_aton(line["inside_ip"]), "big"),
+              line["inside_port"],
+              int.from_bytes(socket.inet_aton(line["external_ip"]), "big"),
+              line["external_port"]) for line in lines],
+            [(r[NAT_EVENT], r[SOURCE_4], r[SOURCE_PORT], r[NAT_SOURCE],
+              r[NAT_PORT]) for r in decoder.records])
+        self.assertEqual({r[PROTOCOL] for r in decoder.records}, {17})
+        begun = [r[TIME_MS] for r in decoder.records
+                 if r[NAT_EVENT] == BEGINS]
+        self.assertEqual(begun, [round(1000 * t) for t, _ in self.packets()])
+        ended = [r for r in decoder.records if r[NAT_EVENT] == ENDS]
+        self.assertEqual((len(begun), len(ended)), (501, 501))
+        for message in range(len(decoder.sequence)):
+            number, records = decoder.sequence[message]
+            for record in decoder.records[number:number + records]:
+                self.assertLessEqual(record[TIME_MS],
+                                     decoder.exported_s[message] * 1000)
+
+    def test_are_records_of_a_file_as_they_are_lines(self):
+        path, logs = (os.path.join(self.folder.name, name)
+                      for name in ("nat.ipfix", "logs"))
+        for _ in range(2):  # a replay begins the file anew
+            done = self.replay(f"--ipfix={path}", f"--nf_logs={logs}",
+                               "--force")
+            self.assertEqual(done.returncode, OK, done.stderr.decode())
+        decoder = decode(pathlib.Path(path).read_bytes())
+        self.compare(decoder, logs)
+        self.assertEqual(len(decoder.templates), 1)
+
+    def test_are_datagrams_that_a_collector_understands_from_any_on(self):
+        collector = Collector(socket.SOCK_DGRAM)
+        logs = os.path.join(self.folder.name, "logs")
+        done = self.replay(f"--ipfix=udp://127.0.0.1:{collector.port}",
+                           f"--nf_logs={logs}")
+        messages = collector.end()
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        self.assertLessEqual(max(map(len, messages)), MOST_UDP_BYTES)
+        whole, late = Decoder(), Decoder()
+        for message in messages:
+            whole.message(message)
+        self.compare(whole, logs)
+        late.message(messages[-1])
+        self.assertEqual((late.unknown, len(late.records) > 0), (0, True))
+
+    def test_need_no_lines(self):
+        path = os.path.join(self.folder.name, "nat.ipfix")
+        done = self.replay(f"--ipfix={path}")
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        records = decode(pathlib.Path(path).read_bytes()).records
+        self.assertEqual(len(records), 1_002)
+
+    @unittest.skipUnless(shutil.which("tshark"), "wants tshark")
+    def test_are_read_by_tshark(self):
+        path = os.path.join(self.folder.name, "nat.ipfix")
+        self.assertEqual(self.replay(f"--ipfix={path}").returncode, OK)
+        read = subprocess.run(
+            ["tshark", "-r", path, "-V"], capture_output=True, text=True,
+            check=True).stdout
+        self.assertEqual(read.count("Post NAT Source IPv4 Address: 203.0.113.1"),
+                         1_002, read[:4_000])
+        self.assertNotIn("Malformed", read)
+        for event in (BEGINS, ENDS):
+            self.assertEqual(
+                sum("Nat Event" in line and f"({event})" in line
+                    for line in read.splitlines()), 501, event)
+
+    def test_are_refused_where_nothing_has_them(self):
+        for nat, to, why in (
+                ("monitor", "a.ipfix", "no network function has a log in that "
+                 "form; nat with log_bindings=true has"),
+                ("nat", "a.ipfix", "no network function has a log in that "
+                 "form; nat with log_bindings=true has"),
+                (self.NAT, "tcp://127.0.0.1:4739", "wants a file, or a "
+                 "collector over UDP, such as udp://192.0.2.9:4739"),
+                (self.NAT, "udp://:4739", "wants a file, or a collector over "
+                 "UDP, such as udp://192.0.2.9:4739")):
+            done = self.replay(f"--ipfix={to}", nat=nat)
+            self.assertEqual(done.returncode, USAGE, (nat, to))
+            self.assertIn(f"--ipfix={to}: {why}", done.stderr.decode())
+            self.assertFalse(os.path.exists("a.ipfix"))
 
 
 if __name__ == "__main__":

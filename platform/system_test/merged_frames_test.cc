@@ -8,11 +8,15 @@
 
 #include <cstdint>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/packet/headers.h"
 #include "base/packet/ip_prefix.h"
+#include "base/packet/packet_parser.h"
+#include "base/packet/rewrite.h"
 #include "platform/ports/frames/frame_offload.h"
 #include "platform/run/run_events.h"
 #include "platform/system_test/test_run.h"
@@ -50,6 +54,18 @@ Sent Datagrams(size_t payload_bytes, uint16_t segment_bytes) {
   return {Ethernet(0x0800, Ipv4({.source = kHost, .destination = kFar},
                                 Udp(6'000, 53, payload_bytes))),
           segment_bytes};
+}
+
+// Takes connections to kFar, whose server has another address.
+const std::string kLb = "lb(virtual=192.0.2.9:80,servers=198.51.100.7:8080)";
+const IpAddress kServer = IpAddress::FromIpv4(be32(0xc633'6407));
+
+// The same frame, as if it came from the server of kLb.
+Sent FromServer(Sent sent) {
+  const std::span<std::byte> frame(sent.frame);
+  const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
+  RewriteSource(frame, headers, kServer.ipv4(), be16(8080));
+  return sent;
 }
 
 std::vector<Sent> Conversation() {
@@ -145,6 +161,34 @@ TEST(MergedFrames, LeaveAsTheirPacketsWouldHave) {
   }
 }
 
+// A load balancer rewrites both ways.
+TEST(MergedFrames, LeaveALoadBalancerAsTheirPacketsWouldHave) {
+  const std::vector<Sent> merged = {
+      Tcp(false, kSyn, 0),
+      FromServer(Tcp(true, kSyn | kAck, 0)),
+      Tcp(false, kPsh | kAck, 4'001, 1'000),
+      FromServer(Tcp(true, kPsh | kAck, 60'000, 1'448)),
+      FromServer(Tcp(true, kFin | kPsh | kAck, 2'000, 1'448)),
+      Tcp(false, kFin | kAck, 0)};
+  Wire before;
+  for (const Sent& one : merged) before.Take(one.frame, one.segment_bytes);
+  std::vector<Sent> cut;
+  for (const Frame& packet : before.packets()) cut.push_back({packet});
+  ASSERT_TRUE(NfSpec::Parse(kLb)->create()->takes_merged());
+  const Outcome whole = OutcomeOf(kLb, merged);
+  const Outcome pieces = OutcomeOf(kLb, cut);
+  EXPECT_EQ(whole.frames, merged.size());
+  EXPECT_EQ(pieces.frames, cut.size());
+  EXPECT_TRUE(whole.packets == pieces.packets);
+  ASSERT_EQ(whole.packets.size(), 1u + 1 + 5 + 42 + 2 + 1);
+  // Addresses are rewritten in each.
+  for (const Frame& packet : whole.packets) {
+    const auto ip = Ipv4Header<const std::byte>::At(packet, 14);
+    EXPECT_TRUE(ip.destination() == kServer.ipv4() ||
+                ip.source() == kFar.ipv4());
+  }
+}
+
 // The others are asked for nothing that they were not made for.
 TEST(MergedFrames, AreTakenByTheseNfsAlone) {
   std::set<std::string> take;
@@ -156,6 +200,10 @@ TEST(MergedFrames, AreTakenByTheseNfsAlone) {
   EXPECT_EQ(take, (std::set<std::string>{"fan_in", "firewall", "monitor", "nat",
                                          "passthrough"}));
   EXPECT_FALSE(NfSpec::Parse("nat(ip=203.0.113.1,nat64=64:ff9b::/96)")
+                   ->create()
+                   ->takes_merged());
+  EXPECT_FALSE(NfSpec::Parse("lb(virtual=192.0.2.9:80,servers=198.51.100.7:80,"
+                             "forward=ipip,outer=192.0.2.1)")
                    ->create()
                    ->takes_merged());
   EXPECT_FALSE(NfSpec::Parse("firewall | policer")->create()->takes_merged());

@@ -24,6 +24,7 @@ import daemon_faults_test
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, wait_for
 from control_test import FOLDER, NAME
+from ipfix_test import BEGINS, ENDS, NAT_EVENT, decode
 from live_kills_test import LOGGERS, PROCESSES, UNITS, Killer
 from run_test import CLIENT, EXTERNAL4, PROGRAM
 
@@ -112,6 +113,25 @@ class NfLogs(daemon_faults_test.DaemonFaults):
             wait_for("a line", lambda: self.alerts.exists()
                      and self.alerts.read_text())
         self.compare(self.check_down(), *rotated, self.alerts)
+
+    def test_bindings_are_ipfix_across_a_rotation(self):
+        ipfix = self.folder / "nat.ipfix"
+        self.up_with_logs(f"--ipfix={ipfix}",
+                          f"--nf=nat(ip={EXTERNAL4},log_bindings=true,"
+                          "other=pass)")
+        rotated = self.folder / "nat.ipfix.1"
+        with self.traffic():
+            wait_for("records", lambda: ipfix.stat().st_size > 1_000)
+            ipfix.rename(rotated)
+            os.kill(self.pid, signal.SIGUSR1)
+            wait_for("records", lambda: ipfix.exists()
+                     and ipfix.stat().st_size > 1_000)
+        self.check_down()
+        lines = [("created", "released").index(line["event"])
+                 for line in lines_of(self.logs / "nat.bindings.log")]
+        records = [r[NAT_EVENT] for file in (rotated, ipfix)
+                   for r in decode(file.read_bytes()).records]
+        self.assertEqual(records, [(BEGINS, ENDS)[event] for event in lines])
 
     def test_logs_prints_what_is_written_across_rotations(self):
         self.up_with_logs("--nf=firewall(allow=log tcp,log_rate=1000000) | "

@@ -120,6 +120,13 @@ class Routed(net.Run):
         self.assertEqual(peer(CLIENT, "get", address, "file.bin"),
                          [hashlib.sha256(data).hexdigest()])
 
+    def check_merged(self):
+        """Frames of several packets of the file stay whole."""
+        inside, outside = (self.report["ports"][side]
+                           for side in ("inside", "outside"))
+        self.assertGreater(outside["merged"], 0)
+        self.assertEqual((outside["split"], inside["cut"]), (0, 0))
+
     def test_routes_ipv4_between_its_networks(self):
         with self.server(ANY4), self.running("--nf=passthrough",
                                                 ports=PORTS):
@@ -127,6 +134,7 @@ class Routed(net.Run):
             self.assertEqual(len(peer(SERVER, "ping", CLIENT4, 3)), 3)
             self.check_file(SERVER4)
             self.check_udp(CLIENT, SERVER4, [0, 1, 1_472, 4_000])
+        self.check_merged()
         # The server learned of the router by the router's question.
         self.assertGreater(self.router("inside")["arp_answered"], 0)
         self.assertGreater(self.router("outside")["arp_learned"], 0)
@@ -140,6 +148,7 @@ class Routed(net.Run):
             self.assertEqual(len(peer(SERVER, "ping", CLIENT6, 3)), 3)
             self.check_file(SERVER6)
             self.check_udp(CLIENT, SERVER6, [1, 1_452])
+        self.check_merged()
         self.assertGreater(self.router("inside")["nd_answered"], 0)
         self.assertGreater(self.router("outside")["nd_learned"], 0)
 
@@ -157,6 +166,7 @@ class Routed(net.Run):
                 self.assertEqual(len(peer(CLIENT, "ping", own, 2)), 2, own)
             for own in (WAN4, WAN6):
                 self.assertEqual(len(peer(SERVER, "ping", own, 2)), 2, own)
+        self.check_merged()
         self.assertGreater(self.router("outside")["arp_answered"], 0)
         self.assertGreaterEqual(self.router("inside")["echo_answered"], 4)
         self.assertGreaterEqual(self.router("outside")["out_for_router"], 2)

@@ -226,6 +226,32 @@ class SharedPorts(net.Run):
     def test_three_handle_each_packet_once(self):
         self.check_traffic(3)
 
+    def test_a_capture_has_packets_of_all(self):
+        self.up("--controllers=2", CHAIN)
+        of = {}
+        for host in HOSTS:
+            of.setdefault(self.controller_of(host, 2), host)
+        self.assertEqual(set(of), {0, 1})
+        capture = subprocess.Popen(
+            net.in_network(MIDDLE, net.PROGRAM, "capture", f"--name={NAME}",
+                           "icmp"), stdout=subprocess.PIPE, text=True)
+        self.addCleanup(capture.stdout.close)
+        self.addCleanup(capture.wait)
+        self.addCleanup(capture.kill)
+        wait_for("both captures", lambda: all(
+            " begins: " in (FOLDER / f"{NAME}.{i}.log").read_text()
+            for i in of))
+        for host in of.values():
+            self.be(host)
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+        capture.send_signal(signal.SIGINT)
+        lines = capture.communicate(timeout=PATIENCE_S)[0].splitlines()
+        self.assertEqual(capture.returncode, OK)
+        for host in of.values():
+            self.assertEqual(sum(f"> {host}" in line for line in lines), 3,
+                             lines)
+        self.assertEqual(len(lines), 12, lines)
+
     def test_ipv6_is_shared(self):
         self.up("--controllers=2", "--nf=firewall | monitor")
         with self.server("::"):
@@ -605,6 +631,14 @@ class SharedPorts(net.Run):
         self.check_is_refused(["--controllers", "--port"], "--controllers=2")
         self.check_is_refused(["--controllers with --log"], "--controllers=2",
                               *net.PORTS, "--log=/dev/null")
+        chains = self.folder / "chains.conf"
+        chains.write_text('chain { name: "a" text: "monitor" }\n'
+                          'chain { name: "b" text: "passthrough" }\n'
+                          'default_chain: "b"\n')
+        self.check_is_refused(["--controllers with --config=",
+                               "several chains have one controller each"],
+                              "--controllers=2", *net.PORTS,
+                              f"--config={chains}")
         self.check_is_refused(["--units with --upgrade"], "--controllers=2",
                               *net.PORTS, "--units=2", "--upgrade")
         self.check_is_refused(["--units with --keep"], *KEPT, "--units=2",

@@ -4,6 +4,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <ctime>
@@ -18,6 +19,8 @@
 #include "base/packet/flow_key_text.h"
 #include "base/packet/packet_parser.h"
 #include "base/text/wording.h"
+#include "platform/control/control_client.h"
+#include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/process/clean_interrupt.h"
 #include "runtime/ring/real_clock.h"
@@ -78,8 +81,9 @@ class CaptureCommand final : public DaemonCommand {
                  "Without a filter, captures all packets. Prints a line for "
                  "each packet, or writes a capture that Wireshark reads, with "
                  "the "
-                 "same as a comment of each. Ends after --count "
-                 "packets, after --for, or by Ctrl-C."}) {
+                 "same as a comment of each. Of several controllers, captures "
+                 "at all; their packets are in order within some 50 ms. Ends "
+                 "after --count packets, after --for, or by Ctrl-C."}) {
     flags().Arguments("FILTER", words_, 0);
     flags().Text(
         "out", out_, "FILE",
@@ -107,33 +111,91 @@ class CaptureCommand final : public DaemonCommand {
     request.set_snap_bytes(snap_);
     request.set_drops_alone(drops_);
     const Instant begin = RealClock::Monotonic();
-    auto reply = Ask(request);
-    if (!reply.ok()) return reply.status();
+    if (absl::Status s = FindSources(); !s.ok()) return s;
+    for (Source& source : sources_) {
+      if (absl::Status s = AskOf(source, request); !s.ok()) return s;
+    }
     interrupt.is_awaited = true;
-    request.Clear();
-    request.set_capture(reply->capture());
-    absl::Status status = Take(*reply);
-    while (status.ok() && !request.ends()) {
+    absl::Status status = Take();
+    for (bool is_over = false; status.ok() && !is_over;) {
       std::this_thread::sleep_for(kPause);
-      const bool is_over = interrupt.came || taken() == count_ ||
-                           RealClock::Monotonic() - begin >= for_;
-      request.set_ends(is_over);
-      auto next = Ask(request);
-      // The packets so far stay.
-      if (!next.ok()) {
-        fmt::print(stderr, "{}: the capture ends early: {}\n", name(),
-                   std::string(next.status().message()));
-        break;
-      }
-      reply = std::move(next);
-      status = Take(*reply);
+      is_over = interrupt.came || taken() == count_ ||
+                RealClock::Monotonic() - begin >= for_;
+      is_over |= !AskAgain(is_over);
+      status = Take();
     }
     if (!status.ok()) return status;
-    return End(*reply);
+    return End();
   }
 
-  absl::Status Take(const proto::CaptureReply& reply) {
-    for (const proto::CapturedFrame& frame : reply.frame()) {
+  // A daemon that captures.
+  struct Source {
+    std::string name;                       // of one of several controllers
+    std::unique_ptr<ControlClient> client;  // of it; null: of the command
+    proto::CaptureReply reply = {};         // the last one
+    bool has_ended = false;
+  };
+
+  // The daemon, or all controllers of its name on this machine.
+  absl::Status FindSources() {
+    if (!is_remote()) {
+      const auto members = AllMembersOf(daemon());
+      if (!members.ok()) return members.status();
+      for (const ClusterMember& member : *members) {
+        sources_.push_back(
+            {.name = ClusterMember::NameOf(daemon(), member.id),
+             .client = ControlClient::Connect(member.files.socket)});
+      }
+    }
+    if (sources_.empty()) sources_.push_back({});
+    return absl::OkStatus();
+  }
+
+  absl::Status AskOf(Source& source, const proto::CaptureRequest& request) {
+    source.reply.clear_frame();
+    auto reply =
+        source.client != nullptr ? source.client->Ask(request) : Ask(request);
+    if (!reply.ok() && source.client == nullptr) return reply.status();
+    if (!reply.ok()) {
+      return absl::Status(reply.status().code(),
+                          fmt::format("\"{}\": {}", Printable(source.name),
+                                      std::string(reply.status().message())));
+    }
+    source.reply = *std::move(reply);
+    return absl::OkStatus();
+  }
+
+  // Takes what the sources have captured since; returns false once all have
+  // ended. Their packets so far stay.
+  bool AskAgain(bool is_over) {
+    bool any = false;
+    for (Source& source : sources_) {
+      if (source.has_ended) continue;
+      proto::CaptureRequest request;
+      request.set_capture(source.reply.capture());
+      request.set_ends(is_over);
+      const absl::Status status = AskOf(source, request);
+      any |= status.ok();
+      if (status.ok()) continue;
+      source.has_ended = true;
+      fmt::print(stderr, "{}: the capture ends early: {}\n", name(),
+                 std::string(status.message()));
+    }
+    return any;
+  }
+
+  absl::Status Take() {
+    std::vector<const proto::CapturedFrame*> frames;
+    for (const Source& source : sources_) {
+      for (const proto::CapturedFrame& frame : source.reply.frame()) {
+        frames.push_back(&frame);
+      }
+    }
+    if (sources_.size() > 1) {
+      std::ranges::stable_sort(frames, {}, &proto::CapturedFrame::time_ns);
+    }
+    for (const proto::CapturedFrame* each : frames) {
+      const proto::CapturedFrame& frame = *each;
       if (taken() == count_) break;
       const auto packet = PacketOf(frame);
       if (!packet.ok()) return packet.status();
@@ -151,18 +213,19 @@ class CaptureCommand final : public DaemonCommand {
     return absl::OkStatus();
   }
 
-  absl::Status End(const proto::CaptureReply& last) {
+  absl::Status End() {
+    uint64_t lost = 0;
+    for (const Source& source : sources_) lost += source.reply.lost();
     if (writer_ != nullptr) {
       if (absl::Status s = writer_->Close(); !s.ok()) return s;
     }
-    fmt::print(
-        stderr, "{}: {} that left, {} that were dropped{}{}\n", name(),
-        Plural(left_, "packet"), dropped_,
-        last.lost() == 0
-            ? ""
-            : fmt::format("; {} more were lost, as this command was late",
-                          last.lost()),
-        out_.empty() ? "" : fmt::format("; in {}", Printable(out_)));
+    fmt::print(stderr, "{}: {} that left, {} that were dropped{}{}\n", name(),
+               Plural(left_, "packet"), dropped_,
+               lost == 0
+                   ? ""
+                   : fmt::format(
+                         "; {} more were lost, as this command was late", lost),
+               out_.empty() ? "" : fmt::format("; in {}", Printable(out_)));
     return absl::OkStatus();
   }
 
@@ -174,6 +237,7 @@ class CaptureCommand final : public DaemonCommand {
   Nanos for_ = Nanos::max();
   uint32_t snap_ = 0;
   bool drops_ = false;
+  std::vector<Source> sources_;
   std::unique_ptr<CaptureWriter> writer_;
   uint64_t left_ = 0;
   uint64_t dropped_ = 0;

@@ -128,9 +128,11 @@ absl::StatusOr<ReplayedChains> ReplayRun::RunChains() const {
 
 // A run of captures empties the files first, and loses no record.
 absl::StatusOr<std::unique_ptr<NfLogFiles>> ReplayRun::OpenLogs() const {
-  if (options_.nf_logs.empty()) return nullptr;
-  return NfLogFiles::Open(
-      {.directory = options_.nf_logs, .appends = false, .waits = true});
+  if (!options_.run.nf_logs) return nullptr;
+  return NfLogFiles::Open({.directory = options_.nf_logs,
+                           .ipfix = options_.ipfix,
+                           .appends = false,
+                           .waits = true});
 }
 
 absl::Status ReplayRun::ReadLogs(const Watchers& watchers,

@@ -4,10 +4,24 @@
 #include <fmt/format.h>
 
 #include "platform/control/controllers_start.h"
+#include "platform/options/config_message.h"
 #include "platform/ports/port_spec.h"
 
 namespace snf {
 namespace {
+
+// Each controller would refuse them, once others may have started.
+absl::Status CheckChains(const RunRequest& options) {
+  if (options.config_file.empty()) return absl::OkStatus();
+  ConfigPlaces places(options.config_file);
+  proto::Config config;
+  absl::Status status = ParseConfigMessage(options.config_text, places, config);
+  if (!status.ok() || config.chain_size() <= 1) return status;
+  return absl::InvalidArgumentError(
+      fmt::format("--controllers with --config={}: several chains have one "
+                  "controller each",
+                  options.config_file));
+}
 
 absl::Status CheckFlags(const SeveralControllers& several) {
   for (const char* flag :
@@ -34,7 +48,7 @@ absl::Status CheckFlags(const SeveralControllers& several) {
     return absl::InvalidArgumentError(
         "--controllers: wants --port, which they share");
   }
-  return absl::OkStatus();
+  return CheckChains(several.run.options());
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ bool ChainSet::OfferByRules(const CapturedPacket& captured) {
   if (chain.has_value()) return members_[*chain].chains->Offer(captured);
   if (is_retired_) return false;  // the other process has rules of its own
   ++without_chain_;
+  if (on_no_chain_) on_no_chain_(captured);
   return true;
 }
 

@@ -69,6 +69,11 @@ class ChainSet {
     publish_ = std::move(publish);
   }
 
+  // Gets each packet that is dropped because no rule names a chain.
+  void set_on_no_chain(std::function<void(const CapturedPacket&)> on_no_chain) {
+    on_no_chain_ = std::move(on_no_chain);
+  }
+
   // As LiveChains::Add, of this member, with the next free number.
   absl::Status Add(Member& member, std::unique_ptr<RealDriver>& next,
                    std::string nf, Nanos within);
@@ -123,6 +128,7 @@ class ChainSet {
   const bool has_rules_;
   std::unique_ptr<ChainRules> rules_;  // null without rules
   std::function<void(LiveFigures)> publish_;
+  std::function<void(const CapturedPacket&)> on_no_chain_;
   Instant next_publish_;
   LiveTimes latency_;
   uint32_t last_number_ = 0;

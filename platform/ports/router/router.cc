@@ -381,6 +381,28 @@ void Router::Send(Instant now, Bytes frame) {
   Resolve(now, *hop, whole);
 }
 
+bool Router::SendMerged(Instant now, Bytes frame, uint16_t segment_bytes) {
+  const std::optional<IpFacts> ip = Read(frame);
+  if (!ip.has_value()) return false;
+  const IpAddress& to = ip->destination;
+  if (IsGroup(to) || routes_.IsBroadcast(to) || IsOwn(to) || IsProxied(to)) {
+    return false;
+  }
+  const std::optional<IpAddress> hop = routes_.NextHop(to);
+  if (!hop.has_value()) return false;
+  const Bytes whole = frame.first(kLinkBytes + ip->bytes);
+  const size_t packet_bytes = Parse(LinkType::kEthernet, whole).payload_offset -
+                              kLinkBytes + segment_bytes;
+  if (mtu_ != 0 && packet_bytes > mtu_) return false;
+  const auto found = neighbours_.Find(now, *hop);
+  if (!found.has_value()) return false;
+  ++given_;
+  if (found->ask && questions_.Allows(now)) Ask(*hop, found->mac);
+  Count(RouterCount::kRouted);
+  wire_.SendRoutedMerged(Addressed(whole, found->mac), segment_bytes);
+  return true;
+}
+
 void Router::Resolve(Instant now, const IpAddress& hop, Bytes frame) {
   if (const auto found = neighbours_.Find(now, hop); found.has_value()) {
     if (found->ask && questions_.Allows(now)) Ask(hop, found->mac);
@@ -410,12 +432,17 @@ void Router::Ask(const IpAddress& hop, const std::optional<MacAddress>& at) {
           .bytes());
 }
 
-void Router::Transmit(Bytes frame, const MacAddress& to) {
-  Count(RouterCount::kRouted);
+std::span<std::byte> Router::Addressed(Bytes frame, const MacAddress& to) {
   std::ranges::copy(frame, room_.get());
   const std::span<Byte> sent(room_.get(), frame.size());
   std::ranges::copy(to, sent.begin());
   std::ranges::copy(mac_, &sent[6]);
+  return sent;
+}
+
+void Router::Transmit(Bytes frame, const MacAddress& to) {
+  Count(RouterCount::kRouted);
+  const std::span<Byte> sent = Addressed(frame, to);
   const bool is_ipv4 =
       EthernetHeader<const Byte>::At(sent, 0).type() == EtherType::kIpv4;
   if (mtu_ == 0 || sent.size() <= kLinkBytes + mtu_ || !is_ipv4) {

@@ -27,6 +27,9 @@ class RouterWire {
   virtual ~RouterWire() = default;
   // A packet of the chain, or a fragment, to its next hop.
   virtual void SendRouted(std::span<const std::byte> frame) = 0;
+  // The same of a frame of several packets of the chain.
+  virtual void SendRoutedMerged(std::span<const std::byte> frame,
+                                uint16_t segment_bytes) = 0;
   // A frame of the router's own making.
   virtual void SendOwn(std::span<const std::byte> frame) = 0;
   // An answer to a packet that the chain sent: it goes into the chain, as if it
@@ -83,13 +86,18 @@ class Router {
                                   std::span<const std::byte> frame);
   // Sends a packet of the chain. Budget: ≤ 100 ns for a packet of 100 bytes.
   void Send(Instant now, std::span<const std::byte> frame);
+  // Sends a frame of several packets (ParsedPacket::segment_bytes) as one.
+  // Returns false, and does nothing, unless its next hop is known and each of
+  // its packets fits the MTU: then Send is for each.
+  bool SendMerged(Instant now, std::span<const std::byte> frame,
+                  uint16_t segment_bytes);
   // Asks again for neighbours; call it some times a second.
   void Tick(Instant now);
   // Gives up the packets that wait for neighbours, without an error.
   void GiveUp();
 
   const RouterCounters& counts() const { return counts_; }
-  // Returns the packets that were given to Send.
+  // Returns the packets that were given to Send, or SendMerged has sent.
   uint64_t given() const { return given_; }
 
  private:
@@ -122,6 +130,8 @@ class Router {
   Bytes EchoReply(Bytes frame, const IpFacts& ip);
   void Resolve(Instant now, const IpAddress& hop, Bytes frame);
   void Ask(const IpAddress& hop, const std::optional<MacAddress>& at);
+  // Returns a copy of the frame with the port's address and this one.
+  std::span<std::byte> Addressed(Bytes frame, const MacAddress& to);
   void Transmit(Bytes frame, const MacAddress& to);
   // Gives the chain an answer, with a link header as of a frame that came in.
   void Return(Bytes frame);

@@ -39,10 +39,17 @@ std::string TextOfFrame(std::span<const std::byte> frame) {
       {.bytes = {frame.begin(), frame.end()}, .original_length = size});
 }
 
+constexpr uint16_t kSegment = 1'400;  // of frames of several packets
+
 // Keeps the frames that a router sends.
 struct Wire final : RouterWire {
   void SendRouted(std::span<const std::byte> frame) override {
     routed.emplace_back(frame.begin(), frame.end());
+  }
+  void SendRoutedMerged(std::span<const std::byte> frame,
+                        uint16_t segment_bytes) override {
+    merged.emplace_back(frame.begin(), frame.end());
+    EXPECT_EQ(segment_bytes, kSegment);
   }
   void SendOwn(std::span<const std::byte> frame) override {
     own.emplace_back(frame.begin(), frame.end());
@@ -51,7 +58,7 @@ struct Wire final : RouterWire {
     returned.emplace_back(frame.begin(), frame.end());
     return !is_full;
   }
-  std::vector<Frame> routed, own, returned;
+  std::vector<Frame> routed, merged, own, returned;
   bool is_full = false;
 };
 
@@ -356,6 +363,40 @@ TEST_F(RouterTest, CutsALongPacketWithoutDf) {
   EXPECT_EQ(bytes, 4'008u);
   EXPECT_EQ(count(RouterCount::kRouted), 1u);
   EXPECT_EQ(count(RouterCount::kFragmented), 1u);
+}
+
+// Else its packets are sent one by one.
+TEST_F(RouterTest, SendsAFrameOfSeveralPacketsWholeWhereItCan) {
+  const auto send = [&](const std::string& text) {
+    return router.SendMerged(now, BytesOf(text), kSegment);
+  };
+  const std::string far = "tcp 192.0.2.9:80 > 10.1.0.9:5000 ACK df len=4200";
+  EXPECT_FALSE(send(far));  // the next hop is not known
+  Send("udp 192.0.2.9:1 > 10.1.0.9:2");
+  Say(V4(10, 1, 0, 9), V4(10, 1, 0, 1), false);
+  const uint64_t routed = count(RouterCount::kRouted);
+  EXPECT_TRUE(send(far));
+  ASSERT_EQ(wire.merged.size(), 1u);
+  EXPECT_EQ(TextOfFrame(wire.merged[0]),
+            TextOfFrame(
+                BytesOf(far + " src=02:00:00:00:00:aa dst=02:00:00:00:00:09")));
+  EXPECT_EQ(count(RouterCount::kRouted), routed + 1);
+  for (const char* const other :
+       {"tcp [fd02::9]:80 > [fd03::9]:5000 ACK len=4200",  // no route
+        "tcp 192.0.2.9:80 > 10.1.0.1:5000 ACK len=4200",   // our own
+        "tcp 192.0.2.9:80 > 10.1.0.5:5000 ACK len=4200",   // proxied
+        "udp 192.0.2.9:80 > 10.1.0.255:5000 len=4200",
+        "udp 192.0.2.9:80 > 224.0.0.5:5000 len=4200"}) {
+    EXPECT_FALSE(send(other)) << other;
+  }
+  router.set_mtu(kSegment + 39);
+  EXPECT_FALSE(send(far));
+  router.set_mtu(kSegment + 40);
+  EXPECT_TRUE(send(far));
+  EXPECT_EQ(wire.merged.size(), 2u);
+  EXPECT_EQ(router.given(), 3u);
+  EXPECT_TRUE(wire.returned.empty());
+  EXPECT_EQ(router.counts().not_routed(), 0u);
 }
 
 TEST_F(RouterTest, AFloodOfAbsentHostsStaysBounded) {

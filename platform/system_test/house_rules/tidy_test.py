@@ -33,7 +33,7 @@ from tidy_words import check_riddles
 # no circle can be written down. The same holds for whole top-level folders
 # (TOP) and for the wings of platform/ (WINGS).
 BASE = {"base", "base/packet", "base/answers", "base/rules", "base/messages",
-        "base/tunnels"}
+        "base/ipfix", "base/tunnels"}
 TEXT = BASE | {"base/text"}
 TRACES = TEXT | {"traces", "traces/synthesis"}
 RUNTIME_CORES = {"runtime/core", "runtime/leases", "runtime/logger",
@@ -67,6 +67,7 @@ MAY_INCLUDE = {
     "base/answers": {"base", "base/packet"},
     "base/rules": {"base", "base/packet"},
     "base/messages": {"base", "base/packet"},
+    "base/ipfix": {"base", "base/packet", "base/messages"},
     "base/tunnels": {"base", "base/packet", "base/answers"},
     "base/text": {"base"},
     "traces": {"base", "base/packet"},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nfs/monitor_ipfix.h"
+#include "base/ipfix/ipfix_writer.h"
 
 #include <utility>
 
@@ -17,16 +17,23 @@ constexpr uint32_t kObservationDomain = 1;
 
 }  // namespace
 
-uint16_t IpfixWriter::AddTemplate(std::initializer_list<IpfixField> fields) {
+void AppendIpfix(uint64_t value, uint32_t bytes, std::string& to) {
+  for (uint32_t left = bytes; left > 0; --left) {
+    to.push_back(static_cast<char>(value >> 8 * (left - 1)));
+  }
+}
+
+uint16_t IpfixWriter::AddTemplate(std::span<const IpfixField> fields) {
   const auto number = static_cast<uint16_t>(kFirstTemplate + templates_.size());
   Template added;
-  Append(number, 2, added.bytes);
-  Append(fields.size(), 2, added.bytes);
+  AppendIpfix(number, 2, added.bytes);
+  AppendIpfix(fields.size(), 2, added.bytes);
   for (const IpfixField& field : fields) {
     const uint16_t is_foreign = field.enterprise != 0 ? 0x8000 : 0;
-    Append(static_cast<uint16_t>(field.element | is_foreign), 2, added.bytes);
-    Append(field.bytes, 2, added.bytes);
-    if (field.enterprise != 0) Append(field.enterprise, 4, added.bytes);
+    AppendIpfix(static_cast<uint16_t>(field.element | is_foreign), 2,
+                added.bytes);
+    AppendIpfix(field.bytes, 2, added.bytes);
+    if (field.enterprise != 0) AppendIpfix(field.enterprise, 4, added.bytes);
     added.record_bytes += field.bytes;
   }
   OpenSet(kTemplateSet, added.bytes.size());
@@ -49,13 +56,7 @@ void IpfixWriter::Put(const IpAddress& address, bool as_ipv4) {
 
 std::vector<std::string> IpfixWriter::Take() {
   CloseMessage();
-  return std::move(messages_);
-}
-
-void IpfixWriter::Append(uint64_t value, uint32_t bytes, std::string& to) {
-  for (uint32_t left = bytes; left > 0; --left) {
-    to.push_back(static_cast<char>(value >> 8 * (left - 1)));
-  }
+  return std::exchange(messages_, {});
 }
 
 // Opens a set, or continues the open one, with room for `next_bytes` more.
@@ -73,8 +74,8 @@ void IpfixWriter::OpenSet(uint16_t id, size_t next_bytes) {
             limits_.message_bytes);
   set_ = message_.size();
   set_id_ = id;
-  Append(id, 2, message_);
-  Append(0, 2, message_);  // the length
+  AppendIpfix(id, 2, message_);
+  AppendIpfix(0, 2, message_);  // the length
 }
 
 void IpfixWriter::CloseSet() {
@@ -83,18 +84,19 @@ void IpfixWriter::CloseSet() {
 }
 
 void IpfixWriter::OpenMessage() {
-  Append(kVersion, 2, message_);
-  Append(0, 2, message_);  // the length
-  Append(export_time_s_, 4, message_);
-  Append(records_, 4, message_);  // of all messages before
-  Append(kObservationDomain, 4, message_);
-  if (limits_.templates_each == 0 || messages_.empty() ||
-      messages_.size() % limits_.templates_each != 0) {
+  AppendIpfix(kVersion, 2, message_);
+  AppendIpfix(0, 2, message_);  // the length
+  AppendIpfix(export_time_s_, 4, message_);
+  AppendIpfix(records_, 4, message_);  // of all messages before
+  AppendIpfix(kObservationDomain, 4, message_);
+  const uint64_t before = opened_++;
+  if (limits_.templates_each == 0 || before == 0 ||
+      before % limits_.templates_each != 0) {
     return;
   }
   set_ = message_.size();
-  Append(kTemplateSet, 2, message_);
-  Append(0, 2, message_);
+  AppendIpfix(kTemplateSet, 2, message_);
+  AppendIpfix(0, 2, message_);
   for (const Template& known : templates_) message_ += known.bytes;
   CloseSet();
 }

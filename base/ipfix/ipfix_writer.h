@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_NFS_MONITOR_IPFIX_H_
-#define SNF_NFS_MONITOR_IPFIX_H_
+#ifndef SNF_BASE_IPFIX_IPFIX_WRITER_H_
+#define SNF_BASE_IPFIX_IPFIX_WRITER_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/packet/ip_address.h"
@@ -18,6 +20,7 @@ struct IpfixField {
   uint16_t element;
   uint16_t bytes;
   uint32_t enterprise = 0;  // that defines the element; 0: IANA
+  friend bool operator==(const IpfixField&, const IpfixField&) = default;
 };
 // Returns the same field of the other direction (RFC 5103 §6.1).
 constexpr IpfixField Reverse(IpfixField field) {
@@ -41,9 +44,21 @@ inline constexpr IpfixField kIpfixEndReason = {136, 1};    // flowEndReason
 inline constexpr IpfixField kIpfixIcmp6 = {139, 2};        // icmpTypeCodeIPv6
 inline constexpr IpfixField kIpfixStart = {152, 8};  // flowStartMilliseconds
 inline constexpr IpfixField kIpfixEnd = {153, 8};    // flowEndMilliseconds
+// Elements of NAT events (RFC 8158): postNATSourceIPv4Address,
+// postNAPTSourceTransportPort, natEvent, observationTimeMilliseconds,
+// natQuotaExceededEvent and maxEntriesPerUser.
+inline constexpr IpfixField kIpfixPostNatSource4 = {225, 4};
+inline constexpr IpfixField kIpfixPostNaptSourcePort = {227, 2};
+inline constexpr IpfixField kIpfixNatEvent = {230, 1};
+inline constexpr IpfixField kIpfixTime = {323, 8};
+inline constexpr IpfixField kIpfixNatQuota = {466, 4};
+inline constexpr IpfixField kIpfixMostOfUser = {473, 4};
 // layer2OctetDeltaCount and layer2OctetTotalCount.
 inline constexpr IpfixField kIpfixLinkOctets = {352, 8};
 inline constexpr IpfixField kIpfixTotalLinkOctets = {353, 8};
+
+// Appends a number in network order.
+void AppendIpfix(uint64_t value, uint32_t bytes, std::string& to);
 
 // Builds IPFIX messages (RFC 7011 §3); templates stand before their records.
 //
@@ -53,6 +68,8 @@ inline constexpr IpfixField kIpfixTotalLinkOctets = {353, 8};
 //     writer.Put(address.host(), 4);
 //     writer.Put(packets, 8);
 //     const std::vector<std::string> messages = writer.Take();
+//
+// A value; owner-thread only.
 class IpfixWriter {
  public:
   struct Limits {
@@ -71,22 +88,34 @@ class IpfixWriter {
       : export_time_s_(export_time_s), limits_(limits) {}
 
   // Adds a template and returns its number.
-  uint16_t AddTemplate(std::initializer_list<IpfixField> fields);
+  uint16_t AddTemplate(std::span<const IpfixField> fields);
+  uint16_t AddTemplate(std::initializer_list<IpfixField> fields) {
+    return AddTemplate(std::span(fields.begin(), fields.size()));
+  }
   // Begins a record of a template. The caller then puts the values of its
   // fields in order.
   void Begin(uint16_t number);
-  void Put(uint64_t value, uint32_t bytes) { Append(value, bytes, message_); }
+  void Put(uint64_t value, uint32_t bytes) {
+    AppendIpfix(value, bytes, message_);
+  }
   // Puts the 4 bytes of an IPv4 address, or all 16.
   void Put(const IpAddress& address, bool as_ipv4);
-  // Returns all messages. Called once, at the end.
+  // Puts the values of all fields of a record.
+  void PutBytes(std::string_view values) { message_ += values; }
+  // Returns all messages since the last call. Templates and numbers go on.
   std::vector<std::string> Take();
+  // Counts the records of all messages.
+  uint32_t records() const { return records_; }
+  // Sets the time that messages from the next one on bear.
+  void set_export_time(uint32_t export_time_s) {
+    export_time_s_ = export_time_s;
+  }
 
  private:
   struct Template {
     std::string bytes;
     size_t record_bytes = 0;
   };
-  static void Append(uint64_t value, uint32_t bytes, std::string& to);
   void OpenSet(uint16_t id, size_t next_bytes);
   void CloseSet();
   void OpenMessage();
@@ -101,8 +130,9 @@ class IpfixWriter {
   size_t set_ = 0;       // begin of the open set; 0 for none
   uint16_t set_id_ = 0;
   uint32_t records_ = 0;  // data records of all messages
+  uint64_t opened_ = 0;   // messages so far
 };
 
 }  // namespace snf
 
-#endif  // SNF_NFS_MONITOR_IPFIX_H_
+#endif  // SNF_BASE_IPFIX_IPFIX_WRITER_H_
