@@ -259,6 +259,11 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   flow.flags = FlowHot::kFirstPending;
   flow.flags |= goes_on ? before & FlowHot::kMeasured : 0;
   flow.flags |= before & FlowHot::kCondemned;
+  if (moves) {
+    const MoveCause move = CauseOfMove(slot, request, placement.unit);
+    flow.flags |=
+        static_cast<uint16_t>(static_cast<int>(move) << FlowHot::kMoveShift);
+  }
   flow_timers_.Arm(slot, arrival.time + flowlet_timeout_ + Nanos{1});
   if (placement.unit == kNoUnit) return;
   flow.flags |= FlowHot::kOpen;
@@ -269,6 +274,36 @@ void Controller::PlaceFlowlet(Instant now, const Arrival& arrival,
   }
   units_.OpenFlowlet(placement.unit, cold.demand_bps);
   ScaleAhead(now, out);
+}
+
+MoveCause Controller::CauseOfMove(uint32_t slot,
+                                  const PlacementRequest& request,
+                                  UnitId to) const {
+  if (HasState(request, to, units_)) return MoveCause::kState;
+  ReplicaSet ordered;
+  flows_.GetReplicas(slot, ordered);
+  if (ordered.count == 0) return MoveCause::kNoReplica;
+  const bool is_ordered = std::ranges::any_of(ordered.span(), [&](UnitId unit) {
+    return units_.hosts().Share(unit, to);
+  });
+  return is_ordered ? MoveCause::kTooSoon : MoveCause::kElsewhere;
+}
+
+void Controller::CountMove(MoveCause cause) {
+  ++counters_.flowlets_moved;
+  switch (cause) {
+    case MoveCause::kState:
+      break;
+    case MoveCause::kNoReplica:
+      ++counters_.moved_without_replica;
+      break;
+    case MoveCause::kElsewhere:
+      ++counters_.moved_elsewhere;
+      break;
+    case MoveCause::kTooSoon:
+      ++counters_.moved_too_soon;
+      break;
+  }
 }
 
 void Controller::CloseFlowlet(uint32_t slot) {
@@ -343,6 +378,8 @@ Controller::FirstOfFlowlet Controller::BeginAtUnit(Instant now, uint32_t slot,
   FlowHot& flow = flows_.hot(slot);
   const UnitId owner = flows_.cold(slot).owner;
   flow.flags &= static_cast<uint16_t>(~FlowHot::kFirstPending);
+  const auto move =
+      static_cast<MoveCause>(flow.flags >> FlowHot::kMoveShift & 3);
   FirstOfFlowlet first = {.flags = PacketMeta::kFirstOfFlowlet};
   if (owner == kNoUnit) {
     first.flags |= PacketMeta::kNewFlow;
@@ -353,7 +390,7 @@ Controller::FirstOfFlowlet Controller::BeginAtUnit(Instant now, uint32_t slot,
   if (owner != flow.unit) {
     if (owner != kNoUnit) {
       first.flags |= PacketMeta::kMoved;
-      ++counters_.flowlets_moved;
+      CountMove(move);
     }
     ChangeOwner(now, slot, flow.unit, out);
   }

@@ -345,6 +345,9 @@ class Controller {
     StateSource source_kind = StateSource::kNone;
     uint8_t flags = 0;
   };
+  MoveCause CauseOfMove(uint32_t slot, const PlacementRequest& request,
+                        UnitId to) const;
+  void CountMove(MoveCause cause);
   FirstOfFlowlet BeginAtUnit(Instant now, uint32_t slot, ControllerOut& out);
   void SendReplicas(uint32_t slot, ControllerOut& out);
   void ChangeOwner(Instant now, uint32_t slot, UnitId to, ControllerOut& out);

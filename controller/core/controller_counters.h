@@ -71,6 +71,12 @@ struct ControllerCounters {
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;
   uint64_t flowlets_moved = 0;  // began at another unit than the flow's owner
+  // Flowlets among flowlets_moved whose unit need not have the state yet: no
+  // replica was ordered; the replicas are at other units; or a replica at the
+  // unit had no time to land.
+  uint64_t moved_without_replica = 0;
+  uint64_t moved_elsewhere = 0;
+  uint64_t moved_too_soon = 0;
   uint64_t decisions = 0;       // placements with a choice
   uint64_t overcommitted = 0;   // placements on a unit without room
   uint64_t enqueued = 0;        // packets, without null packets

@@ -191,6 +191,10 @@ class Schedule {
     EXPECT_EQ(driver_.counters().evacuations, driver_.evacuated);
     EXPECT_EQ(driver_.counters().takeovers_refused_future, 0u);
     EXPECT_EQ(driver_.counters().flowlets_moved, driver_.moved);
+    EXPECT_LE(driver_.counters().moved_without_replica +
+                  driver_.counters().moved_elsewhere +
+                  driver_.counters().moved_too_soon,
+              driver_.moved);
   }
 
   // Lets time pass without packets: everything must end by itself. Units are

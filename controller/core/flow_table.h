@@ -15,6 +15,10 @@
 
 namespace snf {
 
+// What is known of the state of a flowlet that moves: it ought to be at the
+// flowlet's unit, or why not (ControllerCounters).
+enum class MoveCause : uint8_t { kState, kNoReplica, kElsewhere, kTooSoon };
+
 // The part of a flow that every packet reads and writes: one cache line.
 struct alignas(64) FlowHot {
   FlowKey key;
@@ -33,6 +37,8 @@ struct alignas(64) FlowHot {
   static constexpr uint16_t kEnding = 1 << 3;
   // The NF has failed on the flow too often: it is given up (Failover).
   static constexpr uint16_t kCondemned = 1 << 4;
+  // From this bit on, two bits: a MoveCause.
+  static constexpr int kMoveShift = 5;
   // From this bit on: the kind of the flowlet (MoveChances).
   static constexpr int kKindShift = 8;
 };

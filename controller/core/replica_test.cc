@@ -75,6 +75,34 @@ TEST_F(ReplicaTest, AreNamedRightBeforeAFlowletsFirstPacketAndNoOther) {
   EXPECT_EQ(UnitsOf(second[0].replicas), (std::vector<UnitId>{kU1, kU2}));
 }
 
+TEST_F(ReplicaTest, TellWhyAFlowletThatMovesHasNoStateAtItsUnit) {
+  ControllerOptions options = Options(4, 2);
+  Start(options);
+  const auto causes = [this] {
+    const ControllerCounters& c = driver_->counters();
+    return std::vector<uint64_t>{c.flowlets_moved, c.moved_without_replica,
+                                 c.moved_elsewhere, c.moved_too_soon};
+  };
+  Packet(kStart, kU1);         // replicas at 0 and 2
+  Packet(kStart + kGap, kU0);  // a replica has landed
+  EXPECT_EQ(causes(), (std::vector<uint64_t>{1, 0, 0, 0}));
+  const Instant third = kStart + kGap + kGap;
+  Packet(third, TestDriver::Id(3));  // they are at 1 and 2
+  EXPECT_EQ(causes(), (std::vector<uint64_t>{2, 0, 1, 0}));
+  // A flowlet that follows one that is full has no time.
+  Packet(third, TestDriver::Id(3), 14'800);
+  Packet(third, kU0, 200);
+  EXPECT_EQ(causes(), (std::vector<uint64_t>{3, 0, 1, 1}));
+}
+
+TEST_F(ReplicaTest, AFlowletThatMovesWithoutAReplicaIsCounted) {
+  Start(Options(3, 0));
+  Packet(kStart, kU1);
+  Packet(kStart + kGap, kU0);
+  EXPECT_EQ(driver_->counters().flowlets_moved, 1u);
+  EXPECT_EQ(driver_->counters().moved_without_replica, 1u);
+}
+
 TEST_F(ReplicaTest, AreNamedForTheFirstPacketThatFindsASlot) {
   ControllerOptions options = Options(3, 2);
   options.unit_queue_packets = options.start_buffer_packets = 1;

@@ -241,6 +241,19 @@ void AddHosts(const RunResult& result, Page& page) {
                   share(state.seamless - state.seamless_within_host, between)));
 }
 
+// Why flowlets that moved may have had to wait for their state.
+void AddUnprepared(const ControllerCounters& counters, Page& page) {
+  const auto line = [&page](uint64_t flowlets, const std::string& what) {
+    if (flowlets > 0) page.Count("", flowlets, what);
+  };
+  line(counters.moved_without_replica,
+       "moved without a replica: a move had seemed unlikely");
+  line(counters.moved_elsewhere,
+       "moved while their replicas were at other units");
+  line(counters.moved_too_soon,
+       "moved too soon for their replica to have landed");
+}
+
 void AddState(const RunResult& result, const ReportFigures& figures,
               Page& page) {
   const StateFigures& state = result.state;
@@ -263,6 +276,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
                            "flow's packets and hand over",
                            share(state.pulled)));
   }
+  if (state.pulled > 0) AddUnprepared(result.controller, page);
   AddHosts(result, page);
   AddHostRecords(result.state.units, page);
   if (const uint64_t begun = state.seamless + state.pulled; begun < moved) {

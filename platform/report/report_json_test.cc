@@ -97,6 +97,9 @@ TEST(JsonReport, TellsHowStateMoved) {
   for (const auto& [key, number] : std::vector<std::pair<std::string, int64_t>>{
            {"flowlets_movable", 1'100},
            {"flowlets_moved", 300},
+           {"flowlets_moved_without_replica", 12},
+           {"flowlets_moved_elsewhere", 9},
+           {"flowlets_moved_too_soon", 1},
            {"flowlets_seamless", 280},
            {"flowlets_pulled", 20},
            {"state_pushes", 1'200},

@@ -58,6 +58,9 @@ inline RunResult Result() {
                        .flowlets_by_gap = 1'000,
                        .flowlets_by_bytes = 100,
                        .flowlets_moved = 300,
+                       .moved_without_replica = 12,
+                       .moved_elsewhere = 9,
+                       .moved_too_soon = 1,
                        .decisions = 1'502,
                        .pieces = {},
                        .failures = {}};
