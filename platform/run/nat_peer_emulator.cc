@@ -22,14 +22,6 @@ bool NatPeerEmulator::IsInside(const FlowKey& endpoint) const {
   });
 }
 
-size_t NatPeerEmulator::AddressHash::operator()(
-    const IpAddress& address) const {
-  const uint64_t both =
-      LoadAs<uint64_t>(&address.bytes[0]) ^ LoadAs<uint64_t>(&address.bytes[8]);
-  const uint64_t spread = both * 0x9e37'79b9'7f4a'7c15;
-  return spread ^ spread >> 32;
-}
-
 NatPeerEmulator::Placed NatPeerEmulator::Place(const Endpoints& ends) {
   const auto& [from, to] = ends;
   if (IsInside(from)) {
@@ -68,6 +60,7 @@ void NatPeerEmulator::on_alias(const FlowKey& inside, const FlowKey& external) {
   const auto [entry, is_new] = announced_.try_emplace(external, inside);
   if (is_new) {
     ++external_[external.source];
+    external_bits_ |= uint64_t{1} << (AddressHash()(external.source) % 64);
   } else {
     const FlowKey other = std::exchange(entry->second, inside);
     Find(other)->Forget();
@@ -84,6 +77,7 @@ void NatPeerEmulator::on_flow_over(const FlowKey& inside) {
   const auto address = external_.find(external.source);
   if (announced_.erase(external) > 0 && --address->second == 0) {
     external_.erase(address);
+    if (external_.empty()) external_bits_ = 0;
   }
   known->Forget();
   Remember(inside);

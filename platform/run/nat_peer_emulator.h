@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/byte_order.h"
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key.h"
 #include "base/packet/ip_address.h"
@@ -44,6 +45,14 @@ namespace snf {
 // something is announced, and 120 for each other one that it remembers.
 class NatPeerEmulator {
  public:
+  struct AddressHash {
+    size_t operator()(const IpAddress& address) const {
+      const uint64_t both = LoadAs<uint64_t>(&address.bytes[0]) ^
+                            LoadAs<uint64_t>(&address.bytes[8]);
+      const uint64_t spread = both * 0x9e37'79b9'7f4a'7c15;
+      return spread ^ spread >> 32;
+    }
+  };
   static constexpr size_t kMostKnown = 1 << 21;
 
   explicit NatPeerEmulator(std::vector<IpPrefix> inside,
@@ -87,15 +96,14 @@ class NatPeerEmulator {
   // Returns how many inside endpoints it knows.
   size_t known() const { return known_.size(); }
   // Returns true if any is announced at this address. There are few such
-  // addresses.
+  // addresses, so for nearly all others a look at one word is enough.
   bool HasExternal(const IpAddress& address) const {
-    return external_.contains(address);
+    const size_t hash = AddressHash()(address);
+    return (external_bits_ >> (hash % 64) & 1) != 0 &&
+           external_.contains(address);
   }
 
  private:
-  struct AddressHash {
-    size_t operator()(const IpAddress& address) const;
-  };
   // An inside end, and what is announced for it, without a destination, which
   // ends have none of: a packet from the outside looks at one cache line.
   struct alignas(64) Known {
@@ -139,6 +147,9 @@ class NatPeerEmulator {
   absl::flat_hash_set<Known, KnownHash, KnownEqual> known_;
   absl::flat_hash_map<FlowKey, FlowKey, FlowKeyHash> announced_;
   absl::flat_hash_map<IpAddress, uint32_t, AddressHash> external_;  // how many
+  // By hash modulo 64, a bit of each address in external_; a bit of one that
+  // was there may be left.
+  uint64_t external_bits_ = 0;
 };
 
 }  // namespace snf

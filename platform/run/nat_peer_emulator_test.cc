@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/run/nat_peer_emulator.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
 
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/test_packets.h"
+#include "base/rng.h"
 
 namespace snf {
 namespace {
@@ -133,6 +137,32 @@ TEST(NatPeerEmulator, GivesAnExternalEndToItsLastOwner) {
   // The former owner's end takes nothing from the present one.
   peer_emulator.on_flow_over(Key("udp 10.0.0.1:1"));
   EXPECT_NE(peer_emulator.InsideOf(external), nullptr);
+}
+
+TEST(NatPeerEmulator, KnowsAtWhichAddressesAnyIsAnnounced) {
+  NatPeerEmulator peer_emulator({});
+  Rng rng(1);
+  std::map<uint32_t, uint32_t> address_of;  // of an inside end, by its number
+  for (int step = 0; step < 3'000; ++step) {
+    const auto end = static_cast<uint32_t>(1 + rng.Below(30));
+    if (rng.Below(2) == 0) {
+      const auto address = static_cast<uint32_t>(rng.Below(90));
+      const std::string external = fmt::format("198.51.100.{}:{}", address, end);
+      peer_emulator.on_alias(End(end), Key("tcp " + external));
+      address_of[end] = address;
+    } else {
+      peer_emulator.on_flow_over(End(end));
+      address_of.erase(end);
+    }
+    for (uint32_t address = 0; address < 90; ++address) {
+      const bool has = std::ranges::any_of(
+          address_of, [=](const auto& of) { return of.second == address; });
+      ASSERT_EQ(peer_emulator.HasExternal(
+                    V4(198, 51, 100, static_cast<uint8_t>(address))),
+                has)
+          << "step " << step << ", address " << address;
+    }
+  }
 }
 
 TEST(NatPeerEmulator, BelievesThePrefixesThatItWasGiven) {
