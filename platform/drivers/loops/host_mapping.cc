@@ -14,14 +14,13 @@ namespace snf {
 namespace {
 
 absl::Status Error(const char* what) {
-  return absl::UnavailableError(
-      fmt::format("the records of the host: {}: {}", what,
-                  std::strerror(errno)));
+  return absl::UnavailableError(fmt::format("the records of the host: {}: {}",
+                                            what, std::strerror(errno)));
 }
 
 std::span<std::byte> MapPart(int fd, int rights, size_t at, size_t bytes) {
-  void* const address = mmap(nullptr, bytes, rights, MAP_SHARED, fd,
-                             static_cast<off_t>(at));
+  void* const address =
+      mmap(nullptr, bytes, rights, MAP_SHARED, fd, static_cast<off_t>(at));
   if (address == MAP_FAILED) return {};
   return {static_cast<std::byte*>(address), bytes};
 }

@@ -24,10 +24,10 @@ class HostMappingTest : public ::testing::Test {
   // As the process of a loop does; the descriptors are gone afterwards.
   HostMapping MapAs(uint32_t loop) {
     const int readable = OpenReadable(region_.fd()).value();
-    auto mapping = HostMapping::Map(
-        kOptions, loop,
-        {.writable = fcntl(region_.fd(), F_DUPFD_CLOEXEC, 0),
-         .readable = readable});
+    auto mapping =
+        HostMapping::Map(kOptions, loop,
+                         {.writable = fcntl(region_.fd(), F_DUPFD_CLOEXEC, 0),
+                          .readable = readable});
     EXPECT_TRUE(mapping.ok()) << mapping.status();
     return *std::move(mapping);
   }
