@@ -20,8 +20,8 @@ endif()
 
 # The libraries of the program that modules may use.
 set(SNF_MODULE_LIBRARIES
-  snf_answers snf_base snf_packet snf_policy_sdk snf_rules snf_sdk snf_stream
-  snf_tunnels)
+  snf_answers snf_base snf_ipfix snf_packet snf_policy_sdk snf_rules snf_sdk
+  snf_stream snf_tunnels)
 function(snf_show_to_modules target)
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET default DISABLE_PRECOMPILE_HEADERS ON)
