@@ -147,21 +147,21 @@ TEST(RunFlags, NamesFlagsThatCannotBeCombinedWithValuesAndReason) {
             "--units_per_host=2 with --state=external: a store has the state, "
             "not a host"},
            {{"--host_state"},
-            "--host_state=on with --clock=virtual: only real time has that"},
+            "--host_state=true with --clock=virtual: only real time has that"},
            {{"--host_state", "--clock=real", "--state=external"},
-            "--host_state=on with --state=external: a store has the states, "
+            "--host_state=true with --state=external: a store has the states, "
             "not the host"},
            {{"--host_state", "--clock=real", "--controllers=2"},
-            "--host_state=on with --controllers=2: each controller has flows "
+            "--host_state=true with --controllers=2: each controller has flows "
             "of its own"},
            {{"--host_state", "--clock=real", "--loggers=on",
              "--isolation=process", "--faults=kill controller at 1s"},
-            "--host_state=on with --faults=kill controller at 1s: no "
+            "--host_state=true with --faults=kill controller at 1s: no "
             "controller may fail then"},
            {{"--host_state", "--clock=real", "--loggers=on",
              "--isolation=process", "--host=away=127.0.0.1:1"},
-            "--host_state=on with --host=away=127.0.0.1:1: units on other "
-            "hosts read nothing of this one"},
+            "--host_state=true with --host=away=127.0.0.1:1,units=1: units on "
+            "other hosts read nothing of this one"},
            {{"--units_per_host=2", "--clock=real"},
             "--units_per_host=2 with --clock=real: only virtual time has that"},
            {{"--loggers=on", "--units_per_host=4", "--max_units=9",

@@ -87,6 +87,7 @@ TEST_F(CsvTest, HasALineForEachNumberOfTheTableOfFigures) {
   result.real.threads = 3;
   result.real.starts.is_pooled = true;
   result.loggers.entries = 1;
+  result.state.units.records_shown = 1;
   result.faults.kills = 1;
   result.controller_faults.kills = 1;
   result.cluster.controllers = 2;

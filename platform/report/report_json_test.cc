@@ -209,6 +209,7 @@ TEST(JsonSchema, HasTheKeysOfAReportAndNoOthers) {
   result.real.starts.is_pooled = true;
   result.live.ports.emplace_back();
   result.loggers.entries = 1;
+  result.state.units.records_shown = 1;
   result.faults.kills = 1;
   result.controller_faults.kills = 1;
   result.cluster.controllers = 2;
