@@ -77,9 +77,9 @@ struct ControllerCounters {
   uint64_t moved_without_replica = 0;
   uint64_t moved_elsewhere = 0;
   uint64_t moved_too_soon = 0;
-  uint64_t decisions = 0;       // placements with a choice
-  uint64_t overcommitted = 0;   // placements on a unit without room
-  uint64_t enqueued = 0;        // packets, without null packets
+  uint64_t decisions = 0;      // placements with a choice
+  uint64_t overcommitted = 0;  // placements on a unit without room
+  uint64_t enqueued = 0;       // packets, without null packets
   uint64_t null_packets = 0;
   uint64_t timer_packets = 0;
   uint64_t timers_refused_unknown = 0;  // see takeovers_refused_unknown

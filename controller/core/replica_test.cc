@@ -89,7 +89,7 @@ TEST_F(ReplicaTest, TellWhyAFlowletThatMovesHasNoStateAtItsUnit) {
   const Instant third = kStart + kGap + kGap;
   Packet(third, TestDriver::Id(3));  // they are at 1 and 2
   EXPECT_EQ(causes(), (std::vector<uint64_t>{2, 0, 1, 0}));
-  // A flowlet that follows one that is full has no time.
+  // After a full flowlet, the next one comes at once.
   Packet(third, TestDriver::Id(3), 14'800);
   Packet(third, kU0, 200);
   EXPECT_EQ(causes(), (std::vector<uint64_t>{3, 0, 1, 1}));

@@ -147,8 +147,8 @@ class NatPeerEmulator {
   absl::flat_hash_set<Known, KnownHash, KnownEqual> known_;
   absl::flat_hash_map<FlowKey, FlowKey, FlowKeyHash> announced_;
   absl::flat_hash_map<IpAddress, uint32_t, AddressHash> external_;  // how many
-  // By hash modulo 64, a bit of each address in external_; a bit of one that
-  // was there may be left.
+  // Has the bit, by hash modulo 64, of each address in external_. Bits of
+  // erased addresses may be left.
   uint64_t external_bits_ = 0;
 };
 

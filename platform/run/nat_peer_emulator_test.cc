@@ -147,7 +147,8 @@ TEST(NatPeerEmulator, KnowsAtWhichAddressesAnyIsAnnounced) {
     const auto end = static_cast<uint32_t>(1 + rng.Below(30));
     if (rng.Below(2) == 0) {
       const auto address = static_cast<uint32_t>(rng.Below(90));
-      const std::string external = fmt::format("198.51.100.{}:{}", address, end);
+      const std::string external =
+          fmt::format("198.51.100.{}:{}", address, end);
       peer_emulator.on_alias(End(end), Key("tcp " + external));
       address_of[end] = address;
     } else {
