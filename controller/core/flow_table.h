@@ -15,8 +15,8 @@
 
 namespace snf {
 
-// Says whether the state of a flowlet that moves ought to be at its new unit, or
-// why not (ControllerCounters).
+// Says whether the state of a flowlet that moves ought to be at its new unit,
+// or why not (ControllerCounters).
 enum class MoveCause : uint8_t { kState, kNoReplica, kElsewhere, kTooSoon };
 
 // The part of a flow that every packet reads and writes: one cache line.
