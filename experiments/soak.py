@@ -5,7 +5,7 @@
     client eth0 ── lan0 [ snf up, units, loggers ] wan0 ── eth0 server
 
 Usage: soak.py SNF [--minutes=60] [--reload=10] [--crash=30] [--kill=7]
-               [--chain_each=12] [--connections=20] [--seed=N] [--keep=DIR]
+               [--chain_each=0] [--connections=20] [--seed=N] [--keep=DIR]
 
 TCP connections through `firewall | monitor | soak_crash | nat` are opened and
 closed all the time, short and long ones, and each byte that comes back is
@@ -486,7 +486,7 @@ def main():
     flags.add_argument("--minutes", type=float, default=60)
     for what, seconds in (("reload", 10), ("crash", 30), ("kill", 7)):
         flags.add_argument(f"--{what}", type=float, default=seconds)
-    flags.add_argument("--chain_each", type=int, default=12)
+    flags.add_argument("--chain_each", type=int, default=0)
     flags.add_argument("--connections", type=int, default=20)
     flags.add_argument("--seed", type=int,
                        default=time.time_ns() % 1_000_000)

@@ -637,7 +637,10 @@ class Nat final : public NetworkFunction, public IpfixLog {
     if (!MayRefuse(packet.arrival(), flow)) return;
     const IcmpError refusal =
         RefusalOf(packet.link(), packet.bytes(), packet.headers(), external);
-    if (flow.emit(refusal.frame())) flow.put(answered_, packet.arrival().ns);
+    // The log's limit holds without a buffer for the answer, too.
+    if (flow.emit(refusal.frame()) || log_.has_value()) {
+      flow.put(answered_, packet.arrival().ns);
+    }
     const bool is_ipv6 = IsStandIn(view.source.address);
     Log({.inside = is_ipv6 ? Ipv6SourceOf(packet)
                            : IpAddress::FromIpv4(view.source.address),
@@ -671,7 +674,7 @@ class Nat final : public NetworkFunction, public IpfixLog {
     const std::span<const std::byte> frame = kept.subspan(1);
     const IcmpError refusal = RefusalOf(link, frame, Parse(link, frame),
                                         flow.get(mapping_).external_address);
-    if (flow.emit(refusal.frame())) {
+    if (flow.emit(refusal.frame()) || log_.has_value()) {
       flow.put(answered_, flow.get(refreshed_));
     }
   }

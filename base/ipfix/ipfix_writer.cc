@@ -13,7 +13,6 @@ constexpr uint16_t kTemplateSet = 2;
 constexpr uint16_t kFirstTemplate = 256;
 constexpr size_t kMessageHeaderBytes = 16;
 constexpr size_t kSetHeaderBytes = 4;
-constexpr uint32_t kObservationDomain = 1;
 
 }  // namespace
 
@@ -88,7 +87,7 @@ void IpfixWriter::OpenMessage() {
   AppendIpfix(0, 2, message_);  // the length
   AppendIpfix(export_time_s_, 4, message_);
   AppendIpfix(records_, 4, message_);  // of all messages before
-  AppendIpfix(kObservationDomain, 4, message_);
+  AppendIpfix(limits_.observation_domain, 4, message_);
   const uint64_t before = opened_++;
   if (limits_.templates_each == 0 || before == 0 ||
       before % limits_.templates_each != 0) {

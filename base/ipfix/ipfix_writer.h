@@ -76,11 +76,13 @@ class IpfixWriter {
     size_t message_bytes = 16'384;  // most bytes of a message
     // All templates stand again in each message of this number; 0: once only.
     uint32_t templates_each = 0;
+    // Numbers of templates and records are those of the domain (RFC 7011 §3.1).
+    uint32_t observation_domain = 1;
   };
   // For datagrams that no path cuts: 1,280 bytes, which every IPv6 path
   // carries, less the headers of IPv6 and UDP (RFC 7011 §10.3.3, §8.4).
-  static constexpr Limits kForUdp = {.message_bytes = 1'232,
-                                     .templates_each = 16};
+  static constexpr Limits kForUdp = {
+      .message_bytes = 1'232, .templates_each = 16, .observation_domain = 1};
 
   explicit IpfixWriter(uint32_t export_time_s)
       : export_time_s_(export_time_s) {}

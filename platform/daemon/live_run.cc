@@ -367,7 +367,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
         };
   });
   chains->set_on_no_chain([&](const CapturedPacket& packet) {
-    ShowWithoutChain(packet, sink.get(),
+    ShowWithoutChain(packet, sink->get(),
                      daemon != nullptr ? &daemon->watch() : nullptr);
   });
   if (LiveBoard* const board = (*outputs)->board(); board != nullptr) {

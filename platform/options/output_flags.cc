@@ -86,6 +86,10 @@ absl::Status OutputFlags::Check() const {
 absl::Status OutputFlags::CheckIpfix() const {
   const std::string& to = set_.request.ipfix;
   if (to.empty()) return absl::OkStatus();
+  if (to == "-") {
+    return absl::InvalidArgumentError(
+        "--ipfix=-: messages are binary, and wants a file or a collector");
+  }
   if (IpfixCollector::IsMeantBy(to)) {
     const auto collector = IpfixCollector::Parse(to);
     if (!collector.has_value() || !collector->is_udp) {
@@ -104,7 +108,8 @@ absl::Status OutputFlags::CheckIpfix() const {
   }
   return absl::InvalidArgumentError(
       fmt::format("--ipfix={}: no network function has a log in that form; nat "
-                  "with log_bindings=true has",
+                  "with log_bindings=true has, and a module may have with "
+                  "--trust_modules",
                   to));
 }
 

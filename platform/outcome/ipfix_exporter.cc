@@ -16,6 +16,12 @@
 namespace snf {
 namespace {
 
+// A datagram has room for all templates and a record (IpfixWriter::kForUdp).
+constexpr size_t kMostRecord = 512;
+constexpr size_t kMostTemplates = 640;
+static_assert(kMostRecord + kMostTemplates + 24 <=
+              IpfixWriter::kForUdp.message_bytes);
+
 // The number of records before a message (RFC 7011 §3.1).
 uint32_t SequenceOf(std::string_view message) {
   uint32_t number = 0;
@@ -66,9 +72,16 @@ absl::Status IpfixExporter::OpenFile(bool appends) {
   }
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
-  writer_.emplace(0);
-  templates_.clear();
+  BeginFile();
   return absl::OkStatus();
+}
+
+// Has the next message begin with templates.
+void IpfixExporter::BeginFile() {
+  IpfixWriter::Limits limits;
+  limits.observation_domain = static_cast<uint32_t>(getpid());
+  writer_.emplace(0, limits);
+  for (Template& known : templates_) known.number = 0;
 }
 
 absl::Status IpfixExporter::Reopen() {
@@ -76,26 +89,37 @@ absl::Status IpfixExporter::Reopen() {
 }
 
 void IpfixExporter::Add(const IpfixLog& nf, const LogRecord& record) {
-  constexpr size_t kMostBytes = 1'024;  // so that a datagram has room
   Waiting one;
-  one.fields = nf.write_ipfix(record, one.values);
-  if (one.fields.empty()) return;
-  if (one.values.size() != BytesOf(one.fields) ||
-      one.values.size() > kMostBytes) {
+  const std::span<const IpfixField> fields = nf.write_ipfix(record, one.values);
+  if (fields.empty()) return;
+  const std::optional<size_t> of =
+      one.values.size() == BytesOf(fields) && one.values.size() <= kMostRecord
+          ? TemplateOf(fields)
+          : std::nullopt;
+  if (!of.has_value()) {
     ++lost_;
     return;
   }
+  one.of = *of;
   waiting_bytes_ += one.values.size();
   waiting_.push_back(std::move(one));
   newest_ = std::max(newest_, record.time);
 }
 
-uint16_t IpfixExporter::TemplateOf(std::span<const IpfixField> fields) {
-  for (const auto& [known, number] : templates_) {
-    if (known == fields.data()) return number;
+std::optional<size_t> IpfixExporter::TemplateOf(
+    std::span<const IpfixField> fields) {
+  const auto known = std::ranges::find_if(templates_, [&](const Template& one) {
+    return std::ranges::equal(one.fields, fields);
+  });
+  if (known != templates_.end()) {
+    return static_cast<size_t>(known - templates_.begin());
   }
-  return templates_.emplace_back(fields.data(), writer_->AddTemplate(fields))
-      .second;
+  size_t bytes = 4;
+  for (const IpfixField& field : fields) bytes += field.enterprise == 0 ? 4 : 8;
+  if (template_bytes_ + bytes > kMostTemplates) return std::nullopt;
+  template_bytes_ += bytes;
+  templates_.push_back({.fields = fields});
+  return templates_.size() - 1;
 }
 
 uint64_t IpfixExporter::Send(absl::Status& status) {
@@ -106,7 +130,9 @@ uint64_t IpfixExporter::Send(absl::Status& status) {
   writer_->set_export_time(
       static_cast<uint32_t>((newest_.ns + kSecond - 1) / kSecond));
   for (const Waiting& one : waiting_) {
-    writer_->Begin(TemplateOf(one.fields));
+    Template& of = templates_[one.of];
+    if (of.number == 0) of.number = writer_->AddTemplate(of.fields);
+    writer_->Begin(of.number);
     writer_->PutBytes(one.values);
   }
   waiting_.clear();
@@ -117,8 +143,14 @@ uint64_t IpfixExporter::Send(absl::Status& status) {
                                                   : writer_->records();
     absl::Status sent = SendMessage(messages[i]);
     if (sent.ok()) continue;
-    lost += next - SequenceOf(messages[i]);
     if (status.ok()) status = std::move(sent);
+    if (!socket_.has_value()) {
+      // The templates of the later messages may be lost with this one.
+      lost += writer_->records() - SequenceOf(messages[i]);
+      BeginFile();
+      break;
+    }
+    lost += next - SequenceOf(messages[i]);
   }
   return lost;
 }

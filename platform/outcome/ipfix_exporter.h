@@ -29,7 +29,8 @@ namespace snf {
 // twice, Send once: a datagram leaves, with the template of a binding and two
 // records. A collector that begins to listen later understands the next
 // datagram, for each has the templates. A file has a template once, and once
-// more where Open or Reopen begins.
+// more after Open, Reopen and a write that failed. Each process is an
+// observation domain of its own in a file, as several may append to it.
 //
 // Owner-thread only.
 class IpfixExporter {
@@ -53,14 +54,21 @@ class IpfixExporter {
   absl::Status Reopen();
 
  private:
-  struct Waiting {
+  struct Template {
     std::span<const IpfixField> fields;
+    uint16_t number = 0;  // 0: the writer does not have it
+  };
+  struct Waiting {
+    size_t of = 0;  // index in templates_
     std::string values;
   };
 
   explicit IpfixExporter(std::string to) : to_(std::move(to)) {}
   absl::Status OpenFile(bool appends);
-  uint16_t TemplateOf(std::span<const IpfixField> fields);
+  void BeginFile();
+  // Returns the index of the template with the fields. Adds it if there is room
+  // for all templates in a datagram, else returns nothing.
+  std::optional<size_t> TemplateOf(std::span<const IpfixField> fields);
   absl::Status SendMessage(std::string_view message);
   absl::Status WriteToFile(std::string_view message) const;
 
@@ -72,8 +80,8 @@ class IpfixExporter {
   uint64_t lost_ = 0;  // records, not returned yet
   Instant newest_;
   std::optional<IpfixWriter> writer_;
-  // By template.
-  std::vector<std::pair<const IpfixField*, uint16_t>> templates_;
+  std::vector<Template> templates_;
+  size_t template_bytes_ = 0;  // of all templates
 };
 
 }  // namespace snf

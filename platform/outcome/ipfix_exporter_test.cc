@@ -3,23 +3,29 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace snf {
 namespace {
 
 constexpr std::array kFields = {kIpfixTime, kIpfixPackets};
 
-// Records are numbers; 0 is not exported, 99 lacks a value.
+// Records are numbers; 0 is not exported, 99 lacks a value, 98 has no packets,
+// 97 has 513 bytes, and from 200 on each has another template of 84 bytes.
 class Numbers final : public IpfixLog {
  public:
   bool has_ipfix() const override { return true; }
@@ -27,9 +33,25 @@ class Numbers final : public IpfixLog {
                                           std::string& values) const override {
     const auto number = static_cast<uint8_t>(record.bytes[0]);
     if (number == 0) return {};
+    if (number == 97) return Many(513, values);
+    if (number >= 200) return Many(20 - (number - 200), values, 20);
     AppendIpfix(static_cast<uint64_t>(record.time.ns) / 1'000'000, 8, values);
+    if (number == 98) return std::span(kFields).first(1);
     if (number != 99) AppendIpfix(number, 8, values);
     return kFields;
+  }
+
+ private:
+  // Fields of a byte each, of which the first `zeros` are element 1.
+  static std::span<const IpfixField> Many(size_t zeros, std::string& values,
+                                          size_t all = 513) {
+    static std::map<std::pair<size_t, size_t>, std::vector<IpfixField>> known;
+    auto& fields = known[{zeros, all}];
+    for (size_t i = fields.size(); i < all; ++i) {
+      fields.push_back({static_cast<uint16_t>(i < zeros ? 1 : 2), 1});
+    }
+    values.append(all, 'x');
+    return fields;
   }
 };
 
@@ -50,10 +72,9 @@ uint64_t NumberAt(const std::string& bytes, size_t at, size_t count) {
 class IpfixFile : public ::testing::Test {
  protected:
   IpfixFile() {
-    char name[] = "/tmp/ipfix_exporter_XXXXXX";
-    close(mkstemp(name));
-    path_ = name;
-    std::remove(name);
+    path_ = testing::TempDir() + "ipfix_exporter_XXXXXX";
+    close(mkstemp(path_.data()));
+    std::remove(path_.c_str());
   }
   ~IpfixFile() override { std::remove(path_.c_str()); }
 
@@ -124,6 +145,58 @@ TEST_F(IpfixFile, CountsARecordWhoseValuesAreNotItsFields) {
   Add(**exporter, 99);
   EXPECT_EQ((*exporter)->Send(status), 1u);
   EXPECT_EQ(Bytes(), "");
+}
+
+TEST_F(IpfixFile, TellsTemplatesApartByTheirFields) {
+  auto exporter = IpfixExporter::Open(path_, false);
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  absl::Status status;
+  Add(**exporter, 98);  // the begin of the same array
+  Add(**exporter, 1);
+  EXPECT_EQ((*exporter)->Send(status), 0u);
+  const std::string bytes = Bytes();
+  ASSERT_EQ(bytes.size(),
+            kHeaderBytes + (4 + 4 + 4) + (4 + 8) + kTemplateBytes + (4 + 16));
+  EXPECT_EQ(NumberAt(bytes, kHeaderBytes + 12, 2), 256u);
+  EXPECT_EQ(NumberAt(bytes, bytes.size() - 20, 2), 257u);
+}
+
+// Waits for no memory of a disk: the kernel refuses to let the file grow.
+TEST_F(IpfixFile, BeginsAnewAfterAWriteThatFailed) {
+  auto exporter = IpfixExporter::Open(path_, false);
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  absl::Status status;
+  const auto before = signal(SIGXFSZ, SIG_IGN);
+  rlimit limit = {};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &none);
+  for (int i = 0; i < 3'000; ++i) Add(**exporter, 1);  // several messages
+  const uint64_t lost = (*exporter)->Send(status);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  signal(SIGXFSZ, before);
+  EXPECT_EQ(lost, 3'000u);
+  EXPECT_EQ(std::string(status.message()), path_ + ": File too large");
+  Add(**exporter, 2);
+  EXPECT_EQ((*exporter)->Send(status), 0u);
+  const std::string bytes = Bytes();
+  ASSERT_EQ(bytes.size(), kHeaderBytes + kTemplateBytes + 4 + 16);
+  EXPECT_EQ(NumberAt(bytes, kHeaderBytes, 2), 2u);  // a template
+  EXPECT_EQ(NumberAt(bytes, bytes.size() - 8, 8), 2u);
+}
+
+TEST(IpfixExporter, CountsRecordsAndTemplatesThatNoDatagramHolds) {
+  auto exporter = IpfixExporter::Open("udp://127.0.0.1:9", true);
+  ASSERT_TRUE(exporter.ok()) << exporter.status();
+  absl::Status status;
+  Add(**exporter, 97);
+  EXPECT_EQ((*exporter)->Send(status), 1u);
+  for (uint8_t number = 200; number < 220; ++number) Add(**exporter, number);
+  // Seven templates have room, and Send finds room for all of them.
+  uint64_t refused = 0;
+  absl::Status ignored;
+  refused = (*exporter)->Send(ignored);
+  EXPECT_GE(refused, 13u);
 }
 
 TEST(IpfixExporter, CountsWhatADiskHasNoRoomFor) {

@@ -125,7 +125,7 @@ void RoutedPort::SendMerged(std::span<const std::byte> frame,
   if (packets == 0) {
     ++uncut_;
   } else {
-    figures_.cut += packets - 1;
+    own_cut_ += packets - 1;
   }
 }
 
@@ -171,9 +171,10 @@ void RoutedPort::UpdateFigures() {
   figures_.kernel_drops = below.kernel_drops;
   figures_.foreign = below.foreign;
   // Frames of the router's own that the kernel did not take count as packets.
-  const uint64_t routed = counts[RouterCount::kRouted];
-  const uint64_t not_taken = std::min(below.send_drops, routed);
-  figures_.sent = routed - not_taken;
+  const uint64_t given = counts[RouterCount::kRouted] + below.cut;
+  const uint64_t not_taken = std::min(below.send_drops, given);
+  figures_.sent = given - not_taken;
+  figures_.cut = own_cut_ + below.cut;
   figures_.send_drops = not_taken + counts.not_routed() + uncut_;
   figures_.too_long =
       counts[RouterCount::kTooBig] + std::min(below.too_long, not_taken);

@@ -61,7 +61,8 @@ class RoutedPort final : public PacketPort, private RouterWire {
   std::unique_ptr<PacketPort> port_;
   Router router_;
   bool has_stopped_ = false;
-  uint64_t uncut_ = 0;  // frames of several packets that no cut makes packets
+  uint64_t own_cut_ = 0;  // packets more than frames that it cut itself
+  uint64_t uncut_ = 0;    // frames of several packets that no cut makes packets
   // Frames that go into the chain at the next call of Receive.
   LazyArray<std::byte> returned_;
   std::array<uint32_t, kMostReturned> returned_bytes_;

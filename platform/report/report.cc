@@ -247,7 +247,7 @@ void AddUnprepared(const ControllerCounters& counters, Page& page) {
     if (flowlets > 0) page.Count("", flowlets, what);
   };
   line(counters.moved_without_replica,
-       "moved without a replica: a move had seemed unlikely");
+       "moved without a replica: none had been ordered");
   line(counters.moved_elsewhere,
        "moved while their replicas were at other units");
   line(counters.moved_too_soon,

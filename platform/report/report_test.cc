@@ -45,7 +45,7 @@ State             300  flowlets moved to another unit than the one before
                   280  seamless, 93 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
-                   12  moved without a replica: a move had seemed unlikely
+                   12  moved without a replica: none had been ordered
                     9  moved while their replicas were at other units
                     1  moved too soon for their replica to have landed
               40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all
@@ -245,7 +245,7 @@ TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {
                   277  seamless, 92 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
-                   12  moved without a replica: a move had seemed unlikely
+                   12  moved without a replica: none had been ordered
                     9  moved while their replicas were at other units
                     1  moved too soon for their replica to have landed
                     3  never began, 1.0 %: their first packet was dropped

@@ -9,6 +9,7 @@ The decoder here knows RFC 7011 alone, and nothing of the program. Collectors
 are sockets of this test on the loopback.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -115,6 +116,8 @@ class Collector(threading.Thread):
         super().__init__(daemon=True)
         self.socket = socket.socket(socket.AF_INET, kind)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        with contextlib.suppress(OSError):  # for root, beyond the usual limit
+            self.socket.setsockopt(socket.SOL_SOCKET, 33, 1 << 22)
         self.socket.bind(("127.0.0.1", 0))
         self.socket.settimeout(60)
         self.port = self.socket.getsockname()[1]

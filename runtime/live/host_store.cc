@@ -68,8 +68,10 @@ uint32_t HostStore::SlotsFor(uint32_t max_flows, const Options& options) {
 }
 
 HostStore::HostStore(const Options& options, uint32_t loop,
-                     std::span<std::byte> own, std::span<const std::byte> all)
+                     std::span<std::byte> own, std::span<const std::byte> all,
+                     Time time)
     : options_(options),
+      time_(time),
       loop_(loop),
       index_bytes_(IndexBytes(options)),
       slot_bytes_(SlotBytes(options)),
@@ -97,9 +99,6 @@ bool HostStore::Show(UnitId unit, uint32_t slot, const State& state,
   const auto of_unit = own_.subspan(PlaceOf(unit), UnitBytes(options_));
   const auto place =
       of_unit.subspan(index_bytes_ + slot * slot_bytes_, slot_bytes_);
-  const bool is_new =
-      Load<uint64_t>(place, At(kFlow)) != static_cast<uint64_t>(state.flow) ||
-      Load<uint64_t>(place, At(kVersion)) == 0;
   // An earlier process of this unit may have died in the middle of a write.
   const uint64_t version = Load<uint64_t>(place, At(kVersion)) | 1;
   Store(place, At(kVersion), version);
@@ -108,13 +107,14 @@ bool HostStore::Show(UnitId unit, uint32_t slot, const State& state,
   Store(place, At(kTimer), static_cast<uint64_t>(state.timer.ns));
   Store(place, At(kSchema), state.schema);
   Store(place, At(kSize), SizeWord(state));
+  Store(place, At(kShown), static_cast<uint64_t>(time_().ns));
   for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, &bytes[i], sizeof(word));
     Store(place, kHeadBytes + i, word);
   }
   Store(place, At(kVersion), version + 1);
-  if (is_new) List(of_unit, slot, state.flow);
+  List(of_unit, slot, state.flow);
   return true;
 }
 
@@ -189,6 +189,10 @@ std::optional<HostMiss> HostStore::CopySlot(std::span<const std::byte> place,
   if (Load<uint64_t>(place, At(kClock)) != value(clock)) {
     return HostMiss::kStale;
   }
+  // Of a hostile unit the age may be any number.
+  const uint64_t age =
+      static_cast<uint64_t>(time_().ns) - Load<uint64_t>(place, At(kShown));
+  if (age > static_cast<uint64_t>(kLifetime.ns)) return HostMiss::kStale;
   const auto size = Load<uint64_t>(place, At(kSize));
   const auto bytes = static_cast<uint32_t>(size);
   const auto link = static_cast<LinkType>(static_cast<uint8_t>(size >> 32));

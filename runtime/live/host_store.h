@@ -10,8 +10,10 @@
 
 #include "base/ids.h"
 #include "base/messages/messages.h"
+#include "base/time.h"
 #include "runtime/core/host_records.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 
@@ -25,7 +27,9 @@ namespace snf {
 //
 // A record is in the place of its slot in the unit's FlowStore, behind a head:
 //
-//   version │ flow │ clock │ timer │ schema │ bytes, link │   64 bytes in all
+//   version │ flow │ clock │ timer │ schema │ bytes, link │ shown at │
+//
+// The head has 64 bytes.
 //
 // The version is odd while the unit writes. A reader copies head and record,
 // and takes the copy if the version was even and is the same afterwards. If the
@@ -60,6 +64,11 @@ class HostStore final : public HostRecords {
   static constexpr int kTries = 4;
   // Flows in a bucket of the index.
   static constexpr uint32_t kWays = 4;
+  // After this time a record is stale. A slot may have had 2^24 more flows by
+  // then, and flow ids repeat.
+  static constexpr Nanos kLifetime = Seconds(10);
+  // Returns the time, which is the same for all loops of the host.
+  using Time = Instant (*)();
 
   // Returns the places of a unit with `max_flows`, within kMostBytes.
   static uint32_t SlotsFor(uint32_t max_flows, const Options& options);
@@ -72,7 +81,7 @@ class HostStore final : public HostRecords {
   // `own` is the loop's part; `all` may be another mapping of the same memory,
   // which was zero at first. Both must outlive the store, and have these sizes.
   HostStore(const Options& options, uint32_t loop, std::span<std::byte> own,
-            std::span<const std::byte> all);
+            std::span<const std::byte> all, Time time = &RealClock::Monotonic);
 
   bool has(UnitId unit) const override {
     return value(unit) < options_.max_units;
@@ -85,7 +94,15 @@ class HostStore final : public HostRecords {
 
  private:
   // Words of a head, by their places.
-  enum Head : uint32_t { kVersion, kFlow, kClock, kTimer, kSchema, kSize };
+  enum Head : uint32_t {
+    kVersion,
+    kFlow,
+    kClock,
+    kTimer,
+    kSchema,
+    kSize,
+    kShown
+  };
   static constexpr size_t kHeadBytes = 64;
 
   static size_t IndexBytes(const Options& options);
@@ -105,6 +122,7 @@ class HostStore final : public HostRecords {
                                    Clock clock);
 
   const Options options_;
+  const Time time_;
   const uint32_t loop_;
   const size_t index_bytes_;
   const size_t slot_bytes_;

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "base/ipfix/ipfix_collector.h"
 #include "platform/control/controllers_start.h"
 #include "platform/options/config_message.h"
 #include "platform/ports/port_spec.h"
@@ -32,6 +33,13 @@ absl::Status CheckFlags(const SeveralControllers& several) {
         fmt::format("--controllers with --{}: that is of one daemon; snf up "
                     "--controller=I/N starts one",
                     flag));
+  }
+  const std::string& ipfix = several.run.options().ipfix;
+  if (!ipfix.empty() && !IpfixCollector::IsMeantBy(ipfix)) {
+    return absl::InvalidArgumentError(fmt::format(
+        "--controllers with --ipfix={}: a file is of one daemon; a collector "
+        "over UDP takes the records of all",
+        ipfix));
   }
   if (several.units > 0 && several.flags.given("keep")) {
     return absl::InvalidArgumentError(

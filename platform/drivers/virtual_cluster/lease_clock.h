@@ -50,8 +50,12 @@ class LeaseClock {
 
   // All events keep their places in their periods.
   static Nanos PeriodOf(const ClusterOptions& cluster, Nanos settling) {
-    const int64_t both = std::lcm(cluster.epoch.ns, cluster.revoke_grace.ns);
-    return both > 0 && both <= settling.ns ? Nanos{both} : cluster.epoch;
+    const int64_t epoch = cluster.epoch.ns;
+    const int64_t grace = cluster.revoke_grace.ns;
+    if (epoch <= 0 || grace <= 0) return cluster.epoch;
+    const int64_t graces = epoch / std::gcd(epoch, grace);
+    return graces <= settling.ns / grace ? Nanos{graces * grace}
+                                         : cluster.epoch;
   }
 
   Nanos settling_;
