@@ -76,7 +76,7 @@ class IpfixWriter {
     size_t message_bytes = 16'384;  // most bytes of a message
     // All templates stand again in each message of this number; 0: once only.
     uint32_t templates_each = 0;
-    // Numbers of templates and records are those of the domain (RFC 7011 §3.1).
+    // Each domain numbers its templates and records itself (RFC 7011 §3.1).
     uint32_t observation_domain = 1;
   };
   // For datagrams that no path cuts: 1,280 bytes, which every IPv6 path

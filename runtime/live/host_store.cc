@@ -189,7 +189,7 @@ std::optional<HostMiss> HostStore::CopySlot(std::span<const std::byte> place,
   if (Load<uint64_t>(place, At(kClock)) != value(clock)) {
     return HostMiss::kStale;
   }
-  // Of a hostile unit the age may be any number.
+  // A hostile unit may write any number as the age.
   const uint64_t age =
       static_cast<uint64_t>(time_().ns) - Load<uint64_t>(place, At(kShown));
   if (age > static_cast<uint64_t>(kLifetime.ns)) return HostMiss::kStale;
