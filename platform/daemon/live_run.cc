@@ -2,6 +2,7 @@
 #include "platform/daemon/live_run.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -259,6 +260,10 @@ std::string ListOf(const std::vector<PortSpec>& ports) {
 
 absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
                                  FirstInterrupt& interrupt, Daemon* daemon) {
+  // Each chain starts on a thread of its own. With one heap for all threads, a
+  // chain gets the memory of an ended one: from the third to the twelfth chain
+  // memory grew by 58 MB with a heap each, and by 4 to 9 MB with one.
+  mallopt(M_ARENA_MAX, 1);
   ReturningPort::Notice lost;
   if (daemon != nullptr) {
     lost = [daemon](std::string_view line) { daemon->Notice(line); };
