@@ -188,7 +188,8 @@ class Flows(daemon_faults_test.DaemonFaults):
                     else:  # units take over what a killed one had
                         self.assertIn("still at another unit", done.stderr)
                     time.sleep(0.05)
-                self.assertGreater(deleted, 200)
+                # Some of the 50 flows more than once, however slow it goes.
+                self.assertGreater(deleted, 50)
                 self.assertGreater(self.echoes(talk), 100)
                 wait_for("the end of all", lambda: "no flow is" in snf(
                     "flows", "--delete", "ip or ip6").stderr)
