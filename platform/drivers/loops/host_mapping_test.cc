@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstddef>
 #include <utility>
 
@@ -54,6 +55,7 @@ TEST_F(HostMappingTest, WhatALoopWritesIsReadByAll) {
 TEST_F(HostMappingTest, AUnitThatWritesIntoAnotherPartIsEnded) {
   for (const uint32_t loop : {0u, 1u}) {
     Child child([&] {
+      signal(SIGSEGV, SIG_DFL);  // a sanitizer would exit
       const HostMapping mapping = MapAs(0);
       mapping.own()[0] = std::byte{1};
       PartOf(mapping, loop) = std::byte{9};  // its own one as well
