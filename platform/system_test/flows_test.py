@@ -172,8 +172,8 @@ class Flows(daemon_faults_test.DaemonFaults):
         for words in ([], PROCESSES):
             with self.subTest(words=words), self.server():
                 self.up_as_nat(*words, "--unit_capacity=200kbps")
-                talk = self.talk(50, 20)
-                talking = time.monotonic() + 15
+                talk = self.talk(50, 35)
+                talking = time.monotonic() + 30  # a slow machine takes longer
                 wait_for("flows", lambda: flows()["flows"] >= 50)
                 deleted = 0
                 for number in range(30):
@@ -188,8 +188,7 @@ class Flows(daemon_faults_test.DaemonFaults):
                     else:  # units take over what a killed one had
                         self.assertIn("still at another unit", done.stderr)
                     time.sleep(0.05)
-                # Some of the 50 flows more than once, however slow it goes.
-                self.assertGreater(deleted, 50)
+                self.assertGreater(deleted, 200)
                 self.assertGreater(self.echoes(talk), 100)
                 wait_for("the end of all", lambda: "no flow is" in snf(
                     "flows", "--delete", "ip or ip6").stderr)
