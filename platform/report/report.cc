@@ -198,8 +198,9 @@ void AddStateTroubles(const RunResult& result, Page& page) {
 }
 
 // How units used the records that they show each other.
-void AddHostRecords(const UnitCounters& units, Page& page) {
-  if (units.records_shown + units.records_read == 0) return;
+void AddHostRecords(const RunResult& result, Page& page) {
+  if (!UsedHostRecords(result)) return;
+  const UnitCounters& units = result.state.units;
   std::string missed;
   for (size_t i = 0; i < kHostMisses; ++i) {
     if (units.records_missed[i] == 0) continue;
@@ -278,7 +279,7 @@ void AddState(const RunResult& result, const ReportFigures& figures,
   }
   if (state.pulled > 0) AddUnprepared(result.controller, page);
   AddHosts(result, page);
-  AddHostRecords(result.state.units, page);
+  AddHostRecords(result, page);
   if (const uint64_t begun = state.seamless + state.pulled; begun < moved) {
     page.Count("", moved - begun,
                fmt::format("never began, {}: their first packet was dropped",

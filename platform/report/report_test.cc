@@ -238,6 +238,27 @@ State             300  flowlets moved to another unit than the one before
   EXPECT_THAT(text, Not(HasSubstr("of state sent")));
 }
 
+TEST(TextReport, TellsOfStatesInMemoryOfTheHost) {
+  RunResult result = Result();
+  EXPECT_THAT(Text(result), Not(HasSubstr("units of the host")));
+  result.state.bytes = result.state.pushed_bytes = 0;
+  UnitCounters& units = result.state.units;
+  units.records_missed[static_cast<size_t>(HostMiss::kTorn)] = 3;
+  EXPECT_THAT(Text(result), HasSubstr("missed: 3 torn"));
+  units.records_read = 6;
+  units.records_shown = 9;
+  units.records_named = 4;
+  units.records_missed[static_cast<size_t>(HostMiss::kFull)] = 2;
+  const std::string text = Text(result);
+  EXPECT_THAT(text, HasSubstr(R"(
+                    6  states read where units of the host show them, 9 shown,
+                       4 named in answers; missed: 3 torn, 2 full
+)"));
+  // No message had bytes, but flows had state.
+  EXPECT_THAT(text, Not(HasSubstr("kept a flow")));
+  EXPECT_THAT(text, HasSubstr("  held for state at most"));
+}
+
 TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {
   RunResult result = Result();
   result.state.seamless = 277;

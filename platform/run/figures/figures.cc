@@ -171,10 +171,7 @@ bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("real.")) return result.real.threads > 0;
   if (figure.key.starts_with("aliases.")) return result.aliases.has_sides;
   if (figure.key.starts_with("host_records.")) {
-    const UnitCounters& units = result.state.units;
-    return units.records_shown > 0 ||
-           std::ranges::any_of(units.records_missed,
-                               [](uint64_t missed) { return missed > 0; });
+    return UsedHostRecords(result);
   }
   if (figure.key.starts_with("loggers.")) return result.loggers.entries > 0;
   if (figure.key.starts_with("recovery.")) return result.recovery.samples > 0;

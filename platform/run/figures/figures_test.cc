@@ -100,6 +100,10 @@ TEST(Figures, AreShownOfRunsThatHaveThem) {
     EXPECT_TRUE(IsShown(FigureOf(key), result)) << key;
   }
   EXPECT_FALSE(IsShown(FigureOf("(flows_ended)"), result));
+  // Units that found nothing have looked.
+  result.state.units = {};
+  result.state.units.records_missed.back() = 1;
+  EXPECT_TRUE(IsShown(FigureOf("host_records.read"), result));
 }
 
 TEST(FigureCounts, CopyWhatHasBeenCounted) {

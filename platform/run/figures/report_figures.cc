@@ -77,9 +77,16 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   return figures;
 }
 
+bool UsedHostRecords(const RunResult& result) {
+  const UnitCounters& units = result.state.units;
+  return units.records_shown + units.records_read > 0 ||
+         std::ranges::any_of(units.records_missed,
+                             [](uint64_t missed) { return missed > 0; });
+}
+
 bool KeepsNoState(const RunResult& result) {
   const StateFigures& state = result.state;
-  return state.pushes + state.answers > 0 &&
+  return state.pushes + state.answers > 0 && !UsedHostRecords(result) &&
          state.bytes + state.bytes_within_host == 0;
 }
 

@@ -49,8 +49,10 @@ struct ReportFigures {
 
 ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
 
+// Returns true if units showed or looked for states in memory of the host.
+bool UsedHostRecords(const RunResult& result);
 // Returns true if the NF keeps nothing of a flow, so that records are empty;
-// false too if none was sent.
+// false too if none was sent, or states were in memory of the host.
 bool KeepsNoState(const RunResult& result);
 // Names that which flowlets that moved are held for: "state", "their turn".
 std::string_view HeldFor(const RunResult& result);
