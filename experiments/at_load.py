@@ -3,12 +3,12 @@
 """Finds how fast a run in real time can go, and then its latency below that.
 
 Usage: at_load.py SNF [--share=S,…] [--speeds=SPEED,…] [--loop=N]
-                  [--repetitions=N] WORD…
+                  [--speeds_loop=N] [--repetitions=N] WORD…
 
 WORD… is a command of snf that takes --speed and --loop and prints JSON: snf
 replay --clock=real, or snf nf run. It is run at --speed=max, and at each of the
 shares S of the greatest rate, in packets a second, that this reached, and at
-each SPEED; each N times. Prints a JSON object:
+each SPEED, with --speeds_loop there; each N times. Prints a JSON object:
 
   waited        the share of the time in which somebody waited for a CPU: there
                 were fewer CPUs than work, the run's own included
@@ -82,15 +82,16 @@ def measured(command: list[str], options) -> dict:
     looped = [*command, f"--loop={options.loop}"]
     ran = [run([*looped, "--speed=max"]) for _ in range(options.repetitions)]
     most = max(rate_of(figures) for figures, _, _ in ran)
-    loads = [(f"{max(1, round(float(share) * most))}pps", float(share))
-             for share in words_of(options.share)]
-    loads += [(speed, None) for speed in words_of(options.speeds)]
+    loads = [(f"{max(1, round(float(share) * most))}pps", float(share),
+              options.loop) for share in words_of(options.share)]
+    loads += [(speed, None, options.speeds_loop or options.loop)
+              for speed in words_of(options.speeds)]
     found = {"max_pps": [rate_of(figures) for figures, _, _ in ran],
              "cpu_ns": [cpu_of_packet(command, options.loop, figures, cpu_s)
                         for figures, cpu_s, _ in ran],
              "memory_bytes": [memory for _, _, memory in ran], "loads": []}
-    for speed, share in loads:
-        at_load = [run([*looped, f"--speed={speed}"])[0]
+    for speed, share, loops in loads:
+        at_load = [run([*command, f"--loop={loops}", f"--speed={speed}"])[0]
                    for _ in range(options.repetitions)]
         found["loads"].append({
             "speed": speed, "share": share,
@@ -111,6 +112,7 @@ def main() -> int:
     parser.add_argument("--share", default="0.8")
     parser.add_argument("--speeds", default="")
     parser.add_argument("--loop", type=int, default=1)
+    parser.add_argument("--speeds_loop", type=int)
     parser.add_argument("--repetitions", type=int, default=3)
     options, words = parser.parse_known_args()
     print(json.dumps(measured([options.snf, *words], options)))

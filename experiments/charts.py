@@ -53,15 +53,28 @@ def drawn(report, footer: str) -> dict[str, bytes]:
 
 def lines(axes, means, key_of, labels, series, column: str, is_ordered=True):
     """A line for each of `series` over `labels`: key_of(label, one) is the
-    case. Without an order of the labels, marks that are not joined."""
+    case. Without an order of the labels, marks that are not joined. Bars show
+    the 95 % confidence interval over seeds; a hollow mark is a latency of which
+    the packets are left out that were lost."""
     plain(axes)
     for i, one in enumerate(series):
         beside = 0 if is_ordered else 0.15 * (i - (len(series) - 1) / 2)
-        axes.plot([k + beside for k in range(len(labels))],
-                  [means.get(key_of(label, one), column) for label in labels],
-                  color=COLOURS[i % len(COLOURS)], marker="os^Dv<"[i % 6],
-                  linestyle=("-", "--", ":", "-.")[i % 4] if is_ordered
-                  else "none", label=str(one), clip_on=is_ordered)
+        keys = [key_of(label, one) for label in labels]
+        known = [means.get(key, column) for key in keys]
+        # To 0 at most: nothing that is drawn is below.
+        halves = [means.half(key, column) for key in keys]
+        below = [min(half, value) for half, value in zip(halves, known)]
+        axes.errorbar(
+            [k + beside for k in range(len(labels))], known, (below, halves),
+            color=COLOURS[i % len(COLOURS)], marker="os^Dv<"[i % 6],
+            linestyle=("-", "--", ":", "-.")[i % 4] if is_ordered else "none",
+            elinewidth=1, capsize=2, label=str(one), clip_on=is_ordered)
+        if column.startswith("latency"):  # hollow: not of all packets
+            lost = [k for k, key in enumerate(keys) if not means.is_whole(key)]
+            axes.plot([k + beside for k in lost], [known[k] for k in lost],
+                      color=COLOURS[i % len(COLOURS)], marker="os^Dv<"[i % 6],
+                      markerfacecolor="white", linestyle="none",
+                      clip_on=is_ordered)
     axes.set_xticks(range(len(labels)), map(str, labels))
 
 
@@ -103,3 +116,41 @@ def panels(figure, means, columns: dict[str, str], key_of, labels, series,
             axes.set_ylim(0, 1.03 * axes.get_ylim()[1])
         show_unit_of(axes.yaxis, unit)
         axes.legend(fontsize=8)
+
+
+def boxes(axes, means, key_of, labels, series, x_label: str):
+    """As SNF has latency in its figures: whiskers from p1 to p99, a box from p25
+    to p75, a line at p50 (grid.PERCENTILES), means over seeds; above a box, †
+    says that packets which were lost are left out."""
+    plain(axes, "y")
+    width = 0.8 / len(series)
+    for i, one in enumerate(series):
+        shown, lost = [], []
+        for k, label in enumerate(labels):
+            low, q1, middle, q3, high = (
+                means.get(key_of(label, one), f"latency p{share}")
+                for share in (1, 25, 50, 75, 99))
+            if not math.isnan(high):
+                if not means.is_whole(key_of(label, one)):
+                    lost.append((k, high))
+                shown.append((k, {"whislo": low, "q1": q1, "med": middle,
+                                  "q3": q3, "whishi": high}))
+        colour = COLOURS[i % len(COLOURS)]
+        axes.bxp([box for _, box in shown],
+                 [k + width * (i - (len(series) - 1) / 2) for k, _ in shown],
+                 0.8 * width, showfliers=False, patch_artist=True,
+                 boxprops={"facecolor": colour, "alpha": 0.6,
+                           "hatch": ("", "//", "..", "xx")[i % 4]},
+                 medianprops={"color": "black"}, manage_ticks=False)
+        for k, high in lost:
+            axes.annotate("†", (k + width * (i - (len(series) - 1) / 2), high),
+                          ha="center", va="bottom")
+        axes.fill_between([], [], [], color=colour, alpha=0.6, label=str(one),
+                          hatch=("", "//", "..", "xx")[i % 4])
+    axes.set_yscale("log")
+    show_unit_of(axes.yaxis, "s")
+    axes.set_xticks(range(len(labels)), map(str, labels))
+    axes.set_xlabel(x_label)
+    axes.set_title("latency: p1, p25, p50, p75, p99")
+    axes.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0),
+                ncols=len(series))

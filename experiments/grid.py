@@ -12,7 +12,7 @@ from collections.abc import Callable
 from results import cell
 from scenario import (OWN_RATE, Column, Findings, Job, Lab, Made, Means,
                       Missing, Outcome, Outcomes, Report, Table, dropped,
-                      known_rows, ratio, with_seeds)
+                      known_rows, ratio)
 from series import latency_quantile
 
 
@@ -38,8 +38,13 @@ def quantile(share: float, is_detail: bool = False) -> Figure:
 
 
 P50, P75, P99 = quantile(0.5), quantile(0.75), quantile(0.99)
+# What SNF's figures of latency show (charts.boxes).
+PERCENTILES = (quantile(0.01, True), quantile(0.25, True), P50, P75, P99)
 UNITS = Figure(Column("units"), lambda ran: ran["units_used_mean"])
 DROPPED = Figure(Column("dropped", "packets"), dropped)
+# Every grid has it.
+LOST = Figure(Column("lost", "share"),
+              lambda ran: ratio(dropped(ran), ran["packets_in"]))
 MOVED = Figure(Column("flowlets moved", "share"), lambda ran: ratio(
     ran["flowlets_moved"], ran["flowlets_movable"]))
 SEAMLESS = Figure(Column("seamless", "share"), lambda ran: ratio(
@@ -122,17 +127,21 @@ class Grid:
         return [self.job(lab, *run) for run in self.runs(lab)]
 
     @property
+    def all_figures(self) -> tuple[Figure, ...]:
+        return (*self.figures, LOST)
+
+    @property
     def columns(self) -> tuple[Column, ...]:
         return (Column("traffic"),
                 *(Column(axis.name, axis.unit) for axis in self.axes),
                 Column("seed", is_detail=True),
-                *(figure.column for figure in self.figures))
+                *(figure.column for figure in self.all_figures))
 
     def rows(self, lab: Lab, outcomes: Outcomes) -> list[tuple]:
         def row(case, seed):
             ran = outcomes[self.job(lab, case, seed)]
             return (*case, seed, *(figure.read(ran)
-                                   for figure in self.figures))
+                                   for figure in self.all_figures))
         return known_rows((row, run) for run in self.runs(lab))
 
     def means(self, lab: Lab, outcomes: Outcomes) -> Means:
@@ -152,7 +161,6 @@ class Grid:
 
         return Report(
             tables=[*([findings.table] if findings else []),
-                    Table("", f"{title}, means over seeds",
-                          with_seeds(self.columns), means.rows), *more],
+                    means.table("", f"{title}, means over seeds"), *more],
             series=[Table("runs", "", self.columns, self.rows(lab, outcomes))],
             draw=draw_known, size=size)

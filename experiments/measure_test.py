@@ -64,8 +64,8 @@ class Measuring(unittest.TestCase):
 
     def test_loads_are_shares_of_the_greatest_rate(self):
         ran = self.run_script("at_load.py", self.snf, "--share=0.5",
-                              "--speeds=1Gbps", "--loop=3", "--repetitions=2",
-                              "replay", "x.pcap")
+                              "--speeds=1Gbps", "--loop=3", "--speeds_loop=1",
+                              "--repetitions=2", "replay", "x.pcap")
         self.assertEqual(ran.returncode, 0, ran.stderr)
         found = json.loads(ran.stdout)
         self.assertEqual(found["max_pps"], [1000, 2000])
@@ -74,7 +74,7 @@ class Measuring(unittest.TestCase):
             ["replay x.pcap --loop=3 --speed=max"] * 2
             + ["replay x.pcap --speed=max --loop=1"] * 2
             + ["replay x.pcap --loop=3 --speed=1000pps"] * 2
-            + ["replay x.pcap --loop=3 --speed=1Gbps"] * 2)
+            + ["replay x.pcap --loop=1 --speed=1Gbps"] * 2)
         for load, speed, share in zip(found["loads"], ("1000pps", "1Gbps"),
                                       (0.5, None), strict=True):
             self.assertEqual((load["speed"], load["share"]), (speed, share))

@@ -7,7 +7,7 @@ import html as markup
 import pathlib
 from typing import NamedTuple
 
-from results import cell
+from results import cells_read, columns_read, name_with_unit, note_on
 from runner import NOT_RUN as NEEDS_ANOTHER
 from scenario import (BETTER, DIFFERS, FAILED, NOT_RUN, REPRODUCED, Column,
                       Report, Table)
@@ -23,7 +23,7 @@ MISSING = Table("", "Not measured yet", (Column("what"), Column("source"),
     ("latency through network cards", "Serpens Fig. 15",
      "packets are in memory before and go nowhere"),
     ("DHCP in the platform and as a program", "NFoS Table III",
-     "no NF serves DHCP"),
+     "no load of DHCP clients is made yet"),
     ("chains across units, by a gateway and direct", "DirectFaaS Fig. 9–12",
      "a chain runs within one unit")])
 VERDICT_COLUMNS = (Column("experiment"), Column("what"), Column("the source"),
@@ -86,6 +86,7 @@ def html(sections: list[Section], failures: list[tuple], command: str) -> str:
         "it; nothing is tuned to agree. To repeat all: "
         f"<code>{escape(command)}</code>; one: <code>./snf experiment NAME"
         f"</code>.</p>\n<p class=\"tally\">{tally(sections)}</p>\n"
+        f"<p id=\"summary\">{escape(summary(sections))}</p>\n"
         "<div class=\"wide\"><table><tr><th>experiment</th>"
         f"<th>source</th><th>findings</th></tr>{contents}</table></div>\n"
         "<p><a href=\"#verdicts\">All findings in one table</a>; "
@@ -109,6 +110,38 @@ def tally(sections: list[Section]) -> str:
                  collections.Counter())
     return f"{sum(counts.values())} findings: " + ", ".join(
         f"{counts[verdict]} {verdict}" for verdict in MARKS if counts[verdict])
+
+
+def summary(sections: list[Section]) -> str:
+    """What came out, in a paragraph: for those who read no more."""
+    by_verdict = {verdict: [] for verdict in MARKS}
+    holding = []
+    for section in sections:
+        counts = verdicts(section.report)
+        total = sum(counts.values())
+        if 0 < total == counts[REPRODUCED] + counts[BETTER]:
+            holding.append(section.name)
+        for verdict, found in by_verdict.items():
+            if counts[verdict]:
+                found.append((section.name, counts[verdict], total))
+    differing = sorted(by_verdict[DIFFERS], key=lambda each: -each[1])
+    parts = [f"{len(sections)} experiments of four papers ran; "
+             f"{tally(sections)}."]
+    if holding:
+        parts.append("All findings hold in " + ", ".join(holding) + ".")
+    if differing:
+        parts.append("What differs is in " + ", ".join(
+            f"{name} ({of} of {total})" for name, of, total in differing)
+            + "; their lines have what further runs tell of it.")
+    if by_verdict[FAILED]:
+        parts.append("Runs failed in " + ", ".join(
+            name for name, *_ in by_verdict[FAILED]) + ".")
+    if by_verdict[NOT_RUN]:
+        parts.append("Without a verdict, as this machine was busy or the "
+                     "program cannot do it: " + ", ".join(
+                         f"{of} in {name}"
+                         for name, of, _ in by_verdict[NOT_RUN]) + ".")
+    return " ".join(parts)
 
 
 def verdict_table(sections: list[Section]) -> Table:
@@ -158,8 +191,10 @@ def image(section: Section) -> str:
 
 
 def table_html(table: Table) -> str:
-    def td(value, column) -> str:
-        text = markup.escape(cell(value, column.unit))
+    columns = columns_read(table)
+
+    def td(value, text, column) -> str:
+        text = markup.escape(text)
         if column.name == "verdict":
             text = f"<span class=\"v {MARKS[value]}\">{text}</span>"
         is_number = isinstance(value, (int, float))
@@ -169,12 +204,16 @@ def table_html(table: Table) -> str:
             shown += f" data-name=\"{markup.escape(column.name)}\""
         return f"<td{shown}>{text}</td>"
 
+    def tr(row) -> str:
+        values = [value for value, column in zip(row, table.columns)
+                  if not column.is_interval]
+        return "<tr>" + "".join(
+            map(td, values, cells_read(table, row), columns)) + "</tr>\n"
+
     head = "".join(
-        f"<th>{markup.escape(column.name)}"
-        + (f" ({column.unit})" if column.unit not in ("", "share", "s", "bit/s")
-           else "") + "</th>" for column in table.columns)
-    rows = "".join("<tr>" + "".join(map(td, row, table.columns)) + "</tr>\n"
-                   for row in table.rows)
+        f"<th>{markup.escape(name_with_unit(column, ' ({})'))}</th>"
+        for column in columns)
     name = " class=\"findings\"" if is_findings(table) else ""
-    return (f"<div class=\"wide\"><table{name}><tr>{head}</tr>\n{rows}"
-            "</table></div>\n")
+    return (f"<div class=\"wide\"><table{name}><tr>{head}</tr>\n"
+            f"{''.join(map(tr, table.rows))}</table></div>\n"
+            f"<p>{note_on(table)}</p>\n")

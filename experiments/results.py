@@ -12,7 +12,7 @@ import pathlib
 import platform
 import textwrap
 
-from scenario import Column, Missing, Report, Table
+from scenario import MOST_LOST, Column, Missing, Report, Table
 
 
 def write(path: pathlib.Path, data: bytes | str):
@@ -53,17 +53,60 @@ def cell(value, unit: str) -> str:
     return f"{round(value):,}"
 
 
+def columns_read(table: Table) -> list[Column]:
+    """Intervals have no column of their own where people read."""
+    return [column for column in table.columns if not column.is_interval]
+
+
+OF_THE_OTHERS = (f"† More than {100 * MOST_LOST:g} % of the packets were lost: "
+                 "the latency is that of the others.")
+
+
+def is_whole(table: Table, row: tuple) -> bool:
+    """False if latencies are of the packets alone that were not lost."""
+    return all(column.name != "lost" or (value or 0) <= MOST_LOST
+               for value, column in zip(row, table.columns))
+
+
+def note_on(table: Table) -> str:
+    """Below a table; empty if there is none."""
+    return "" if all(is_whole(table, row) for row in table.rows) \
+        else OF_THE_OTHERS
+
+
+def cells_read(table: Table, row: tuple) -> list[str]:
+    """A cell for each of columns_read(): "351 µs ± 12.0 µs"."""
+    texts = []
+    mark = "" if is_whole(table, row) else " †"
+    for value, column in zip(row, table.columns):
+        if column.is_interval:
+            texts[-1] += f" ± {cell(value, column.unit)}" if value else ""
+        else:
+            texts.append(cell(value, column.unit) + (
+                mark if column.name.startswith("latency") else ""))
+    return texts
+
+
+def name_with_unit(column: Column, form: str) -> str:
+    """A unit that cells name is not named again."""
+    if column.unit in ("", "share", "s", "bit/s"):
+        return column.name
+    return column.name + form.format(column.unit)
+
+
 def markdown_table(table: Table) -> str:
-    names = [column.name + (f", {column.unit}" if column.unit not in
-                            ("", "share", "s", "bit/s") else "")
-             for column in table.columns]
-    is_number = [all(isinstance(row[i], (int, float, type(None)))
-                     for row in table.rows) for i in range(len(names))]
-    lines = [names, ["---:" if number else "---" for number in is_number]]
+    lines = [[name_with_unit(column, ", {}")
+              for column in columns_read(table)],
+             ["---:" if all(isinstance(row[i], (int, float, type(None)))
+                            for row in table.rows) else "---"
+              for i, column in enumerate(table.columns)
+              if not column.is_interval]]
     for row in table.rows:
-        lines.append([cell(value, column.unit).replace("|", "\\|")
-                      for value, column in zip(row, table.columns)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+        lines.append([text.replace("|", "\\|")
+                      for text in cells_read(table, row)])
+    note = note_on(table)
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + (
+        f"\n\n{note}\n" if note else "\n")
 
 
 def text_table(table: Table) -> str:
@@ -71,14 +114,17 @@ def text_table(table: Table) -> str:
     if any(column.name == "why" for column in table.columns):
         return "\n".join(paragraph(table, row) for row in table.rows)
     shown = [i for i, column in enumerate(table.columns)
-             if not column.is_detail]
+             if not column.is_detail and not column.is_interval]
     names = [table.columns[i].name for i in shown]
-    rows = [[cell(row[i], table.columns[i].unit) for i in shown]
+    rows = [[cell(row[i], table.columns[i].unit) + (
+        " †" if table.columns[i].name.startswith("latency") and
+        not is_whole(table, row) else "") for i in shown]
             for row in table.rows]
     widths = [max(map(len, cells)) for cells in zip(names, *rows)]
+    note = note_on(table)
     return "".join("  ".join(f"{text:{width}}" for text, width in
                              zip(row, widths)).rstrip() + "\n"
-                   for row in [names, *rows])
+                   for row in [names, *rows]) + (f"{note}\n" if note else "")
 
 
 def paragraph(table: Table, row: tuple) -> str:

@@ -3,8 +3,10 @@
 """Running, keeping, failing and resuming, with a program that only pretends."""
 
 import contextlib
+import dataclasses
 import errno
 import io
+import math
 import os
 import pathlib
 import signal
@@ -15,6 +17,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
+import page
 import results
 import runner
 import scenario
@@ -437,6 +440,40 @@ class Judging(unittest.TestCase):
         with self.assertRaises(Missing):
             means["3",]
 
+    def test_intervals_are_of_95_percent(self):
+        for values, half in (
+                ([3.0], None), ([3.0, 3.0], 0),
+                # Student's t by its tables: 12.706, 4.303 and 2.262.
+                ([1.0, 2.0], 12.706 / 2), ([1.0, 2.0, 3.0], 4.303 / 3 ** 0.5),
+                ([0.0, 2.0] * 5, 2.262 / 3)):
+            found = scenario.half_interval(values)
+            if half is None:
+                self.assertIsNone(found)
+            else:
+                self.assertAlmostEqual(found, half, places=6)
+
+    def test_means_have_their_intervals_beside_them(self):
+        means = Means((Column("rate"), Column("seed", is_detail=True),
+                       Column("p99", "s")),
+                      [("1", 1, 1.0), ("1", 2, 2.0), ("2", 1, 7.0),
+                       ("3", 1, 1.0), ("3", 2, None)], 1)
+        self.assertAlmostEqual(means.half(("1",), "p99"), 6.353)
+        for rate in ("2", "3", "4"):
+            self.assertTrue(math.isnan(means.half((rate,), "p99")))
+        table = means.table("x", "title", lambda row: row[0] != "2")
+        self.assertEqual([column.name for column in table.columns],
+                         ["rate", "seeds", "p99", "p99 ±"])
+        self.assertEqual([row[:3] for row in table.rows],
+                         [("1", "2", 1.5), ("3", "2", None)])
+        self.assertAlmostEqual(table.rows[0][3], 6.353)
+        self.assertIsNone(table.rows[1][3])
+
+    def test_a_latency_of_which_packets_are_lost_is_no_whole_one(self):
+        means = Means((Column("rate"), Column("seed"), Column("lost", "share")),
+                      [("1", 1, 0.001), ("2", 1, 0.0011), ("3", 1, None)], 1)
+        self.assertEqual([means.is_whole((rate,)) for rate in "1234"],
+                         [True, False, True, True])
+
     def test_a_finding_whose_run_failed_says_so(self):
         found = scenario.Findings("title")
 
@@ -473,6 +510,49 @@ class Writing(unittest.TestCase):
         self.assertEqual(results.markdown_table(table),
                          "| NF | rate |\n| --- | ---: |\n"
                          "| a \\| b, c | 0.33 bit/s |\n| d | – |\n")
+
+    def test_people_read_an_interval_beside_its_mean(self):
+        p99 = Column("latency p99", "s")
+        table = Table("", "title", (
+            Column("mode"), p99, dataclasses.replace(
+                p99, name="latency p99 ±", is_interval=True),
+            Column("lost", "share")),
+            [("a", 1e-4, 2e-5, 0.0), ("b", 3e-4, None, 0.5)])
+        note = "† More than 0.1 % of the packets were lost: the latency is " \
+            "that of the others.\n"
+        self.assertEqual(results.markdown_table(table),
+                         "| mode | latency p99 | lost |\n"
+                         "| --- | ---: | ---: |\n"
+                         "| a | 100 µs ± 20.0 µs | 0.0 % |\n"
+                         "| b | 300 µs † | 50.0 % |\n\n" + note)
+        self.assertEqual(results.text_table(table),
+                         "mode  latency p99  lost\na     100 µs       0.0 %\n"
+                         "b     300 µs †     50.0 %\n" + note)
+        self.assertIn('<td class="n">100 µs ± 20.0 µs</td>',
+                      page.table_html(table))
+        self.assertEqual(page.table_html(table).count("<td"), 6)
+        self.assertEqual(results.csv_table(table, {}).splitlines()[1:],
+                         ["a,0.0001,2e-05,0.0", "b,0.0003,,0.5"])
+
+    def test_a_paragraph_says_what_came_out(self):
+        def section(name, *verdicts):
+            found = scenario.Findings("title")
+            for verdict in verdicts:
+                found.add("what", "source", "expected",
+                          lambda verdict=verdict: ("ours", verdict))
+            return page.Section(name, None, scenario.Report([found.table]), {},
+                                None)
+        text = page.summary([
+            section("good", scenario.REPRODUCED, scenario.BETTER),
+            section("mixed", scenario.REPRODUCED, scenario.DIFFERS),
+            section("bad", scenario.DIFFERS, scenario.DIFFERS,
+                    scenario.NOT_RUN), section("none")])
+        for part in ("4 experiments", "7 findings: 2 reproduced, 1 better, "
+                     "3 differs, 1 not run", "All findings hold in good.",
+                     "What differs is in bad (2 of 3), mixed (1 of 2);",
+                     "1 in bad."):
+            self.assertIn(part, text)
+        self.assertNotIn("failed", text)
 
     def test_a_terminal_is_spared_the_details(self):
         table = Table("", "title", (Column("NF"), Column("x", is_detail=True),

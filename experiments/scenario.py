@@ -204,6 +204,8 @@ class Column:
     name: str
     unit: str = ""  # of numbers: "bit/s", "s", "share", "units"; "": none
     is_detail: bool = False  # left out on a terminal
+    # True: half of the 95 % confidence interval of the column before.
+    is_interval: bool = False
 
 
 @dataclasses.dataclass
@@ -317,51 +319,112 @@ def dropped(outcome: Outcome) -> int:
                and reason not in ("not_translated", "no_mapping"))
 
 
-def over_seeds(rows: list[tuple], seed_at: int, keys: int) -> list[tuple]:
-    """Means of the rows that have the first `keys` cells in common."""
+# Student's t for a two-sided interval of 95 %, by degrees of freedom from 1 on.
+T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+
+
+def half_interval(values: list[float]) -> float | None:
+    """Half of the 95 % confidence interval of the mean; None for one value.
+
+    Values are taken as normally distributed, as far as t does so."""
+    if len(values) < 2:
+        return None
+    t = T_95[min(len(values) - 1, len(T_95)) - 1]
+    return t * statistics.stdev(values) / len(values) ** 0.5
+
+
+MOST_LOST = 0.001  # of packets; above, latencies are those of the others
+
+
+def over_seeds(rows: list[tuple], seed_at: int, keys: int, of_values,
+               of_seeds=None) -> list[tuple]:
+    """A row for all rows that have the first `keys` cells in common.
+
+    Its cells are of_values(values), and of_seeds(count) for the seeds; a cell is
+    None where one of the values is."""
     groups = {}
     for row in rows:
         groups.setdefault(row[:keys], []).append(row)
-    means = []
+    made = []
     for key, group in groups.items():
         cells = list(key)
         for i in range(keys, len(group[0])):
             values = [row[i] for row in group]
             if i == seed_at:
-                cells.append(str(len(group)))
+                cells.append(of_seeds and of_seeds(len(group)))
             elif None in values:
                 cells.append(None)
             else:
-                cells.append(statistics.fmean(values))
-        means.append(tuple(cells))
-    return means
-
-
-def with_seeds(columns: tuple[Column, ...]) -> tuple[Column, ...]:
-    """Of the means, which tell how many seeds they are of."""
-    return tuple(dataclasses.replace(column, name="seeds")
-                 if column.name == "seed" else column
-                 for column in columns)
+                cells.append(of_values(values))
+        made.append(tuple(cells))
+    return made
 
 
 class Means:
-    """Means over seeds; each is found by the first cells of its row."""
+    """Means over seeds, with their confidence intervals; each is found by the
+    first cells of its row."""
 
     def __init__(self, columns: tuple[Column, ...], rows: list[tuple],
                  keys: int):
+        self.keys = keys
+        self.columns = columns
         self.names = [column.name for column in columns]
-        self.rows = over_seeds(rows, self.names.index("seed"), keys)
+        seed_at = self.names.index("seed")
+        self.rows = over_seeds(rows, seed_at, keys, statistics.fmean, str)
+        self.halves = over_seeds(rows, seed_at, keys, half_interval)
 
     def __getitem__(self, key: tuple) -> dict:
-        for row in self.rows:
+        return self._found(self.rows, key)
+
+    def _found(self, rows: list[tuple], key: tuple) -> dict:
+        for row in rows:
             if row[:len(key)] == key:
                 return dict(zip(self.names, row))
         raise Missing("no run of " + ", ".join(map(str, key)))
 
     def get(self, key: tuple, column: str) -> float:
         """NaN, which no chart shows, if it is not known."""
+        return self._known(self.rows, key, column)
+
+    def is_whole(self, key: tuple) -> bool:
+        """False if latencies are of the packets alone that were not lost."""
         try:
-            value = self[key][column]
+            return (self[key].get("lost") or 0) <= MOST_LOST
+        except Missing:
+            return True
+
+    def half(self, key: tuple, column: str) -> float:
+        """Half of the 95 % confidence interval; NaN for one seed."""
+        return self._known(self.halves, key, column)
+
+    def _known(self, rows: list[tuple], key: tuple, column: str) -> float:
+        try:
+            value = self._found(rows, key)[column]
         except Missing:
             value = None
         return float("nan") if value is None else value
+
+    def table(self, name: str, title: str, chosen=lambda row: True) -> Table:
+        """All means; behind each a column of its interval.
+
+        `chosen` is asked for each row of means."""
+        is_mean = [i >= self.keys and column.name != "seed"
+                   for i, column in enumerate(self.columns)]
+        made = Table(name, title, tuple(
+            each for column, has_interval in zip(self.columns, is_mean)
+            for each in columns_of_mean(column)[:1 + has_interval]))
+        for means, halves in zip(self.rows, self.halves):
+            if chosen(means):
+                made.rows.append(tuple(
+                    cell for mean, half, has_interval
+                    in zip(means, halves, is_mean)
+                    for cell in (mean, half)[:1 + has_interval]))
+        return made
+
+
+def columns_of_mean(column: Column) -> tuple[Column, Column]:
+    """Of the mean, and of its interval. That of seeds tells how many there are."""
+    if column.name == "seed":
+        column = dataclasses.replace(column, name="seeds")
+    return column, dataclasses.replace(column, name=f"{column.name} ±",
+                                       is_interval=True)

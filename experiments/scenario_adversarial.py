@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bursts that an adversary adds, with and without a size threshold."""
 
-from grid import (DROPPED, HELD_P99, MOVED, P50, P75, P99, UNITS, Axis, Grid,
+from grid import (DROPPED, HELD_P99, MOVED, PERCENTILES, UNITS, Axis, Grid,
                   falls)
 from results import cell
 from scenario import (LIKE_PAPER, OWN_RATE, Findings, Job, Lab, Made, Means,
@@ -54,7 +54,7 @@ GRID = Grid(
           Axis("load signal", {signal: (f"--load_signal={signal}",)
                                for signal in SIGNALS}),
           Axis("units allowed", UNITS_UP)),
-    figures=(UNITS, P50, P75, P99, MOVED, HELD_P99, DROPPED),
+    figures=(UNITS, *PERCENTILES, MOVED, HELD_P99, DROPPED),
     base=("--nf=nat", "--unit_capacity=1Gbps", "--no_check"),
     rates=tuple(TRAFFIC), takes_rates=False, capture=attacked)
 
@@ -99,20 +99,29 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
     return GRID.report(lab, outcomes, findings(GRID.means(lab, outcomes)),
                        "Bursts, ends of flowlets and load signals",
                        lambda figure, each: draw(figure, each),
-                       size=(11.0, 8.0))
+                       size=(12.0, 8.0))
 
 
 def draw(figure, means: Means):
-    from charts import by_traffic, panels
+    from charts import boxes, by_traffic, lines
     for kind, part in by_traffic(figure, {
-            "": "After the captures, load by demand",
-            LIKE_PAPER: "Like the paper's, load by demand"}):
+            "": "After the captures", LIKE_PAPER: "Like the paper's"}):
         labels = [label for label in TRAFFIC
                   if label.endswith(LIKE_PAPER) == bool(kind)]
-        panels(part, means, {"latency p50": "s", "latency p99": "s",
-                             "units": ""},
-               lambda label, end: (label, end, "demand", FREE), labels,
-               (TIMEOUT, BOTH), "bursts in every … flow")
+        latency, waiting, units = part.subplots(
+            1, 3, width_ratios=(2, 2, 1))
+        for axes, signal in ((latency, "demand"), (waiting, "wait")):
+            boxes(axes, means,
+                  lambda label, end, signal=signal: (label, end, signal, FREE),
+                  labels, (TIMEOUT, BOTH), f"bursts in every … flow; load by "
+                  f"{signal}")
+            axes.set_title("latency")
+        waiting.sharey(latency)
+        lines(units, means,
+              lambda label, end: (label, end, "demand", FREE), labels,
+              (TIMEOUT, BOTH), "units")
+        units.set_ylim(0, 1.1 * units.get_ylim()[1])
+        units.set_title("units, load by demand")
         for axes in part.axes:
             axes.set_xticks(range(len(labels)),
                             [f"{TRAFFIC[label]}th" for label in labels])

@@ -5,7 +5,7 @@ import dataclasses
 
 from results import cell
 from scenario import (Column, Findings, Job, Lab, Means, Missing, Outcomes,
-                      Report, Table, holds, known_rows, ratio, with_seeds)
+                      Report, Table, holds, known_rows, ratio)
 
 SUMMARY = "ten controllers that lease shares of units, or own their units"
 SOURCE = "SNF Fig. 8"
@@ -213,8 +213,7 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
         for case in cases()) for each in rows]
     return Report(
         tables=[findings(lab, outcomes, means).table,
-                Table("", "Controllers and leases, means over seeds",
-                      with_seeds(COLUMNS), means.rows)],
+                means.table("", "Controllers and leases, means over seeds")],
         series=[Table("runs", "", COLUMNS, runs),
                 Table("by_controller", "", OVER_COLUMNS, over)],
         draw=lambda figure: draw(figure, over), size=(11.0, 4.2))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency of packets by what is placed: flowlets, or flows."""
 
-from grid import DROPPED, P50, P75, P99, UNITS, Axis, Grid, composed
+from grid import DROPPED, PERCENTILES, UNITS, Axis, Grid, composed
 from results import cell
 from scenario import (LIKE_PAPER, Findings, Job, Lab, Means, Outcomes, Report,
                       holds, verdict)
@@ -30,7 +30,7 @@ GRID = Grid(
     axes=(Axis("mode", MODES),
           Axis("load signal", {signal: (f"--load_signal={signal}",)
                                for signal in SIGNALS})),
-    figures=(UNITS, P50, P75, P99, DROPPED),
+    figures=(UNITS, *PERCENTILES, DROPPED),
     base=("--nf=nat", "--warm_units=64", "--unit_capacity=1Gbps",
           "--unit_queue=1000000", "--hold_queue=1000000", "--no_check"),
     rates=("2Gbps", "2Gbps" + LIKE_PAPER), capture=composed("1s", "200ms"))
@@ -113,19 +113,14 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
     return GRID.report(lab, outcomes, findings(lab, means),
                        "Modes and load signals",
                        lambda figure, each: draw(figure, lab, each),
-                       size=(10.5, 4.0 * len(GRID.traffic(lab))))
+                       size=(9.0, 4.0 * len(GRID.traffic(lab))))
 
 
 def draw(figure, lab: Lab, means: Means):
-    from charts import by_traffic, panels
-    columns = {"latency p50": "s", "latency p75": "s", "latency p99": "s"}
+    from charts import boxes, by_traffic
     for rate, part in by_traffic(figure, {
             rate: rate for rate in GRID.traffic(lab)}):
-        panels(part, means, columns,
-               lambda mode, signal, rate=rate: (rate, mode, signal),
-               tuple(MODES), SIGNALS, "by load signal", tuple(columns),
-               is_ordered=False)
-        for axes in part.axes:
-            axes.set_xticks(range(len(MODES)),
-                            [mode.replace(" ", "\n", 1) for mode in MODES],
-                            fontsize=7)
+        axes = part.subplots()
+        boxes(axes, means,
+              lambda mode, signal, rate=rate: (rate, mode, signal),
+              tuple(MODES), SIGNALS, "by load signal")

@@ -5,7 +5,7 @@ from results import cell
 from scenario import (BETTER, DIFFERS, LIKE_PAPER, OWN_RATE, REPRODUCED,
                       Column, Findings, Job, Lab, Made, Means, Missing,
                       Outcomes, Report, Table, bits_per_second, dropped, holds,
-                      known_rows, ratio, with_seeds)
+                      known_rows, ratio)
 from series import units_between, up_times
 
 SUMMARY = "every policy beside bounds that know the future"
@@ -386,14 +386,13 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
     packing = Packing(lab, outcomes)
     runs = packing.runs()
     run_means = Means(RUN_COLUMNS, runs, 4)
-    columns = with_seeds(RUN_COLUMNS)
     return Report(
         tables=[findings(packing, run_means, runs).table,
-                Table("", "Policies by default, and bounds, means over seeds",
-                      columns, [row for row in run_means.rows
-                                if row[3] in (DEFAULT, "")]),
-                Table("settings", "Settings of policies, means over seeds",
-                      columns, [row for row in run_means.rows
-                                if row[2] in SWEPT])],
+                run_means.table(
+                    "", "Policies by default, and bounds, means over seeds",
+                    lambda row: row[3] in (DEFAULT, "")),
+                run_means.table("settings",
+                                "Settings of policies, means over seeds",
+                                lambda row: row[2] in SWEPT)],
         series=[Table("runs", "", RUN_COLUMNS, runs)],
         draw=lambda figure: draw(figure, lab, run_means), size=(12.5, 8.0))

@@ -6,7 +6,7 @@ import bisect
 from results import cell
 from scenario import (OWN_RATE, Column, Findings, Job, Lab, Made, Means,
                       Missing, Outcome, Outcomes, Report, Table, dropped,
-                      holds, known_rows, verdict, with_seeds)
+                      holds, known_rows, verdict)
 from series import (latency_quantile, units_between, units_over_time, up_times,
                     utilisations)
 
@@ -400,8 +400,7 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
     means = Means(COLUMNS, runs, 3)
     return Report(
         tables=[findings(lab, means).table,
-                Table("", "Modes and load signals, means over seeds",
-                      with_seeds(COLUMNS), means.rows)],
+                means.table("", "Modes and load signals, means over seeds")],
         series=[Table("runs", "", COLUMNS, runs),
                 over_time_table(lab, outcomes)],
         draw=lambda figure: draw(figure, lab, outcomes, means),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """State read from a store, pulled when it is missed, or pushed ahead."""
 
-from grid import (DROPPED, HELD_P50, HELD_P99, MOVED, P50, P99, PUSHED,
+from grid import (DROPPED, HELD_P50, HELD_P99, MOVED, PERCENTILES, PUSHED,
                   SEAMLESS, UNITS, WAITED, Axis, Figure, Grid, composed,
                   nf_flag)
 from results import cell
@@ -46,7 +46,7 @@ GRID = Grid(
           Axis("load signal", {signal: (f"--load_signal={signal}",)
                                for signal in SIGNALS}),
           Axis("end by timeout", {CUT: (), UNCUT: ("--flowlet_bytes=1GB",)})),
-    figures=(UNITS, P50, P99, MOVED, SEAMLESS, WAITED, HELD_P50, HELD_P99,
+    figures=(UNITS, *PERCENTILES, MOVED, SEAMLESS, WAITED, HELD_P50, HELD_P99,
              PUSHED, DROPPED),
     base=("--warm_units=64", "--unit_capacity=1Gbps", "--state_delay=60us",
           "--no_check"),
@@ -238,17 +238,21 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
     return GRID.report(lab, outcomes, findings(lab, means, outcomes),
                        "NFs, ways of state and load signals",
                        lambda figure, each: draw(figure, lab, each),
-                       size=(12.0, 4.0 * len(GRID.traffic(lab))), more=(real,))
+                       size=(12.0, 7.5 * len(GRID.traffic(lab))), more=(real,))
 
 
 def draw(figure, lab: Lab, means: Means):
-    from charts import by_traffic, panels
+    from charts import boxes, by_traffic, panels
     for rate, part in by_traffic(figure, {
             rate: f"{rate}, load by demand" for rate in GRID.traffic(lab)}):
-        panels(part, means, {"waited for state": "share", "seamless": "share",
-                             "state pushed": "bit/s"},
-               lambda nf, mode, rate=rate: (rate, nf, mode, "demand", CUT),
-               NFS, tuple(MODES), "", is_ordered=False)
-        for axes in part.axes:
+        def key_of(nf, mode, rate=rate):
+            return rate, nf, mode, "demand", CUT
+
+        above, below = part.subfigures(2, 1)
+        boxes(above.subplots(), means, key_of, NFS, tuple(MODES), "")
+        panels(below, means, {"waited for state": "share", "seamless": "share",
+                              "state pushed": "bit/s"},
+               key_of, NFS, tuple(MODES), "", is_ordered=False)
+        for axes in below.axes:
             axes.set_xticks(range(len(NFS)),
                             [nf.replace("_", "\n") for nf in NFS], fontsize=7)
