@@ -65,7 +65,7 @@ void ControllerLoop::IdleWait(Nanos most) {
   Doorbell::WaitAtAll(
       links_.bells(), [this] { return links_.has_items(); },
       {left.ns - kShort.ns / 2}, RealClock::Monotonic(),
-      shares_thread_ ? 0 : Doorbell::kSpins);
+      shares_thread_ ? 0 : Doorbell::spins());
 }
 
 void ControllerLoop::AwaitUnits(Nanos most,

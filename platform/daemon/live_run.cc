@@ -35,6 +35,7 @@
 #include "platform/run/figures/live_board.h"
 #include "platform/run/packet_watch.h"
 #include "platform/run/released_packet.h"
+#include "runtime/ring/doorbell.h"
 #include "runtime/sdk/nf_call.h"
 
 namespace snf {
@@ -264,6 +265,9 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   // chain gets the memory of an ended one: from the third to the twelfth chain
   // memory grew by 58 MB with a heap each, and by 4 to 9 MB with one.
   mallopt(M_ARENA_MAX, 1);
+  if (options.real.busy_poll.has_value()) {
+    Doorbell::SetBusyPoll(*options.real.busy_poll);
+  }
   ReturningPort::Notice lost;
   if (daemon != nullptr) {
     lost = [daemon](std::string_view line) { daemon->Notice(line); };

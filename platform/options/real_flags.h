@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "platform/drivers/real_time/real_options.h"
 #include "platform/options/run_flag_set.h"
 
 namespace snf {
@@ -28,6 +29,7 @@ class RealFlags {
   void AddHosts();
   void AddLooks();
   absl::Status ParseThreads(const std::string& text);
+  static absl::Status ParseBusyPoll(const std::string& text, RealOptions& real);
   absl::Status CheckVirtualTime() const;
   absl::Status CheckWarmPool() const;
   // Returns true if processes of units come and go.

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace snf {
@@ -178,6 +180,8 @@ TEST(RunFlags, NamesFlagsThatCannotBeCombinedWithValuesAndReason) {
             "state of a failed unit is lost"},
            {{"--threads=2"},
             "--threads=2 with --clock=virtual: only real time has that"},
+           {{"--busy_poll=1ms"},
+            "--busy_poll=1ms with --clock=virtual: only real time has that"},
            {{"--warm_up=1s", "--clock=real"},
             "--warm_up=1s with --clock=real: only virtual time has that"},
            {{"--compare=snf"},
@@ -204,6 +208,32 @@ TEST(RunFlags, RefusesHostsWithoutUnitsOrWithTooMany) {
   }
   EXPECT_EQ(RunOf({"--units_per_host=64"}).controller.units_per_host, 64u);
   EXPECT_EQ(RunOf({}).controller.units_per_host, 1u);
+}
+
+TEST(RunFlags, TakesATimeToPollOrChoosesOne) {
+  const auto parsed = [](const std::string& value) {
+    FlagSet flags;
+    RunFlags replay(flags);
+    return flags.ParseCommandLine(
+        std::vector<std::string>{"--busy_poll=" + value});
+  };
+  for (const std::string value : {"", "-1us", "1.1s", "5", "always"}) {
+    EXPECT_FALSE(parsed(value).ok()) << value;
+  }
+  EXPECT_TRUE(std::string(parsed("2s").status().message())
+                  .ends_with("\"2s\" is neither auto nor from 0s to 1s"));
+  const auto poll = [](const std::vector<std::string>& arguments) {
+    FlagSet flags;
+    RunFlags replay(flags);
+    EXPECT_TRUE(flags.ParseCommandLine(arguments).ok());
+    return std::pair(replay.options().real.busy_poll,
+                     flags.Printed("busy_poll"));
+  };
+  EXPECT_EQ(poll({"--busy_poll=200us"}),
+            std::pair(std::optional(Microseconds(200)),
+                      std::string("--busy_poll=200us")));
+  EXPECT_EQ(poll({"--busy_poll=0s"}).first, Nanos{0});
+  EXPECT_EQ(poll({"--busy_poll=auto"}).first, std::nullopt);
 }
 
 TEST(RunFlags, RemembersItsOwnFlagsThatWereGiven) {

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <thread>
 
 #include "base/check.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
@@ -40,8 +42,27 @@ timespec TimeOf(Nanos time) {
 }  // namespace
 
 uint32_t Doorbell::SpinsOnSpareCpus() {
+  if (is_busy_poll_.load(std::memory_order_relaxed)) return spins();
   static const uint32_t cpus = std::thread::hardware_concurrency();
   return cpus > kFewCpus ? kSpins : 0;
+}
+
+uint32_t Doorbell::SetBusyPoll(Nanos time) {
+  // The shortest of some measurements is the one that nothing interrupted.
+  constexpr uint32_t kPauses = 1'000;
+  Nanos shortest = Nanos::max();
+  for (int i = 0; i < 5; ++i) {
+    const Instant begin = RealClock::Monotonic();
+    for (uint32_t j = 0; j < kPauses; ++j) Pause();
+    shortest = std::min(shortest, RealClock::Monotonic() - begin);
+  }
+  const int64_t spins = time.ns / std::max<int64_t>(shortest.ns, 1) * kPauses +
+                        time.ns % std::max<int64_t>(shortest.ns, 1) * kPauses /
+                            std::max<int64_t>(shortest.ns, 1);
+  set_spins(static_cast<uint32_t>(
+      std::min<int64_t>(spins, std::numeric_limits<uint32_t>::max())));
+  is_busy_poll_ = true;
+  return Doorbell::spins();
 }
 
 void Doorbell::Wake() {

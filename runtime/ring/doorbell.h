@@ -35,17 +35,24 @@ namespace snf {
 // is parked.
 class Doorbell {
  public:
-  // About 50 µs of `pause`, several times the cost of a wake-up.
+  // 30 to 80 µs of `pause`, several times the cost of a wake-up.
   static constexpr uint32_t kSpins = 2'000;
 
-  // Returns kSpins, or 0 if the machine has at most kFewCpus CPUs: there a
-  // thread that spins keeps a controller, a unit or a logger from the CPU. A
-  // round trip through three processes on two CPUs took 0.5 ms with spins.
+  // Returns how often waits of this process spin by default: kSpins, unless it
+  // was set. Any thread.
+  static uint32_t spins() { return spins_.load(std::memory_order_relaxed); }
+  static void set_spins(uint32_t spins) { spins_ = spins; }
+  // Returns what SetBusyPoll chose. If it was not called, returns kSpins, or 0
+  // if the machine has at most kFewCpus CPUs: there a thread that spins keeps a
+  // controller, a unit or a logger from the CPU. A round trip through three
+  // processes on two CPUs took 0.5 ms with spins.
   static constexpr uint32_t kFewCpus = 3;
   static uint32_t SpinsOnSpareCpus();
-  // From now on waits of this process spin so often by default. Called before
-  // it has other threads.
-  static void set_spins(uint32_t spins) { spins_ = spins; }
+
+  // From now on, threads of this process look for work at least so long before
+  // they sleep, however few CPUs there are. Returns the spins that this takes,
+  // by measuring how long `pause` takes here.
+  static uint32_t SetBusyPoll(Nanos time);
 
   // Wakes the sleeper if it is parked. The caller must have stored the new work
   // with sequential consistency before, as SpscRing does. Any thread.
@@ -58,7 +65,8 @@ class Doorbell {
   // without a reason. Returns the last result of ready(), which must read
   // memory with sequential consistency, as has_items() does. Owner thread only.
   template <typename Ready>
-  bool Wait(const Ready& ready, Nanos timeout, uint32_t spins = spins_) {
+  bool Wait(const Ready& ready, Nanos timeout,
+            uint32_t spins = Doorbell::spins()) {
     for (uint32_t i = 0; i < spins; ++i) {
       if (ready()) return true;
       Pause();
@@ -82,7 +90,8 @@ class Doorbell {
   static constexpr Nanos kUnheard = Microseconds(100);
   template <typename Ready>
   static bool WaitAtAll(std::span<Doorbell* const> bells, const Ready& ready,
-                        Nanos timeout, Instant now, uint32_t spins = spins_) {
+                        Nanos timeout, Instant now,
+                        uint32_t spins = Doorbell::spins()) {
     if (bells.size() == 1) return bells[0]->Wait(ready, timeout, spins);
     for (uint32_t i = 0; i < spins; ++i) {
       if (ready()) return true;
@@ -112,7 +121,9 @@ class Doorbell {
     asm volatile("yield");
 #endif
   }
-  inline static uint32_t spins_ = kSpins;  // by default
+  inline static std::atomic<uint32_t> spins_ = kSpins;
+  // Set by SetBusyPoll.
+  inline static std::atomic<bool> is_busy_poll_ = false;
   void Wake();
   void SleepWhile(uint32_t rings, Nanos timeout);
   static void SleepWhileAll(std::span<Doorbell* const> bells,

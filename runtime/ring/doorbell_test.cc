@@ -90,6 +90,30 @@ TEST(Doorbell, SaysAtOnceThatThereIsWork) {
   EXPECT_TRUE(bell.Wait([] { return true; }, kLong, 0));
 }
 
+TEST(Doorbell, LooksForWorkAsLongAsBusyPollSays) {
+  const uint32_t before = Doorbell::spins();
+  Doorbell bell;
+  uint32_t looks = 0;
+  const auto never = [&looks] {
+    ++looks;
+    return false;
+  };
+  const uint32_t spins = Doorbell::SetBusyPoll(Milliseconds(1));
+  EXPECT_GT(spins, 0u);
+  EXPECT_EQ(Doorbell::SpinsOnSpareCpus(), spins);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_FALSE(bell.Wait(never, Nanos{0}));
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(looks, spins + 2);  // before the thread sleeps, and behind that
+  EXPECT_GE(took, std::chrono::microseconds(500));
+  EXPECT_EQ(Doorbell::SetBusyPoll(Nanos{0}), 0u);
+  EXPECT_EQ(Doorbell::SpinsOnSpareCpus(), 0u);
+  looks = 0;
+  EXPECT_FALSE(bell.Wait(never, Nanos{0}));
+  EXPECT_EQ(looks, 2u);
+  Doorbell::set_spins(before);
+}
+
 TEST(Doorbell, WaitsNoLongerThanItsTimeout) {
   Doorbell bell;
   for (const Nanos timeout : {kShort, Nanos{0}, Nanos{-5}}) {

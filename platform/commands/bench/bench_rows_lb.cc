@@ -33,7 +33,9 @@ MadeEnd Server(uint32_t number) {
 }
 
 std::string Lb() {
-  std::string text = "lb(virtual=192.0.2.10:80,servers=";
+  // Clients alone open no connection. It may wait as long as a run of all rows.
+  std::string text =
+      "lb(virtual=192.0.2.10:80,tcp_opening_timeout=3600s,servers=";
   for (uint32_t i = 0; i < kServers; ++i) {
     text += fmt::format("{}172.16.0.{}:8080", i > 0 ? "+" : "", i + 1);
   }

@@ -34,8 +34,10 @@ class DrivenChain {
     const LoadedCapture* capture = nullptr;
     uint32_t threads = 1;
     Speed speed = {.kind = Speed::Kind::kMax, .value = 0};
-    // By default so long that flowlets end only because they are full.
-    Nanos flowlet_timeout = Seconds(60);
+    // By default so long that flowlets end only because they are full: a run of
+    // all rows comes back to a row after up to half a minute, and a repetition
+    // has only some of many flows.
+    Nanos flowlet_timeout = Seconds(3'600);
     // If not negative, units are in processes, with output loggers, and a
     // running unit is killed this long after the first packet.
     Nanos killed_at{-1};

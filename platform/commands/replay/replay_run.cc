@@ -27,6 +27,7 @@
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/run/own_keys.h"
 #include "platform/run/run_setup.h"
+#include "runtime/ring/doorbell.h"
 #include "runtime/ring/real_clock.h"
 #include "traces/merged_reader.h"
 
@@ -155,6 +156,9 @@ absl::StatusOr<ReplayedRun> ReplayRun::RunCaptures(
   auto reader = MergedReader::Open(options_.files, true);
   if (!reader.ok()) return reader.status();
   ReplayedRun replayed = {.run = {.policy = policy, .result = {}}};
+  if (options_.is_real_time && options_.real.busy_poll.has_value()) {
+    Doorbell::SetBusyPoll(*options_.real.busy_poll);
+  }
   const auto how = options_.cluster.controllers > 1
                        ? (options_.is_real_time ? &ReplayRun::RunRealCluster
                                                 : &ReplayRun::RunCluster)

@@ -51,12 +51,19 @@ void BlameForFault(const WireFault& fault,
   TellWord(UnitWord::Kind::kBlame, &blame, sizeof(blame));
 }
 
+void SetSpins(const UnitProcessSetup& setup, bool are_three) {
+  if (setup.busy_poll >= Nanos{0}) {
+    Doorbell::SetBusyPoll(setup.busy_poll);
+  } else if (are_three) {  // a controller, a unit and a logger want a CPU each
+    Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
+  }
+}
+
 // Runs a loop of units until it is stopped.
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket, const std::optional<HostMapping>& host) {
   BeginTelling(socket, kUnit, setup.command.data());
-  // Loggers are the third who want a CPU.
-  if (setup.region.loggers) Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
+  SetSpins(setup, setup.region.loggers);
   const auto memory =
       SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
   if (!memory.ok()) {
@@ -101,7 +108,7 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
 int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
                std::span<const int> regions, int socket) {
   BeginTelling(socket, kLoggers, setup.command.data());
-  Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
+  SetSpins(setup, true);
   std::vector<SharedRegion> mapped;
   std::vector<std::span<std::byte>> memories;
   for (const int region : regions) {

@@ -36,6 +36,7 @@ struct UnitProcessSetup {
   UnitLoopOptions loop;       // `index` is the process's own
   LoggerLoopOptions loggers;  // of the first loop of them
   Nanos nf_patience;
+  Nanos busy_poll{-1};  // RealOptions::busy_poll; negative: by default
   Isolation isolation = Isolation::kProcess;
   // Number of processes of units that are started at once, with the loggers';
   // the others are started on demand.
