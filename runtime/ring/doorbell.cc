@@ -48,7 +48,7 @@ uint32_t Doorbell::SpinsOnSpareCpus() {
 }
 
 uint32_t Doorbell::SetBusyPoll(Nanos time) {
-  // The shortest of some measurements is the one that nothing interrupted.
+  // Nothing has interrupted the shortest measurement.
   constexpr uint32_t kPauses = 1'000;
   Nanos shortest = Nanos::max();
   for (int i = 0; i < 5; ++i) {

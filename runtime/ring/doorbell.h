@@ -38,20 +38,19 @@ class Doorbell {
   // 30 to 80 µs of `pause`, several times the cost of a wake-up.
   static constexpr uint32_t kSpins = 2'000;
 
-  // Returns how often waits of this process spin by default: kSpins, unless it
-  // was set. Any thread.
+  // The spins of a wait of this process by default. Any thread.
   static uint32_t spins() { return spins_.load(std::memory_order_relaxed); }
   static void set_spins(uint32_t spins) { spins_ = spins; }
-  // Returns what SetBusyPoll chose. If it was not called, returns kSpins, or 0
-  // if the machine has at most kFewCpus CPUs: there a thread that spins keeps a
-  // controller, a unit or a logger from the CPU. A round trip through three
-  // processes on two CPUs took 0.5 ms with spins.
+  // Returns the spins that SetBusyPoll has set. Without SetBusyPoll, returns
+  // kSpins, or 0 if the machine has at most kFewCpus CPUs: there a thread that
+  // spins keeps a controller, a unit or a logger from the CPU. A round trip
+  // through three processes on two CPUs took 0.5 ms with spins.
   static constexpr uint32_t kFewCpus = 3;
   static uint32_t SpinsOnSpareCpus();
 
-  // From now on, threads of this process look for work at least so long before
-  // they sleep, however few CPUs there are. Returns the spins that this takes,
-  // by measuring how long `pause` takes here.
+  // Makes threads of this process look for work for at least `time` before they
+  // sleep, however few CPUs there are. Measures how long `pause` takes, and
+  // returns the spins.
   static uint32_t SetBusyPoll(Nanos time);
 
   // Wakes the sleeper if it is parked. The caller must have stored the new work

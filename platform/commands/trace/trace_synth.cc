@@ -28,8 +28,8 @@ constexpr uint64_t kModelStream = 3;
 // Traffic with known figures. Of the paper's traces it tells packets,
 // connections, the median packet, and of the first that 5 % of the flows are
 // above 10 KB (SNF §9); and that flowlets give 5.18 and 4.66 times as many
-// chances as flows, with T = 100 and 500 µs (§9.6): of the first trace, at 1
-// Gbit/s for a second. The rest is chosen so that these come out.
+// chances as flows, with T = 100 and 500 µs (SNF §9.6): of the first trace, at
+// 1 Gbit/s for a second. The rest is chosen so that these come out.
 struct Preset {
   const char* name;
   const char* what;
