@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "platform/ports/filter_program.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/steering.h"
 #include "traces/capture_reader.h"

@@ -12,7 +12,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 
 namespace snf {

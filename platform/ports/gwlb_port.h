@@ -16,7 +16,7 @@
 #include "platform/ports/gwlb/gwlb_header.h"
 #include "platform/ports/gwlb/outer_table.h"
 #include "platform/ports/health_responder.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 
 namespace snf {

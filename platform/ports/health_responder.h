@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 
 namespace snf {
 

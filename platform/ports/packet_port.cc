@@ -9,7 +9,7 @@
 #include "platform/ports/capture_port.h"
 #include "platform/ports/frames/frame_offload.h"
 #include "platform/ports/gwlb_port.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_socket.h"
 #include "platform/ports/routed_port.h"
 #include "platform/ports/tap_port.h"

@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/port_spec.h"
 #include "platform/run/run.h"
 

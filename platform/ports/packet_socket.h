@@ -14,7 +14,7 @@
 
 #include "platform/ports/frames/frame_offload.h"
 #include "platform/ports/frames/packet_ring.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/steering.h"
 

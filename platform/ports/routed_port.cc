@@ -60,7 +60,9 @@ absl::StatusOr<std::unique_ptr<PacketPort>> RoutedPort::Open(
   if (absl::Status s = CheckKernel(spec); !s.ok()) return s;
   auto port = PacketSocket::Open(spec);
   if (!port.ok()) return port.status();
-  return std::unique_ptr<PacketPort>(new RoutedPort(spec, *std::move(port)));
+  std::unique_ptr<RoutedPort> routed(new RoutedPort(spec, *std::move(port)));
+  if (absl::Status s = routed->ReadRoutes(); !s.ok()) return s;
+  return routed;
 }
 
 RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
@@ -73,6 +75,26 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
   router_.set_mtu(interface_.mtu());
   router_.Announce();
   port_->Flush();
+}
+
+absl::Status RoutedPort::ReadRoutes() {
+  if (spec_.router.kernel_table == 0) return absl::OkStatus();
+  auto routes = KernelRoutes::Open(spec_.router, interface_.index());
+  if (!routes.ok()) {
+    return absl::Status(routes.status().code(),
+                        fmt::format("port {}: {}", spec_.name(),
+                                    std::string(routes.status().message())));
+  }
+  routes_ = *std::move(routes);
+  router_.SetLearnedRoutes(routes_->routes());
+  router_.CountUnusedRoutes(routes_->unused());
+  return absl::OkStatus();
+}
+
+void RoutedPort::UpdateRoutes() {
+  if (!routes_.has_value() || !routes_->Update(Now())) return;
+  router_.SetLearnedRoutes(routes_->routes());
+  router_.CountUnusedRoutes(routes_->unused());
 }
 
 Instant RoutedPort::Now() {
@@ -161,6 +183,7 @@ void RoutedPort::UpdateFigures() {
   if (has_stopped_ || !status_.ok()) {
     router_.GiveUp();
   } else {
+    UpdateRoutes();
     router_.Tick(Now());
   }
   const PortFigures& below = port_->figures();

@@ -6,13 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/lazy_array.h"
 #include "base/time.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
+#include "platform/ports/router/kernel_routes.h"
 #include "platform/ports/router/router.h"
 
 namespace snf {
@@ -49,6 +52,8 @@ class RoutedPort final : public PacketPort, private RouterWire {
   static constexpr size_t kReturnedBytes = 1 << 20;
 
   RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
+  absl::Status ReadRoutes();
+  void UpdateRoutes();
   void SendRouted(std::span<const std::byte> frame) override;
   void SendRoutedMerged(std::span<const std::byte> frame,
                         uint16_t segment_bytes) override;
@@ -60,6 +65,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   NetworkInterface interface_;
   std::unique_ptr<PacketPort> port_;
   Router router_;
+  std::optional<KernelRoutes> routes_;
   bool has_stopped_ = false;
   uint64_t own_cut_ = 0;  // packets more than frames that it cut itself
   uint64_t uncut_ = 0;    // frames of several packets that no cut makes packets

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 
 namespace snf {

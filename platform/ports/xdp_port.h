@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "platform/ports/frames/xdp_ring.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/xdp_program.h"
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 
 namespace snf {
 

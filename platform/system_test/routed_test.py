@@ -227,6 +227,36 @@ class Routed(net.Run):
         self.assertEqual(outside["no_route"], 1)
         self.assertEqual(outside["fragmented"], 1)
 
+    def check_routes_of(self, table):
+        """A network behind the server, to which the kernel has a route or not."""
+        far = "198.51.100.7"
+        route = ("198.51.100.0/24", "via", SERVER4, "dev", "wan0", "onlink",
+                 "table", table)
+        reaches = [far, "3", "3"]  # the host says: port unreachable
+        none_leads = [WAN4, "3", "0"]
+        ip("-n", SERVER, "addr", "add", f"{far}/32", "dev", "lo")
+        ip("-n", MIDDLE, "route", "add", *route)
+        # Its gateway is no neighbour of the port.
+        ip("-n", MIDDLE, "route", "add", "203.0.113.0/24", "via", "10.9.9.9",
+           *route[3:])
+        ports = ["--port", INSIDE, "--port", f"{OUTSIDE},routes={table}"]
+        with self.running("--nf=passthrough", ports=ports):
+            self.assertEqual(probe(CLIENT, far)[:3], reaches)
+            ip("-n", MIDDLE, "route", "del", *route)
+            wait_for("end of the route",
+                     lambda: probe(CLIENT, far)[:3] == none_leads)
+            ip("-n", MIDDLE, "route", "add", *route)
+            wait_for("route", lambda: probe(CLIENT, far)[:3] == reaches)
+        self.assertGreaterEqual(self.router("outside")["routes_taken"], 3)
+        self.assertGreaterEqual(self.router("outside")["routes_unused"], 3)
+        self.assertEqual(self.router("inside")["routes_taken"], 0)
+
+    def test_takes_routes_of_the_kernel_as_they_come_and_go(self):
+        self.check_routes_of("main")
+
+    def test_takes_routes_of_a_table_of_its_own(self):
+        self.check_routes_of("100")
+
     def test_errors_find_their_way_back_through_a_nat(self):
         with self.server(ANY4), self.running(CHAIN, ports=NAT_PORTS):
             self.narrow_the_outside(1_300)

@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/packet/fixture_flows.h"
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 
 namespace snf {
 

@@ -11,16 +11,16 @@ constexpr uint8_t kTwoHosts = 127;  // networks without a broadcast address
 
 }  // namespace
 
-RouteTable::RouteTable(const RouterConfig& config) {
+RouteTable::RouteTable(const RouterConfig& config,
+                       std::span<const LearnedRoute> learned) {
   constexpr uint8_t kLinkLocalBits = 10;
   for (const RouterConfig::Address& own : config.addresses) {
-    entries_.push_back({.to = own.network(), .gateway = std::nullopt});
+    Add(own.network(), std::nullopt);
     if (!IsIpv4(own.address)) {
       IpAddress any;
       any.bytes[0] = std::byte{0xfe};
       any.bytes[1] = std::byte{0x80};
-      entries_.push_back(
-          {.to = IpPrefix::Of(any, kLinkLocalBits), .gateway = std::nullopt});
+      Add(IpPrefix::Of(any, kLinkLocalBits), std::nullopt);
     } else if (own.length < kTwoHosts) {
       const uint32_t hosts = 0xffff'ffff >> (own.length - kMappedBits);
       broadcasts_.push_back(
@@ -28,33 +28,49 @@ RouteTable::RouteTable(const RouterConfig& config) {
     }
   }
   for (const RouterConfig::Route& route : config.routes) {
-    entries_.push_back({.to = route.to, .gateway = route.gateway});
+    Add(route.to, route.gateway);
   }
-  // Hosts of the link itself come before a gateway to the same network.
-  std::ranges::sort(entries_, [](const Entry& a, const Entry& b) {
-    if (a.to.length != b.to.length) return a.to.length > b.to.length;
-    return a.gateway.has_value() < b.gateway.has_value();
-  });
+  for (const LearnedRoute& route : learned) Add(route.to, route.gateway);
 }
 
-const RouteTable::Entry* RouteTable::Find(const IpAddress& to) const {
-  const bool is_ipv4 = IsIpv4(to);
-  for (const Entry& entry : entries_) {
-    if (entry.to.is_ipv4() == is_ipv4 && entry.to.Contains(to)) return &entry;
+// The first route to a network stays.
+void RouteTable::Add(const IpPrefix& to, const Gateway& gateway) {
+  auto at = std::ranges::find_if(lengths_, [&to](const OfLength& each) {
+    return each.length <= to.length;
+  });
+  while (at != lengths_.end() && at->length == to.length &&
+         at->is_ipv4 != to.is_ipv4()) {
+    ++at;
   }
-  return nullptr;
+  if (at == lengths_.end() || at->length != to.length) {
+    at = lengths_.insert(
+        at, {.length = to.length, .is_ipv4 = to.is_ipv4(), .gateways = {}});
+  }
+  at->gateways.try_emplace(to.address, gateway);
+}
+
+std::optional<RouteTable::Found> RouteTable::Find(const IpAddress& to) const {
+  const bool is_ipv4 = IsIpv4(to);
+  for (const OfLength& each : lengths_) {
+    if (each.is_ipv4 != is_ipv4) continue;
+    const auto found =
+        each.gateways.find(IpPrefix::Of(to, each.length).address);
+    if (found != each.gateways.end()) {
+      return Found{.length = each.length, .gateway = &found->second};
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<IpAddress> RouteTable::NextHop(const IpAddress& to) const {
-  const Entry* const entry = Find(to);
-  if (entry == nullptr) return std::nullopt;
-  return entry->gateway.value_or(to);
+  const auto found = Find(to);
+  if (!found.has_value()) return std::nullopt;
+  return found->gateway->value_or(to);
 }
 
 bool RouteTable::IsNear(const IpAddress& to) const {
-  const Entry* const entry = Find(to);
-  if (entry == nullptr) return false;
-  return entry->to.length > (IsIpv4(to) ? kMappedBits : 0);
+  const auto found = Find(to);
+  return found.has_value() && found->length > (IsIpv4(to) ? kMappedBits : 0);
 }
 
 bool RouteTable::IsBroadcast(const IpAddress& to) const {

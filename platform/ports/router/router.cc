@@ -62,6 +62,11 @@ Router::Router(const RouterConfig& config, const MacAddress& mac,
       routes_(config),
       room_(new Byte[kMostBytes]) {}
 
+void Router::SetLearnedRoutes(std::span<const LearnedRoute> routes) {
+  routes_ = RouteTable(config_, routes);
+  Count(RouterCount::kRoutesTaken);
+}
+
 bool Router::IsOwn(const IpAddress& address) const {
   return std::ranges::find(config_.addresses, address,
                            &RouterConfig::Address::address) !=

@@ -65,7 +65,7 @@ class RouterWire {
 // replies, and kQuestionsPerSecond requests for neighbours. Each frame and each
 // packet is counted once (RouterCount).
 //
-// Owner-thread only. No allocation after construction.
+// Owner-thread only. No allocation after construction, but for new routes.
 class Router {
  public:
   static constexpr int64_t kErrorsPerSecond = 1'000, kErrorBurst = 100;
@@ -77,6 +77,12 @@ class Router {
   Router(const RouterConfig& config, const MacAddress& mac, RouterWire& wire);
 
   void set_mtu(uint32_t mtu) { mtu_ = mtu; }  // of IP; 0: no limit
+  // Replaces the learned routes. Allocates memory.
+  void SetLearnedRoutes(std::span<const LearnedRoute> routes);
+  // Counts routes that could not be used.
+  void CountUnusedRoutes(uint64_t routes) {
+    counts_[RouterCount::kRoutesUnused] += routes;
+  }
 
   // Says to all neighbours which addresses the port has.
   void Announce();
@@ -148,7 +154,7 @@ class Router {
   const RouterConfig config_;
   const MacAddress mac_;
   RouterWire& wire_;
-  const RouteTable routes_;
+  RouteTable routes_;
   NeighbourTable neighbours_;
   uint32_t mtu_ = 0;
   RateLimit errors_{kErrorsPerSecond, kErrorBurst};

@@ -133,9 +133,10 @@ absl::Status RouterConfig::Add(std::string_view key, std::string_view value) {
     mac = *parsed;
     return absl::OkStatus();
   }
+  if (key == "routes") return AddTable(value);
   return Bad(
       "\"{}\": want address=IP/LENGTH, gateway=IP, route=PREFIX@IP, "
-      "proxy=PREFIX or mac=MAC",
+      "routes=main, proxy=PREFIX or mac=MAC",
       key);
 }
 
@@ -178,6 +179,30 @@ absl::Status RouterConfig::AddRoute(std::string_view to,
   return absl::OkStatus();
 }
 
+absl::Status RouterConfig::AddTable(std::string_view value) {
+  uint32_t table = value == "main" ? kMainTable : 0;
+  if (table == 0 && (!absl::SimpleAtoi(std::string(value), &table) ||
+                     table == 0)) {
+    return Bad(
+        "routes={}: want main, or the number of a routing table of the "
+        "kernel",
+        value);
+  }
+  if (kernel_table != 0) return Bad("routes={}: it is given twice", value);
+  kernel_table = table;
+  return absl::OkStatus();
+}
+
+bool RouterConfig::IsNeighbour(const IpAddress& address) const {
+  bool is_near = false;
+  for (const Address& own : addresses) {
+    if (own.address == address) return false;
+    if (IsIpv4(own.address) != IsIpv4(address)) continue;
+    is_near |= own.network().Contains(address) || IsLinkLocal(address);
+  }
+  return is_near;
+}
+
 absl::Status RouterConfig::Check() const {
   if (addresses.empty()) {
     return Bad(
@@ -198,16 +223,10 @@ absl::Status RouterConfig::Check() const {
   }
   for (size_t i = 0; i < routes.size(); ++i) {
     const IpAddress& gateway = routes[i].gateway;
-    bool is_near = false;
-    for (const Address& own : addresses) {
-      if (own.address == gateway) {
-        return Bad("gateway {}: it is this port's own address",
-                   TextOf(gateway));
-      }
-      is_near |= own.network().Contains(gateway) ||
-                 (IsLinkLocal(gateway) && !IsIpv4(own.address));
+    if (std::ranges::count(addresses, gateway, &Address::address) != 0) {
+      return Bad("gateway {}: it is this port's own address", TextOf(gateway));
     }
-    if (!is_near) {
+    if (!IsNeighbour(gateway)) {
       return Bad("gateway {}: it is in no network of this port's addresses",
                  TextOf(gateway));
     }
@@ -233,6 +252,11 @@ std::string RouterConfig::text() const {
       text +=
           fmt::format(",route={}@{}", TextOf(route.to), TextOf(route.gateway));
     }
+  }
+  if (kernel_table == kMainTable) {
+    text += ",routes=main";
+  } else if (kernel_table != 0) {
+    text += fmt::format(",routes={}", kernel_table);
   }
   for (const IpPrefix& prefix : proxied) {
     text += fmt::format(",proxy={}", TextOf(prefix));

@@ -33,8 +33,10 @@ bool IsLinkLocal(const IpAddress& address);
 //   inside=lan0,address=10.1.0.1/24,address=fd00:1::1/64
 //   outside=wan0,address=192.0.2.2/24,gateway=192.0.2.1,proxy=192.0.2.5
 //   inside=lan0,address=10.1.0.1/24,route=10.8.0.0/16@10.1.0.254
+//   inside=lan0,address=10.1.0.1/24,routes=main
 struct RouterConfig {
   static constexpr size_t kMostAddresses = 16, kMostRoutes = 64;
+  static constexpr uint32_t kMainTable = 254;  // RT_TABLE_MAIN
 
   // An address of the port's own and its network.
   struct Address {
@@ -43,7 +45,7 @@ struct RouterConfig {
     IpPrefix network() const { return IpPrefix::Of(address, length); }
     friend bool operator==(const Address&, const Address&) = default;
   };
-  // The next hop of a network: a gateway that is a neighbour of the port.
+  // The next hop to a network: a gateway that is a neighbour of the port.
   struct Route {
     IpPrefix to;
     IpAddress gateway;
@@ -54,12 +56,18 @@ struct RouterConfig {
   std::vector<Route> routes;       // of gateway= to everything
   std::vector<IpPrefix> proxied;   // also answered for: a NAT's addresses
   std::optional<MacAddress> mac;   // none: the interface's
+  // The number of a routing table of the kernel, whose routes the port takes as
+  // well; 0: none.
+  uint32_t kernel_table = 0;
 
   // Parses ",KEY=VALUE…". Errors: InvalidArgument, which names the part.
   static absl::StatusOr<RouterConfig> Parse(std::string_view options);
   // Returns the text that Parse takes.
   std::string text() const;
   bool is_routed() const { return !addresses.empty(); }
+  // Returns true if the address is in the network of one of the port's, or may
+  // be a link-local address there, and is not the port's own.
+  bool IsNeighbour(const IpAddress& address) const;
 
   friend bool operator==(const RouterConfig&, const RouterConfig&) = default;
 
@@ -67,6 +75,7 @@ struct RouterConfig {
   absl::Status Add(std::string_view key, std::string_view value);
   absl::Status AddAddress(std::string_view value);
   absl::Status AddRoute(std::string_view to, std::string_view gateway);
+  absl::Status AddTable(std::string_view value);
   absl::Status Check() const;
 };
 

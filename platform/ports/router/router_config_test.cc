@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/ports/router/router_config.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/packet/ip_address_text.h"
+#include "base/packet/ip_prefix.h"
 #include "base/rng.h"
 #include "base/test_seeds.h"
 #include "gmock/gmock.h"
@@ -22,8 +27,10 @@ std::string ErrorOf(const std::string& options) {
 TEST(RouterConfig, ReadsWhatItWrites) {
   for (const char* const text :
        {",address=10.1.0.1/24", ",address=fd00::1/64",
+        ",address=10.1.0.1/24,routes=4294967295",
         ",address=10.1.0.1/24,address=10.2.0.1/31,address=fd00:1::1/64"
         ",gateway=10.1.0.254,gateway=fe80::1,route=10.8.0.0/16@10.1.0.253"
+        ",routes=main"
         ",proxy=192.0.2.5,proxy=192.0.2.8/30,mac=02:00:00:00:00:01"}) {
     const auto config = RouterConfig::Parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
@@ -57,6 +64,11 @@ TEST(RouterConfig, RefusesWhatIsWrongByName) {
         {good + ",route=10.8.0.0/16", "not the address of a gateway"},
         {good + ",route=fd00::/16@10.1.0.2", "one is IPv4"},
         {good + ",route=10.8.0.1/16@10.1.0.2", "has bits behind its length"},
+        {good + ",routes=", "routes=: want main, or the number"},
+        {good + ",routes=0", "routes=0: want main"},
+        {good + ",routes=local", "routes=local: want main"},
+        {good + ",routes=4294967296", "routes=4294967296: want main"},
+        {good + ",routes=main,routes=main", "given twice"},
         {good + ",proxy=x", "proxy=x"},
         {good + ",mac=01:00:00:00:00:01", "address of one host"},
         {good + ",mac=02:00:00:00:00", "address of one host"},
@@ -119,6 +131,78 @@ TEST(RouteTable, TheLongestPrefixDecidesWithinAVersionOfIp) {
   EXPECT_TRUE(IsLinkLocal(*hop(far)));
   far.bytes[1] = std::byte{0x09};
   EXPECT_FALSE(hop(far).has_value());
+}
+
+TEST(RouterConfig, KnowsNeighbours) {
+  const RouterConfig config =
+      *RouterConfig::Parse(",address=10.1.0.1/24,address=fd01::1/64");
+  const RouterConfig of_ipv4 = *RouterConfig::Parse(",address=10.1.0.1/24");
+  for (const auto& [text, is_near] :
+       {std::pair{"10.1.0.2", true}, {"10.1.0.1", false}, {"10.2.0.2", false},
+        {"fd01::2", true}, {"fd01::1", false}, {"fd02::2", false},
+        {"fe80::2", true}}) {
+    const auto ipv4 = ParseIpv4(text);
+    const IpAddress address = ipv4.has_value() ? *ipv4 : *ParseIpv6(text);
+    EXPECT_EQ(config.IsNeighbour(address), is_near) << text;
+    EXPECT_EQ(of_ipv4.IsNeighbour(address), is_near && ipv4.has_value())
+        << text;
+  }
+}
+
+TEST(RouteTable, OwnNetworksAndGivenRoutesComeBeforeLearnedOnes) {
+  const auto v4 = [](const char* text) { return *ParseIpv4(text); };
+  const auto to = [](const char* text) { return ParsePrefixes(text)->front(); };
+  const std::vector<LearnedRoute> learned = {
+      {.to = to("10.1.0.0/24"), .gateway = v4("10.1.0.9")},
+      {.to = to("10.8.0.0/16"), .gateway = v4("10.1.0.9")},
+      {.to = to("10.8.4.0/24"), .gateway = v4("10.1.0.8")},
+      {.to = to("10.8.4.0/24"), .gateway = v4("10.1.0.7")},
+      {.to = to("10.8.4.5"), .gateway = std::nullopt}};
+  const RouteTable table(
+      *RouterConfig::Parse(",address=10.1.0.1/24,route=10.8.0.0/16@10.1.0.2"),
+      learned);
+  EXPECT_EQ(table.NextHop(v4("10.1.0.5")), v4("10.1.0.5"));
+  EXPECT_EQ(table.NextHop(v4("10.8.0.1")), v4("10.1.0.2"));
+  EXPECT_EQ(table.NextHop(v4("10.8.4.1")), v4("10.1.0.8"));
+  EXPECT_EQ(table.NextHop(v4("10.8.4.5")), v4("10.8.4.5"));
+  EXPECT_FALSE(table.NextHop(v4("192.0.2.1")).has_value());
+  EXPECT_TRUE(table.IsNear(v4("10.8.4.5")));
+}
+
+// Held against a search through all routes.
+TEST(RouteTable, FindsTheLongestPrefixAmongAnyRoutes) {
+  for (const uint64_t seed : TestSeeds(20).all()) {
+    Rng rng(seed);
+    const auto address = [&rng] {
+      // Few bits, so that prefixes contain each other.
+      return IpAddress::FromIpv4(
+          be32(static_cast<uint32_t>(0x0a000000 | rng.Below(4) << 20 |
+                                     rng.Below(4) << 12 | rng.Below(4) << 4)));
+    };
+    std::vector<LearnedRoute> routes;
+    for (uint64_t n = rng.Below(60); n > 0; --n) {
+      routes.push_back(
+          {.to = IpPrefix::Of(address(),
+                              static_cast<uint8_t>(96 + rng.Below(33))),
+           .gateway = address()});
+    }
+    const RouteTable table(RouterConfig{}, routes);
+    for (int i = 0; i < 200; ++i) {
+      const IpAddress to = address();
+      const LearnedRoute* best = nullptr;
+      for (const LearnedRoute& route : routes) {
+        if (!route.to.Contains(to)) continue;
+        if (best == nullptr || route.to.length > best->to.length) {
+          best = &route;
+        }
+      }
+      const auto hop = table.NextHop(to);
+      ASSERT_EQ(hop.has_value(), best != nullptr) << "seed " << seed;
+      if (best != nullptr) {
+        ASSERT_EQ(*hop, *best->gateway) << "seed " << seed;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -52,10 +52,12 @@ enum class RouterCount : uint8_t {
   kAnswersLimited,  // ICMP errors and echo replies that were too many
   kQuestions,       // ARP requests and neighbour solicitations
   kFragmented,      // packets that were cut into fragments
+  kRoutesTaken,     // times that routes of the kernel replaced earlier ones
+  kRoutesUnused,    // then: routes whose gateway is no neighbour
 };
 inline constexpr auto kFirstOut = static_cast<size_t>(RouterCount::kRouted);
 inline constexpr auto kFirstOwn = static_cast<size_t>(RouterCount::kErrors);
-inline constexpr size_t kRouterCounts = 36;
+inline constexpr size_t kRouterCounts = 38;
 
 // Returns "other_mac", "arp_answered" …
 std::string_view Name(RouterCount count);

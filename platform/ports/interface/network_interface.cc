@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/network_interface.h"
+#include "platform/ports/interface/network_interface.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

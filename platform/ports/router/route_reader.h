@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_PORTS_ROUTER_ROUTE_READER_H_
+#define SNF_PLATFORM_PORTS_ROUTER_ROUTE_READER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/packet/ip_address.h"
+#include "platform/ports/router/route_table.h"
+#include "platform/ports/router/router_config.h"
+
+namespace snf {
+
+// Picks a port's routes out of answers to RTM_GETROUTE (rtnetlink(7)).
+//
+// Of the main table a route counts if it leaves by the port's interface; of any
+// other table also if its gateway is a neighbour of the port, whatever the
+// interface: the kernel need not be able to use it. Only unicast routes count.
+// Of several routes to one network the one of the lowest metric counts; of
+// several next hops the first that would count alone. Owner-thread only.
+class RouteReader {
+ public:
+  RouteReader(const RouterConfig& config, int interface)
+      : config_(config), interface_(interface) {}
+
+  enum class Part : uint8_t { kMore, kLast, kInterrupted, kMalformed };
+  // Takes the messages of one datagram. kInterrupted: the table has changed
+  // meanwhile, and some routes may be missing. kMalformed: a length is wrong;
+  // no message behind that is read.
+  Part Take(std::span<const std::byte> messages);
+
+  // Returns the routes, sorted by network, each network once.
+  std::vector<LearnedRoute> Finish();
+  // Counts the messages about routes, also those of other tables.
+  size_t seen() const { return seen_; }
+  // Counts routes by the interface whose gateway is no neighbour of the port.
+  uint64_t unused() const { return unused_; }
+
+ private:
+  struct Ranked {
+    LearnedRoute route;
+    uint32_t metric = 0;
+  };
+  struct Hop {
+    int interface = 0;
+    std::optional<IpAddress> gateway;
+  };
+  // Returns false if a length is wrong.
+  bool TakeRoute(std::span<const std::byte> message);
+  bool TakeHops(std::span<const std::byte> hops, size_t address_bytes,
+                std::vector<Hop>& found) const;
+  bool IsUsable(const Hop& hop, bool is_ipv4) const;
+
+  const RouterConfig& config_;
+  const int interface_;
+  std::vector<Ranked> found_;
+  size_t seen_ = 0;
+  uint64_t unused_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_PORTS_ROUTER_ROUTE_READER_H_

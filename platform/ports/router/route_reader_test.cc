@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/ports/router/route_reader.h"
+
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <sys/socket.h>
+
+#include <cstring>
+#include <string>
+
+#include "base/packet/ip_address_text.h"
+#include "base/rng.h"
+#include "base/test_seeds.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace snf {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Part = RouteReader::Part;
+
+constexpr int kLan = 7, kWan = 8;
+
+std::string Padded(std::string bytes) {
+  bytes.resize((bytes.size() + 3) & ~size_t{3});
+  return bytes;
+}
+
+template <typename T>
+std::string BytesOf(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+std::string Attribute(uint16_t type, const std::string& value) {
+  const rtattr head = {
+      .rta_len = static_cast<uint16_t>(sizeof(rtattr) + value.size()),
+      .rta_type = type};
+  return Padded(BytesOf(head) + value);
+}
+
+std::string AddressBytes(const std::string& text) {
+  if (const auto ipv4 = ParseIpv4(text); ipv4.has_value()) {
+    return BytesOf(ipv4->ipv4());
+  }
+  return BytesOf(*ParseIpv6(text));
+}
+
+std::string Message(uint16_t type, const std::string& body,
+                    uint16_t flags = 0) {
+  nlmsghdr head{};
+  head.nlmsg_len = static_cast<uint32_t>(sizeof head + body.size());
+  head.nlmsg_type = type;
+  head.nlmsg_flags = flags;
+  return Padded(BytesOf(head) + body);
+}
+
+// A route, as the kernel tells it.
+struct Told {
+  std::string to = "";  // "": everything
+  uint8_t length = 0;
+  std::string gateway = "";
+  int interface = kLan;
+  uint32_t table = RouterConfig::kMainTable;
+  uint32_t metric = 0;
+  uint8_t type = RTN_UNICAST;
+  bool is_ipv4 = true;
+  unsigned flags = 0;
+  std::string more = "";
+
+  std::string bytes() const {
+    rtmsg head{};
+    head.rtm_family = is_ipv4 ? AF_INET : AF_INET6;
+    head.rtm_dst_len = length;
+    head.rtm_table = table < 256 ? static_cast<uint8_t>(table) : 0;
+    head.rtm_type = type;
+    head.rtm_flags = flags;
+    std::string body = BytesOf(head) + Attribute(RTA_TABLE, BytesOf(table));
+    if (!to.empty()) body += Attribute(RTA_DST, AddressBytes(to));
+    if (!gateway.empty()) {
+      body += Attribute(RTA_GATEWAY, AddressBytes(gateway));
+    }
+    if (interface != 0) body += Attribute(RTA_OIF, BytesOf(interface));
+    if (metric != 0) body += Attribute(RTA_PRIORITY, BytesOf(metric));
+    return Message(RTM_NEWROUTE, body + more);
+  }
+};
+
+class RouteReaderTest : public testing::Test {
+ protected:
+  static std::span<const std::byte> Bytes(const std::string& text) {
+    return std::as_bytes(std::span(text));
+  }
+  // Returns "10.8.0.0/16 via 10.1.0.2" for each route.
+  static std::vector<std::string> Texts(
+      const std::vector<LearnedRoute>& routes) {
+    std::vector<std::string> texts;
+    for (const LearnedRoute& route : routes) {
+      texts.push_back(FormatPrefixes({&route.to, 1}) +
+                      (route.gateway.has_value()
+                           ? " via " + TextOf(*route.gateway)
+                           : ""));
+    }
+    return texts;
+  }
+  std::vector<std::string> Read(const std::string& messages) {
+    RouteReader reader(config_, kLan);
+    EXPECT_EQ(reader.Take(Bytes(messages)), Part::kMore);
+    EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_DONE, "1234"))), Part::kLast);
+    std::vector<std::string> texts = Texts(reader.Finish());
+    unused_ = reader.unused();
+    return texts;
+  }
+  void SetTable(uint32_t table) { config_.kernel_table = table; }
+
+  RouterConfig config_ = *RouterConfig::Parse(
+      ",address=10.1.0.1/24,address=fd01::1/64,routes=main");
+  uint64_t unused_ = 0;
+};
+
+TEST_F(RouteReaderTest, TakesRoutesOfTheMainTableThatLeaveByTheInterface) {
+  EXPECT_THAT(
+      Read(Told{.to = "10.8.0.0", .length = 16, .gateway = "10.1.0.2"}.bytes() +
+           Told{.gateway = "10.1.0.3"}.bytes() +
+           Told{.to = "10.9.0.0", .length = 16, .interface = kWan}.bytes() +
+           Told{.to = "10.7.0.0",
+                .length = 16,
+                .gateway = "10.1.0.2",
+                .interface = kWan}
+               .bytes() +
+           Told{.to = "10.6.0.0", .length = 16, .table = 100}.bytes() +
+           Told{.to = "172.16.0.0", .length = 12}.bytes()),
+      ElementsAre("0.0.0.0/0 via 10.1.0.3", "10.8.0.0/16 via 10.1.0.2",
+                  "172.16.0.0/12"));
+  EXPECT_EQ(unused_, 0u);
+}
+
+TEST_F(RouteReaderTest, TakesRoutesOfAnotherTableByTheirGateway) {
+  SetTable(100'000);
+  EXPECT_THAT(Read(Told{.to = "10.8.0.0",
+                        .length = 16,
+                        .gateway = "10.1.0.2",
+                        .interface = kWan,
+                        .table = 100'000}
+                       .bytes() +
+                   Told{.to = "10.9.0.0",
+                        .length = 16,
+                        .gateway = "192.0.2.1",
+                        .interface = kWan,
+                        .table = 100'000}
+                       .bytes() +
+                   Told{.to = "10.7.0.0",
+                        .length = 16,
+                        .interface = kWan,
+                        .table = 100'000}
+                       .bytes() +
+                   Told{.to = "10.6.0.0", .length = 16}.bytes()),
+              ElementsAre("10.8.0.0/16 via 10.1.0.2"));
+}
+
+TEST_F(RouteReaderTest, TakesIpv6AndLinkLocalGateways) {
+  EXPECT_THAT(Read(Told{.to = "fd08::",
+                        .length = 16,
+                        .gateway = "fe80::2",
+                        .is_ipv4 = false}
+                       .bytes() +
+                   Told{.gateway = "fd01::2", .is_ipv4 = false}.bytes()),
+              ElementsAre("::/0 via fd01::2", "fd08::/16 via fe80::2"));
+}
+
+TEST_F(RouteReaderTest, OfSeveralRoutesTakesThatOfTheLowestMetric) {
+  const auto route = [](const std::string& gateway, uint32_t metric) {
+    return Told{.to = "10.8.0.0",
+                .length = 16,
+                .gateway = gateway,
+                .metric = metric}
+        .bytes();
+  };
+  EXPECT_THAT(Read(route("10.1.0.2", 20) + route("10.1.0.3", 10) +
+                   route("10.1.0.4", 30)),
+              ElementsAre("10.8.0.0/16 via 10.1.0.3"));
+}
+
+TEST_F(RouteReaderTest, OfSeveralHopsTakesTheFirstOfTheInterface) {
+  const auto hop = [](int interface, const std::string& gateway,
+                      uint8_t flags = 0) {
+    const std::string via = Attribute(RTA_GATEWAY, AddressBytes(gateway));
+    rtnexthop head{};
+    head.rtnh_len = static_cast<uint16_t>(sizeof head + via.size());
+    head.rtnh_flags = flags;
+    head.rtnh_ifindex = interface;
+    return BytesOf(head) + via;
+  };
+  EXPECT_THAT(
+      Read(Told{.to = "10.8.0.0",
+                .length = 16,
+                .interface = 0,
+                .more = Attribute(RTA_MULTIPATH,
+                                  hop(kWan, "192.0.2.1") +
+                                      hop(kLan, "10.1.0.9", RTNH_F_DEAD) +
+                                      hop(kLan, "10.1.0.2") +
+                                      hop(kLan, "10.1.0.3"))}
+               .bytes()),
+      ElementsAre("10.8.0.0/16 via 10.1.0.2"));
+}
+
+TEST_F(RouteReaderTest, CountsRoutesWhoseGatewayIsNoNeighbour) {
+  // The port's own address is none, either.
+  EXPECT_THAT(
+      Read(Told{.to = "10.8.0.0", .length = 16, .gateway = "10.2.0.2"}.bytes() +
+           Told{.to = "10.9.0.0", .length = 16, .gateway = "10.1.0.1"}.bytes()),
+      IsEmpty());
+  EXPECT_EQ(unused_, 2u);
+}
+
+TEST_F(RouteReaderTest, LeavesOutWhatNoPacketIsToTake) {
+  const Told good = {.to = "10.8.0.0", .length = 16, .gateway = "10.1.0.2"};
+  ASSERT_EQ(Read(good.bytes()).size(), 1u);
+  for (const uint8_t type : {RTN_LOCAL, RTN_BROADCAST, RTN_BLACKHOLE,
+                             RTN_UNREACHABLE, RTN_PROHIBIT}) {
+    Told told = good;
+    told.type = type;
+    EXPECT_THAT(Read(told.bytes()), IsEmpty()) << int{type};
+  }
+  for (const unsigned flags :
+       {unsigned{RTM_F_CLONED}, unsigned{RTNH_F_DEAD},
+        unsigned{RTNH_F_LINKDOWN}}) {
+    Told told = good;
+    told.flags = flags;
+    EXPECT_THAT(Read(told.bytes()), IsEmpty()) << flags;
+  }
+  // A gateway of IPv6 for a network of IPv4.
+  Told via = good;
+  via.gateway = "";
+  via.more = Attribute(RTA_VIA, "12" + AddressBytes("fe80::2"));
+  EXPECT_THAT(Read(via.bytes()), IsEmpty());
+}
+
+TEST_F(RouteReaderTest, SaysThatATableHasChangedMeanwhile) {
+  RouteReader reader(config_, kLan);
+  EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_DONE, "1234", NLM_F_DUMP_INTR))),
+            Part::kInterrupted);
+  EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_ERROR, "1234"))),
+            Part::kMalformed);
+}
+
+TEST_F(RouteReaderTest, StandsAnyMessages) {
+  const std::string good =
+      Told{.to = "10.8.0.0", .length = 16, .gateway = "10.1.0.2"}.bytes() +
+      Told{.to = "fd08::",
+           .length = 16,
+           .gateway = "fe80::2",
+           .is_ipv4 = false,
+           .more = Attribute(RTA_MULTIPATH, std::string(24, '\x08'))}
+          .bytes();
+  for (size_t cut = 1; cut < good.size(); ++cut) {
+    // A copy of that length, so that a sanitizer sees what is read behind it.
+    const std::vector<std::byte> bytes(Bytes(good).begin(),
+                                       Bytes(good).begin() + cut);
+    RouteReader reader(config_, kLan);
+    reader.Take(bytes);
+    reader.Finish();
+  }
+  for (const uint64_t seed : TestSeeds(20).all()) {
+    Rng rng(seed);
+    for (int i = 0; i < 500; ++i) {
+      std::vector<std::byte> bytes(Bytes(good).begin(), Bytes(good).end());
+      for (uint64_t n = 1 + rng.Below(6); n > 0; --n) {
+        bytes[rng.Below(bytes.size())] = static_cast<std::byte>(rng.Next());
+      }
+      RouteReader reader(config_, kLan);
+      reader.Take(bytes);
+      for (const LearnedRoute& route : reader.Finish()) {
+        EXPECT_LE(route.to.length, 128) << seed;
+        if (route.gateway.has_value()) {
+          EXPECT_TRUE(config_.IsNeighbour(*route.gateway)) << seed;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace snf
