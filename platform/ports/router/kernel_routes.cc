@@ -19,9 +19,9 @@ namespace snf {
 namespace {
 
 absl::Status Failed(uint32_t table) {
-  return absl::UnavailableError(fmt::format(
-      "routes={}: the kernel gives no routes: {}", table,
-      std::strerror(errno)));
+  return absl::UnavailableError(
+      fmt::format("routes={}: the kernel gives no routes: {}", table,
+                  std::strerror(errno)));
 }
 
 }  // namespace
@@ -74,8 +74,7 @@ absl::Status KernelRoutes::Read() {
     const ssize_t bytes = recv(socket.number(), room.get(), kDatagram, 0);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) return Failed(config_->kernel_table);
-    const auto part =
-        reader.Take({room.get(), static_cast<size_t>(bytes)});
+    const auto part = reader.Take({room.get(), static_cast<size_t>(bytes)});
     if (part == RouteReader::Part::kMalformed ||
         part == RouteReader::Part::kInterrupted) {
       errno = part == RouteReader::Part::kMalformed ? EBADMSG : EAGAIN;

@@ -22,7 +22,8 @@ namespace snf {
 // addresses; what such news says is not read. After news the whole table is
 // read anew by a second socket, at most once in kReadPeriod: so nothing depends
 // on the order of news, and none that is lost does harm. A table of kMost
-// routes takes some 10 ms, during which the port waits; a longer one is refused.
+// routes takes some 10 ms, during which the port waits; a longer one is
+// refused.
 //
 // Owner-thread only.
 class KernelRoutes {
@@ -37,8 +38,8 @@ class KernelRoutes {
                                            int interface);
 
   // Reads the table anew if there was news. Returns true if routes() or
-  // unused() have changed. After a failure the routes stay, and the next call tries again.
-  // Call it some times a second.
+  // unused() have changed. After a failure the routes stay, and the next call
+  // tries again. Call it some times a second.
   bool Update(Instant now);
   std::span<const LearnedRoute> routes() const { return routes_; }
   // Counts routes that the last reading could not use.

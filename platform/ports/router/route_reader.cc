@@ -15,8 +15,6 @@ namespace {
 
 using Bytes = std::span<const std::byte>;
 
-constexpr uint8_t kMappedBits = 96;
-
 size_t Aligned(size_t bytes) { return (bytes + 3) & ~size_t{3}; }
 
 // Returns the structure at the beginning, if it is there as a whole.
@@ -67,8 +65,7 @@ RouteReader::Part RouteReader::Take(Bytes messages) {
       return is_interrupted ? Part::kInterrupted : Part::kLast;
     }
     if (head->nlmsg_type == RTM_NEWROUTE &&
-        !TakeRoute(
-            messages.first(head->nlmsg_len).subspan(sizeof(nlmsghdr)))) {
+        !TakeRoute(messages.first(head->nlmsg_len).subspan(sizeof(nlmsghdr)))) {
       return Part::kMalformed;
     }
     messages =
@@ -98,7 +95,8 @@ bool RouteReader::TakeRoute(Bytes message) {
         if (type == RTA_TABLE) table = NumberIn(value);
         if (type == RTA_PRIORITY) ranked.metric = NumberIn(value);
         if (type == RTA_DST) to = AddressIn(value, address_bytes);
-        if (type == RTA_OIF) single.interface = static_cast<int>(NumberIn(value));
+        if (type == RTA_OIF)
+          single.interface = static_cast<int>(NumberIn(value));
         // A gateway of the other version of IP (RTA_VIA) is none of ours.
         has_gateway |= type == RTA_GATEWAY || type == RTA_VIA;
         if (type == RTA_GATEWAY) {
@@ -123,8 +121,8 @@ bool RouteReader::TakeRoute(Bytes message) {
     unused_ += std::ranges::count(hops, interface_, &Hop::interface) > 0;
     return true;
   }
-  const auto length = static_cast<uint8_t>(head->rtm_dst_len +
-                                           (is_ipv4 ? kMappedBits : 0));
+  const auto length =
+      static_cast<uint8_t>(head->rtm_dst_len + (is_ipv4 ? kMappedBits : 0));
   const IpAddress any = is_ipv4 ? IpAddress::FromIpv4(be32(0)) : IpAddress{};
   ranked.route = {.to = IpPrefix::Of(to.value_or(any), length),
                   .gateway = usable->gateway};
@@ -142,14 +140,13 @@ bool RouteReader::TakeHops(Bytes hops, size_t address_bytes,
     }
     Hop hop{.interface = head->rtnh_ifindex, .gateway = std::nullopt};
     bool has_gateway = false;
-    if (!ForAttributes(
-            hops.first(head->rtnh_len).subspan(sizeof(rtnexthop)),
-            [&](int type, Bytes value) {
-              has_gateway |= type == RTA_GATEWAY || type == RTA_VIA;
-              if (type == RTA_GATEWAY) {
-                hop.gateway = AddressIn(value, address_bytes);
-              }
-            })) {
+    if (!ForAttributes(hops.first(head->rtnh_len).subspan(sizeof(rtnexthop)),
+                       [&](int type, Bytes value) {
+                         has_gateway |= type == RTA_GATEWAY || type == RTA_VIA;
+                         if (type == RTA_GATEWAY) {
+                           hop.gateway = AddressIn(value, address_bytes);
+                         }
+                       })) {
       return false;
     }
     if (has_gateway && !hop.gateway.has_value()) hop.interface = 0;

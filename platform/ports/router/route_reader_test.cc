@@ -97,10 +97,9 @@ class RouteReaderTest : public testing::Test {
       const std::vector<LearnedRoute>& routes) {
     std::vector<std::string> texts;
     for (const LearnedRoute& route : routes) {
-      texts.push_back(FormatPrefixes({&route.to, 1}) +
-                      (route.gateway.has_value()
-                           ? " via " + TextOf(*route.gateway)
-                           : ""));
+      texts.push_back(
+          FormatPrefixes({&route.to, 1}) +
+          (route.gateway.has_value() ? " via " + TextOf(*route.gateway) : ""));
     }
     return texts;
   }
@@ -171,10 +170,8 @@ TEST_F(RouteReaderTest, TakesIpv6AndLinkLocalGateways) {
 
 TEST_F(RouteReaderTest, OfSeveralRoutesTakesThatOfTheLowestMetric) {
   const auto route = [](const std::string& gateway, uint32_t metric) {
-    return Told{.to = "10.8.0.0",
-                .length = 16,
-                .gateway = gateway,
-                .metric = metric}
+    return Told{
+        .to = "10.8.0.0", .length = 16, .gateway = gateway, .metric = metric}
         .bytes();
   };
   EXPECT_THAT(Read(route("10.1.0.2", 20) + route("10.1.0.3", 10) +
@@ -192,17 +189,16 @@ TEST_F(RouteReaderTest, OfSeveralHopsTakesTheFirstOfTheInterface) {
     head.rtnh_ifindex = interface;
     return BytesOf(head) + via;
   };
-  EXPECT_THAT(
-      Read(Told{.to = "10.8.0.0",
-                .length = 16,
-                .interface = 0,
-                .more = Attribute(RTA_MULTIPATH,
-                                  hop(kWan, "192.0.2.1") +
-                                      hop(kLan, "10.1.0.9", RTNH_F_DEAD) +
-                                      hop(kLan, "10.1.0.2") +
-                                      hop(kLan, "10.1.0.3"))}
-               .bytes()),
-      ElementsAre("10.8.0.0/16 via 10.1.0.2"));
+  EXPECT_THAT(Read(Told{.to = "10.8.0.0",
+                        .length = 16,
+                        .interface = 0,
+                        .more = Attribute(
+                            RTA_MULTIPATH,
+                            hop(kWan, "192.0.2.1") +
+                                hop(kLan, "10.1.0.9", RTNH_F_DEAD) +
+                                hop(kLan, "10.1.0.2") + hop(kLan, "10.1.0.3"))}
+                       .bytes()),
+              ElementsAre("10.8.0.0/16 via 10.1.0.2"));
 }
 
 TEST_F(RouteReaderTest, CountsRoutesWhoseGatewayIsNoNeighbour) {
@@ -223,9 +219,8 @@ TEST_F(RouteReaderTest, LeavesOutWhatNoPacketIsToTake) {
     told.type = type;
     EXPECT_THAT(Read(told.bytes()), IsEmpty()) << int{type};
   }
-  for (const unsigned flags :
-       {unsigned{RTM_F_CLONED}, unsigned{RTNH_F_DEAD},
-        unsigned{RTNH_F_LINKDOWN}}) {
+  for (const unsigned flags : {unsigned{RTM_F_CLONED}, unsigned{RTNH_F_DEAD},
+                               unsigned{RTNH_F_LINKDOWN}}) {
     Told told = good;
     told.flags = flags;
     EXPECT_THAT(Read(told.bytes()), IsEmpty()) << flags;
@@ -241,8 +236,7 @@ TEST_F(RouteReaderTest, SaysThatATableHasChangedMeanwhile) {
   RouteReader reader(config_, kLan);
   EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_DONE, "1234", NLM_F_DUMP_INTR))),
             Part::kInterrupted);
-  EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_ERROR, "1234"))),
-            Part::kMalformed);
+  EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_ERROR, "1234"))), Part::kMalformed);
 }
 
 TEST_F(RouteReaderTest, StandsAnyMessages) {

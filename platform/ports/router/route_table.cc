@@ -6,7 +6,6 @@
 namespace snf {
 namespace {
 
-constexpr uint8_t kMappedBits = 96;
 constexpr uint8_t kTwoHosts = 127;  // networks without a broadcast address
 
 }  // namespace

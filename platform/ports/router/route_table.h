@@ -25,10 +25,10 @@ struct LearnedRoute {
   friend bool operator==(const LearnedRoute&, const LearnedRoute&) = default;
 };
 
-// The networks that a port leads to: the networks of its addresses, the networks
-// behind its gateways, and networks of learned routes. The longest prefix
-// decides; among equal prefixes the first of this order, and the first of the
-// learned routes.
+// The networks that a port leads to: the networks of its addresses, the
+// networks behind its gateways, and networks of learned routes. The longest
+// prefix decides; among equal prefixes the first of this order, and the first
+// of the learned routes.
 //
 // Each length of prefixes has a hash table, so the cost of a lookup is that of
 // the different lengths. Owner-thread only. No allocation after construction.
@@ -58,7 +58,8 @@ class RouteTable {
   struct OfLength {
     uint8_t length;
     bool is_ipv4;
-    absl::flat_hash_map<IpAddress, Gateway, AddressHash> gateways;  // by network
+    absl::flat_hash_map<IpAddress, Gateway, AddressHash>
+        gateways;  // by network
   };
   struct Found {
     uint8_t length;

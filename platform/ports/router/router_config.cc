@@ -13,8 +13,6 @@
 namespace snf {
 namespace {
 
-constexpr uint8_t kMapped = 96;  // bits in front of an IPv4 address
-
 template <typename... Parts>
 absl::Status Bad(fmt::format_string<Parts...> text, Parts&&... parts) {
   return absl::InvalidArgumentError(
@@ -42,7 +40,7 @@ bool IsUnicast(const IpAddress& address) {
 // more than two (RFC 3021).
 bool IsOfNetworkItself(const RouterConfig::Address& own) {
   if (!IsIpv4(own.address) || own.length > 126) return false;
-  const uint32_t hosts = 0xffff'ffff >> (own.length - kMapped);
+  const uint32_t hosts = 0xffff'ffff >> (own.length - kMappedBits);
   const uint32_t host = own.address.ipv4().host() & hosts;
   return host == 0 || host == hosts;
 }
@@ -181,8 +179,8 @@ absl::Status RouterConfig::AddRoute(std::string_view to,
 
 absl::Status RouterConfig::AddTable(std::string_view value) {
   uint32_t table = value == "main" ? kMainTable : 0;
-  if (table == 0 && (!absl::SimpleAtoi(std::string(value), &table) ||
-                     table == 0)) {
+  if (table == 0 &&
+      (!absl::SimpleAtoi(std::string(value), &table) || table == 0)) {
     return Bad(
         "routes={}: want main, or the number of a routing table of the "
         "kernel",
@@ -241,11 +239,11 @@ absl::Status RouterConfig::Check() const {
 std::string RouterConfig::text() const {
   std::string text;
   for (const Address& own : addresses) {
-    const int length = own.length - (IsIpv4(own.address) ? kMapped : 0);
+    const int length = own.length - (IsIpv4(own.address) ? kMappedBits : 0);
     text += fmt::format(",address={}/{}", TextOf(own.address), length);
   }
   for (const Route& route : routes) {
-    const uint8_t everything = IsIpv4(route.gateway) ? kMapped : 0;
+    const uint8_t everything = IsIpv4(route.gateway) ? kMappedBits : 0;
     if (route.to.length == everything) {
       text += fmt::format(",gateway={}", TextOf(route.gateway));
     } else {

@@ -22,6 +22,8 @@ std::string TextOf(const MacAddress& mac);
 
 // Returns "10.1.0.1" or "fd00::1".
 std::string TextOf(const IpAddress& address);
+// Bits in front of an IPv4 address that is mapped into IPv6.
+inline constexpr uint8_t kMappedBits = 96;
 // Returns true for an IPv4 address, which is mapped into IPv6.
 bool IsIpv4(const IpAddress& address);
 // Returns true for an address of fe80::/10.

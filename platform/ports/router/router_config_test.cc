@@ -137,10 +137,13 @@ TEST(RouterConfig, KnowsNeighbours) {
   const RouterConfig config =
       *RouterConfig::Parse(",address=10.1.0.1/24,address=fd01::1/64");
   const RouterConfig of_ipv4 = *RouterConfig::Parse(",address=10.1.0.1/24");
-  for (const auto& [text, is_near] :
-       {std::pair{"10.1.0.2", true}, {"10.1.0.1", false}, {"10.2.0.2", false},
-        {"fd01::2", true}, {"fd01::1", false}, {"fd02::2", false},
-        {"fe80::2", true}}) {
+  for (const auto& [text, is_near] : {std::pair{"10.1.0.2", true},
+                                      {"10.1.0.1", false},
+                                      {"10.2.0.2", false},
+                                      {"fd01::2", true},
+                                      {"fd01::1", false},
+                                      {"fd02::2", false},
+                                      {"fe80::2", true}}) {
     const auto ipv4 = ParseIpv4(text);
     const IpAddress address = ipv4.has_value() ? *ipv4 : *ParseIpv6(text);
     EXPECT_EQ(config.IsNeighbour(address), is_near) << text;
@@ -181,10 +184,9 @@ TEST(RouteTable, FindsTheLongestPrefixAmongAnyRoutes) {
     };
     std::vector<LearnedRoute> routes;
     for (uint64_t n = rng.Below(60); n > 0; --n) {
-      routes.push_back(
-          {.to = IpPrefix::Of(address(),
-                              static_cast<uint8_t>(96 + rng.Below(33))),
-           .gateway = address()});
+      routes.push_back({.to = IpPrefix::Of(address(), static_cast<uint8_t>(
+                                                          96 + rng.Below(33))),
+                        .gateway = address()});
     }
     const RouteTable table(RouterConfig{}, routes);
     for (int i = 0; i < 200; ++i) {
