@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/live/logger_loop.h"
-#include "runtime/live/test_loggers.h"
+#include "runtime/live/loggers/logger_loop.h"
+#include "runtime/live/loggers/test_loggers.h"
 
 namespace snf {
 namespace {

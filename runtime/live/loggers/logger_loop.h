@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_LIVE_LOGGER_LOOP_H_
-#define SNF_RUNTIME_LIVE_LOGGER_LOOP_H_
+#ifndef SNF_RUNTIME_LIVE_LOGGERS_LOGGER_LOOP_H_
+#define SNF_RUNTIME_LIVE_LOGGERS_LOGGER_LOOP_H_
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/ids.h"
 #include "base/messages/controller_commands.h"
 #include "base/messages/failure_messages.h"
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
 #include "base/messages/unit_commands.h"
-#include "runtime/core/kept_report.h"
-#include "runtime/live/fresh_names.h"
+#include "runtime/live/loggers/fresh_names.h"
+#include "runtime/live/loggers/logger_loop_options.h"
+#include "runtime/live/loggers/logger_restore.h"
+#include "runtime/live/loggers/loop_loggers.h"
+#include "runtime/live/loggers/seal_reports.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/logger_commands.h"
 #include "runtime/logger/output_logger.h"
@@ -32,32 +32,14 @@
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
-#include "runtime/sdk/state_schema.h"
-#include "runtime/sdk/table_copy.h"
+#include "runtime/shell/kept_report.h"
 #include "runtime/tables/table_message.h"
-#include "runtime/tables/update_sender.h"
 #include "runtime/wire/decoder.h"
 #include "runtime/wire/kept_word.h"
 #include "runtime/wire/log_word.h"
 #include "runtime/wire/wire_faults.h"
 
 namespace snf {
-
-struct LoggerLoopOptions {
-  // The loop runs the loggers of the units of the unit loop with this index
-  // among `loops`.
-  uint32_t index = 0;
-  uint32_t loops = 1;
-  uint32_t max_units = 64;
-  // A unit keeps at most so many flows of which its logger has a copy.
-  uint32_t max_copies = 1 << 20;
-  // The controller may fail: loggers report to the next one.
-  bool reports = false;
-  TableOptions tables{};
-  // Numbers the process that runs the loop. Any but the first, which is 0,
-  // takes over from the one before it, whose end was seen.
-  uint32_t process = 0;
-};
 
 // Holds what connects a loop of loggers to its units' loop and to a controller.
 // Where it points to outlives the loop.
@@ -84,7 +66,12 @@ struct LoggerLoopLinks {
 // units (unit_loop.h): it takes entries out of the ring that UnitLogs fills,
 // lets each unit's logger apply them, and sends what becomes of their packets,
 // and what they tell, to the controller. So a packet leaves only when what it
-// did is here (proto/protocol.md I4).
+// did is here (proto/protocol.md I4). Four parts do the rest:
+//
+//   LoopLoggers    the loggers, and which process of the units each belongs to
+//   UpdateSenders  send updates of shared tables to their homes
+//   SealReports    obey the controller's orders when units have failed
+//   LoggerRestore  gets what units hand over to a process that takes over
 //
 //   UnitLoop ─entries─► OutputLogger, one a unit ─UnitCommand─► controller
 //       ▲                    │
@@ -152,7 +139,7 @@ class LoggerLoop {
   bool Turn();
   // True if entries are there. For Doorbell::Wait.
   bool has_items() {
-    if (is_restoring_) return links_.recovery->kept.has_items();
+    if (restore_.is_restoring()) return links_.recovery->kept.has_items();
     if (has_report()) return true;
     return links_.from_units.has_items() ||
            (links_.recovery.has_value() && has_orders());
@@ -163,7 +150,7 @@ class LoggerLoop {
 
   // Returns null for a unit that has logged nothing. Call it when no turn is
   // under way any more.
-  OutputLogger* logger(UnitId unit) { return loggers_[value(unit)].get(); }
+  OutputLogger* logger(UnitId unit) { return loggers_.Find(unit); }
   // Returns how many names of the unit's flows are kept, if the controller may
   // fail.
   size_t names(UnitId unit) const { return kept_[value(unit)].names(); }
@@ -175,18 +162,6 @@ class LoggerLoop {
     uint64_t number;
   };
 
-  // A logger that the controller has sealed reports to it.
-  struct Sealed {
-    Seal seal;
-    bool reports = false;  // or is to report
-    bool is_new = false;
-  };
-
-  // The incarnation of the units' process.
-  uint32_t incarnation() const { return LogWord::kIncarnation + ends_; }
-  // One that there is not yet begins with that incarnation.
-  OutputLogger& LoggerOf(UnitId unit, uint32_t incarnation);
-  OutputLogger& MakeLogger(UnitId unit, uint32_t incarnation);
   size_t HandleEntries();
   void CloseIfBroken();
   // Of a loop whose units may fail (logger_loop_seal.cc):
@@ -194,7 +169,7 @@ class LoggerLoop {
     const LogControl& control = *links_.recovery->control;
     return links_.recovery->from_controller.has_items() ||
            (!awaits_homes_ &&
-            control.ends.load(std::memory_order_seq_cst) != ends_) ||
+            control.ends.load(std::memory_order_seq_cst) != loggers_.ends()) ||
            control.asked.load(std::memory_order_seq_cst) > controller_;
   }
   bool Recover(bool has_drained);
@@ -203,26 +178,18 @@ class LoggerLoop {
   void BeginReport(uint32_t controller);
   void GoOnReporting();
   void on_order(const ControllerCommand& order);
-  void on_seal(const Seal& seal);
-  void ForgetSome();
-  void Obey(UnitId unit);
   bool ReportSome();
-  void Report(UnitId unit, const LoggerCommand& command);
   void BeginAnew(UnitId unit);
   // Of a process that takes over (logger_loop_seal.cc as well):
   void TakeOver();
   bool Restore();
-  bool on_kept(const KeptWord& word, std::span<const std::byte> entry);
+  bool on_kept(const KeptWord& word, std::span<const std::byte> bytes);
   void EndRestore();
   void TellIfRestored();
   void Note(LogNote::Others others);
-  void on_ahead(UnitId unit, const LogEntry& entry);
   // Updates of tables (logger_loop_seal.cc as well):
-  bool MustHoldEntries() const;
-  bool HaveHomesAll();
   void on_home(const TableMessage& answer);
   bool SendUpdates();
-  bool HasUpdates() const;
   void on_pull(UnitId unit, const Pull& pull);
   void SendState(const LoggerCommand& command,
                  std::span<const std::byte> record);
@@ -241,40 +208,21 @@ class LoggerLoop {
 
   LoggerLoopOptions options_;
   LoggerLoopLinks links_;
-  std::unique_ptr<NetworkFunction> example_;  // runs nothing
-  StateSchema schema_;
-  std::vector<TableShape> tables_;  // of which entries have updates
+  LoopLoggers loggers_;
   std::optional<WordsToLoggers> words_;
   std::optional<OrdersToLoggers> order_words_;
-  std::vector<std::unique_ptr<OutputLogger>> loggers_;  // by unit
   std::vector<Told> told_;  // with what is not flushed yet
   std::span<const std::unique_ptr<LoggerLoop>> all_;
-  uint32_t ends_ = 0;                  // of the units' processes
-  std::vector<uint32_t> incarnation_;  // of loggers_
-  std::vector<Sealed> sealed_;         // by unit
-  uint32_t reporting_ = 0;             // of these
-  std::vector<UnitCommand> reported_;  // not yet sent
-  std::vector<Takeover> forgets_;      // by the controller's order
   std::optional<WordsToNewLoggers> kept_words_;
-  bool is_restoring_ = false;   // units have still to hand over what they keep
-  bool is_for_this_ = false;    // what they hand over now
-  bool lacks_entries_ = false;  // of which the records have the effects
+  LoggerRestore restore_;
   // Words that the process before this one has sent: they come once more.
   uint64_t sent_before_ = 0;
   LogNote::Positions noted_;
-  // Flows whose records are ahead of the clocks that they go by, and these.
-  absl::flat_hash_map<std::pair<UnitId, FlowId>, Clock> ahead_;
   // If the controller may fail: the ledger, and names, by unit.
   std::optional<LoggerLedger> ledger_;
+  SealReports seals_;
   std::vector<KeptReport> kept_;
   FreshNames fresh_;
-  // Sends the updates of a unit's logger.
-  struct Sender {
-    UpdateSender sender;
-    uint64_t told = 0;  // entries whose updates are merged, as the unit knows
-  };
-  std::map<UnitId, Sender> senders_;
-  std::vector<TableMessage> to_homes_;  // not yet sent
   bool awaits_homes_ = false;  // which lack updates of units that have ended
   // The newest controller to which there is, or was, a report.
   enum class Reporting : uint8_t { kNobody, kDue, kSending };
@@ -285,4 +233,4 @@ class LoggerLoop {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_LIVE_LOGGER_LOOP_H_
+#endif  // SNF_RUNTIME_LIVE_LOGGERS_LOGGER_LOOP_H_

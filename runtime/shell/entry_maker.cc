@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/entry_maker.h"
+#include "runtime/shell/entry_maker.h"
 
 #include <cstring>
 #include <new>

@@ -1,45 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 
 #include <utility>
 
 #include "base/byte_order.h"
 #include "base/check.h"
-#include "runtime/tables/unit_tables.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {
-namespace {
-
-// The upper bits of a handle name its size, so any but kNoPacket is possible
-// here; the controller knows its buffers.
-constexpr uint32_t kHandles = value(kNoPacket);
-
-}  // namespace
 
 LoggerLoop::LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
                        LoggerLoopLinks links)
     : options_(options),
       links_(std::move(links)),
-      example_(nf.create()),
-      schema_(example_->schema()),
-      tables_(links_.recovery.has_value() ? LoggedTablesOf(*example_)
-                                          : std::vector<TableShape>()),
-      loggers_(options.max_units),
-      incarnation_(options.max_units),
-      sealed_(options.max_units),
+      loggers_(options, nf, /*logs_tables=*/links_.recovery.has_value()),
+      restore_(options.process, loggers_),
+      seals_(loggers_, ledger_),
       kept_(options.reports ? options.max_units : 0) {
   if (options.reports) {
     std::vector<uint32_t> words;
-    for (const NetworkFunction::Pool& pool : example_->pools()) {
+    for (const NetworkFunction::Pool& pool : loggers_.nf().pools()) {
       words.push_back(pool.words());
     }
     ledger_.emplace(links_.ledger, words);
   }
   const UnitsOfLoop units(options.index, options.loops, options.max_units);
-  words_.emplace(units, options.max_units, MaxLogEntryBytes(schema_, tables_),
+  words_.emplace(units, options.max_units, loggers_.max_entry_bytes(),
                  *links_.faults);
-  order_words_.emplace(units, static_cast<uint32_t>(tables_.size()),
+  order_words_.emplace(units, static_cast<uint32_t>(loggers_.tables()),
                        *links_.faults);
   if (options.process > 0) TakeOver();
 }
@@ -51,7 +39,7 @@ uint32_t LoggerLoop::PieceWordsOf(const NetworkFunction& nf) {
 }
 
 bool LoggerLoop::Turn() {
-  if (is_restoring_) [[unlikely]]
+  if (restore_.is_restoring()) [[unlikely]]
     return Restore();
   if (!FlushAndRelease()) return true;
   bool did = true;
@@ -59,11 +47,11 @@ bool LoggerLoop::Turn() {
     GoOnReporting();
   } else {
     did = HandleEntries() > 0;
-    if (lacks_entries_) [[unlikely]]
+    if (restore_.lacks_entries()) [[unlikely]]
       TellIfRestored();
     if (links_.recovery.has_value() && !has_report()) [[unlikely]]
       did |= Recover(!did);
-    if (!senders_.empty() && !has_report()) did |= SendUpdates();
+    if (!loggers_.updates().empty() && !has_report()) did |= SendUpdates();
   }
   Publish();
   FlushAndRelease();
@@ -80,14 +68,17 @@ void LoggerLoop::Publish() {
     sent += links_.recovery->to_units.sent_in_all();
   }
   // A process that takes over does not know yet what units will hand over.
-  links_.progress->has_updates.store(is_restoring_ || HasUpdates(),
-                                     std::memory_order_relaxed);
+  links_.progress->has_updates.store(
+      restore_.is_restoring() || loggers_.updates().HasUpdates(),
+      std::memory_order_relaxed);
   links_.progress->sent.store(sent, std::memory_order_release);
   links_.progress->received.store(received, std::memory_order_release);
 }
 
 size_t LoggerLoop::HandleEntries() {
-  if (!senders_.empty() && MustHoldEntries()) return 0;
+  // A process that takes over sees entries again whose updates it has already:
+  // until it is through with these, nothing else may get in between.
+  if (sent_before_ == 0 && loggers_.updates().IsFull()) return 0;
   links_.from_units.ReceiveKept();
   CloseIfBroken();
   return links_.from_units.Handle(
@@ -117,34 +108,10 @@ void LoggerLoop::CloseIfBroken() {
   in.Close();
 }
 
-OutputLogger& LoggerLoop::LoggerOf(UnitId unit, uint32_t incarnation) {
-  if (loggers_[value(unit)] == nullptr) [[unlikely]] {
-    // In a process that takes over, nothing is kept of that unit.
-    OutputLogger& made = MakeLogger(unit, incarnation);
-    if (options_.process > 0) made.EndRestore(0, 0);
-  }
-  return *loggers_[value(unit)];
-}
-
-OutputLogger& LoggerLoop::MakeLogger(UnitId unit, uint32_t incarnation) {
-  incarnation_[value(unit)] = incarnation;
-  loggers_[value(unit)] = std::make_unique<OutputLogger>(
-      incarnation,
-      OutputLoggerOptions{.max_flows = options_.max_copies,
-                          .packets = kHandles,
-                          .bounds_updates = false},
-      schema_, example_->pools(), /*takes_over=*/options_.process > 0, tables_);
-  if (!tables_.empty()) {
-    senders_.try_emplace(
-        unit, Sender{UpdateSender(unit, options_.tables, tables_.size())});
-  }
-  return *loggers_[value(unit)];
-}
-
 void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
   using Result = OutputLogger::Result;
-  OutputLogger& logger = LoggerOf(unit, incarnation());
-  if (incarnation_[value(unit)] != incarnation()) [[unlikely]]
+  OutputLogger& logger = loggers_.Of(unit, loggers_.incarnation());
+  if (!loggers_.is_of_now(unit)) [[unlikely]]
     BeginAnew(unit);
   out_.clear();
   const Result result = logger.on_entry(bytes, out_);
@@ -155,8 +122,8 @@ void LoggerLoop::Handle(UnitId unit, std::span<const std::byte> bytes) {
       Tell(unit, entry);
     if (!fresh_.empty() && entry.kind <= LogEntry::Kind::kEnded) [[unlikely]]
       fresh_.Erase(unit, entry.meta.flow);
-    if (!ahead_.empty()) [[unlikely]]
-      on_ahead(unit, entry);
+    if (restore_.has_flows_ahead()) [[unlikely]]
+      restore_.on_entry(unit, entry);
     if (entry.kind == LogEntry::Kind::kGrant && ledger_.has_value()) {
       ledger_->TurnOver(links_.from_units.handled(), entry.block);
     }
@@ -222,8 +189,7 @@ void LoggerLoop::Execute(UnitId unit, const LoggerCommand& command) {
 // Where units do not fail, the controller has ended the flow itself, and does
 // not wait for the entry that is its end.
 void LoggerLoop::Tell(UnitId unit, const LogEntry& entry) {
-  told_.push_back(
-      {.logger = loggers_[value(unit)].get(), .number = entry.number});
+  told_.push_back({.logger = loggers_.Find(unit), .number = entry.number});
   if (entry.is(LogEntry::kEnd)) {
     if (!links_.recovery.has_value() && kept_.empty()) return;
     Send(unit, UnitCommand::Ended({entry.meta.flow, entry.meta.clock}));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_UNIT_SHELL_H_
-#define SNF_RUNTIME_CORE_UNIT_SHELL_H_
+#ifndef SNF_RUNTIME_SHELL_UNIT_SHELL_H_
+#define SNF_RUNTIME_SHELL_UNIT_SHELL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +13,11 @@
 #include "base/messages/messages.h"
 #include "base/messages/unit_commands.h"
 #include "base/time.h"
-#include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/call_mark.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/shell/state_figures.h"
 
 namespace snf {
 
@@ -242,4 +242,4 @@ void UnitShell::Send(const UnitCommand& command, StateFigures& figures,
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_UNIT_SHELL_H_
+#endif  // SNF_RUNTIME_SHELL_UNIT_SHELL_H_

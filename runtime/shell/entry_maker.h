@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_ENTRY_MAKER_H_
-#define SNF_RUNTIME_CORE_ENTRY_MAKER_H_
+#ifndef SNF_RUNTIME_SHELL_ENTRY_MAKER_H_
+#define SNF_RUNTIME_SHELL_ENTRY_MAKER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -121,4 +121,4 @@ class EntryMaker {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_ENTRY_MAKER_H_
+#endif  // SNF_RUNTIME_SHELL_ENTRY_MAKER_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_KEPT_REPORT_H_
-#define SNF_RUNTIME_CORE_KEPT_REPORT_H_
+#ifndef SNF_RUNTIME_SHELL_KEPT_REPORT_H_
+#define SNF_RUNTIME_SHELL_KEPT_REPORT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -85,4 +85,4 @@ class KeptReport {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_KEPT_REPORT_H_
+#endif  // SNF_RUNTIME_SHELL_KEPT_REPORT_H_

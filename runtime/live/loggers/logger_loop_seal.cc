@@ -5,11 +5,10 @@
 // tables, which no end of a process may lose.
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "base/byte_order.h"
 #include "base/messages/controller_commands.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -33,21 +32,22 @@ bool LoggerLoop::Recover(bool has_drained) {
   links.from_controller.Release();
   // Read after the Seals: an end that these follow is seen.
   const uint32_t ends = links.control->ends.load(std::memory_order_acquire);
-  if (ends != ends_) {
+  if (ends != loggers_.ends()) {
     // What was published before its end was seen is here by now.
     if (!has_drained || links_.from_units.has_items()) return true;
-    // No unit has the updates now.
-    awaits_homes_ = !HaveHomesAll();
+    awaits_homes_ = !loggers_.updates().Hurry();
     if (awaits_homes_) return orders > 0;
     links_.from_units.SkipAll();
     links.to_units.SkipAll();
     links.kept.SkipAll();
     Note(LogNote::Others::kNone);
-    ends_ = ends;
+    loggers_.on_end(ends);
     links.control->drained.store(ends, std::memory_order_release);
   }
-  if (!forgets_.empty()) [[unlikely]]
-    ForgetSome();
+  if (seals_.has_forgets()) [[unlikely]] {
+    seals_.ForgetSome(
+        [this](UnitId unit, FlowId flow) { fresh_.Erase(unit, flow); });
+  }
   if (asked > controller_) [[unlikely]] {
     ReportAlone(asked);
     return true;
@@ -57,138 +57,45 @@ bool LoggerLoop::Recover(bool has_drained) {
 
 void LoggerLoop::on_order(const ControllerCommand& order) {
   using Kind = ControllerCommand::Kind;
-  if (value(order.unit) >= sealed_.size() ||
+  if (value(order.unit) >= loggers_.units() ||
       value(order.unit) % options_.loops != options_.index) {
     words_->Refuse(kNoUnit, "order", "unit", value(order.unit));
     links_.recovery->from_controller.Close();
   } else if (order.kind == Kind::kForget) {
-    forgets_.push_back(
+    seals_.on_forget(
         {.flow = order.end.flow, .clock = order.end.last, .taker = order.unit});
   } else {
-    on_seal(order.seal);
-  }
-}
-
-// Of several Seals of a unit that come together, only the last is answered.
-// What they seal may still be in the ring.
-void LoggerLoop::on_seal(const Seal& seal) {
-  Sealed& sealed = sealed_[value(seal.unit)];
-  sealed.seal = seal;
-  sealed.is_new = true;
-  if (!std::exchange(sealed.reports, true)) ++reporting_;
-}
-
-// Drops older copies than those that the controller has told of, and tells it.
-// A logger that has still to report keeps what it has until then.
-void LoggerLoop::ForgetSome() {
-  std::erase_if(forgets_, [this](const Takeover& forget) {
-    const UnitId unit = forget.taker;
-    OutputLogger* const logger = loggers_[value(unit)].get();
-    if (logger != nullptr && logger->was_sealed()) {
-      if (logger->has_more()) return false;
-      out_.clear();
-      logger->on_takeover(forget, out_);
-      fresh_.Erase(unit, forget.flow);
-    }
-    UnitCommand gone = UnitCommand::Report(forget);
-    gone.unit = unit;
-    reported_.push_back(gone);
-    return true;
-  });
-}
-
-// A Seal is about a process that has ended: one that is sealed, or has begun
-// anew since, only reports.
-void LoggerLoop::Obey(UnitId unit) {
-  OutputLogger& logger = LoggerOf(unit, incarnation() - 1);
-  const bool has_begun = incarnation_[value(unit)] == incarnation();
-  if (sealed_[value(unit)].seal.is_sealed || logger.sealed() || has_begun) {
-    logger.Report();
-  } else {
-    logger.Seal();
+    seals_.on_seal(order.seal);
   }
 }
 
 // Returns true if there is a report under way. What it says is behind all that
 // entries led to, as is noted, so that nobody takes one for the other.
 bool LoggerLoop::ReportSome() {
-  if (reporting_ == 0 && reported_.empty()) [[likely]]
+  if (!seals_.is_due()) [[likely]]
     return false;
   Publish();
   if (!FlushAndRelease() || sent_before_ > 0) return true;
   Note(LogNote::Others::kAnswers);
-  for (size_t i = 0; i < sealed_.size(); ++i) {
-    if (!sealed_[i].reports) continue;
-    const UnitId unit{static_cast<uint16_t>(i)};
-    if (std::exchange(sealed_[i].is_new, false)) Obey(unit);
-    out_.clear();
-    loggers_[i]->Resume(out_);
-    for (const LoggerCommand& command : out_.commands()) Report(unit, command);
+  seals_.GoOn();
+  for (const UnitCommand& word : seals_.TakeWords()) {
+    links_.to_controller.Send(word);
   }
-  for (const UnitCommand& word : reported_) links_.to_controller.Send(word);
-  reported_.clear();
   return true;
-}
-
-// Leaves what is to be said in reported_.
-void LoggerLoop::Report(UnitId unit, const LoggerCommand& command) {
-  using Kind = LoggerCommand::Kind;
-  Sealed& sealed = sealed_[value(unit)];
-  DoneAnswer answer = {.round = sealed.seal.round, .unit = unit};
-  const auto say = [&](UnitCommand word) {
-    word.unit = unit;
-    reported_.push_back(word);
-  };
-  switch (command.kind) {
-    case Kind::kTell:
-      return;  // the controller was told with the entry
-    case Kind::kFreePieces: {
-      PieceBlock pieces = command.pieces;
-      pieces.unit = unit;
-      if (ledger_.has_value()) ledger_->TurnOver(pieces);
-      return say(UnitCommand::Return(pieces));
-    }
-    case Kind::kApplied:
-      answer.flow = command.applied.flow;
-      answer.applied = command.applied.clock;
-      say(UnitCommand::Done(answer));
-      // The controller knows of the end, by a word that is ahead of this one.
-      if (command.applied.ended) {
-        loggers_[value(unit)]->on_end_ack(answer.flow, answer.applied);
-      }
-      return;
-    case Kind::kSealed:
-      // Else another process has grants by now, with numbers of its own.
-      if (!sealed.seal.is_sealed &&
-          incarnation_[value(unit)] != incarnation()) {
-        say(UnitCommand::Grants(command.sealed.grant));
-      }
-      say(UnitCommand::Done(answer));
-      sealed.reports = false;
-      --reporting_;
-      return;
-    default:
-      // Entries come in order. One that did not was refused, and waits; what it
-      // drops now was never released, and the controller has it still.
-      return;
-  }
 }
 
 // The next process of the units has something of this one.
 void LoggerLoop::BeginAnew(UnitId unit) {
-  OutputLogger& logger = *loggers_[value(unit)];
+  OutputLogger& logger = loggers_[unit];
   logger.Seal();
   while (logger.has_more()) {
     out_.clear();
     logger.Resume(out_);
-    const Sealed& sealed = sealed_[value(unit)];
-    if (!sealed.reports || sealed.is_new) continue;
-    for (const LoggerCommand& command : out_.commands()) Report(unit, command);
+    for (const LoggerCommand& command : out_.commands()) {
+      seals_.on_command(unit, command);
+    }
   }
-  incarnation_[value(unit)] = incarnation();
-  logger.Begin(incarnation());
-  const auto sender = senders_.find(unit);
-  if (sender != senders_.end()) sender->second.told = 0;
+  loggers_.Begin(unit);
   if (kept_.empty()) return;
   fresh_.EraseAllOf(unit);
   kept_[value(unit)].BeginAnew(
@@ -229,9 +136,9 @@ void LoggerLoop::TakeOver() {
   LoggerLoopLinks::Recovery& links = *links_.recovery;
   kept_words_.emplace(
       UnitsOfLoop(options_.index, options_.loops, options_.max_units),
-      MaxLogEntryBytes(schema_, tables_), *links_.faults);
-  ends_ = links.control->drained.load(std::memory_order_acquire);
-  is_restoring_ = true;
+      loggers_.max_entry_bytes(), *links_.faults);
+  loggers_.on_end(links.control->drained.load(std::memory_order_acquire));
+  restore_.Begin();
   noted_ = links.note->Read();
   controller_ = noted_.controller;
   if (!links_.from_units.SkipTo(noted_.entries)) {
@@ -282,69 +189,43 @@ bool LoggerLoop::Restore() {
 // Returns true if that was all.
 bool LoggerLoop::on_kept(const KeptWord& word,
                          std::span<const std::byte> bytes) {
-  using Kind = KeptWord::Kind;
-  if (word.kind == Kind::kBegin) is_for_this_ = word.number == options_.process;
-  if (!is_for_this_ || word.kind == Kind::kBegin) return false;
-  if (word.kind == Kind::kAll) {
-    const auto is_open = [](const std::unique_ptr<OutputLogger>& logger) {
-      return logger != nullptr && logger->is_restoring();
-    };
-    if (std::ranges::none_of(loggers_, is_open)) return true;
-    kept_words_->Refuse(kNoUnit, "end after", word.number);
-    links_.recovery->kept.Close();
-    return false;
-  }
-  if (word.kind == Kind::kName) {
-    on_name(word.unit, LoadAs<FlowName>(bytes.data()));
-    return false;
-  }
-  if (loggers_[value(word.unit)] == nullptr) {
-    MakeLogger(word.unit, incarnation());
-  }
-  OutputLogger& logger = *loggers_[value(word.unit)];
-  const bool is_entry = word.kind == Kind::kEntry;
-  if (!logger.is_restoring() || (is_entry && !logger.Restore(bytes))) {
-    kept_words_->Refuse(word.unit, "impossible contents, kind",
-                        static_cast<uint8_t>(word.kind));
-    links_.recovery->kept.Close();
-  } else if (is_entry) {
-    const auto entry = LoadAs<LogEntry>(bytes.data());
-    const bool is_record =
-        entry.is(LogEntry::kWhole) && !entry.is(LogEntry::kEnd);
-    links_.recovery->control->records.fetch_add(is_record ? 1 : 0,
-                                                std::memory_order_relaxed);
-    if (word.is_ahead != 0) {
-      ahead_[{word.unit, entry.meta.flow}] = entry.meta.clock;
-    }
-  } else {
-    logger.EndRestore(word.released, word.number);
+  using Got = LoggerRestore::Got;
+  switch (restore_.on_word(word, bytes)) {
+    case Got::kAll:
+      return true;
+    case Got::kName:
+      on_name(word.unit, LoadAs<FlowName>(bytes.data()));
+      break;
+    case Got::kRecord:
+      links_.recovery->control->records.fetch_add(1, std::memory_order_relaxed);
+      break;
+    case Got::kTooEarly:
+      kept_words_->Refuse(kNoUnit, "end after", word.number);
+      links_.recovery->kept.Close();
+      break;
+    case Got::kImpossible:
+      kept_words_->Refuse(word.unit, "impossible contents, kind",
+                          static_cast<uint8_t>(word.kind));
+      links_.recovery->kept.Close();
+      break;
+    case Got::kNothing:
+    case Got::kEntry:
+      break;
   }
   return false;
 }
 
 void LoggerLoop::EndRestore() {
-  is_restoring_ = false;
-  lacks_entries_ = true;
+  restore_.End();
   TellIfRestored();
 }
 
 // Entries whose effects are in the records may be in no ring yet, so they are
 // lost if the units' process ends before they come.
 void LoggerLoop::TellIfRestored() {
-  const auto lacks = [](const std::unique_ptr<OutputLogger>& logger) {
-    return logger != nullptr && logger->taken() < logger->kept_through();
-  };
-  if (!ahead_.empty() || std::ranges::any_of(loggers_, lacks)) return;
-  lacks_entries_ = false;
+  if (!restore_.EndIfWhole()) return;
   links_.recovery->control->restored.store(options_.process,
                                            std::memory_order_release);
-}
-
-// An entry came of a flow whose record may be ahead.
-void LoggerLoop::on_ahead(UnitId unit, const LogEntry& entry) {
-  const auto ahead = ahead_.find({unit, entry.meta.flow});
-  if (ahead == ahead_.end() || entry.meta.clock <= ahead->second) return;
-  ahead_.erase(ahead);
 }
 
 void LoggerLoop::Note(LogNote::Others others) {
@@ -360,56 +241,24 @@ void LoggerLoop::Note(LogNote::Others others) {
 
 // --- Updates of shared tables. ---
 
-bool LoggerLoop::HasUpdates() const {
-  return std::ranges::any_of(senders_, [this](const auto& one) {
-    return !loggers_[value(one.first)]->updates().empty();
-  });
-}
-
-// A process that takes over sees entries again whose updates it has already:
-// until it is through with these, nothing else may get in between.
-bool LoggerLoop::MustHoldEntries() const {
-  return sent_before_ == 0 &&
-         std::ranges::any_of(senders_, [this](const auto& one) {
-           return loggers_[value(one.first)]->updates().is_full();
-         });
-}
-
-// Asked when the units' process has ended, and all its entries are here: what
-// is not merged is sent at once.
-bool LoggerLoop::HaveHomesAll() {
-  for (auto& [unit, one] : senders_) {
-    one.sender.Hurry(loggers_[value(unit)]->updates());
-  }
-  return !HasUpdates();
-}
-
-// A home answers. What follows at once is sent with the next SendUpdates.
+// An earlier process of loggers may have asked a home that answers.
 void LoggerLoop::on_home(const TableMessage& answer) {
   LinkIn& link = links_.recovery->from_controller;
   if (!order_words_->IsSound(answer)) return link.Close();
-  const auto sender = senders_.find(answer.unit);
-  // An earlier process may have asked.
-  if (sender == senders_.end()) return;
-  if (answer.incarnation > incarnation_[value(answer.unit)]) {
+  UpdateSenders& updates = loggers_.updates();
+  if (!updates.Has(answer.unit)) return;
+  if (answer.incarnation > loggers_.incarnation(answer.unit)) {
     order_words_->Refuse("table", "incarnation", answer.incarnation);
     return link.Close();
   }
-  OutputLogger& logger = *loggers_[value(answer.unit)];
-  Sender& one = sender->second;
-  TableMessage next;
-  if (one.sender.on_message(RealClock::Monotonic(), answer, logger.updates(),
-                            next)) {
-    to_homes_.push_back(next);
-  }
   // A lost word is repeated with a later answer.
+  const uint64_t merged = updates.on_home(RealClock::Monotonic(), answer);
   LinkOut& to_units = links_.recovery->to_units;
-  const uint64_t merged = logger.updates().entries_merged(logger.taken());
-  if (merged <= one.told || !to_units.has_room(0) ||
-      incarnation_[value(answer.unit)] != incarnation()) {
+  if (merged == 0 || !to_units.has_room(0) ||
+      !loggers_.is_of_now(answer.unit)) {
     return;
   }
-  one.told = merged;
+  updates.on_told(answer.unit, merged);
   to_units.Send(UnitCommand::Merged(answer.unit, merged));
 }
 
@@ -418,26 +267,14 @@ void LoggerLoop::on_home(const TableMessage& answer) {
 // among the words that a process that takes over counts.
 bool LoggerLoop::SendUpdates() {
   const Instant now = RealClock::Monotonic();
-  const bool is_due =
-      !to_homes_.empty() || std::ranges::any_of(senders_, [&](const auto& one) {
-        const UpdateLog& log = loggers_[value(one.first)]->updates();
-        return one.second.sender.next_wakeup(log) <= now;
-      });
-  if (!is_due) return false;
+  if (!loggers_.updates().IsDue(now)) return false;
   Publish();
   if (!FlushAndRelease() || sent_before_ > 0) return true;
   Note(LogNote::Others::kAnswers);
-  const auto send = [this](const TableMessage& message) {
+  loggers_.updates().SendDue(now, [this](const TableMessage& message) {
     links_.to_controller.Send(Cell::OfTable(),
                               std::as_bytes(std::span(&message, 1)));
-  };
-  std::ranges::for_each(to_homes_, send);
-  to_homes_.clear();
-  TableMessage out;
-  for (auto& [unit, one] : senders_) {
-    const UpdateLog& log = loggers_[value(unit)]->updates();
-    while (one.sender.on_timers(now, log, out)) send(out);
-  }
+  });
   return true;
 }
 
@@ -446,10 +283,8 @@ bool LoggerLoop::SendUpdates() {
 // Names of which nothing has come yet are of packets that are on their way.
 void LoggerLoop::on_name(UnitId unit, const FlowName& name) {
   if (kept_.empty()) return;
-  const OutputLogger* const logger = loggers_[value(unit)].get();
-  if (logger != nullptr && incarnation_[value(unit)] != incarnation()) {
-    BeginAnew(unit);
-  }
+  const OutputLogger* const logger = loggers_.Find(unit);
+  if (logger != nullptr && !loggers_.is_of_now(unit)) BeginAnew(unit);
   const auto has = [logger](FlowId flow) {
     return logger != nullptr && logger->applied(flow) != Clock{};
   };
@@ -484,9 +319,7 @@ void LoggerLoop::GoOnReporting() {
 }
 
 void LoggerLoop::MakeReport() {
-  // These were for the controller before.
-  reported_.clear();
-  forgets_.clear();
+  seals_.DropForAnother();
   if (options_.index >= kept_.size()) return;
   const UnitId any{static_cast<uint16_t>(options_.index)};
   // What a process before this one has said of a report is void.
@@ -502,12 +335,11 @@ void LoggerLoop::MakeReport() {
 
 void LoggerLoop::ReportUnit(UnitId unit) {
   KeptReport& kept = kept_[value(unit)];
-  OutputLogger* const logger = loggers_[value(unit)].get();
+  OutputLogger* const logger = loggers_.Find(unit);
   const bool was_sealed = logger != nullptr && logger->was_sealed();
   if (was_sealed) {
     // Whatever an earlier controller has asked for.
-    Sealed& sealed = sealed_[value(unit)];
-    reporting_ -= std::exchange(sealed.reports, false) ? 1 : 0;
+    seals_.Cancel(unit);
     logger->Report();
     while (logger->has_more()) {
       out_.clear();
@@ -522,8 +354,7 @@ void LoggerLoop::ReportUnit(UnitId unit) {
     });
   }
   // A process that has logged nothing yet has got none.
-  const bool has_begun =
-      logger != nullptr && incarnation_[value(unit)] == incarnation();
+  const bool has_begun = logger != nullptr && loggers_.is_of_now(unit);
   Send(unit,
        UnitCommand::Of(UnitReport{.unit = unit,
                                   .was_sealed = was_sealed,
@@ -550,10 +381,7 @@ void LoggerLoop::ReportSealed(UnitId unit, const LoggerCommand& command) {
 
 // The units have no process, and all that they did is here.
 void LoggerLoop::ReportAlone(uint32_t controller) {
-  for (size_t i = options_.index; i < loggers_.size(); i += options_.loops) {
-    OutputLogger* const logger = loggers_[i].get();
-    if (logger != nullptr && incarnation_[i] != incarnation()) logger->Seal();
-  }
+  loggers_.SealEnded();
   BeginReport(controller);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_STATE_FIGURES_H_
-#define SNF_RUNTIME_CORE_STATE_FIGURES_H_
+#ifndef SNF_RUNTIME_SHELL_STATE_FIGURES_H_
+#define SNF_RUNTIME_SHELL_STATE_FIGURES_H_
 
 #include <cstdint>
 
@@ -91,4 +91,4 @@ void AddTo(StateFigures& sum, const StateFigures& one);
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_STATE_FIGURES_H_
+#endif  // SNF_RUNTIME_SHELL_STATE_FIGURES_H_

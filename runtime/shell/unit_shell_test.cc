@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/unit_shell.h"
+#include "runtime/shell/unit_shell.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

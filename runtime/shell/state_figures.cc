@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/state_figures.h"
+#include "runtime/shell/state_figures.h"
 
 #include "base/counters.h"
 #include "runtime/core/unit.h"

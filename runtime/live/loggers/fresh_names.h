@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_LIVE_FRESH_NAMES_H_
-#define SNF_RUNTIME_LIVE_FRESH_NAMES_H_
+#ifndef SNF_RUNTIME_LIVE_LOGGERS_FRESH_NAMES_H_
+#define SNF_RUNTIME_LIVE_LOGGERS_FRESH_NAMES_H_
 
 #include <cstddef>
 #include <utility>
@@ -51,4 +51,4 @@ class FreshNames {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_LIVE_FRESH_NAMES_H_
+#endif  // SNF_RUNTIME_LIVE_LOGGERS_FRESH_NAMES_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_LOG_FIGURES_H_
-#define SNF_RUNTIME_CORE_LOG_FIGURES_H_
+#ifndef SNF_RUNTIME_SHELL_LOG_FIGURES_H_
+#define SNF_RUNTIME_SHELL_LOG_FIGURES_H_
 
 #include <cstdint>
 
@@ -18,4 +18,4 @@ struct UnitLogFigures {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_LOG_FIGURES_H_
+#endif  // SNF_RUNTIME_SHELL_LOG_FIGURES_H_

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Entries in, words to a controller out, over links; there are no units.
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/live/test_loggers.h"
+#include "runtime/live/loggers/test_loggers.h"
 
 namespace snf {
 namespace {

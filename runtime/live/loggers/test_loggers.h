@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_LIVE_TEST_LOGGERS_H_
-#define SNF_RUNTIME_LIVE_TEST_LOGGERS_H_
+#ifndef SNF_RUNTIME_LIVE_LOGGERS_TEST_LOGGERS_H_
+#define SNF_RUNTIME_LIVE_LOGGERS_TEST_LOGGERS_H_
 
 #include <array>
 #include <cstddef>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/ring/test_region.h"
 #include "runtime/tables/table_message.h"
 #include "runtime/tables/unit_tables.h"
@@ -315,4 +315,4 @@ class Loggers {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_LIVE_TEST_LOGGERS_H_
+#endif  // SNF_RUNTIME_LIVE_LOGGERS_TEST_LOGGERS_H_

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "runtime/live/logger_loop.h"
-#include "runtime/live/test_loggers.h"
+#include "runtime/live/loggers/logger_loop.h"
+#include "runtime/live/loggers/test_loggers.h"
 
 namespace snf {
 namespace {

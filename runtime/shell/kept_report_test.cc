@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/kept_report.h"
+#include "runtime/shell/kept_report.h"
 
 #include <gtest/gtest.h>
 
