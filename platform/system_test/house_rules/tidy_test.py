@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from tidy_citations import check_anchors, check_citations
-from tidy_size import check_size, notes
+from tidy_size import check_class_size, check_size, notes
 from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
                        is_test, line_at, read_tree)
 from tidy_words import check_riddles
@@ -594,7 +594,8 @@ def check_named_tests(tree: Tree) -> Iterator[Finding]:
 CHECKS: list[Callable[[Tree], Iterator[Finding]]] = [
     check_includes, check_links, check_calls, check_hash_order, check_license,
     check_guards, check_words, check_names, check_named_tests,
-    check_citations, check_anchors, check_size, check_riddles,
+    check_citations, check_anchors, check_size, check_class_size,
+    check_riddles,
 ]
 
 
