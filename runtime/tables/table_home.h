@@ -230,8 +230,8 @@ class TableHome {
   SlotIndex index_;
   LazyArray<uint64_t> entries_;
   LazyArray<State> states_;
-  uint32_t slots_ = 0;  // ever used
-  uint32_t going_ = 0;  // entries that have gone, but not for all units
+  uint32_t slots_ = 0;   // ever used
+  uint32_t going_ = 0;   // entries that have gone, but not for all units
   uint32_t forget_ = 0;  // the slot at which the search for old ones continues
   SlotLists lists_;
   SlotLists::List gone_;  // entries that have gone, in the order of that
