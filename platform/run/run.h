@@ -18,10 +18,10 @@
 #include "controller/core/controller_counters.h"
 #include "controller/core/options.h"
 #include "platform/run/epoch_series.h"
-#include "runtime/core/log_figures.h"
-#include "runtime/core/state_figures.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf_report.h"
+#include "runtime/shell/log_figures.h"
+#include "runtime/shell/state_figures.h"
 #include "runtime/store/store_options.h"
 
 namespace snf {

@@ -9,16 +9,13 @@ namespace snf {
 
 void ResourceManager::SayStart(uint32_t unit, bool is_repeated,
                                ManagerOut& out) {
-  units_[unit].said_at = ticks_;
-  out.push_back(StartUnit{LifeOf(unit), is_repeated});
+  units_[unit].said_at = leases_.ticks();
+  out.push_back(StartUnit{units_.LifeOf(unit), is_repeated});
 }
 
 bool ResourceManager::can_give(Instant now) const {
   return units_.starting() > 0 || units_.CanStart(now) ||
-         units_.Emptiest() != kNone ||
-         std::ranges::any_of(controllers_, [](const Controller& c) {
-           return c.held > 2 * kLeastMove;
-         });
+         units_.Emptiest() != kNone || leases_.HoldsAnyAbove(2 * kLeastMove);
 }
 
 void ResourceManager::StartFor(Instant now, int64_t missing, ManagerOut& out) {
@@ -34,57 +31,38 @@ void ResourceManager::StartFor(Instant now, int64_t missing, ManagerOut& out) {
   }
 }
 
-void ResourceManager::Await(uint32_t controller) {
-  Controller& c = controllers_[controller];
-  if (c.waits || Missing(controller) <= 0) return;
-  c.waits = true;
-  waiting_.push_back(controller);
-}
-
-uint32_t ResourceManager::NextWaiting() const {
-  uint32_t best = kNone;
-  for (const uint32_t c : waiting_) {
-    if (best == kNone || controllers_[c].held < controllers_[best].held) {
-      best = c;
-    }
-  }
-  return best;
-}
-
 void ResourceManager::GiveAt(Instant now, uint32_t controller, uint32_t unit,
                              int64_t share, ManagerOut& out) {
-  const Controller& c = controllers_[controller];
-  const uint32_t slot = AddLease(
-      {.id = LeaseId{NewNumber()},
-       .holder = {ControllerId{static_cast<uint8_t>(controller)}, c.epoch},
-       .unit = unit});
-  SetTo(slot, share, out);
-  StartTerm(now, slot);
+  const ControllerId id{static_cast<uint8_t>(controller)};
+  const uint32_t slot =
+      leases_.Add(LeaseId{NewNumber()}, asks_.LifeOf(id), unit, units_);
+  leases_.SetTo(slot, share, units_, out);
+  leases_.StartTerm(now, slot);
 }
 
 bool ResourceManager::Fill(Instant now, uint32_t controller, ManagerOut& out) {
-  uint32_t slot = leases_of_controller_.Front(controller);
+  uint32_t slot = leases_.FirstOf(controller);
   for (uint32_t i = 0; i < kMostParts && slot != kNone; ++i) {
-    const Lease& lease = leases_[slot];
-    const uint32_t next = leases_of_controller_.Next(slot);
+    const LeaseBook::Lease& lease = leases_[slot];
+    const uint32_t next = leases_.NextOf(slot);
     const int64_t more = std::min(Missing(controller), units_[lease.unit].free);
     if (lease.share == kWholeUnit || more <= 0) {
       slot = next;
       continue;
     }
     const State state = units_[lease.unit].state;
-    if (state == State::kActive && leases_due_.ListOf(slot) == kByTerm) {
-      SetTo(slot, lease.share + more, out);
+    if (state == State::kActive &&
+        leases_.is_due_by(slot, LeaseBook::kByTerm)) {
+      leases_.SetTo(slot, lease.share + more, units_, out);
     }
     slot = next;
   }
   while (Missing(controller) > 0) {
-    if (!has_room_for_lease()) return false;
+    if (!leases_.has_room()) return false;
     const int64_t share = std::min(Missing(controller), kWholeUnit);
     uint32_t unit = units_.FullestWithRoom(share);
     if (unit == kNone) {
-      int64_t missing = 0;
-      for (const uint32_t c : waiting_) missing += Missing(c);
+      int64_t missing = asks_.MissingInAll(leases_);
       // The last part needs no unit of its own where one has room.
       const int64_t part = Missing(controller) % kWholeUnit;
       if (part > 0 && units_.FullestWithRoom(part) != kNone) missing -= part;
@@ -103,20 +81,20 @@ bool ResourceManager::Fill(Instant now, uint32_t controller, ManagerOut& out) {
 
 void ResourceManager::Serve(Instant now, ManagerOut& out) {
   if (recovering()) return;
-  for (uint32_t c = NextWaiting(); c != kNone; c = NextWaiting()) {
+  for (uint32_t c = asks_.NextWaiting(leases_); c != kNone;
+       c = asks_.NextWaiting(leases_)) {
     if (!Fill(now, c, out)) return;
-    controllers_[c].waits = false;
-    std::erase(waiting_, c);
+    asks_.Served(c);
   }
 }
 
 // Returns true if a lease of the controller is being drained, and others can
 // have its share soon: not of a unit that is to stop.
 bool ResourceManager::HasRoomToCome(uint32_t controller) const {
-  for (uint32_t slot = unconfirmed_.Front(0); slot != kNone;
-       slot = unconfirmed_.Next(slot)) {
-    const Lease& lease = leases_[slot];
-    if (lease.share == 0 && ticks_ - lease.set_at < kDrainTicks &&
+  for (uint32_t slot = leases_.FirstUnconfirmed(); slot != kNone;
+       slot = leases_.NextUnconfirmed(slot)) {
+    const LeaseBook::Lease& lease = leases_[slot];
+    if (lease.share == 0 && leases_.ticks() - lease.set_at < kDrainTicks &&
         value(lease.holder.controller) == controller &&
         units_[lease.unit].state == State::kActive) {
       return true;
@@ -126,22 +104,22 @@ bool ResourceManager::HasRoomToCome(uint32_t controller) const {
 }
 
 void ResourceManager::Balance(Instant now, ManagerOut& out) {
-  const uint32_t poor = NextWaiting();
+  const uint32_t poor = asks_.NextWaiting(leases_);
   if (poor == kNone || units_.starting() > 0 || units_.CanStart(now) ||
-      leases_due_.Front(kByRevoke) != kNone) {
+      leases_.FirstDue(LeaseBook::kByRevoke) != kNone) {
     return;
   }
   uint32_t rich = poor;
   for (uint32_t c = 0; c < kControllerIds; ++c) {
-    if (controllers_[c].held > controllers_[rich].held) rich = c;
+    if (leases_.held(c) > leases_.held(rich)) rich = c;
   }
   if (HasRoomToCome(rich)) return;  // what it gave up before
-  const int64_t half = (controllers_[rich].held - controllers_[poor].held) / 2;
-  const uint32_t slot = leases_of_controller_.Front(rich);
+  const int64_t half = (leases_.held(rich) - leases_.held(poor)) / 2;
+  const uint32_t slot = leases_.FirstOf(rich);
   if (slot == kNone || !leases_[slot].confirmed) return;
   const int64_t move = std::min({half, Missing(poor), leases_[slot].share});
   if (half < kLeastMove || move <= 0) return;
-  RevokeTo(now, slot, leases_[slot].share - move, out);
+  leases_.RevokeTo(now, slot, leases_[slot].share - move, out);
 }
 
 }  // namespace snf

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_set.h"
 #include "base/check.h"
 #include "base/messages/controller_counts.h"
 
@@ -19,10 +18,8 @@ ResourceManager::ResourceManager(const ManagerOptions& options, uint64_t epoch,
     : options_(options),
       epoch_(epoch),
       units_(options),
-      leases_of_unit_(options.max_units, options.max_units * kKnownPerUnit),
-      leases_of_controller_(kControllerIds, options.max_units * kKnownPerUnit),
-      leases_due_(kDues, options.max_units * kKnownPerUnit),
-      unconfirmed_(1, options.max_units * kKnownPerUnit) {
+      leases_(options, epoch),
+      asks_(epoch) {
   SNF_CHECK(epoch > 0 && epoch < uint64_t{1} << 31);
   SNF_CHECK(options.max_units <= kMostUnits);
   const State state = recover ? State::kUnknown : State::kCold;
@@ -41,19 +38,15 @@ LeaseRefusal ResourceManager::Refuse(LeaseRefusal why) {
 
 LeaseRefusal ResourceManager::CheckController(ControllerLife life,
                                               ManagerOut& out) {
-  Controller& c = controllers_[value(life.controller)];
-  if (life.epoch < c.epoch) return LeaseRefusal::kStaleEpoch;
-  if (life.epoch == c.epoch && c.epoch != 0) {
-    return c.alive ? LeaseRefusal::kNone : LeaseRefusal::kUnknownController;
-  }
-  // Only an earlier manager can have given an epoch that this one does not
-  // know. What it knows of an older life, from reports, is over.
-  if (life.epoch >> 32 == 0 || life.epoch >> 32 >= epoch_) {
-    return LeaseRefusal::kUnknownController;
-  }
-  EndAll(life.controller, out);
-  c = {.epoch = life.epoch, .alive = true, .waits = c.waits};
-  return LeaseRefusal::kNone;
+  const LeaseRefusal why = asks_.Check(life);
+  // Leases of an older life, known from reports, are over.
+  if (why == LeaseRefusal::kNone && asks_.IsLater(life)) BeginLife(life, out);
+  return why;
+}
+
+void ResourceManager::BeginLife(ControllerLife life, ManagerOut& out) {
+  leases_.EndAll(life.controller, units_, out);
+  asks_.Begin(life);
 }
 
 LeaseRefusal ResourceManager::CheckUnit(UnitLife life) const {
@@ -63,120 +56,16 @@ LeaseRefusal ResourceManager::CheckUnit(UnitLife life) const {
              : LeaseRefusal::kStaleIncarnation;
 }
 
-uint32_t ResourceManager::Find(LeaseId lease) const {
-  const auto at = slots_.find(value(lease));
-  return at == slots_.end() ? kNone : at->second;
-}
-
-// --- Leases ------------------------------------------------------------------
-
-uint32_t ResourceManager::AddLease(const Lease& lease) {
-  uint32_t slot = static_cast<uint32_t>(leases_.size());
-  if (free_slots_.empty()) {
-    leases_.push_back(lease);
-  } else {
-    slot = free_slots_.back();
-    free_slots_.pop_back();
-    leases_[slot] = lease;
-  }
-  slots_[value(lease.id)] = slot;
-  leases_of_unit_.PushBack(lease.unit, slot);
-  ++units_[lease.unit].leases;
-  return slot;
-}
-
+// Forgets a lease of which nothing is left in its unit.
 void ResourceManager::FreeLease(Instant now, uint32_t slot, ManagerOut& out) {
-  Lease& lease = leases_[slot];
-  const uint32_t unit = lease.unit;
-  controllers_[value(lease.holder.controller)].held -= lease.share;
-  shares_ -= lease.share > 0;
-  units_.Reserve(unit, -lease.reserved);
-  slots_.erase(value(lease.id));
-  leases_of_unit_.Remove(slot);
-  leases_of_controller_.Remove(slot);
-  leases_due_.Remove(slot);
-  unconfirmed_.Remove(slot);
-  free_slots_.push_back(slot);
-  if (--units_[unit].leases > 0) return;
+  const uint32_t unit = leases_[slot].unit;
+  leases_.Erase(slot, units_);
+  if (units_[unit].leases > 0) return;
   if (units_[unit].state == State::kActive)
     units_.SetState(now, unit, State::kWarm);
   if (units_[unit].state == State::kDraining) {
-    out.push_back(StopUnit{LifeOf(unit), epoch_});
+    out.push_back(StopUnit{units_.LifeOf(unit), epoch_});
   }
-}
-
-void ResourceManager::SetTo(uint32_t slot, int64_t share, ManagerOut& out) {
-  Lease& lease = leases_[slot];
-  controllers_[value(lease.holder.controller)].held += share - lease.share;
-  shares_ += share > 0;
-  shares_ -= lease.share > 0;
-  lease.share = share;
-  lease.confirmed = false;
-  if (share > lease.reserved) {
-    units_.Reserve(lease.unit, share - lease.reserved);
-    lease.reserved = share;
-  }
-  const uint32_t holder = value(lease.holder.controller);
-  if (share == 0) {
-    leases_of_controller_.Remove(slot);
-    leases_due_.Remove(slot);
-  } else if (share == kWholeUnit) {
-    leases_of_controller_.PushBack(holder, slot);
-  } else {
-    leases_of_controller_.PushFront(holder, slot);
-  }
-  ++lease.sequence;
-  lease.set_at = ticks_;
-  SayShare(slot, out);
-}
-
-void ResourceManager::SayShare(uint32_t slot, ManagerOut& out) {
-  Lease& lease = leases_[slot];
-  lease.said_at = ticks_;
-  unconfirmed_.PushBack(0, slot);
-  out.push_back(SetShare{LifeOf(lease.unit), epoch_, lease.id, lease.holder,
-                         lease.sequence, lease.share});
-}
-
-void ResourceManager::SayGrant(uint32_t slot, ManagerOut& out) {
-  const Lease& lease = leases_[slot];
-  out.push_back(Grant{lease.holder, lease.id, LifeOf(lease.unit), lease.share,
-                      lease.sequence, epoch_});
-}
-
-// Grants that were lost, of leases that nobody renews therefore.
-void ResourceManager::SayUnheard(uint32_t controller, ManagerOut& out) {
-  uint32_t slot = leases_of_controller_.Front(controller);
-  for (uint32_t i = 0; i < kMostParts && slot != kNone; ++i) {
-    if (leases_[slot].confirmed && !leases_[slot].is_heard) SayGrant(slot, out);
-    slot = leases_of_controller_.Next(slot);
-  }
-}
-
-void ResourceManager::End(uint32_t slot, bool tell, ManagerOut& out) {
-  if (tell) out.push_back(Gone{leases_[slot].holder, leases_[slot].id, epoch_});
-  SetTo(slot, 0, out);
-}
-
-void ResourceManager::EndAll(ControllerId controller, ManagerOut& out) {
-  for (uint32_t slot;
-       (slot = leases_of_controller_.Front(value(controller))) != kNone;) {
-    End(slot, false, out);
-  }
-}
-
-void ResourceManager::StartTerm(Instant now, uint32_t slot) {
-  leases_[slot].due = now + options_.term;
-  leases_due_.PushBack(kByTerm, slot);
-}
-
-void ResourceManager::RevokeTo(Instant now, uint32_t slot, int64_t keep,
-                               ManagerOut& out) {
-  Lease& lease = leases_[slot];
-  lease.keep = keep;
-  lease.due = now + options_.revoke_grace;
-  leases_due_.PushBack(kByRevoke, slot);
-  out.push_back(Revoke{lease.holder, lease.id, keep, lease.due, epoch_});
 }
 
 LeaseRefusal ResourceManager::Handle(Instant now, const ToManager& message,
@@ -237,37 +126,34 @@ std::optional<ControllerLife> ResourceManager::on_join(Instant now,
     Refuse(LeaseRefusal::kRecovering);
     return std::nullopt;
   }
-  EndAll(controller, out);
-  Controller& c = controllers_[value(controller)];
-  const bool waits = c.waits;
-  c = {.epoch = NewNumber(), .alive = true, .waits = waits};
+  const ControllerLife life{controller, NewNumber()};
+  BeginLife(life, out);
   Serve(now, out);
-  return ControllerLife{controller, c.epoch};
+  return life;
 }
 
 std::optional<ControllerLife> ResourceManager::on_succeed(
     Instant now, ControllerId controller, ManagerOut& out) {
-  Controller& c = controllers_[value(controller)];
-  if (recovering() || !c.alive) {
+  if (recovering() || !asks_.is_alive(controller)) {
     Refuse(recovering() ? LeaseRefusal::kRecovering
                         : LeaseRefusal::kUnknownController);
     return std::nullopt;
   }
-  c.epoch = NewNumber();
-  c.ask = 0;
-  // SetTo changes the list.
+  const ControllerLife life{controller, NewNumber()};
+  asks_.Succeed(life);
+  // GiveTo changes the list.
   std::vector<uint32_t> slots;
-  for (uint32_t slot = leases_of_controller_.Front(value(controller));
-       slot != kNone; slot = leases_of_controller_.Next(slot)) {
+  for (uint32_t slot = leases_.FirstOf(value(controller)); slot != kNone;
+       slot = leases_.NextOf(slot)) {
     slots.push_back(slot);
   }
   for (const uint32_t slot : slots) {
-    leases_[slot].holder.epoch = c.epoch;
-    leases_[slot].is_heard = false;
-    SetTo(slot, leases_[slot].share, out);
-    if (leases_due_.ListOf(slot) == kByTerm) StartTerm(now, slot);
+    leases_.GiveTo(slot, life, units_, out);
+    if (leases_.is_due_by(slot, LeaseBook::kByTerm)) {
+      leases_.StartTerm(now, slot);
+    }
   }
-  return ControllerLife{controller, c.epoch};
+  return life;
 }
 
 LeaseRefusal ResourceManager::on_controller_dead(Instant now,
@@ -275,26 +161,22 @@ LeaseRefusal ResourceManager::on_controller_dead(Instant now,
                                                  ManagerOut& out) {
   const LeaseRefusal why = CheckController(life, out);
   if (why != LeaseRefusal::kNone) return Refuse(why);
-  EndAll(life.controller, out);
-  controllers_[value(life.controller)].alive = false;
+  leases_.EndAll(life.controller, units_, out);
+  asks_.Die(life.controller);
   Serve(now, out);
   return why;
 }
 
 LeaseRefusal ResourceManager::on_ask(Instant now, const Ask& ask,
                                      ManagerOut& out) {
-  const LeaseRefusal why = CheckController(ask.from, out);
-  if (why != LeaseRefusal::kNone) return Refuse(why);
-  Controller& c = controllers_[value(ask.from.controller)];
-  if (ask.number <= c.ask) return Refuse(LeaseRefusal::kStaleNumber);
-  if (ask.capacity < 0) return Refuse(LeaseRefusal::kNegative);
-  if (ask.capacity > static_cast<int64_t>(units_.size()) * kWholeUnit) {
-    return Refuse(LeaseRefusal::kTooMuch);
+  LeaseRefusal why = CheckController(ask.from, out);
+  if (why == LeaseRefusal::kNone) {
+    why = asks_.on_ask(ask, static_cast<int64_t>(units_.size()) * kWholeUnit);
   }
-  c.ask = ask.number;
-  c.wanted = ask.capacity;
-  SayUnheard(value(ask.from.controller), out);
-  Await(value(ask.from.controller));
+  if (why != LeaseRefusal::kNone) return Refuse(why);
+  const uint32_t controller = value(ask.from.controller);
+  leases_.SayUnheard(controller, units_, out);
+  asks_.Await(controller, leases_);
   Serve(now, out);
   return why;
 }
@@ -304,7 +186,7 @@ LeaseRefusal ResourceManager::on_renew(Instant now, const Renew& renew,
   const LeaseRefusal why = CheckController(renew.from, out);
   if (why != LeaseRefusal::kNone) return Refuse(why);
   if (recovering()) return Refuse(LeaseRefusal::kRecovering);
-  const uint32_t slot = Find(renew.lease);
+  const uint32_t slot = leases_.Find(renew.lease);
   if (slot == kNone) {
     out.push_back(Gone{renew.from, renew.lease, epoch_});
     return Refuse(LeaseRefusal::kUnknownLease);
@@ -316,12 +198,12 @@ LeaseRefusal ResourceManager::on_renew(Instant now, const Renew& renew,
     out.push_back(Gone{renew.from, renew.lease, epoch_});
     return Refuse(LeaseRefusal::kUnknownLease);
   }
-  leases_[slot].is_heard = true;
+  leases_.on_heard(slot);
   if (leases_[slot].confirmed && leases_[slot].sequence != renew.sequence) {
-    SayGrant(slot, out);
+    leases_.SayGrant(slot, units_, out);
   }
   // A revoked lease ends at its time, renewed or not.
-  if (leases_due_.ListOf(slot) == kByTerm) StartTerm(now, slot);
+  if (leases_.is_due_by(slot, LeaseBook::kByTerm)) leases_.StartTerm(now, slot);
   return why;
 }
 
@@ -330,29 +212,29 @@ LeaseRefusal ResourceManager::on_give_back(Instant now, const GiveBack& back,
   const LeaseRefusal why = CheckController(back.from, out);
   if (why != LeaseRefusal::kNone) return Refuse(why);
   if (recovering()) return Refuse(LeaseRefusal::kRecovering);
-  const uint32_t slot = Find(back.lease);
+  const uint32_t slot = leases_.Find(back.lease);
   if (slot == kNone || leases_[slot].share == 0) {
     if (back.keep > 0) out.push_back(Gone{back.from, back.lease, epoch_});
     return Refuse(LeaseRefusal::kUnknownLease);
   }
-  const Lease& lease = leases_[slot];
+  const LeaseBook::Lease& lease = leases_[slot];
   if (lease.holder != back.from) return Refuse(LeaseRefusal::kNotHolder);
   if (back.keep < 0) return Refuse(LeaseRefusal::kNegative);
   if (back.keep == lease.share) {
     // It was said before, and the answer may be lost.
-    if (lease.confirmed) SayGrant(slot, out);
+    if (lease.confirmed) leases_.SayGrant(slot, units_, out);
     return Refuse(LeaseRefusal::kStaleNumber);
   }
   if (back.keep > lease.share) return Refuse(LeaseRefusal::kTooMuch);
   // It does not want back at once what it gives.
-  Controller& c = controllers_[value(back.from.controller)];
-  if (leases_due_.ListOf(slot) == kByTerm) {
-    c.wanted = std::min(c.wanted, c.held - (lease.share - back.keep));
+  const ControllerId controller = back.from.controller;
+  if (leases_.is_due_by(slot, LeaseBook::kByTerm)) {
+    asks_.LimitTo(controller, held(controller) - (lease.share - back.keep));
   } else if (back.keep <= lease.keep) {
-    StartTerm(now, slot);
+    leases_.StartTerm(now, slot);
   }
-  SetTo(slot, back.keep, out);
-  Await(value(back.from.controller));
+  leases_.SetTo(slot, back.keep, units_, out);
+  asks_.Await(value(controller), leases_);
   return why;
 }
 
@@ -363,11 +245,11 @@ LeaseRefusal ResourceManager::on_share_set(Instant now, const ShareSet& set,
   const LeaseRefusal why = CheckUnit(set.from);
   if (why != LeaseRefusal::kNone) return Refuse(why);
   if (set.manager_epoch != epoch_) return Refuse(LeaseRefusal::kStaleEpoch);
-  const uint32_t slot = Find(set.lease);
+  const uint32_t slot = leases_.Find(set.lease);
   if (slot == kNone || leases_[slot].unit != value(set.from.unit)) {
     return Refuse(LeaseRefusal::kUnknownLease);
   }
-  Lease& lease = leases_[slot];
+  const LeaseBook::Lease& lease = leases_[slot];
   if (set.sequence != lease.sequence || lease.confirmed) {
     return Refuse(LeaseRefusal::kStaleNumber);
   }
@@ -375,11 +257,7 @@ LeaseRefusal ResourceManager::on_share_set(Instant now, const ShareSet& set,
   if (lease.share == 0) {
     FreeLease(now, slot, out);
   } else {
-    units_.Reserve(lease.unit, lease.share - lease.reserved);
-    lease.reserved = lease.share;
-    lease.confirmed = true;
-    unconfirmed_.Remove(slot);
-    SayGrant(slot, out);
+    leases_.Confirm(slot, units_, out);
   }
   Serve(now, out);
   return why;
@@ -428,11 +306,11 @@ LeaseRefusal ResourceManager::on_unit_dead(Instant now, UnitLife life,
     return Refuse(LeaseRefusal::kWrongState);
   }
   units_.SetState(now, unit, State::kFailed);
-  for (uint32_t slot; (slot = leases_of_unit_.Front(unit)) != kNone;) {
-    const Lease lease = leases_[slot];
-    out.push_back(Gone{lease.holder, lease.id, epoch_});
+  for (uint32_t slot; (slot = leases_.FirstOfUnit(unit)) != kNone;) {
+    const uint32_t holder = value(leases_[slot].holder.controller);
+    leases_.SayGone(slot, out);
     FreeLease(now, slot, out);
-    Await(value(lease.holder.controller));
+    asks_.Await(holder, leases_);
   }
   Serve(now, out);
   return why;
@@ -450,52 +328,21 @@ LeaseRefusal ResourceManager::Close(Instant now, UnitLife life,
   }
   units_.SetState(now, unit, State::kDraining);
   if (units_[unit].leases == 0) out.push_back(StopUnit{life, epoch_});
-  for (uint32_t slot = leases_of_unit_.Front(unit); slot != kNone;
-       slot = leases_of_unit_.Next(slot)) {
-    if (leases_[slot].share > 0) RevokeTo(now, slot, 0, out);
+  for (uint32_t slot = leases_.FirstOfUnit(unit); slot != kNone;
+       slot = leases_.NextOfUnit(slot)) {
+    if (leases_[slot].share > 0) leases_.RevokeTo(now, slot, 0, out);
   }
   return why;
 }
 
 // --- Recovery ----------------------------------------------------------------
 
-LeaseRefusal ResourceManager::CheckReport(
-    std::span<const ReportedLease> leases) const {
-  if (slots_.size() + leases.size() > max_known()) {
-    return LeaseRefusal::kTooMuch;
-  }
-  int64_t sum = 0;
-  absl::flat_hash_set<uint64_t> told;
-  for (const ReportedLease& lease : leases) {
-    const bool fits = lease.share >= 0 && lease.target >= 0 &&
-                      lease.share <= kWholeUnit && lease.target <= kWholeUnit;
-    if (!fits) return LeaseRefusal::kBadReport;
-    sum += std::max(lease.share, lease.target);
-    if (sum > kWholeUnit || !told.insert(value(lease.lease)).second ||
-        Find(lease.lease) != kNone || value(lease.lease) >> 32 >= epoch_ ||
-        lease.holder.epoch >> 32 >= epoch_) {
-      return LeaseRefusal::kBadReport;
-    }
-  }
-  return LeaseRefusal::kNone;
-}
-
 void ResourceManager::AdoptLease(uint32_t unit, const ReportedLease& told,
                                  ManagerOut& out) {
-  Controller& c = controllers_[value(told.holder.controller)];
-  if (told.holder.epoch > c.epoch) {
-    EndAll(told.holder.controller, out);
-    c = {.epoch = told.holder.epoch, .alive = true, .waits = c.waits};
-  }
-  const uint32_t slot = AddLease({.id = told.lease,
-                                  .holder = told.holder,
-                                  .unit = unit,
-                                  .sequence = told.sequence});
-  const int64_t most = std::max(told.share, told.target);
-  leases_[slot].reserved = most;
-  units_.Reserve(unit, most);
-  const bool stays = c.alive && told.holder.epoch == c.epoch;
-  SetTo(slot, stays ? told.target : 0, out);
+  if (asks_.IsLater(told.holder)) BeginLife(told.holder, out);
+  const uint32_t slot = leases_.Adopt(unit, told, units_);
+  const int64_t share = asks_.IsAlive(told.holder) ? told.target : 0;
+  leases_.SetTo(slot, share, units_, out);
 }
 
 LeaseRefusal ResourceManager::on_report(Instant now, const ReportedUnit& told,
@@ -530,7 +377,7 @@ LeaseRefusal ResourceManager::TakeReport(Instant now, UnitLife life,
   const uint32_t unit = value(life.unit);
   units_[unit].incarnation = life.incarnation;
   units_[unit].free = kWholeUnit;
-  const LeaseRefusal why = CheckReport(leases);
+  const LeaseRefusal why = leases_.Check(leases);
   if (why != LeaseRefusal::kNone) {
     units_.SetState(now, unit, State::kDraining);
     out.push_back(StopUnit{life, epoch_});
@@ -543,9 +390,9 @@ LeaseRefusal ResourceManager::TakeReport(Instant now, UnitLife life,
 
 void ResourceManager::FinishRecovery(Instant now, ManagerOut& out) {
   for (uint32_t c = 0; c < kControllerIds; ++c) {
-    for (uint32_t slot = leases_of_controller_.Front(c); slot != kNone;
-         slot = leases_of_controller_.Next(slot)) {
-      StartTerm(now, slot);
+    for (uint32_t slot = leases_.FirstOf(c); slot != kNone;
+         slot = leases_.NextOf(slot)) {
+      leases_.StartTerm(now, slot);
     }
   }
   out.push_back(NewManager{epoch_});
@@ -556,45 +403,48 @@ void ResourceManager::FinishRecovery(Instant now, ManagerOut& out) {
 
 // What was said and not answered may be lost.
 void ResourceManager::Repeat(Instant now, ManagerOut& out) {
-  ++ticks_;
+  leases_.Tick();
   for (uint32_t u = units_.First(State::kUnknown); u != kNone;
        u = units_.Next(u)) {
-    if (ticks_ >= kRepeatTicks) {
+    if (leases_.IsToBeRepeated(0)) {
       out.push_back(AskReport{GlobalUnitId{u}, epoch_});
     }
   }
   for (uint32_t u = units_.First(State::kStarting); u != kNone;
        u = units_.Next(u)) {
-    if (ticks_ - units_[u].said_at >= kRepeatTicks) SayStart(u, true, out);
+    if (leases_.IsToBeRepeated(units_[u].said_at)) SayStart(u, true, out);
   }
-  for (uint32_t slot; (slot = unconfirmed_.Front(0)) != kNone &&
-                      ticks_ - leases_[slot].said_at >= kRepeatTicks;) {
-    SayShare(slot, out);
-  }
+  leases_.Repeat(units_, out);
   for (uint32_t u; (u = units_.First(State::kDraining)) != kNone &&
                    now - units_[u].since > options_.revoke_grace;) {
     units_.SetState(now, u, State::kDraining);  // the last of them now
-    if (units_[u].leases == 0) out.push_back(StopUnit{LifeOf(u), epoch_});
+    if (units_[u].leases == 0)
+      out.push_back(StopUnit{units_.LifeOf(u), epoch_});
   }
+}
+
+// Cuts a lease whose holder has had the grace.
+void ResourceManager::CutRevoked(Instant now, uint32_t slot, ManagerOut& out) {
+  const uint32_t holder = value(leases_[slot].holder.controller);
+  if (const int64_t keep = leases_[slot].keep; keep > 0) {
+    leases_.SetTo(slot, keep, units_, out);
+    leases_.StartTerm(now, slot);
+  } else {
+    leases_.End(slot, true, units_, out);
+  }
+  asks_.Await(holder, leases_);
 }
 
 void ResourceManager::on_tick(Instant now, ManagerOut& out) {
   Repeat(now, out);
   if (recovering()) return;  // leases stay
-  const auto due = [&](Due list) {
-    const uint32_t slot = leases_due_.Front(list);
-    return slot != kNone && leases_[slot].due <= now ? slot : kNone;
-  };
-  for (uint32_t slot; (slot = due(kByTerm)) != kNone;) End(slot, true, out);
-  for (uint32_t slot; (slot = due(kByRevoke)) != kNone;) {
-    const uint32_t holder = value(leases_[slot].holder.controller);
-    if (const int64_t keep = leases_[slot].keep; keep > 0) {
-      SetTo(slot, keep, out);
-      StartTerm(now, slot);
-    } else {
-      End(slot, true, out);
-    }
-    Await(holder);
+  for (uint32_t slot;
+       (slot = leases_.FirstDue(LeaseBook::kByTerm, now)) != kNone;) {
+    leases_.End(slot, true, units_, out);
+  }
+  for (uint32_t slot;
+       (slot = leases_.FirstDue(LeaseBook::kByRevoke, now)) != kNone;) {
+    CutRevoked(now, slot, out);
   }
   const auto first = [&](State state, Nanos age) {
     const uint32_t u = units_.First(state);
@@ -603,11 +453,11 @@ void ResourceManager::on_tick(Instant now, ManagerOut& out) {
   for (uint32_t u;
        (u = first(State::kStarting, options_.start_timeout)) != kNone;) {
     units_.StartFailed(now, u);
-    out.push_back(StopUnit{LifeOf(u), epoch_});
+    out.push_back(StopUnit{units_.LifeOf(u), epoch_});
   }
   for (uint32_t u; (u = first(State::kWarm, options_.keep_warm)) != kNone;) {
     units_.SetState(now, u, State::kDraining);
-    out.push_back(StopUnit{LifeOf(u), epoch_});
+    out.push_back(StopUnit{units_.LifeOf(u), epoch_});
   }
   Serve(now, out);
   Balance(now, out);

@@ -8,15 +8,14 @@
 #include <span>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 #include "base/ids.h"
-#include "base/messages/controller_counts.h"
 #include "base/messages/lease_messages.h"
 #include "base/messages/manager_commands.h"
 #include "base/messages/manager_messages.h"
 #include "base/time.h"
-#include "resource_manager/core/linked_lists.h"
+#include "resource_manager/core/controller_asks.h"
+#include "resource_manager/core/lease_book.h"
 #include "resource_manager/core/unit_stock.h"
 
 namespace snf {
@@ -26,7 +25,12 @@ namespace snf {
 // leases, and never more than 1024. A lease's reservation is the greatest share
 // that the unit may still honour: it grows before the unit is told, and shrinks
 // only when the unit has confirmed the last SetShare, for a share of 0 when it
-// has served all that was queued.
+// has served all that was queued. The manager decides which share is to be
+// where, by three parts that keep the facts:
+//
+//   ControllerAsks  lives of controllers, what each asks for, and who waits
+//   LeaseBook       the leases, and the messages about each
+//   UnitStock       the units, their states and their room
 //
 // A controller's missing shares are packed, first, into units in which the
 // controller has a part; then whole units, and the last part, go to the fullest
@@ -87,7 +91,7 @@ class ResourceManager {
     return kWholeUnit - free(unit);
   }
   int64_t held(ControllerId controller) const {
-    return controllers_[value(controller)].held;
+    return leases_.held(value(controller));
   }
   // Returns true if there is something for one who holds nothing: a unit that
   // starts, can start, or has room, or what others hold. O(controllers).
@@ -138,71 +142,23 @@ class ResourceManager {
   void on_tick(Instant now, ManagerOut& out);
 
  private:
-  static constexpr uint32_t kNone = LinkedLists::kNone;
+  static constexpr uint32_t kNone = LeaseBook::kNone;
   static constexpr uint32_t kMostParts = 8;  // looked at in an ask
-  enum Due : uint32_t { kByTerm, kByRevoke, kDues };
-
-  struct Lease {
-    LeaseId id{};
-    ControllerLife holder;
-    uint32_t unit = 0;
-    int64_t share = 0;
-    int64_t reserved = 0;
-    int64_t keep = 0;  // when revoked
-    uint64_t sequence = 0;
-    bool confirmed = false;
-    bool is_heard = false;  // its holder knows it
-    uint32_t set_at = 0;    // the tick of the last SetShare that was new
-    uint32_t said_at = 0;   // … and of the last one
-    Instant due{};
-  };
-  struct Controller {
-    uint64_t epoch = 0;  // of its last life
-    bool alive = false;
-    bool waits = false;
-    uint64_t ask = 0;
-    int64_t wanted = 0;
-    int64_t held = 0;  // over leases that have not been ended
-  };
-
-  // The most leases of a unit, on average; as many again can be draining.
-  static constexpr uint32_t kLeasesPerUnit = 8;
-  static constexpr uint32_t kKnownPerUnit = 2 * kLeasesPerUnit;
-  // Ticks until a message that was not confirmed is repeated.
-  static constexpr uint32_t kRepeatTicks = 2;
   // Ticks of a drain after which another share may be cut.
   static constexpr uint32_t kDrainTicks = 4;
-  size_t max_known() const { return units_.size() * kKnownPerUnit; }
-  // Returns true if there may be one more lease.
-  bool has_room_for_lease() const {
-    return shares_ < units_.size() * kLeasesPerUnit &&
-           slots_.size() < max_known();
-  }
 
   LeaseRefusal Refuse(LeaseRefusal why);
   LeaseRefusal CheckController(ControllerLife life, ManagerOut& out);
   LeaseRefusal CheckUnit(UnitLife life) const;
-  LeaseRefusal CheckReport(std::span<const ReportedLease> leases) const;
-  uint32_t Find(LeaseId lease) const;
   uint64_t NewNumber() {
     SNF_CHECK(numbers_ < 0xffff'ffff);  // else it would be the next epoch's
     return epoch_ << 32 | ++numbers_;
   }
-  UnitLife LifeOf(uint32_t unit) const {
-    return {GlobalUnitId{unit}, units_[unit].incarnation};
-  }
 
-  // leases (resource_manager.cc)
-  uint32_t AddLease(const Lease& lease);
+  // Begins a life of a controller, and ends the leases of earlier ones.
+  void BeginLife(ControllerLife life, ManagerOut& out);
   void FreeLease(Instant now, uint32_t slot, ManagerOut& out);
-  void SetTo(uint32_t slot, int64_t share, ManagerOut& out);
-  void SayShare(uint32_t slot, ManagerOut& out);
-  void SayGrant(uint32_t slot, ManagerOut& out);
-  void SayUnheard(uint32_t controller, ManagerOut& out);
-  void End(uint32_t slot, bool tell, ManagerOut& out);
-  void EndAll(ControllerId controller, ManagerOut& out);
-  void RevokeTo(Instant now, uint32_t slot, int64_t keep, ManagerOut& out);
-  void StartTerm(Instant now, uint32_t slot);
+  void CutRevoked(Instant now, uint32_t slot, ManagerOut& out);
   void AdoptLease(uint32_t unit, const ReportedLease& told, ManagerOut& out);
   LeaseRefusal TakeReport(Instant now, UnitLife life,
                           std::span<const ReportedLease> leases,
@@ -214,11 +170,8 @@ class ResourceManager {
   void SayStart(uint32_t unit, bool is_repeated, ManagerOut& out);
   void StartFor(Instant now, int64_t missing, ManagerOut& out);
   int64_t Missing(uint32_t controller) const {
-    const Controller& c = controllers_[controller];
-    return c.alive ? c.wanted - c.held : 0;
+    return asks_.Missing(controller, leases_);
   }
-  void Await(uint32_t controller);
-  uint32_t NextWaiting() const;
   bool Fill(Instant now, uint32_t controller, ManagerOut& out);
   void GiveAt(Instant now, uint32_t controller, uint32_t unit, int64_t share,
               ManagerOut& out);
@@ -229,20 +182,11 @@ class ResourceManager {
   ManagerOptions options_;
   uint64_t epoch_;
   uint64_t numbers_ = 0;
-  uint32_t ticks_ = 0;
   uint32_t unreported_ = 0;
-  uint32_t shares_ = 0;  // leases that have not been ended
   std::array<uint64_t, static_cast<size_t>(LeaseRefusal::kCount)> refused_{};
   UnitStock units_;
-  std::vector<Lease> leases_;
-  std::vector<uint32_t> free_slots_;
-  absl::flat_hash_map<uint64_t, uint32_t> slots_;  // by LeaseId
-  std::array<Controller, kControllerIds> controllers_{};
-  std::vector<uint32_t> waiting_;
-  LinkedLists leases_of_unit_;
-  LinkedLists leases_of_controller_;  // parts of units first; none that ends
-  LinkedLists leases_due_;            // by time
-  LinkedLists unconfirmed_;           // leases, by the time they were set
+  LeaseBook leases_;
+  ControllerAsks asks_;
 };
 
 }  // namespace snf

@@ -53,6 +53,9 @@ class UnitStock {
   const Unit& operator[](uint32_t unit) const { return units_[unit]; }
   // After a change of `free`, SetState has to follow; else use Reserve.
   Unit& operator[](uint32_t unit) { return units_[unit]; }
+  UnitLife LifeOf(uint32_t unit) const {
+    return {GlobalUnitId{unit}, units_[unit].incarnation};
+  }
 
   // Sets the state, also if it is the same: the unit is in it since now.
   void SetState(Instant now, uint32_t unit, State state);

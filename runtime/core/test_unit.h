@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/core/entry_maker.h"
 #include "runtime/core/test_inputs.h"
 #include "runtime/core/unit.h"
+#include "runtime/shell/entry_maker.h"
 
 namespace snf {
 

@@ -66,7 +66,7 @@ void UnitFingerprint::AddPackets(const Unit& unit, Mixer& all) {
     }
   };
   if (unit.busy()) all.Add(unit.in_service());
-  all.Add(nodes, unit.inbox_);
+  all.Add(nodes, unit.packets_.inbox());
   all.Add(nodes, flows.resumed());
   if (unit.busy()) add_waited(unit.in_service_);
   add_all_waited(flows.resumed());

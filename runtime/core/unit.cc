@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/lazy_zero.h"
+#include "runtime/core/flow_ends.h"
 #include "runtime/core/nf_services.h"
 #include "runtime/core/pending_lists.h"
 #include "runtime/core/rules.h"
@@ -15,9 +16,9 @@ namespace snf {
 Unit::Unit(UnitId id, const UnitOptions& options, const StateSchema& schema,
            std::span<const NetworkFunction::Pool> pools)
     : id_(id),
-      hold_packets_(options.hold_packets),
       has_logger_(options.has_logger),
       has_store_(options.has_store),
+      packets_(options.hold_packets),
       flows_(options, schema),
       replication_(id, options, schema),
       nf_(id, options, schema, pools) {}
@@ -36,10 +37,7 @@ bool Unit::begin(Instant now, UnitOut& out) {
     }
     uint32_t node = flows_.packets().PopFront(flows_.resumed());
     const bool is_resumed = node != kNone;
-    if (!is_resumed) {
-      PrefetchAhead();
-      node = flows_.packets().PopFront(inbox_);
-    }
+    if (!is_resumed) node = packets_.TakeNext(flows_);
     if (node == kNone) {
       PushStoppedIfDone(out);
       return false;
@@ -56,7 +54,7 @@ bool Unit::begin(Instant now, UnitOut& out) {
       flows_.DropCopy(slot);
     }
     if (meta.clock <= record.applied) {
-      DropDuplicate(node, out);
+      UnitPackets::DropDuplicate(node, flows_.packets(), out);
       flows_.ForgetIfEmpty(slot);
     } else if (IsRunnable(record, meta) ||
                replication_.TakeShown(now, meta, slot, flows_)) {
@@ -73,17 +71,6 @@ bool Unit::Resume(Instant now, UnitOut& out) {
   nf_.pieces().ReturnReclaimed(out);
   PushStoppedIfDone(out);
   return false;
-}
-
-// Brings in what the next packets need; the first of them is about to be
-// taken.
-void Unit::PrefetchAhead() {
-  for (; prefetched_ <= kPrefetchPackets && ahead_ != kNone; ++prefetched_) {
-    const PacketNode& node = flows_.packets()[ahead_];
-    ahead_ = node.next;
-    flows_.PrefetchRecord(node.meta.flow);
-  }
-  if (prefetched_ > 0) --prefetched_;
 }
 
 bool Unit::IsRunnable(const FlowRecord& record, const PacketMeta& meta) {
@@ -115,52 +102,8 @@ const PacketNode* Unit::held(FlowId flow) const {
   return &flows_.packets()[flows_[slot].held.head];
 }
 
-void Unit::DropDuplicate(uint32_t node, UnitOut& out) {
-  const PacketNode& n = flows_.packets()[node];
-  UnitCommand drop =
-      UnitCommand::OfPacket(UnitCommand::Kind::kDrop, n.packet, n.meta);
-  // A packet without payload cannot be dropped, only applied.
-  if (!drop.meta.has_payload()) drop.kind = UnitCommand::Kind::kAdvance;
-  drop.reason = DropReason::kDuplicateClock;
-  out.push(drop);
-  flows_.packets().Free(node);
-}
-
-// The node stays as a tombstone.
-void Unit::DropPayload(PacketNode& node, DropReason reason, UnitOut& out) {
-  UnitCommand drop = UnitCommand::OfPacket(UnitCommand::Kind::kDropPayload,
-                                           node.packet, node.meta);
-  drop.reason = reason;
-  out.push(drop);
-  node.packet = kNoPacket;
-  node.meta.flags |= PacketMeta::kTombstone;
-}
-
 void Unit::Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out) {
-  PacketNodes& nodes = flows_.packets();
-  PacketList& held = flows_[slot].held;
-  PacketNode& n = nodes[node];
-  const Clock clock = n.meta.clock;
-  if (held.tail == kNone || nodes[held.tail].meta.clock < clock) {
-    // The rule, since clocks of one flow come through the channel in order.
-    nodes.Append(held, node);
-  } else {
-    uint32_t* link = &held.head;
-    while (nodes[*link].meta.clock < clock) link = &nodes[*link].next;
-    if (nodes[*link].meta.clock == clock) {
-      DropDuplicate(node, out);
-      return;
-    }
-    n.next = *link;
-    *link = node;
-  }
-  ++held_;
-  if (n.held_since == Instant::max()) n.held_since = now;
-  if (n.meta.has_payload() && held_payloads_ >= hold_packets_) {
-    DropPayload(n, DropReason::kHoldOverflow, out);
-  }
-  held_payloads_ += n.meta.has_payload() ? 1 : 0;
-  AfterChange(now, slot, out);
+  if (packets_.Hold(now, slot, node, flows_, out)) AfterChange(now, slot, out);
 }
 
 void Unit::finish(Instant now, NfContext env, UnitOut& out) {
@@ -210,7 +153,7 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
                        .meta = meta};
   });
   if (has_logger_) [[unlikely]]
-    Log(slot, meta, out);
+    changes_.Log(slot, meta, flows_, out);
   if (TakesOver(meta) && SNF_RULE(kU13, !has_logger_, true)) {
     replication_.TellTakeover(now, meta, slot, flows_, out);
   }
@@ -224,51 +167,6 @@ void Unit::finish(Instant now, NfContext env, UnitOut& out) {
   }
   if (stopping_) [[unlikely]]
     PushStoppedIfDone(out);
-}
-
-void Unit::Log(uint32_t slot, const PacketMeta& meta, UnitOut& out) {
-  is_whole_ = flows_.AddEntry(slot);
-  logged_slot_ = slot;
-  out.push(UnitCommand::OfPacket(UnitCommand::Kind::kLog, kNoPacket, meta));
-}
-
-void Unit::LogEnd(Instant now, uint32_t slot, UnitOut& out) {
-  is_whole_ = flows_.AddEntry(slot);
-  logged_slot_ = kNone;
-  out.push(
-      UnitCommand::OfPacket(UnitCommand::Kind::kLog, kNoPacket,
-                            {.flow = flows_[slot].flow,
-                             .clock = flows_[slot].applied + 1,
-                             .arrival = now,
-                             .flags = PacketMeta::kNull | PacketMeta::kEnd}));
-}
-
-Unit::Change Unit::change() const {
-  if (logged_slot_ == kNone) return {.is_whole = is_whole_};
-  if (is_whole_) return ChangeOf(logged_slot_);
-  // The record is not looked at: most of it may be far.
-  const FlowRecord& record = flows_[logged_slot_];
-  return {.is_whole = false,
-          .clock = record.applied,
-          .timer = record.timer,
-          .link = record.link,
-          .bytes = nf_.delta()};
-}
-
-Unit::Change Unit::ChangeOf(uint32_t slot) const {
-  const FlowRecord& record = flows_[slot];
-  return {.is_whole = true,
-          .clock = record.applied,
-          .timer = record.timer,
-          .link = record.link,
-          .bytes = StateSchema::WithoutZeros(flows_.state(slot))};
-}
-
-Unit::Change Unit::whole(FlowId flow) const {
-  const uint32_t slot = flows_.Find(flow);
-  const bool is_settled =
-      slot != kNone && flows_[slot].is_own() && flows_[slot].parked == kNone;
-  return is_settled ? ChangeOf(slot) : Change{};
 }
 
 void Unit::on_released(Instant now, const PacketMeta& meta, NfContext env,
@@ -292,7 +190,7 @@ void Unit::on_pieces_released(const PieceBlock& pieces, UnitOut& out) {
 
 void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
   if (flows_[slot].pending != kNone) [[unlikely]]
-    DropForsakenCopy(slot, out);
+    FlowEnds(flows_).DropIfForsaken(id_, slot, out);
   if (flows_[slot].held.head != kNone) ResumeOrPull(now, slot, out);
   if (flows_[slot].pending != kNone) {
     replication_.AnswerPulls(slot, flows_, out);
@@ -310,9 +208,7 @@ void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
     replication_.PullFor(now, meta, slot, flows_, out);
     return;
   }
-  nodes.PopFront(record.held);
-  --held_;
-  held_payloads_ -= meta.has_payload() ? 1 : 0;
+  packets_.TakeHeld(slot, flows_);
   flows_.SetCopy(slot, CopyKind::kCurrent);
   record.engaged = true;
   nodes.Append(flows_.resumed(), first);
@@ -321,26 +217,18 @@ void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
 
 void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
                      UnitOut& out) {
-  FlowRecord& record = flows_[slot];
-  PendingLists& pending = flows_.pending();
-  uint32_t* const end = pending.LinkOf(record.pending, Pending::Kind::kEnd);
-  if (*end == kNone || pending[*end].clock > record.applied ||
-      record.parked != kNone ||
-      SNF_RULE(kU13, flows_.is_unreleased(slot), false)) {
-    return;
-  }
+  FlowEnds ends(flows_);
+  if (!ends.IsOver(slot)) return;
   // The last packet ran here: what else is here is a copy of that.
-  if (record.is_own()) {
+  if (flows_[slot].is_own()) {
     if (env == nullptr) return;
     nf_.RunEnd(now, *env, slot, flows_, out);
-    if (has_logger_) LogEnd(now, slot, out);
+    if (has_logger_) changes_.LogEnd(now, slot, flows_, out);
     if (has_store_) {
-      out.push(UnitCommand::Send(kNoUnit, State{.flow = record.flow}));
+      out.push(UnitCommand::Send(kNoUnit, State{.flow = flows_[slot].flow}));
     }
   }
-  pending.Erase(end);
-  flows_.DropCopy(slot);
-  flows_.on_over(slot);
+  ends.Finish(slot);
 }
 
 void Unit::on_pull(Instant now, const Pull& pull, UnitOut& out) {
@@ -406,17 +294,7 @@ void Unit::on_reclaim(uint16_t pool, UnitOut& out) {
 
 void Unit::on_end_flow(Instant now, const EndFlow& end, NfContext env,
                        UnitOut& out) {
-  const uint32_t slot = flows_.FindOrAdd(end.flow);
-  PendingLists& pending = flows_.pending();
-  uint32_t& head = flows_[slot].pending;
-  if (*pending.LinkOf(head, Pending::Kind::kEnd) == kNone) {
-    pending.Add(head, {.clock = end.last,
-                       .due = Instant::max(),
-                       .next = kNone,
-                       .peer = kNoUnit,
-                       .kind = Pending::Kind::kEnd,
-                       .tries = 0});
-  }
+  const uint32_t slot = FlowEnds(flows_).Await(end);
   EndIfOver(now, slot, &env, out);
   AfterChange(now, slot, out);
   PushStoppedIfDone(out);

@@ -17,7 +17,9 @@
 #include "runtime/core/nf_calls.h"
 #include "runtime/core/packet_nodes.h"
 #include "runtime/core/replication.h"
+#include "runtime/core/unit_changes.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/core/unit_packets.h"
 #include "runtime/core/unit_reader.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
@@ -26,7 +28,7 @@ namespace snf {
 
 // Theory of operation. A compute unit runs one NF, packet by packet, on the
 // state of its flows (SNF §5). The unit itself decides which packet runs next,
-// by the first of the rules of proto/protocol.md §4; three parts do the rest.
+// by the first of the rules of proto/protocol.md §4; its parts do the rest.
 //
 // U1  A packet is run if and only if its clock is the one after the clock that
 //     the unit's copy of the flow's state has applied, or it is the first of a
@@ -34,8 +36,11 @@ namespace snf {
 //     is held, until the state that it needs has come.
 //
 //   FlowStore    keeps the records of flows and their state
+//   UnitPackets  keeps packets that have not run, in order
 //   Replication  moves state between units, and says who owns it: U2 … U8
 //   NfCalls      calls the NF, and keeps packets that wait for its requests
+//   UnitChanges  has the changes for the output logger
+//   FlowEnds     ends flows, and drops those that are given up
 //
 // The parts do not know each other; the unit hands them the store with each
 // call. After each change of a flow by a message or a packet, the unit
@@ -87,10 +92,7 @@ class Unit {
   // A packet came through the channel. It must hold a slot. One without payload
   // comes with kNoPacket.
   void on_packet(PacketHandle packet, const PacketMeta& meta) {
-    const uint32_t node = flows_.packets().Add(packet, meta);
-    flows_.packets().Append(inbox_, node);
-    if (ahead_ == kNone) ahead_ = node;
-    flows_.PrefetchIndex(meta.flow);
+    packets_.Add(packet, meta, flows_);
   }
   // Takes the next packet that can run into service; earlier packets that
   // cannot run are held. Returns false if none can run, or has_more(). Not
@@ -120,17 +122,9 @@ class Unit {
   // --- The output logger, with UnitOptions::has_logger (U6, U13). ---
   // An entry of the logger describes the effects of finish() or on_alias_ack(),
   // or the end of a flow: the commands up to kLog, and this change.
-  struct Change {
-    // The record is `bytes` and zeros, whatever it was; else the delta
-    // (delta.h) leads to it from that of the clock before.
-    bool is_whole = false;
-    Clock clock{};  // of the record
-    Instant timer = Instant::max();
-    LinkType link = LinkType::kEthernet;
-    std::span<const std::byte> bytes{};
-  };
+  using Change = UnitChanges::Change;
   // Returns that of the last kLog; valid until the next call.
-  Change change() const;
+  Change change() const { return changes_.last(flows_, nf_); }
   // Returns the pieces that the NF took and gave back in the last call, which a
   // kLog or kSendAlias follows. Pieces that the NF gave back are free from
   // on_pieces_released on, once the entry is released.
@@ -145,7 +139,7 @@ class Unit {
   }
   // Returns the flow's whole record, valid as change(). Its clock is 0 if there
   // is none but a replica, or while the flow waits for its alias.
-  Change whole(FlowId flow) const;
+  Change whole(FlowId flow) const { return UnitChanges::Whole(flow, flows_); }
   // Called when the logger has released the entry of that packet; entries of a
   // flow are released in order. Sends the messages that waited for the release.
   void on_released(Instant now, const PacketMeta& meta, NfContext env,
@@ -205,12 +199,10 @@ class Unit {
   // of which the logger has a record, as NextDone does. If a flow waits for its
   // alias, its record is the one after the waiting clock; the earlier record is
   // not kept, and the flow's next log entry is whole.
-  struct LoggedFlow {
-    FlowId flow;
-    Change record;  // valid as change()
-    bool is_parked = false;
-  };
-  std::optional<LoggedFlow> NextLogged(uint32_t& at) const;
+  using LoggedFlow = UnitChanges::LoggedFlow;
+  std::optional<LoggedFlow> NextLogged(uint32_t& at) const {
+    return UnitChanges::NextLogged(at, flows_);
+  }
   bool has_parked() const { return UnitReader(id_, flows_, nf_).has_parked(); }
   // Changes the source of the state that a packet here needs (F6): it is pulled
   // from there. Late calls are harmless.
@@ -280,7 +272,7 @@ class Unit {
   uint32_t replicas() const { return flows_.replicas(); }
   // Returns the number of flows whose state is here, without replicas.
   uint32_t own_copies() const { return flows_.own_copies(); }
-  uint32_t held_packets() const { return held_; }
+  uint32_t held_packets() const { return packets_.held(); }
   UnitCounters counters() const {
     UnitCounters counters = replication_.counters();
     counters.pieces_refused = nf_.pieces_refused();
@@ -296,20 +288,14 @@ class Unit {
 
   // Nothing is in service, nor may begin() find anything.
   bool is_idle() const {
-    return !busy() && inbox_.head == kNone && flows_.resumed().head == kNone;
+    return !busy() && packets_.inbox().head == kNone &&
+           flows_.resumed().head == kNone;
   }
-  void PrefetchAhead();
-  uint32_t FindNode(FlowId flow, Clock clock) const;
   static bool IsRunnable(const FlowRecord& record, const PacketMeta& meta);
   void TakeIntoService(Instant now, uint32_t slot, uint32_t node);
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
-  void DropDuplicate(uint32_t node, UnitOut& out);
-  static void DropPayload(PacketNode& node, DropReason reason, UnitOut& out);
   void Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
                 uint32_t node, NfContext env, UnitOut& out);
-  void Log(uint32_t slot, const PacketMeta& meta, UnitOut& out);
-  void LogEnd(Instant now, uint32_t slot, UnitOut& out);
-  Change ChangeOf(uint32_t slot) const;
   // The packet is the first that ran on state of another unit.
   bool TakesOver(const PacketMeta& meta) const {
     return (meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
@@ -327,8 +313,6 @@ class Unit {
                  UnitOut& out);
   void PushStoppedIfDone(UnitOut& out);
   static bool CancelDueTimer(Instant now, FlowRecord& record);
-  bool DropPacketsOf(FlowId flow, PacketList& list, UnitOut& out);
-  void DropForsakenCopy(uint32_t slot, UnitOut& out);
 
   UnitId id_;
   bool stopping_ = false;
@@ -338,25 +322,15 @@ class Unit {
   uint32_t in_service_ = kNone;
   uint32_t in_service_slot_ = kNone;
   Nanos in_service_wait_ = kNeverHeld;
-  uint32_t held_ = 0;
-  uint32_t held_payloads_ = 0;
-  uint32_t hold_packets_;
   uint64_t timers_left_ = 0;
   bool has_logger_;
   bool has_store_;
-  // State of the last kLog:
-  uint32_t logged_slot_ = kNone;  // unless it is a flow's end
-  bool is_whole_ = false;
 
-  PacketList inbox_;  // has packets as they came
-  // The first packet of inbox_ whose flow is not prefetched, and the number of
-  // packets before it.
-  uint32_t ahead_ = kNone;
-  uint32_t prefetched_ = 0;
-
+  UnitPackets packets_;
   FlowStore flows_;
   Replication replication_;
   NfCalls nf_;
+  UnitChanges changes_;
 };
 
 }  // namespace snf

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/ids.h"
-#include "runtime/core/kept_report.h"
 #include "runtime/core/unit.h"
 #include "runtime/live/unit_logs.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/shell/kept_report.h"
 #include "runtime/wire/kept_word.h"
 
 namespace snf {

@@ -9,7 +9,6 @@
 
 #include "base/ids.h"
 #include "base/messages/unit_commands.h"
-#include "runtime/core/unit_shell.h"
 #include "runtime/live/log_handover.h"
 #include "runtime/live/loop_unit.h"
 #include "runtime/live/unit_logs.h"
@@ -18,6 +17,7 @@
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/sdk/table_copy.h"
+#include "runtime/shell/unit_shell.h"
 #include "runtime/wire/wire_faults.h"
 
 namespace snf {

@@ -8,11 +8,11 @@
 
 #include "base/counters.h"
 #include "base/time.h"
-#include "runtime/core/kept_report.h"
-#include "runtime/core/unit_shell.h"
 #include "runtime/live/paced_service.h"
 #include "runtime/live/unit_loop_options.h"
 #include "runtime/sdk/nf.h"
+#include "runtime/shell/kept_report.h"
+#include "runtime/shell/unit_shell.h"
 #include "runtime/tables/unit_tables.h"
 
 namespace snf {

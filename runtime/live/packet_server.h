@@ -10,11 +10,11 @@
 
 #include "base/time.h"
 #include "runtime/core/service_model.h"
-#include "runtime/core/state_figures.h"
 #include "runtime/core/unit_limits.h"
 #include "runtime/live/loop_unit.h"
 #include "runtime/live/unit_turns.h"
 #include "runtime/ring/real_clock.h"
+#include "runtime/shell/state_figures.h"
 
 namespace snf {
 

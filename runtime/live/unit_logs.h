@@ -14,8 +14,6 @@
 #include "base/messages/messages.h"
 #include "base/messages/report_messages.h"
 #include "base/messages/unit_commands.h"
-#include "runtime/core/entry_maker.h"
-#include "runtime/core/log_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/live/growing_ring.h"
 #include "runtime/logger/log_entry.h"
@@ -24,6 +22,8 @@
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/sdk/table_copy.h"
+#include "runtime/shell/entry_maker.h"
+#include "runtime/shell/log_figures.h"
 
 namespace snf {
 

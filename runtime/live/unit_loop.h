@@ -14,7 +14,6 @@
 #include "base/ids.h"
 #include "base/messages/controller_commands.h"
 #include "base/time.h"
-#include "runtime/core/state_figures.h"
 #include "runtime/core/unit.h"
 #include "runtime/live/earliest_timers.h"
 #include "runtime/live/logged_units.h"
@@ -32,6 +31,7 @@
 #include "runtime/ring/thread_link.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/state_schema.h"
+#include "runtime/shell/state_figures.h"
 #include "runtime/store/state_store.h"
 #include "runtime/tables/unit_tables.h"
 

@@ -6,10 +6,10 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/core/log_figures.h"
 #include "runtime/core/service_model.h"
-#include "runtime/core/state_figures.h"
 #include "runtime/core/unit_options.h"
+#include "runtime/shell/log_figures.h"
+#include "runtime/shell/state_figures.h"
 #include "runtime/tables/unit_tables.h"
 #include "runtime/wire/log_word.h"
 

@@ -2,7 +2,6 @@
 #include "runtime/logger/output_logger.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "base/check.h"
@@ -13,10 +12,6 @@ namespace snf {
 namespace {
 
 using Kind = LoggerCommand::Kind;
-
-uint64_t HashOf(FlowId flow) {
-  return value(flow) * 0x9e37'79b9'7f4a'7c15;  // fills the upper half
-}
 
 // Returns what is asked of the driver for a packet of this outcome.
 Kind KindOf(LogEntry::Outcome outcome) {
@@ -49,74 +44,25 @@ OutputLogger::OutputLogger(uint32_t incarnation,
               .max_update_bytes = MaxUpdateBytes(tables)},
       incarnation_(incarnation),
       restoring_(takes_over),
-      index_(options.max_flows),
-      flows_(options.max_flows),
-      state_words_(schema.record_bytes() / 8),
-      states_(size_t{state_words_} * options.max_flows),
-      entry_bytes_(MaxLogEntryBytes(schema, tables)),
-      waiting_(size_t{options.window} * entry_bytes_),
-      waiting_bytes_(options.window),
+      flows_(options.max_flows, schema.record_bytes()),
+      pieces_(pools),
+      waiting_(options.window, MaxLogEntryBytes(schema, tables)),
       tells_(options.max_tells),
       updates_(tables, incarnation) {
   SNF_CHECK(options.window > 0 && options.max_tells > 0);
-  for (const NetworkFunction::Pool& pool : pools) {
-    pools_.push_back({PieceSet(pool.words()), pool.first, pool.last});
-  }
 }
 
 // --- Flows. ---
 
-uint32_t OutputLogger::Find(FlowId flow) const {
-  return index_.Find(HashOf(flow),
-                     [&](uint32_t slot) { return flows_[slot].flow == flow; });
-}
-
-// Returns kNone if there is no room.
-uint32_t OutputLogger::Add(FlowId flow) {
-  uint32_t slot = used_;
-  if (free_ != 0) {
-    slot = free_ - 1;
-    free_ = flows_[slot].next_free;
-  } else if (used_ < options_.max_flows) {
-    ++used_;
-  } else {
-    return kNone;
-  }
-  flows_[slot] = {.flow = flow,
-                  .applied = {},
-                  .released = {},
-                  .timer = Instant::max(),
-                  .idle_timeout = Nanos{-1},
-                  .next_free = 0,
-                  .link = {},
-                  .in_use = true,
-                  .ended = false};
-  index_.Insert(HashOf(flow), slot);
-  return slot;
-}
-
-void OutputLogger::Forget(uint32_t slot) {
-  index_.Erase(HashOf(flows_[slot].flow), slot);
-  flows_[slot].in_use = false;
-  flows_[slot].next_free = free_;
-  free_ = slot + 1;
-}
-
-std::span<std::byte> OutputLogger::StateOf(uint32_t slot) {
-  return std::as_writable_bytes(
-      std::span(states_.data() + size_t{state_words_} * slot, state_words_));
-}
-
 Clock OutputLogger::applied(FlowId flow) const {
-  const uint32_t slot = Find(flow);
+  const uint32_t slot = flows_.Find(flow);
   return slot == kNone ? Clock{} : flows_[slot].applied;
 }
 
 std::span<const std::byte> OutputLogger::state_bytes(FlowId flow) const {
-  const uint32_t slot = Find(flow);
+  const uint32_t slot = flows_.Find(flow);
   SNF_CHECK(slot != kNone);
-  return std::as_bytes(
-      std::span(states_.data() + size_t{state_words_} * slot, state_words_));
+  return flows_.state(slot);
 }
 
 // --- Entries, in order. ---
@@ -137,19 +83,21 @@ OutputLogger::Result OutputLogger::on_entry(std::span<const std::byte> bytes,
   if ((*entry)->kind == LogEntry::Kind::kTold) on_told((*entry)->argument);
   if (SNF_LOGGER_RULE(kInOrder, number > last_ + 1)) {
     if (number - last_ > options_.window) return Result::kTooFar;
-    if (!Waiting(number).empty()) return Result::kDuplicate;
-    Wait(number, bytes);
+    if (waiting_.Has(number)) return Result::kDuplicate;
+    waiting_.Put(number, bytes);
     if (number - 1 > asked_) AskAgain(asked_ + 1, number - 1, out);
     asked_ = std::max(asked_, number);
     return Result::kWaits;
   }
   const Result result = Take(*entry, out);
   if (result == Result::kTaken) {
-    StopWaiting(number);  // another of that number may wait
+    waiting_.Drop(number);  // another of that number may wait
     Drain(out);
   }
   if (result == Result::kAsked) AskWhole(**entry, out);
-  if (result == Result::kWaits && Waiting(number).empty()) Wait(number, bytes);
+  if (result == Result::kWaits && !waiting_.Has(number)) {
+    waiting_.Put(number, bytes);
+  }
   return broken_ ? Result::kImpossible : result;
 }
 
@@ -178,8 +126,8 @@ OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
                                  .clock = entry->meta.clock}});
       break;
     case LogEntry::Kind::kEnded: {
-      const uint32_t slot = Find(entry->meta.flow);
-      if (slot != kNone && flows_[slot].ended) Forget(slot);
+      const uint32_t slot = flows_.Find(entry->meta.flow);
+      if (slot != kNone && flows_[slot].ended) flows_.Forget(slot);
       break;
     }
     case LogEntry::Kind::kGrant:
@@ -202,16 +150,16 @@ OutputLogger::Result OutputLogger::Take(const LogEntryView& entry,
 
 OutputLogger::Result OutputLogger::TakeClock(const LogEntryView& entry,
                                              LoggerOut& out) {
-  uint32_t slot = Find(entry->meta.flow);
+  uint32_t slot = flows_.Find(entry->meta.flow);
   if (slot != kNone && entry->meta.clock <= flows_[slot].released) {
     return Result::kImpossible;
   }
   if (!updates_.Follows(entry.updates())) return Result::kImpossible;
   const bool is_kept = entry->number <= kept_through_;
-  if (!is_kept && !UsePieces(entry)) return Result::kImpossible;
+  if (!is_kept && !pieces_.Use(entry)) return Result::kImpossible;
   const Result result = ApplyState(entry, slot);
   if (result != Result::kTaken) {
-    if (!is_kept) UndoPieces(entry, entry->pieces);
+    if (!is_kept) pieces_.Undo(entry);
     return result;
   }
   if (SNF_LOGGER_RULE(kUpdatesLogged, true)) {
@@ -238,18 +186,18 @@ OutputLogger::Result OutputLogger::ApplyState(const LogEntryView& entry,
         !schema_->IsWellFormed(entry.delta())) {
       return Result::kImpossible;
     }
-    if (slot == kNone) slot = Add(entry->meta.flow);
+    if (slot == kNone) slot = flows_.Add(entry->meta.flow);
     if (slot == kNone) return Result::kImpossible;
-    const std::span<std::byte> state = StateOf(slot);
+    const std::span<std::byte> state = flows_.state(slot);
     std::fill(
         std::copy(entry.delta().begin(), entry.delta().end(), state.begin()),
         state.end(), std::byte{});
   } else if (slot == kNone ||
              SNF_LOGGER_RULE(kBase, flows_[slot].applied != entry->base) ||
-             !ApplyDelta(*schema_, entry.delta(), StateOf(slot))) {
+             !ApplyDelta(*schema_, entry.delta(), flows_.state(slot))) {
     return Result::kAsked;
   }
-  Flow& flow = flows_[slot];
+  LoggedFlows::Flow& flow = flows_[slot];
   flow.applied = entry->state;
   flow.timer = entry->timer;
   flow.link = entry->link;
@@ -278,33 +226,14 @@ void OutputLogger::Release(const LogEntryView& entry, LoggerOut& out) {
 
 // A copy that is newer than the Takeover stays.
 void OutputLogger::ForgetOlder(FlowId flow, Clock clock) {
-  const uint32_t slot = Find(flow);
+  const uint32_t slot = flows_.Find(flow);
   if (slot == kNone || flows_[slot].ended) return;
   const bool is_newer =
       SNF_LOGGER_RULE(kForgetOlder, flows_[slot].applied >= clock);
-  if (!is_newer) Forget(slot);
+  if (!is_newer) flows_.Forget(slot);
 }
 
 // --- Entries that wait. ---
-
-std::span<std::byte> OutputLogger::Waiting(uint64_t number) {
-  const size_t at = number % options_.window;
-  return {waiting_.data() + at * entry_bytes_, waiting_bytes_[at]};
-}
-
-void OutputLogger::Wait(uint64_t number, std::span<const std::byte> bytes) {
-  const size_t at = number % options_.window;
-  std::memcpy(waiting_.data() + at * entry_bytes_, bytes.data(), bytes.size());
-  waiting_bytes_[at] = static_cast<uint32_t>(bytes.size());
-  ++waiting_count_;
-}
-
-void OutputLogger::StopWaiting(uint64_t number) {
-  uint32_t& bytes = waiting_bytes_[number % options_.window];
-  if (bytes == 0) return;
-  bytes = 0;
-  --waiting_count_;
-}
 
 void OutputLogger::AskAgain(uint64_t first, uint64_t last, LoggerOut& out) {
   out.push({.kind = Kind::kAskAgain,
@@ -324,18 +253,18 @@ void OutputLogger::on_heartbeat(uint64_t sent, LoggerOut& out) {
   const uint64_t end = std::min(sent, last_ + options_.window);
   uint64_t number = last_ + 1;
   for (int asks = 0; asks < kMaxAsks && number <= end; ++asks) {
-    while (number <= end && !Waiting(number).empty()) ++number;
+    while (number <= end && waiting_.Has(number)) ++number;
     const uint64_t first = number;
-    while (number <= end && Waiting(number).empty()) ++number;
+    while (number <= end && !waiting_.Has(number)) ++number;
     if (first < number) AskAgain(first, number - 1, out);
   }
 }
 
 // Takes what waited for the last entry, as far as `out` has room.
 void OutputLogger::Drain(LoggerOut& out) {
-  while (waiting_count_ > 0 && out.room() >= kMaxCommandsToDrain) {
+  while (!waiting_.empty() && out.room() >= kMaxCommandsToDrain) {
     const uint64_t number = last_ + 1;
-    const std::span<std::byte> bytes = Waiting(number);
+    const std::span<const std::byte> bytes = waiting_.At(number);
     if (bytes.empty()) return;
     const auto entry = LogEntryView::Parse(limits_, bytes);
     SNF_CHECK(entry.has_value() && (*entry)->number == number);
@@ -343,7 +272,7 @@ void OutputLogger::Drain(LoggerOut& out) {
     if (result == Result::kWaits) return;
     // After the seal no unit sends a whole entry any more.
     if (result == Result::kAsked && sealed_) return;
-    StopWaiting(number);
+    waiting_.Drop(number);
     if (result == Result::kAsked) AskWhole(**entry, out);
     if (result != Result::kTaken) return;
   }

@@ -10,9 +10,10 @@
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/messages/messages.h"
-#include "base/slot_index.h"
-#include "base/time.h"
+#include "runtime/logger/entry_window.h"
 #include "runtime/logger/log_entry.h"
+#include "runtime/logger/logged_flows.h"
+#include "runtime/logger/logged_pieces.h"
 #include "runtime/logger/logger_commands.h"
 #include "runtime/logger/update_log.h"
 #include "runtime/sdk/nf.h"
@@ -37,7 +38,13 @@ struct OutputLoggerOptions {
 // of which others are missing waits, and these are asked for. A number counts
 // once: its packets are released, its pieces move, and the controller is told.
 // Its state counts only if it is newer than the logger's, because a whole
-// record in place of a lost entry may run ahead of later ones (L4).
+// record in place of a lost entry may run ahead of later ones (L4). Four parts
+// keep the facts:
+//
+//   EntryWindow   entries behind a hole
+//   LoggedFlows   flows and their state
+//   LoggedPieces  pieces that are free at the unit
+//   UpdateLog     updates of shared tables
 //
 // Worked example: entries 1 and 3 come, of clocks 1 and 2 of a flow; 2 is lost.
 // 1 is applied and released; 3 waits, and kAskAgain asks for 2. It comes, 2 and
@@ -122,62 +129,36 @@ class OutputLogger {
   Clock applied(FlowId flow) const;
   // The bytes are valid until the next call. The flow must be known.
   std::span<const std::byte> state_bytes(FlowId flow) const;
-  uint32_t flows() const { return index_.size(); }
+  uint32_t flows() const { return flows_.size(); }
   // An entry could not be; no other is taken.
   bool is_broken() const { return broken_; }
   uint64_t taken() const { return last_; }  // the newest number
   // Returns how many grants the unit has got, as far as the logger knows.
-  uint64_t grants() const { return last_grant_; }
+  uint64_t grants() const { return pieces_.last_grant(); }
   // Returns the entry as of which the records are; it may not have been taken
   // yet (F8).
   uint64_t kept_through() const { return kept_through_; }
   uint64_t lost() const { return lost_; }  // clocks whose packets are lost
   uint64_t refused() const { return refused_; }
   uint32_t tells() const { return tell_count_; }
-  const PieceSet& pieces(uint16_t pool) const { return pools_[pool].set; }
+  const PieceSet& pieces(uint16_t pool) const { return pieces_.free(pool); }
   // Holds the updates of shared tables that homes have not merged yet. When
   // some are merged, has_more() may have become true.
   UpdateLog& updates() { return updates_; }
   const UpdateLog& updates() const { return updates_; }
 
  private:
-  static constexpr uint32_t kNone = SlotIndex::kNotFound;
+  static constexpr uint32_t kNone = LoggedFlows::kNone;
   static constexpr int kMaxAsks = 4;  // of a heartbeat, for holes
   // Most commands that one entry causes.
   static constexpr size_t kMaxCommandsToDrain = kMaxLogEmits + 4;
 
-  struct Flow {
-    FlowId flow;
-    Clock applied;
-    Clock released;
-    Instant timer;
-    Nanos idle_timeout;
-    uint32_t next_free;  // + 1, in a free record
-    LinkType link;
-    bool in_use;
-    bool ended;  // only the mark is left (U11)
-  };
-  static_assert(sizeof(Flow) == 48);  // and 10.7 in the index
-  struct Pool {
-    PieceSet set;
-    uint32_t first;
-    uint32_t last;
-  };
   enum class Phase : uint8_t { kTells, kWaiting, kPieces, kFlows, kEnd, kDone };
-
-  uint32_t Find(FlowId flow) const;
-  uint32_t Add(FlowId flow);
-  void Forget(uint32_t slot);
-  std::span<std::byte> StateOf(uint32_t slot);
 
   Result Take(const LogEntryView& entry, LoggerOut& out);
   Result TakeClock(const LogEntryView& entry, LoggerOut& out);
   Result ApplyState(const LogEntryView& entry, uint32_t& slot);
   bool TakeBlock(const LogEntry& entry);
-  bool UsePieces(const LogEntryView& entry);
-  void UndoPieces(const LogEntryView& entry, size_t count);
-  bool UsePiece(PieceUse use);
-  bool Exist(const PieceBlock& block) const;
   bool RestoreTell(const LogEntry& entry);
   bool RestoreUpdates(const LogEntryView& entry);
   bool RestoreFlow(const LogEntryView& entry);
@@ -188,10 +169,7 @@ class OutputLogger {
   void KeepTell(const LogEntry& entry);
   void ForgetOlder(FlowId flow, Clock clock);
   void Drain(LoggerOut& out);
-  void Wait(uint64_t number, std::span<const std::byte> bytes);
-  std::span<std::byte> Waiting(uint64_t number);
   void AskWhole(const LogEntry& entry, LoggerOut& out);
-  void StopWaiting(uint64_t number);
   void AskAgain(uint64_t first, uint64_t last, LoggerOut& out);
 
   void ReportStep(LoggerOut& out);
@@ -212,23 +190,13 @@ class OutputLogger {
   uint64_t last_ = 0;          // all entries up to it are taken
   uint64_t asked_ = 0;         // entries up to it came or were asked for
   uint64_t kept_through_ = 0;  // the records are as of this entry (F8)
-  uint64_t last_grant_ = 0;
   uint64_t lost_ = 0;
   uint64_t lost_entries_ = 0;
   uint64_t refused_ = 0;
 
-  SlotIndex index_;
-  LazyArray<Flow> flows_;
-  uint32_t state_words_;
-  LazyArray<uint64_t> states_;
-  uint32_t used_ = 0;
-  uint32_t free_ = 0;  // heads the free records, + 1
-  std::vector<Pool> pools_;
-
-  uint32_t entry_bytes_;
-  LazyArray<std::byte> waiting_;       // of number n: at n % window
-  LazyArray<uint32_t> waiting_bytes_;  // 0 for none
-  uint32_t waiting_count_ = 0;
+  LoggedFlows flows_;
+  LoggedPieces pieces_;
+  EntryWindow waiting_;
   LazyArray<LoggerTell> tells_;  // is a ring
   uint32_t first_tell_ = 0;
   uint32_t tell_count_ = 0;

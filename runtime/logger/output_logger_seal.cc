@@ -14,64 +14,13 @@ using Kind = LoggerCommand::Kind;
 
 // --- Pieces. ---
 
-bool OutputLogger::Exist(const PieceBlock& block) const {
-  const Pool& pool = pools_[block.pool];
-  if (block.word >= pool.set.words()) return false;
-  for (uint32_t bit = 0; bit < 64; ++bit) {
-    const uint32_t piece = block.word * 64 + bit;
-    const bool exists = piece >= pool.first && piece <= pool.last;
-    if ((block.mask >> bit & 1) != 0 && !exists) return false;
-  }
-  return true;
-}
-
 bool OutputLogger::TakeBlock(const LogEntry& entry) {
   const PieceBlock& block = entry.block;
-  if (!Exist(block)) return false;
+  if (!pieces_.Exist(block)) return false;
   if (entry.number <= kept_through_) return true;
-  PieceSet& set = pools_[block.pool].set;
-  const uint64_t here = set.word(block.word) & block.mask;
-  if (entry.kind == LogEntry::Kind::kGrant) {
-    if (here != 0 || entry.argument <= last_grant_) return false;
-    set.Add(block.word, block.mask);
-    last_grant_ = entry.argument;
-    return true;
-  }
-  if (here != block.mask) return false;
-  set.Remove(block.word, block.mask);
-  return true;
-}
-
-// Returns false if the piece is not where it should be.
-bool OutputLogger::UsePiece(PieceUse use) {
-  Pool& pool = pools_[use.pool];
-  if (use.piece < pool.first || use.piece > pool.last) return false;
-  if (pool.set.Has(use.piece) == (use.gives != 0)) return false;
-  const uint64_t mask = uint64_t{1} << use.piece % 64;
-  if (use.gives != 0) {
-    pool.set.Add(use.piece / 64, mask);
-  } else {
-    pool.set.Remove(use.piece / 64, mask);
-  }
-  return true;
-}
-
-bool OutputLogger::UsePieces(const LogEntryView& entry) {
-  for (size_t i = 0; i < entry->pieces; ++i) {
-    if (!UsePiece(entry.piece(i))) {
-      UndoPieces(entry, i);
-      return false;
-    }
-  }
-  return true;
-}
-
-void OutputLogger::UndoPieces(const LogEntryView& entry, size_t count) {
-  while (count-- > 0) {
-    PieceUse use = entry.piece(count);
-    use.gives ^= 1;
-    SNF_CHECK(UsePiece(use));
-  }
+  return entry.kind == LogEntry::Kind::kGrant
+             ? pieces_.Grant(block, entry.argument)
+             : pieces_.Return(block);
 }
 
 // --- What the controller is to hear. ---
@@ -110,11 +59,9 @@ bool OutputLogger::Restore(std::span<const std::byte> bytes) {
   const PieceBlock& block = (*entry)->block;
   switch ((*entry)->kind) {
     case LogEntry::Kind::kGrant:
-      last_grant_ = std::max(last_grant_, (*entry)->argument);
-      return Exist(block) &&
-             pools_[block.pool].set.Add(block.word, block.mask) == 0;
+      return pieces_.Restore(block, (*entry)->argument);
     case LogEntry::Kind::kReturn:
-      return Exist(block) && RestoreTell(**entry);
+      return pieces_.Exist(block) && RestoreTell(**entry);
     case LogEntry::Kind::kClock:
       return (*entry)->is(LogEntry::kWhole) ? RestoreFlow(*entry)
                                             : RestoreTell(**entry);
@@ -148,7 +95,7 @@ bool OutputLogger::RestoreUpdates(const LogEntryView& entry) {
 }
 
 bool OutputLogger::RestoreFlow(const LogEntryView& entry) {
-  uint32_t slot = Find(entry->meta.flow);
+  uint32_t slot = flows_.Find(entry->meta.flow);
   if (slot != kNone || entry->base > entry->state ||
       ApplyState(entry, slot) != Result::kTaken) {
     return false;
@@ -195,15 +142,14 @@ void OutputLogger::Begin(uint32_t incarnation) {
     }
   }
   updates_.Begin(incarnation);
-  last_ = asked_ = kept_through_ = last_grant_ = told_ = lost_entries_ = 0;
+  last_ = asked_ = kept_through_ = told_ = lost_entries_ = 0;
   first_tell_ = tell_count_ = 0;
-  for (Pool& pool : pools_) pool.set = PieceSet(pool.set.words());
+  pieces_.Begin();
 }
 
 bool OutputLogger::has_more() const {
   if (phase_ != Phase::kDone) return true;
-  const size_t at = (last_ + 1) % options_.window;
-  return !broken_ && waiting_count_ > 0 && waiting_bytes_[at] != 0 &&
+  return !broken_ && !waiting_.empty() && waiting_.Has(last_ + 1) &&
          tell_count_ < options_.max_tells && !MustHoldUpdates();
 }
 
@@ -226,7 +172,7 @@ void OutputLogger::ReportStep(LoggerOut& out) {
       return ReportFlow(out);
     default:
       out.push({.kind = Kind::kSealed,
-                .sealed = {.grant = last_grant_,
+                .sealed = {.grant = pieces_.last_grant(),
                            .lost = lost_entries_,
                            .incarnation = incarnation_}});
       phase_ = Phase::kDone;
@@ -242,7 +188,7 @@ void OutputLogger::ReportTells(LoggerOut& out) {
   }
   at_ = 0;
   const uint64_t before = last_;
-  if (!Waiting(last_ + 1).empty()) {
+  if (waiting_.Has(last_ + 1)) {
     while (tell_count_ > 0) on_told(tells_[first_tell_].number);
     Drain(out);
   }
@@ -251,17 +197,15 @@ void OutputLogger::ReportTells(LoggerOut& out) {
 
 // The packets of one entry behind a hole are lost with the unit.
 void OutputLogger::DropWaiting(LoggerOut& out) {
-  if (at_ == options_.window) {
+  if (at_ == waiting_.entries()) {
     phase_ = Phase::kPieces;
     at_ = 0;
     return;
   }
-  const size_t at = at_++;
-  if (waiting_bytes_[at] == 0) return;
-  const auto entry = LogEntryView::Parse(
-      limits_, {waiting_.data() + at * entry_bytes_, waiting_bytes_[at]});
-  waiting_bytes_[at] = 0;
-  --waiting_count_;
+  const uint32_t at = at_++;
+  if (!waiting_.Has(at)) return;
+  const auto entry = LogEntryView::Parse(limits_, waiting_.At(at));
+  waiting_.Drop(at);
   ++lost_entries_;
   const auto drop = [&](PacketHandle packet) {
     out.push({.kind = Kind::kDrop,
@@ -274,12 +218,12 @@ void OutputLogger::DropWaiting(LoggerOut& out) {
 }
 
 void OutputLogger::ReportPieces(LoggerOut& out) {
-  if (pool_ == pools_.size()) {
+  if (pool_ == pieces_.pools()) {
     phase_ = Phase::kFlows;
     at_ = 0;
     return;
   }
-  const PieceSet& set = pools_[pool_].set;
+  const PieceSet& set = pieces_.free(pool_);
   while (at_ < set.words() && set.word(at_) == 0) ++at_;
   if (at_ == set.words()) {
     ++pool_;
@@ -292,12 +236,12 @@ void OutputLogger::ReportPieces(LoggerOut& out) {
 }
 
 void OutputLogger::ReportFlow(LoggerOut& out) {
-  while (at_ < used_ && !flows_[at_].in_use) ++at_;
-  if (at_ == used_) {
+  while (at_ < flows_.slots() && !flows_[at_].in_use) ++at_;
+  if (at_ == flows_.slots()) {
     phase_ = Phase::kEnd;
     return;
   }
-  const Flow& flow = flows_[at_++];
+  const LoggedFlows::Flow& flow = flows_[at_++];
   out.push(
       {.kind = Kind::kApplied,
        .applied = {
@@ -305,11 +249,11 @@ void OutputLogger::ReportFlow(LoggerOut& out) {
 }
 
 void OutputLogger::on_pull(const Pull& pull, LoggerOut& out) {
-  const uint32_t slot = Find(pull.flow);
+  const uint32_t slot = flows_.Find(pull.flow);
   if (!was_sealed_ || slot == kNone) return;
-  const Flow& flow = flows_[slot];
+  const LoggedFlows::Flow& flow = flows_[slot];
   if (flow.ended || flow.applied < pull.need) return;
-  const auto bytes = StateSchema::WithoutZeros(StateOf(slot));
+  const auto bytes = StateSchema::WithoutZeros(flows_.state(slot));
   out.push({.kind = Kind::kSendState,
             .unit = pull.requester,
             .state = {.flow = flow.flow,
@@ -330,9 +274,9 @@ void OutputLogger::on_takeover(const Takeover& takeover, LoggerOut& out) {
 }
 
 void OutputLogger::on_end_ack(FlowId flow, Clock clock) {
-  const uint32_t slot = Find(flow);
+  const uint32_t slot = flows_.Find(flow);
   if (!was_sealed_ || slot == kNone) return;
-  if (flows_[slot].ended && flows_[slot].applied <= clock) Forget(slot);
+  if (flows_[slot].ended && flows_[slot].applied <= clock) flows_.Forget(slot);
 }
 
 }  // namespace snf

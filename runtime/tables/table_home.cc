@@ -22,6 +22,7 @@ TableHome::TableHome(uint16_t table, const TableShape& shape,
       index_(shape.max_entries),
       entries_((size_t{rest_} + 1) * shape.entry_words()),
       states_(size_t{rest_} + 1),
+      lists_(rest_ + 1),
       bits_(size_t{max_units} * groups * bit_words_),
       units_(size_t{max_units} * groups),
       logged_(size_t{max_units} * groups),
@@ -102,7 +103,7 @@ void TableHome::Keep(Instant now, const KeptHome& kept) {
     index_.Insert(hash_(entry(slot), shape_.key_words()), slot);
     if (!IsEntry(slot)) ++going_;
     if (!IsEntry(slot) || expires()) {
-      Append(IsEntry(slot) ? updated_ : gone_, slot);
+      lists_.Append(IsEntry(slot) ? updated_ : gone_, slot);
     }
   }
   for (uint32_t number = 0; number < units_.size(); ++number) {
@@ -315,30 +316,15 @@ uint32_t TableHome::SlotFor(Instant now, const uint64_t* key) {
     std::copy_n(key, shape_.key_words(), entry(slot));
     index_.Insert(hash_(key, shape_.key_words()), slot);
   } else if (!IsEntry(slot)) {
-    Unlink(gone_, slot);
+    lists_.Remove(gone_, slot);
     --going_;
   } else if (expires()) {
-    Unlink(updated_, slot);
+    lists_.Remove(updated_, slot);
   }
   states_[slot].updated = now;
   states_[slot].gone_at = 0;
-  if (expires()) Append(updated_, slot);
+  if (expires()) lists_.Append(updated_, slot);
   return slot;
-}
-
-void TableHome::Append(List& list, uint32_t slot) {
-  states_[slot].earlier = list.last;
-  states_[slot].later = 0;
-  (list.last == 0 ? list.first : states_[list.last - 1].later) = slot + 1;
-  list.last = slot + 1;
-}
-
-void TableHome::Unlink(List& list, uint32_t slot) {
-  const State& state = states_[slot];
-  (state.earlier == 0 ? list.first : states_[state.earlier - 1].later) =
-      state.later;
-  (state.later == 0 ? list.last : states_[state.later - 1].earlier) =
-      state.earlier;
 }
 
 // Notes that this message has changed the slot.
@@ -350,8 +336,8 @@ void TableHome::KeepSlot(uint32_t slot) {
 
 // Lets the oldest entries go.
 void TableHome::Expire(Instant now) {
-  for (uint32_t i = 0; i < kMostForgotten && updated_.first != 0; ++i) {
-    const uint32_t slot = updated_.first - 1;
+  for (uint32_t i = 0; i < kMostForgotten && !updated_.empty(); ++i) {
+    const uint32_t slot = updated_.front();
     if (now - states_[slot].updated < shape_.expires_after) return;
     Evict(now, slot);
     ++expired_;
@@ -399,10 +385,10 @@ void TableHome::EraseKey(Instant now, const uint64_t* key) {
 // is none.
 uint32_t TableHome::FreeSlot(Instant now) {
   ForgetOld(now);
-  if (gone_.first == 0) return rest_;
-  const uint32_t slot = gone_.first - 1;
+  if (gone_.empty()) return rest_;
+  const uint32_t slot = gone_.front();
   if (states_[slot].gone_at > KnownToAll()) return rest_;
-  Unlink(gone_, slot);
+  lists_.Remove(gone_, slot);
   index_.Erase(hash_(entry(slot), shape_.key_words()), slot);
   --going_;
   return slot;
@@ -431,8 +417,8 @@ void TableHome::Evict(Instant now, uint32_t slot) {
   shape_.MergeInto(entry(rest_) + shape_.key_words(), total);
   std::fill_n(total, shape_.value_words(), 0);
   states_[slot].gone_at = version_;
-  if (expires()) Unlink(updated_, slot);
-  Append(gone_, slot);
+  if (expires()) lists_.Remove(updated_, slot);
+  lists_.Append(gone_, slot);
   ++going_;
   KeepSlot(slot);
   KeepSlot(rest_);

@@ -17,6 +17,7 @@
 #include "base/timing_wheel.h"
 #include "runtime/sdk/table_copy.h"
 #include "runtime/tables/kept_home.h"
+#include "runtime/tables/slot_lists.h"
 #include "runtime/tables/table_message.h"
 
 namespace snf {
@@ -149,13 +150,6 @@ class TableHome {
   struct State {
     Instant updated;
     uint64_t gone_at;  // the version at which it was evicted; 0: it is in use
-    uint32_t earlier = 0;  // slots of its list, plus one; 0 for none
-    uint32_t later = 0;
-  };
-  // Slots in the order in which they came, by `earlier` and `later`.
-  struct List {
-    uint32_t first = 0;  // slot plus one; 0 for none
-    uint32_t last = 0;
   };
   struct Unit {
     uint64_t seq;  // is that of the last update merged
@@ -206,8 +200,6 @@ class TableHome {
   void Rejoin(Instant now, uint32_t number);
   void Leave(uint32_t number);
   void KeepUnit(uint32_t number);
-  void Append(List& list, uint32_t slot);
-  void Unlink(List& list, uint32_t slot);
   bool expires() const { return shape_.expires_after != Nanos::max(); }
   void Expire(Instant now);
   void LookAtTimer(Instant now);
@@ -238,12 +230,13 @@ class TableHome {
   SlotIndex index_;
   LazyArray<uint64_t> entries_;
   LazyArray<State> states_;
-  uint32_t slots_ = 0;  // ever used
-  uint32_t going_ = 0;  // entries that have gone, but not for all units
-  uint32_t forget_ =
-      0;          // the slot at which the search for old entries continues
-  List gone_;     // entries that have gone, in the order in which they did
-  List updated_;  // other entries, by their last update; only if they expire
+  uint32_t slots_ = 0;   // ever used
+  uint32_t going_ = 0;   // entries that have gone, but not for all units
+  uint32_t forget_ = 0;  // the slot at which the search for old ones continues
+  SlotLists lists_;
+  SlotLists::List gone_;  // entries that have gone, in the order of that
+  // Other entries, by their last update; only if they expire.
+  SlotLists::List updated_;
   LazyArray<uint64_t> bits_;  // has bit_words_ for each unit
   LazyArray<Unit> units_;
   LazyArray<KeptHome::Logged> logged_;  // by unit

@@ -15,7 +15,7 @@
 #include "platform/drivers/loops/loop_region.h"
 #include "runtime/core/fixture_lone_unit.h"
 #include "runtime/core/fixture_traffic.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/real_clock.h"

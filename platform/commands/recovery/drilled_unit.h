@@ -11,11 +11,11 @@
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/time.h"
-#include "runtime/core/entry_maker.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/shell/entry_maker.h"
 
 namespace snf {
 

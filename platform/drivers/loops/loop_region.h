@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "controller/live/controller_loop.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/ring/doorbell.h"

@@ -10,7 +10,7 @@
 
 #include "platform/drivers/loops/loop_region.h"
 #include "runtime/core/unit.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/loop_control.h"
 #include "runtime/sdk/nf_spec.h"

@@ -23,7 +23,7 @@
 #include "platform/service/tls_files.h"
 #include "resource_manager/launch/launch_server.h"
 #include "runtime/live/host_store.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/sdk/nf_spec.h"
 

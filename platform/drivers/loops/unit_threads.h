@@ -25,7 +25,7 @@
 #include "platform/run/nf_watchdog.h"
 #include "platform/run/run.h"
 #include "runtime/live/host_store.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/live/unit_turns.h"
 #include "runtime/ring/doorbell.h"

@@ -10,7 +10,7 @@
 #include "platform/run/figures/nf_states.h"
 #include "platform/run/figures/report_figures.h"
 #include "platform/run/provisioning.h"
-#include "runtime/core/state_figures.h"
+#include "runtime/shell/state_figures.h"
 
 namespace snf {
 

@@ -8,7 +8,7 @@
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
 #include "platform/drivers/real_time/real_setup.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/real_clock.h"
 #include "runtime/ring/shared_region.h"

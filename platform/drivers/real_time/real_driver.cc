@@ -18,7 +18,7 @@
 #include "platform/run/figures/table_totals.h"
 #include "platform/run/flow_keys.h"
 #include "platform/run/run_setup.h"
-#include "runtime/core/state_figures.h"
+#include "runtime/shell/state_figures.h"
 #include "runtime/tables/table_homes.h"
 
 namespace snf {

@@ -35,7 +35,7 @@
 #include "platform/run/run_setup.h"
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_tiny_nat.h"
-#include "runtime/live/logger_loop.h"
+#include "runtime/live/loggers/logger_loop.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/real_clock.h"
 

@@ -13,7 +13,7 @@
 #include "platform/drivers/virtual_time/virtual_event.h"
 #include "platform/drivers/virtual_time/virtual_network.h"
 #include "platform/drivers/virtual_time/virtual_units.h"
-#include "runtime/core/kept_report.h"
+#include "runtime/shell/kept_report.h"
 
 namespace snf {
 

@@ -14,13 +14,13 @@
 #include "base/time.h"
 #include "platform/drivers/virtual_network/state_network.h"
 #include "platform/run/run.h"
-#include "runtime/core/entry_maker.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/logger/log_keeper.h"
 #include "runtime/logger/output_logger.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/state_schema.h"
 #include "runtime/sdk/table_copy.h"
+#include "runtime/shell/entry_maker.h"
 
 namespace snf {
 

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "platform/drivers/virtual_time/log_channel.h"
 #include "platform/run/flow_keys.h"
-#include "runtime/core/state_figures.h"
+#include "runtime/shell/state_figures.h"
 
 namespace snf {
 

@@ -18,9 +18,9 @@
 #include "platform/run/run.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_options.h"
-#include "runtime/core/unit_shell.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/shell/unit_shell.h"
 
 namespace snf {
 

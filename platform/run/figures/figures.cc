@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/counters.h"
-#include "runtime/core/state_figures.h"
+#include "runtime/shell/state_figures.h"
 
 namespace snf {
 namespace {

@@ -61,6 +61,16 @@ def parts_of(name: str, count: int) -> tidy_test.Tree:
                "  return n;", "}").items()}
 
 
+def class_of(name: str, body: int, member: int, folder: str = "runtime/core",
+             attribute: str = "") -> tidy_test.Tree:
+    """A class whose body and whose only member have so many lines."""
+    guts = ["  int a;"] * (body - 2)
+    return at(f"{folder}/x.h", f"class {name} {{", *guts, "};") | \
+        at(f"{folder}/x.cc", f"{attribute}void {name}::F(int n,",
+           "    int m) {", *["  ++n;"] * (member - 3), "}",
+           "void G(int n) {", *["  ++n;"] * 400, "}")
+
+
 def limit(*lines: str) -> tidy_test.Tree:
     return {tidy_words.LIMITS: "# comment\n#\n" + "\n".join(lines) + "\n"}
 
@@ -194,8 +204,17 @@ BAD = [
     ("citation", law("int n;  // the copy is gone (U9)")),
     ("citation", law("/* F1 */ int n;")),
     ("citation", law("// The mean over a window (§8).")),
-    ("folder-size", files_in("traces", 36)),
+    ("folder-size", files_in("traces", 31)),
+    ("folder-size", files_in("base/packet", 36)),
     ("split-class", parts_of("Reader", 3)),
+    ("class-size", class_of("Reader", 350, 351)),
+    ("class-size", class_of("Reader", 2, 699)),
+    ("class-size", class_of("Reader", 350, 351, "nfs")),
+    ("class-size", class_of("Reader", 350, 351, "nfs",
+                            "[[gnu::always_inline]] inline ")),
+    ("class-size", class_of("Reader", 350, 340) | at(
+        "runtime/core/y.cc", "Reader::Reader(int n)", "    : a_(n) {}",
+        "Row Reader::Next::Take(int n) {", *["  ++n;"] * 7, "}")),
     ("comment-words", at("base/x.h", "int a;", "// It is full.")),
     ("comment-words", at("base/x.h", "/* Of a unit. */")),
     ("comment-words", at("base/x_test.cc", "int n;  // those that failed")),
@@ -264,8 +283,15 @@ GOOD = [
     {**law(), "base/README.md": "See ../proto/protocol.md or x.md\n",
      "base/x.md": "[law](../proto/decisions.md), base/README.md, U9\n",
      "base/y.py": f"# {tidy_test.SPDX}\n# base/x.md\nopen('nowhere.md')\n"},
-    files_in("traces", 35) | files_in("traces", 9, "test_x") |
-    files_in("traces", 9, "fixture_x") | files_in("nfs", 60),
+    files_in("traces", 30) | files_in("traces", 9, "test_x") |
+    files_in("traces", 9, "fixture_x") | files_in("nfs", 60) |
+    files_in("base/packet", 35),
+    class_of("Reader", 350, 350),
+    class_of("Reader", 350, 349) | class_of("Reader", 300, 300, "runtime/sdk") |
+    at("runtime/core/test_reader.cc", "void Reader::G(int n) {",
+       *["  ++n;"] * 400, "}") |
+    at("runtime/core/y.cc", "Reader::Reader() {}", "void H(int n) {",
+       "  ++n;", "}"),
     parts_of("Reader", 2) | at("runtime/core/x9_test.cc",
                                "int Reader::F9(int n) {", "}"),
     parts_of("Reader", 2) | at("runtime/core/x9.cc", "int G() {",
@@ -338,6 +364,11 @@ def run() -> int:
         found = list(tidy_test.check_order(row))
         if len(found) != 1 or why not in found[0]:
             failures.append(f"want {why}, found {found}")
+    # The limit that a folder has is the limit that its finding names.
+    for folder, most in (("traces", 30), ("base/packet", 35)):
+        found = [f.text for f in tidy_size.check_size(files_in(folder, 40))]
+        if found != [f"40 files, at most {most}"]:
+            failures.append(f"want at most {most} in {folder}, found {found}")
     frozen = tidy_words.freeze(RIDDLES)
     if not frozen.endswith("\nplatform/ports     2     1\n"):
         failures.append(f"froze {frozen}")
@@ -355,7 +386,8 @@ def run() -> int:
     for rule in ("folder", "include", "library", "link", "hash-order",
                  "license", "guard", "marker", "machine-path",
                  "trailing-space", "columns", "file-name", "named-test",
-                 "citation", "folder-size", "split-class", "fixture",
+                 "citation", "folder-size", "split-class", "class-size",
+                 "fixture",
                  "comment-words", "text-words", "words-limit"):
         rules.add(rule)
         if f'"{rule}"' not in text:

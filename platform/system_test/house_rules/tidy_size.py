@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Size: how many files a folder has, and how many define a class.
+"""Size: how many files a folder has, how many define a class, and its length.
 
 Tests and fixtures do not count. Long files and long functions are notes, which
 do not fail.
@@ -9,22 +9,64 @@ import os
 import re
 from collections.abc import Iterator
 
-from tidy_tree import Finding, Tree, blanked, is_cpp, is_fixture, is_test
+from tidy_tree import Finding, Tree, blanked, is_cpp, is_fixture, is_test, \
+    line_at
 
-MOST_FILES = 35  # of the product in a folder
+MOST_FILES = 30  # of the product in a folder
+# Folders that may have more files, and why a room of its own for some of them
+# would not help a reader.
+MOST_FILES_OF_LARGER = 35
+LARGER = {
+    "base/packet": "what a packet's headers say, a header or a text a file: "
+                   "nearly every folder includes some of them",
+    "controller/core": "the parts of one state machine, which call each other "
+                       "at each packet",
+    "nfs/snort": "a rule's options, one family a file, which its parser and "
+                 "its evaluator name in turn",
+    "platform/daemon": "the parts of one process, each of which its control "
+                       "calls reach",
+    "platform/drivers/real_time": "one driver, whose faults, intake and exits "
+                                  "share its threads",
+    "platform/options": "one group of flags a file, all of which the commands "
+                        "that run packets have",
+    "platform/ports": "one kind of port a file, with the programs that it "
+                      "loads into the kernel",
+    "platform/process": "what any of the processes may need, each a file or "
+                        "two: no two of them belong together",
+    "platform/run": "what every driver shares of a run: its events, and who "
+                    "watches them",
+    "runtime/sdk": "what is installed for NFs outside of the tree, under these "
+                   "names",
+}
+# Folders that may have any number of files.
+UNLIMITED = {
+    "nfs": "NFs do not know each other: the folder is the list of NFs",
+}
 MOST_FILES_OF_A_CLASS = 2
-# NFs do not know each other: their folder may be as long as the list of NFs.
-UNLIMITED = {"nfs"}
-MEMBER = re.compile(r"^(?:[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*])?"
+MOST_LINES_OF_A_CLASS = 700
+MEMBER = re.compile(r"^(?:\[\[[\w:]+\]\] )?"
+                    r"(?:[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*])?"
                     r"([A-Z]\w*)(?:<[\w, ]+>)?::(?:[A-Z]\w*::)*"
                     r"(?:~?\w+|operator\S+)\s*\(", re.MULTILINE)
+CLASS = re.compile(r"^(?:class|struct) (?:\[\[[\w:]+\]\] |alignas\(\w+\) )*"
+                   r"([A-Z]\w*)[^;{()]*\{", re.MULTILINE)
+
+
+def is_of_product(path: str) -> bool:
+    return is_cpp(path) and not is_test(path) and not is_fixture(path)
+
+
+def most_files(folder: str) -> int | None:
+    if folder in UNLIMITED:
+        return None
+    return MOST_FILES_OF_LARGER if folder in LARGER else MOST_FILES
 
 
 def check_size(tree: Tree) -> Iterator[Finding]:
     files = {}    # folder -> files of the product
     classes = {}  # (folder, class) -> files that define its members
     for path, text in tree.items():
-        if not is_cpp(path) or is_test(path) or is_fixture(path):
+        if not is_of_product(path):
             continue
         folder = os.path.dirname(path)
         files.setdefault(folder, set()).add(path)
@@ -32,14 +74,62 @@ def check_size(tree: Tree) -> Iterator[Finding]:
             for match in MEMBER.finditer(blanked(text)):
                 classes.setdefault((folder, match.group(1)), set()).add(path)
     for folder, paths in files.items():
-        if len(paths) > MOST_FILES and folder not in UNLIMITED:
+        most = most_files(folder)
+        if most is not None and len(paths) > most:
             yield Finding(f"{folder}/", 1, "folder-size",
-                          f"{len(paths)} files, at most {MOST_FILES}")
+                          f"{len(paths)} files, at most {most}")
     for (_, name), paths in classes.items():
         if len(paths) > MOST_FILES_OF_A_CLASS:
             yield Finding(min(paths), 1, "split-class",
                           f"{name} is defined in {len(paths)} files, at most "
                           f"{MOST_FILES_OF_A_CLASS}")
+
+
+# --- Length of classes --------------------------------------------------------
+
+def lines_from(lines: list[str], first: int, head: int) -> int:
+    """Lines of the class or function that begins in line `first`, whose name
+    stands in line `head`, as clang-format lays it out: a body ends at a brace
+    in the first column."""
+    for number in range(head, len(lines)):
+        line = lines[number].rstrip()
+        if line.endswith("{"):
+            for end in range(number + 1, len(lines)):
+                if lines[end].startswith("}"):
+                    return end - first + 1
+        if line.endswith(("}", ";")):  # no body, or one in a line
+            return number - first + 1
+    return len(lines) - first
+
+
+def check_class_size(tree: Tree) -> Iterator[Finding]:
+    """A class is its body and the members that are defined outside of it, in
+    .cc files of its folder."""
+    length = {}  # (folder, class) -> lines
+    home = {}    # (folder, class) -> where its body is
+    for path, text in tree.items():
+        if not is_of_product(path):
+            continue
+        code = blanked(text)
+        lines = code.splitlines()
+        folder = os.path.dirname(path)
+        bodies = [(CLASS, match) for match in CLASS.finditer(code)]
+        if path.endswith(".cc"):
+            bodies += [(MEMBER, match) for match in MEMBER.finditer(code)]
+        for kind, match in bodies:
+            key = (folder, match.group(1))
+            first = line_at(code, match.start())
+            head = line_at(code, match.end() - 1)
+            length[key] = length.get(key, 0) + \
+                lines_from(lines, first - 1, head - 1)
+            if kind is CLASS:
+                home[key] = (path, first)
+    for key, count in length.items():
+        if count > MOST_LINES_OF_A_CLASS:
+            path, line = home.get(key, (f"{key[0]}/", 1))
+            yield Finding(path, line, "class-size",
+                          f"{key[1]} has {count} lines with its members, at "
+                          f"most {MOST_LINES_OF_A_CLASS}")
 
 
 # --- Notes on length ----------------------------------------------------------

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from tidy_citations import check_anchors, check_citations
-from tidy_size import check_size, notes
+from tidy_size import check_class_size, check_size, notes
 from tidy_tree import (Finding, Tree, blanked, is_cpp, is_fixture, is_script,
                        is_test, line_at, read_tree)
 from tidy_words import check_riddles
@@ -36,8 +36,8 @@ BASE = {"base", "base/packet", "base/answers", "base/rules", "base/messages",
         "base/ipfix", "base/tunnels"}
 TEXT = BASE | {"base/text"}
 TRACES = TEXT | {"traces", "traces/synthesis"}
-RUNTIME_CORES = {"runtime/core", "runtime/leases", "runtime/logger",
-                 "runtime/tables", "runtime/store"}
+RUNTIME_CORES = {"runtime/core", "runtime/shell", "runtime/leases",
+                 "runtime/logger", "runtime/tables", "runtime/store"}
 CONTROLLER_CORES = {"controller/core", "controller/leases",
                     "controller/hand_over", "controller/rebuild"}
 CORES = RUNTIME_CORES | CONTROLLER_CORES | {"resource_manager/core"}
@@ -51,7 +51,7 @@ DRIVERS = {"platform/drivers/cluster", "platform/drivers/virtual_network",
 REPORT = {"platform/report", "platform/report/explain", "platform/report/watch"}
 # What commands may include: all but each other.
 COMMAND = CHECK | DRIVERS | REPORT | {
-    "nfs/snort", "runtime/live", "runtime/wire", "runtime/redis", "controller/live",
+    "nfs/snort", "runtime/live", "runtime/live/loggers", "runtime/wire", "runtime/redis", "controller/live",
     "platform/hosts", "platform/modules", "resource_manager/etcd",
     "resource_manager/launch", "resource_manager/live",
     "proto", "platform/process", "platform/service", "platform/ports",
@@ -82,9 +82,13 @@ MAY_INCLUDE = {
     "runtime/tables": BASE | {"runtime/sdk", "runtime/logger"},
     "runtime/redis": BASE | {"runtime/ring", "runtime/store"},
     "runtime/core": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger"},
+    "runtime/shell": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger",
+                             "runtime/core"},
     "runtime/wire": BASE | {"runtime/sdk", "runtime/ring", "runtime/tables"},
     "runtime/live": BASE | RUNTIME_CORES | {"runtime/sdk", "runtime/ring",
                                             "runtime/wire"},
+    "runtime/live/loggers": BASE | RUNTIME_CORES | {
+        "runtime/sdk", "runtime/ring", "runtime/wire"},
     "runtime/mirror": BASE | {"runtime/sdk", "runtime/ring", "runtime/logger",
                               "runtime/tables", "runtime/wire"},
     "nfs/esp": {"base", "base/packet"},
@@ -128,13 +132,14 @@ MAY_INCLUDE = {
         "platform/drivers/cluster", "platform/drivers/virtual_network",
         "platform/drivers/virtual_time"},
     "platform/drivers/loops": RUN | {
-        "runtime/live", "runtime/mirror", "runtime/wire", "controller/live",
+        "runtime/live", "runtime/live/loggers", "runtime/mirror",
+        "runtime/wire", "controller/live",
         "resource_manager/launch", "platform/hosts", "platform/modules",
         "platform/process", "platform/service"},
     "platform/drivers/hosts": RUN | {"controller/live", "platform/hosts"},
     "platform/drivers/real_time": RUN | {
         "platform/drivers/hosts",
-        "runtime/live", "runtime/wire", "runtime/redis",
+        "runtime/live", "runtime/live/loggers", "runtime/wire", "runtime/redis",
         "controller/live", "resource_manager/launch", "platform/hosts",
         "platform/modules", "platform/process", "platform/drivers/loops",
         "proto"},
@@ -185,6 +190,7 @@ WINGS = ["process", "service", "hosts", "modules", "run", "check", "drivers", "p
 # Tests of the drivers, and of what watches runs, make whole runs.
 WHOLE_RUN = CHECK | DRIVERS | {"platform/system_test"}
 TESTS_MAY_INCLUDE = {
+    "runtime/core": {"runtime/shell"},
     "nfs": {"runtime/core", "runtime/ring"},
     "controller/live": {"runtime/core"},
     "platform/check": WHOLE_RUN,
@@ -588,7 +594,8 @@ def check_named_tests(tree: Tree) -> Iterator[Finding]:
 CHECKS: list[Callable[[Tree], Iterator[Finding]]] = [
     check_includes, check_links, check_calls, check_hash_order, check_license,
     check_guards, check_words, check_names, check_named_tests,
-    check_citations, check_anchors, check_size, check_riddles,
+    check_citations, check_anchors, check_size, check_class_size,
+    check_riddles,
 ]
 
 
