@@ -20,12 +20,12 @@
 #include "controller/core/idle_timeouts.h"
 #include "controller/core/move_chances.h"
 #include "controller/core/options.h"
-#include "controller/core/owner_history.h"
 #include "controller/core/packet_cost.h"
 #include "controller/core/piece_pools.h"
 #include "controller/core/placement.h"
 #include "controller/core/replica_chooser.h"
-#include "controller/core/unit_pool.h"
+#include "controller/recovery/owner_history.h"
+#include "controller/units/unit_pool.h"
 
 namespace snf {
 

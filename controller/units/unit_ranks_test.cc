@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/unit_ranks.h"
+#include "controller/units/unit_ranks.h"
 
 #include <algorithm>
 #include <iostream>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace snf {
 
-UnitPool::UnitPool(const ControllerOptions& options)
+UnitPool::UnitPool(const UnitPoolOptions& options)
     : max_units_(options.max_units),
       first_spare_(options.max_units - options.spare_units),
       hosts_(options),
@@ -132,7 +132,7 @@ bool UnitPool::Drain(Instant now, UnitId unit) {
   return true;
 }
 
-bool UnitPool::Tune(Instant now, const ControllerOptions& options) {
+bool UnitPool::Tune(Instant now, const UnitPoolOptions& options) {
   const uint32_t usable =
       leased_ ? usable_ : std::min(options.max_units, first_spare_);
   if (!leased_ && !HasUsable(usable, kNoUnit)) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/load_meter.h"
+#include "controller/units/load_meter.h"
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,7 @@ uint64_t TakeAll(uint32_t* ring, uint64_t n) {
 
 }  // namespace
 
-LoadMeter::LoadMeter(const ControllerOptions& options)
+LoadMeter::LoadMeter(const UnitPoolOptions& options)
     : signal_(options.load_signal),
       bucket_ns_(options.load_bucket.ns),
       buckets_(options.load_buckets),

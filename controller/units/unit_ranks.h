@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_UNIT_RANKS_H_
-#define SNF_CONTROLLER_CORE_UNIT_RANKS_H_
+#ifndef SNF_CONTROLLER_UNITS_UNIT_RANKS_H_
+#define SNF_CONTROLLER_UNITS_UNIT_RANKS_H_
 
 #include <cstdint>
 
@@ -42,4 +42,4 @@ class UnitRanks {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_UNIT_RANKS_H_
+#endif  // SNF_CONTROLLER_UNITS_UNIT_RANKS_H_

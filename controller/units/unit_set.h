@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_UNIT_SET_H_
-#define SNF_CONTROLLER_CORE_UNIT_SET_H_
+#ifndef SNF_CONTROLLER_UNITS_UNIT_SET_H_
+#define SNF_CONTROLLER_UNITS_UNIT_SET_H_
 
 #include <algorithm>
 #include <bit>
@@ -63,4 +63,4 @@ class UnitSet {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_UNIT_SET_H_
+#endif  // SNF_CONTROLLER_UNITS_UNIT_SET_H_

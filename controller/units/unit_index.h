@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_UNIT_INDEX_H_
-#define SNF_CONTROLLER_CORE_UNIT_INDEX_H_
+#ifndef SNF_CONTROLLER_UNITS_UNIT_INDEX_H_
+#define SNF_CONTROLLER_UNITS_UNIT_INDEX_H_
 
 #include <array>
 #include <cstdint>
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
-#include "controller/core/load_meter.h"
+#include "controller/units/load_meter.h"
 
 namespace snf {
 
@@ -78,4 +78,4 @@ class UnitIndex {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_UNIT_INDEX_H_
+#endif  // SNF_CONTROLLER_UNITS_UNIT_INDEX_H_

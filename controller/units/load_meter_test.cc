@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/load_meter.h"
+#include "controller/units/load_meter.h"
 
 #include <array>
 #include <deque>
@@ -17,8 +17,8 @@ constexpr int64_t kMbps = 1'000'000;
 constexpr UnitId kUnit{0};
 constexpr Instant kStart{1'000'000'000};
 
-ControllerOptions Options() {
-  ControllerOptions options;
+UnitPoolOptions Options() {
+  UnitPoolOptions options;
   options.max_units = 3;
   options.load_signal = LoadSignal::kDemand;
   return options;
@@ -69,7 +69,7 @@ TEST(LoadMeter, AddsWhatStillWaitsSpreadOverAMillisecond) {
 }
 
 TEST(LoadMeter, IsTheWaitInPartsOfTheTargetWhereWaitsCount) {
-  ControllerOptions options = Options();
+  UnitPoolOptions options = Options();
   options.load_signal = LoadSignal::kWait;
   options.latency_target = Microseconds(400);  // 50,000 bytes at 1 Gbit/s
   LoadMeter meter(options);
@@ -86,7 +86,7 @@ TEST(LoadMeter, IsTheWaitInPartsOfTheTargetWhereWaitsCount) {
 }
 
 TEST(LoadMeter, LeavesOutOpenDemandWhereOnlyDrainedRatesCount) {
-  ControllerOptions options = Options();
+  UnitPoolOptions options = Options();
   options.load_signal = LoadSignal::kDrained;
   LoadMeter meter(options);
   meter.AddOpenDemand(kUnit, 900 * kMbps);
@@ -126,7 +126,7 @@ TEST(LoadMeter, NeverSaysThatAWholeUnitIsMoreThanFull) {
   for (const int64_t capacity :
        {int64_t{1'000}, int64_t{1'024}, int64_t{1} << 30, 1'000 * kMbps,
         int64_t{999'999'937}, int64_t{1} << 39, 1'000'000 * kMbps}) {
-    ControllerOptions options = Options();
+    UnitPoolOptions options = Options();
     options.unit_capacity_bps = capacity;
     const LoadMeter meter(options);
     EXPECT_EQ(meter.Quanta(capacity), kFullLoad) << capacity;
@@ -156,7 +156,7 @@ void ExpectRoundedUp(uint32_t quanta, Wide amount, Wide unit) {
 TEST(LoadMeter, RoundsDemandUpByLessThanAQuantum) {
   Rng rng(5);
   for (int i = 0; i < 100'000; ++i) {
-    ControllerOptions options = Options();
+    UnitPoolOptions options = Options();
     options.load_buckets = 1;
     options.unit_capacity_bps =
         std::max<int64_t>(1'000, 1'000'000'000'000 >> rng.Below(31));
@@ -171,7 +171,7 @@ TEST(LoadMeter, RoundsDemandUpByLessThanAQuantum) {
 // The bytes that left one unit, as a list of buckets.
 class NaiveWindow {
  public:
-  explicit NaiveWindow(const ControllerOptions& options) : options_(options) {}
+  explicit NaiveWindow(const UnitPoolOptions& options) : options_(options) {}
 
   void Add(Instant now, uint64_t bytes) {
     drained_.emplace_back(BucketOf(now), bytes);
@@ -190,11 +190,11 @@ class NaiveWindow {
   Wide BucketOf(Instant t) const {
     return (Wide{t.ns} - INT64_MIN) / options_.load_bucket.ns;
   }
-  ControllerOptions options_;
+  UnitPoolOptions options_;
   std::deque<std::pair<Wide, uint64_t>> drained_;
 };
 
-Nanos RandomStep(Rng& rng, const ControllerOptions& options) {
+Nanos RandomStep(Rng& rng, const UnitPoolOptions& options) {
   switch (rng.Below(12)) {
     case 0:
       return Nanos{options.load_bucket.ns * int64_t{options.load_buckets} +
@@ -214,7 +214,7 @@ Nanos RandomStep(Rng& rng, const ControllerOptions& options) {
 
 // Compares the meter with NaiveWindow, from 1678 to well after 1970; units are
 // looked at now and then.
-void CompareWithNaive(uint64_t seed, ControllerOptions options,
+void CompareWithNaive(uint64_t seed, UnitPoolOptions options,
                       std::array<uint64_t, 3>& totals) {
   Rng rng(seed);
   LoadMeter meter(options);
@@ -248,7 +248,7 @@ void CompareWithNaive(uint64_t seed, ControllerOptions options,
 TEST(LoadMeter, EqualsANaiveListOfBucketsOverAllTimes) {
   std::array<uint64_t, 3> totals{};
   for (uint64_t seed = 1; seed <= 20; ++seed) {
-    ControllerOptions options = Options();
+    UnitPoolOptions options = Options();
     options.load_signal = LoadSignal::kDrained;
     if (seed % 3 == 1) options.load_buckets = 1 + uint32_t(seed) / 4;
     if (seed % 3 == 2) options.load_bucket = Nanos{777'777};

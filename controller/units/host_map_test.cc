@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/host_map.h"
+#include "controller/units/host_map.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 UnitId Unit(uint32_t i) { return UnitId{static_cast<uint16_t>(i)}; }
 
 HostMap MapOf(uint32_t units, uint32_t per_host, uint32_t spare) {
-  ControllerOptions options;
+  UnitPoolOptions options;
   options.max_units = units;
   options.units_per_host = per_host;
   options.spare_units = spare;

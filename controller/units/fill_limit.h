@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_FILL_LIMIT_H_
-#define SNF_CONTROLLER_CORE_FILL_LIMIT_H_
+#ifndef SNF_CONTROLLER_UNITS_FILL_LIMIT_H_
+#define SNF_CONTROLLER_UNITS_FILL_LIMIT_H_
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/time.h"
-#include "controller/core/load_meter.h"
-#include "controller/core/options.h"
+#include "controller/units/load_meter.h"
+#include "controller/units/pool_options.h"
 
 namespace snf {
 
@@ -28,12 +28,12 @@ namespace snf {
 // With the other signals the limit is a full unit. A value; owner-thread only.
 class FillLimit {
  public:
-  explicit FillLimit(const ControllerOptions& options)
+  explicit FillLimit(const UnitPoolOptions& options)
       : step_(options.load_signal == LoadSignal::kWait ? kStep : 0),
         allowed_bytes_(BytesOf(options.latency_target, options)) {}
 
   // Returns the bytes that a unit works off in `time`.
-  static uint64_t BytesOf(Nanos time, const ControllerOptions& options) {
+  static uint64_t BytesOf(Nanos time, const UnitPoolOptions& options) {
     __extension__ using Wide = unsigned __int128;
     return static_cast<uint64_t>(
         Wide{static_cast<uint64_t>(options.unit_capacity_bps)} *
@@ -64,4 +64,4 @@ class FillLimit {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_FILL_LIMIT_H_
+#endif  // SNF_CONTROLLER_UNITS_FILL_LIMIT_H_

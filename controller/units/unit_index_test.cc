@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/unit_index.h"
+#include "controller/units/unit_index.h"
 
 #include <iostream>
 #include <optional>

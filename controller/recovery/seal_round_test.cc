@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <gtest/gtest.h>
+#include "controller/recovery/seal_round.h"
 
-#include "controller/core/failover.h"
+#include <gtest/gtest.h>
 
 namespace snf {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_UNIT_POOL_H_
-#define SNF_CONTROLLER_CORE_UNIT_POOL_H_
+#ifndef SNF_CONTROLLER_UNITS_UNIT_POOL_H_
+#define SNF_CONTROLLER_UNITS_UNIT_POOL_H_
 
 #include <cstdint>
 
@@ -10,13 +10,13 @@
 #include "base/messages/report_messages.h"
 #include "base/time.h"
 #include "base/timing_wheel.h"
-#include "controller/core/fill_limit.h"
-#include "controller/core/host_map.h"
-#include "controller/core/load_meter.h"
-#include "controller/core/options.h"
-#include "controller/core/unit_index.h"
-#include "controller/core/unit_ranks.h"
-#include "controller/core/unit_set.h"
+#include "controller/units/fill_limit.h"
+#include "controller/units/host_map.h"
+#include "controller/units/load_meter.h"
+#include "controller/units/pool_options.h"
+#include "controller/units/unit_index.h"
+#include "controller/units/unit_ranks.h"
+#include "controller/units/unit_set.h"
 
 namespace snf {
 
@@ -59,7 +59,7 @@ namespace snf {
 // as few as would be if no flow preferred the unit that has its state
 // (proto/decisions.md 12).
 //
-// A pool of leased units (ControllerOptions::leased) starts and parks none.
+// A pool of leased units (UnitPoolOptions::leased) starts and parks none.
 // Each is active from on_lease to on_revoke, with a share of its capacity: a
 // load is the part of that share in use. Units with less than the whole of it,
 // which are few (proto/protocol.md §7), are not in the index: they are examined
@@ -104,10 +104,10 @@ class UnitPool {
   // kRefreshPerBucket.
   static constexpr uint32_t kRefreshPerDecision = 8;
 
-  explicit UnitPool(const ControllerOptions& options);
+  explicit UnitPool(const UnitPoolOptions& options);
 
   uint32_t max_units() const { return max_units_; }
-  // Returns the first spare unit (ControllerOptions::spare_units).
+  // Returns the first spare unit (UnitPoolOptions::spare_units).
   uint32_t first_spare() const { return first_spare_; }
   const HostMap& hosts() const { return hosts_; }
   State state(UnitId unit) const { return units_[value(unit)].state; }
@@ -342,7 +342,7 @@ class UnitPool {
   bool drained(UnitId unit) const { return drained_.Has(unit); }
   // Takes over the options of units that may change (Controller::Tune).
   // Returns false, and changes nothing, if no unit could be used then.
-  bool Tune(Instant now, const ControllerOptions& options);
+  bool Tune(Instant now, const UnitPoolOptions& options);
   // Returns the number of units, from the lowest ids on, that may be used
   // unless drained.
   uint32_t usable_units() const { return usable_; }
@@ -488,4 +488,4 @@ class UnitPool {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_UNIT_POOL_H_
+#endif  // SNF_CONTROLLER_UNITS_UNIT_POOL_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_LOAD_METER_H_
-#define SNF_CONTROLLER_CORE_LOAD_METER_H_
+#ifndef SNF_CONTROLLER_UNITS_LOAD_METER_H_
+#define SNF_CONTROLLER_UNITS_LOAD_METER_H_
 
 #include <cstdint>
 
 #include "base/ids.h"
 #include "base/lazy_array.h"
 #include "base/time.h"
-#include "controller/core/options.h"
+#include "controller/units/pool_options.h"
 
 namespace snf {
 
@@ -60,7 +60,7 @@ class LoadMeter {
   // be gone. A flow's bursts go on after B has cut a flowlet.
   static constexpr Nanos kDemandHorizon = Milliseconds(1);
 
-  explicit LoadMeter(const ControllerOptions& options);
+  explicit LoadMeter(const UnitPoolOptions& options);
 
   // Records that `bytes` (original lengths) left the unit at `now`.
   void AddDrained(Instant now, UnitId unit, uint64_t bytes);
@@ -136,4 +136,4 @@ class LoadMeter {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_LOAD_METER_H_
+#endif  // SNF_CONTROLLER_UNITS_LOAD_METER_H_

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_HOST_MAP_H_
-#define SNF_CONTROLLER_CORE_HOST_MAP_H_
+#ifndef SNF_CONTROLLER_UNITS_HOST_MAP_H_
+#define SNF_CONTROLLER_UNITS_HOST_MAP_H_
 
 #include <algorithm>
 #include <cstdint>
 
 #include "base/check.h"
 #include "base/ids.h"
-#include "controller/core/options.h"
+#include "controller/units/pool_options.h"
 
 namespace snf {
 
@@ -26,7 +26,7 @@ class HostMap {
   static constexpr uint32_t kMaxUnitsPerHost = 64;
   static constexpr uint32_t kNoHost = 0xffff'ffff;
 
-  explicit HostMap(const ControllerOptions& options)
+  explicit HostMap(const UnitPoolOptions& options)
       : per_host_(options.units_per_host),
         first_spare_(options.max_units - options.spare_units) {
     SNF_CHECK(per_host_ >= 1 && per_host_ <= kMaxUnitsPerHost);
@@ -74,4 +74,4 @@ class HostMap {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_HOST_MAP_H_
+#endif  // SNF_CONTROLLER_UNITS_HOST_MAP_H_

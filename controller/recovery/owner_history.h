@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_CONTROLLER_CORE_OWNER_HISTORY_H_
-#define SNF_CONTROLLER_CORE_OWNER_HISTORY_H_
+#ifndef SNF_CONTROLLER_RECOVERY_OWNER_HISTORY_H_
+#define SNF_CONTROLLER_RECOVERY_OWNER_HISTORY_H_
 
 #include <cstdint>
 
@@ -114,4 +114,4 @@ class OwnerHistory {
 
 }  // namespace snf
 
-#endif  // SNF_CONTROLLER_CORE_OWNER_HISTORY_H_
+#endif  // SNF_CONTROLLER_RECOVERY_OWNER_HISTORY_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/fill_limit.h"
+#include "controller/units/fill_limit.h"
 
 #include <iostream>
 
@@ -12,14 +12,14 @@ namespace {
 constexpr uint64_t kAllowed = 43'750;  // 350 us at 1 Gbit/s
 
 TEST(FillLimit, IsAFullUnitAtFirstAndNeverMore) {
-  FillLimit limit{ControllerOptions{}};
+  FillLimit limit{UnitPoolOptions{}};
   EXPECT_EQ(limit.value(), kFullLoad);
   for (int i = 0; i < 1'000; ++i) limit.Count(kAllowed);
   EXPECT_EQ(limit.value(), kFullLoad);
 }
 
 TEST(FillLimit, FallsWithEachPacketThatWaitsTooLongAndRisesSlowly) {
-  FillLimit limit{ControllerOptions{}};
+  FillLimit limit{UnitPoolOptions{}};
   for (int i = 0; i < 64; ++i) limit.Count(kAllowed + 1);
   EXPECT_EQ(limit.value(), kFullLoad - 99);
   for (int i = 0; i < 64 * 99 - 1; ++i) limit.Count(0);
@@ -29,7 +29,7 @@ TEST(FillLimit, FallsWithEachPacketThatWaitsTooLongAndRisesSlowly) {
 }
 
 TEST(FillLimit, LeavesAQuarterWhateverComes) {
-  FillLimit limit{ControllerOptions{}};
+  FillLimit limit{UnitPoolOptions{}};
   for (int i = 0; i < 100'000; ++i) limit.Count(UINT64_MAX);
   EXPECT_EQ(limit.value(), kFullLoad / 4);
   for (int i = 0; i < 6'400; ++i) limit.Count(0);
@@ -37,7 +37,7 @@ TEST(FillLimit, LeavesAQuarterWhateverComes) {
 }
 
 TEST(FillLimit, FollowsTheTargetAndTheCapacity) {
-  ControllerOptions options;
+  UnitPoolOptions options;
   options.latency_target = Milliseconds(2);
   options.unit_capacity_bps = 200'000'000;  // 50,000 bytes in 2 ms
   FillLimit limit(options);
@@ -49,7 +49,7 @@ TEST(FillLimit, FollowsTheTargetAndTheCapacity) {
 
 TEST(FillLimit, StaysAtAFullUnitWhereLoadsAreNoWaits) {
   for (const LoadSignal signal : {LoadSignal::kDemand, LoadSignal::kDrained}) {
-    ControllerOptions options;
+    UnitPoolOptions options;
     options.load_signal = signal;
     FillLimit limit(options);
     for (int i = 0; i < 1'000; ++i) limit.Count(UINT64_MAX);
@@ -61,7 +61,7 @@ TEST(FillLimit, StaysAtAFullUnitWhereLoadsAreNoWaits) {
 // packet in a hundred is late when the limit is 99/198 of the target.
 TEST(FillLimit, ComesToRestWhereOnePacketInAHundredIsLate) {
   for (uint64_t seed = 1; seed <= 5; ++seed) {
-    FillLimit limit{ControllerOptions{}};
+    FillLimit limit{UnitPoolOptions{}};
     Rng rng(seed);
     uint64_t late = 0;
     constexpr uint64_t kPackets = 1'000'000;

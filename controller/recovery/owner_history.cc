@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "controller/core/owner_history.h"
+#include "controller/recovery/owner_history.h"
 
 #include <limits>
 
