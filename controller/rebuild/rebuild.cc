@@ -105,9 +105,7 @@ void Rebuild::ForgetLogger(UnitId unit) {
 
 void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
   c.counters_ = before.counters_;
-  c.units_.cold_starts_ = before.units_.cold_starts_;
-  c.units_.warm_starts_ = before.units_.warm_starts_;
-  c.units_.failed_starts_ = before.units_.failed_starts_;
+  c.units_.Continue(before.units_, incarnation_);
   for (const UnitReport& unit : units_) {
     c.units_.Restore(now, unit);
     c.counters_.failures.failures += unit.has_failed ? 1 : 0;
@@ -116,8 +114,6 @@ void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
       c.pieces_.RestoreHolder(unit.unit, unit.grants);
     }
   }
-  c.units_.next_incarnation_ =
-      std::max(c.units_.next_incarnation_, incarnation_ + 1);
   RestorePieces(c);
   // By slot; of two flows in one, the newer one goes on.
   std::map<uint32_t, FlowId> in_slots;
@@ -192,7 +188,7 @@ UnitId Rebuild::AnyUnit(const Controller& c) {
   UnitId stopped = kNoUnit;
   for (uint32_t i = 0; i < c.units_.max_units(); ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};
-    if (c.units_.IsBarred(unit)) continue;
+    if (c.units_.barred(unit)) continue;
     if (c.units_.state(unit) != UnitPool::State::kStopped) return unit;
     if (stopped == kNoUnit) stopped = unit;
   }
