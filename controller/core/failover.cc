@@ -483,7 +483,7 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
 void Failover::EndAgain(Controller& c, Instant now, uint32_t slot,
                         ControllerOut& out) {
   if (!c.IsEnding(slot) || SNF_FAILOVER_RULE(kEnds, false, true)) return;
-  c.EndAgain(now, slot, out);
+  FlowEnds::EndAgain(c, now, slot, out);
 }
 
 // The alias of the flow may be of a clock that a failed unit took with it.
@@ -520,7 +520,7 @@ Failover::MoveResult Failover::GiveUp(Controller& c, Instant now, uint32_t slot,
   }
   ++c.counters_.failures.flows_given_up;
   if (c.IsEnding(slot)) {
-    c.ForgetFlow(slot);
+    FlowEnds::Forget(c, slot);
     return MoveResult::kMoved;
   }
   FlowHot& flow = c.flows_.hot(slot);
@@ -531,7 +531,7 @@ Failover::MoveResult Failover::GiveUp(Controller& c, Instant now, uint32_t slot,
   c.idle_timeouts_.Erase(slot);
   ++c.counters_.flows_ended;
   c.flows_.Unlink(slot);
-  c.ForgetFlow(slot);
+  FlowEnds::Forget(c, slot);
   return MoveResult::kMoved;
 }
 

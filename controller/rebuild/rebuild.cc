@@ -336,7 +336,7 @@ void Rebuild::RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow) {
   c.flows_.numbers(slot).flowlet = flow.flowlet;
   FlowCold& cold = c.flows_.cold(slot);
   cold.owner = newest.unit;
-  cold.demand_bps = c.demand_.FirstDemand();
+  cold.demand_bps = c.flowlets_.FirstDemand();
   c.pieces_.on_flow_moved(newest.unit);
   if (SNF_REBUILD_RULE(kHistory, true, false)) RestoreHistory(c, slot, flow);
   ++counters_.flows;
@@ -403,7 +403,7 @@ void Rebuild::LinkFlows(Controller& c, Instant now) {
       c.idle_timeouts_.Set(slot, name.timeout_clock, name.idle_timeout);
     }
     c.flows_.hot(slot).last_packet = now;
-    c.ArmIdle(slot);
+    FlowEnds::ArmIdle(c, slot);
   }
 }
 
@@ -507,7 +507,8 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
     if (out.room() < kMaxControllerCommandsPerStep) return false;
     const uint32_t slot = unnamed_[ended_];
     // The end may have come by itself.
-    if (c.flows_.cold(slot).owner != kNoUnit) c.EndAgain(now, slot, out);
+    if (c.flows_.cold(slot).owner != kNoUnit)
+      FlowEnds::EndAgain(c, now, slot, out);
   }
   return true;
 }

@@ -2,6 +2,8 @@
 //
 // Tests where flowlets begin: to the nanosecond and the byte, whatever the
 // bursts and timers do.
+#include "controller/core/flowlets.h"
+
 #include <iostream>
 #include <map>
 #include <vector>

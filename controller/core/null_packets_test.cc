@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests how a unit that is to stop is relieved of its flows (U8).
+// Tests how a unit that is to stop is relieved of its flows by null packets
+// (U8); timer_packet_test.cc has those for timers.
+#include "controller/core/null_packets.h"
+
 #include <optional>
 #include <vector>
 
