@@ -14,52 +14,23 @@
 #include "base/timing_wheel.h"
 #include "controller/core/alias_table.h"
 #include "controller/core/controller_counters.h"
-#include "controller/core/demand_estimator.h"
+#include "controller/core/decision.h"
 #include "controller/core/failover.h"
+#include "controller/core/flow_ends.h"
 #include "controller/core/flow_table.h"
+#include "controller/core/flowlets.h"
 #include "controller/core/idle_timeouts.h"
 #include "controller/core/move_chances.h"
+#include "controller/core/null_packets.h"
 #include "controller/core/options.h"
-#include "controller/core/owner_history.h"
 #include "controller/core/packet_cost.h"
 #include "controller/core/piece_pools.h"
 #include "controller/core/placement.h"
 #include "controller/core/replica_chooser.h"
-#include "controller/core/unit_pool.h"
+#include "controller/recovery/owner_history.h"
+#include "controller/units/unit_pool.h"
 
 namespace snf {
-
-// The reason why a flowlet was placed (SNF §4.1).
-enum class FlowletCause : uint8_t {
-  kNewFlow,  // the first packet of its flow
-  kGap,      // the gap exceeded T
-  kBytes,    // the packet would have pushed the flowlet over B bytes, or the
-             // policy wants a flowlet for each packet
-  kLate,     // a later packet of a flowlet whose unit is gone, or that never
-             // had one
-};
-
-// The placement of a flowlet, also one without a choice (Placement::kept).
-struct Decision {
-  Instant time;  // arrival of the packet that caused it
-  FlowId flow{};
-  uint32_t flowlet = 0;
-  FlowletCause cause{};
-  Nanos gap;               // since the flow's last packet
-  uint32_t bytes = 0;      // of the flow's flowlet before
-  int64_t demand_bps = 0;  // the estimate for this flowlet
-  PlacementRequest request;
-  Placement placement;
-};
-
-// Sees every decision before it takes effect: the loads of `units` are the ones
-// that the policy saw. A controller without an observer pays one branch a
-// decision.
-class DecisionObserver {
- public:
-  virtual ~DecisionObserver() = default;
-  virtual void on_decision(const Decision& decision, const UnitPool& units) = 0;
-};
 
 // Theory of operation. The controller cuts each flow into flowlets, gives each
 // flowlet a unit, and each packet a logical clock and the metadata of
@@ -67,23 +38,11 @@ class DecisionObserver {
 // come in, commands go out; it has no threads, clocks or sockets.
 //
 // Per packet: find the flow and, if the flowlet is still open, send the packet
-// to the flowlet's unit. Per flowlet: close the previous one (measure its rate,
-// update the flow's estimate), ask the policy for a unit, count the demand on
-// it, choose the units that get a replica of the state when the flowlet idles.
-// By timer: a flowlet that has been silent for more than T no longer counts; a
-// flow that has been silent for flow_timeout is ended.
-//
-// A full table. A new flow that finds no room looks at the next few slots and
-// ends, as if it had timed out, the flow that would be forgotten first among
-// flows that have been idle for evict_after. So a sender that fills the table
-// with flows of one packet evicts its own flows, and flows that an NF keeps for
-// long stay.
-//
-// Scale-in (U8). If a unit that is to stop owns flows, they are moved away: for
-// each flow another unit gets a null packet and pulls the state. The flows are
-// found by going through the flow table, evacuate_slots at a time, for all such
-// units at once. A packet of the flow that comes before the null packet moves
-// the flow as well.
+// to the flowlet's unit. Per flowlet: close the previous one and ask the policy
+// for a unit (Flowlets), choose the units that get a replica of the state when
+// the flowlet idles. By timer: a flowlet that has been silent for more than T
+// no longer counts; a flow that has been silent for flow_timeout is ended
+// (FlowEnds); flows are moved away from units that are to stop (NullPackets).
 //
 // Time. A packet's own arrival decides about gaps, to the nanosecond; `now`
 // drives timers only. So flowlet counts do not depend on bursts or timers.
@@ -187,7 +146,9 @@ class Controller {
   // parked or stopping, it goes to another unit, which takes the flow over; if
   // none is, one is started for it. A request that finds no free slot is put
   // off: the unit repeats it. Outdated ones are refused and counted.
-  void on_timer_due(Instant now, const TimerDue& due, ControllerOut& out);
+  void on_timer_due(Instant now, const TimerDue& due, ControllerOut& out) {
+    NullPackets::on_timer_due(*this, now, due, out);
+  }
 
   // --- Failures of units (failover.h). ---
   // The unit that a kStartUnit named with that incarnation has failed. From now
@@ -227,7 +188,7 @@ class Controller {
   // Only with ControllerOptions::awaits_ends: called when the flow's end, which
   // a kEndFlow named, is in a logger. Returns false, and changes nothing, if no
   // end is awaited.
-  bool on_ended(FlowId flow);
+  bool on_ended(FlowId flow) { return FlowEnds::on_ended(*this, flow); }
   // Returns the contents of a kName of the flow, which the controller knows.
   FlowName NameOf(FlowId flow) const;
   // Returns true while flows of failed units are to be moved.
@@ -247,7 +208,9 @@ class Controller {
   // the next one begins a new flow. Returns false, and changes nothing, if the
   // flow is unknown, or some of its state may be at another unit than its
   // owner; the call may be repeated, and has old copies forgotten.
-  bool DeleteFlow(Instant now, FlowId flow, ControllerOut& out);
+  bool DeleteFlow(Instant now, FlowId flow, ControllerOut& out) {
+    return ends_.Delete(*this, now, flow, out);
+  }
   // Adds a pool of the NF, whose pieces first … last are all at the controller.
   // Called for each pool in order, before the first packet.
   void AddPiecePool(uint32_t first, uint32_t last) { pieces_.Add(first, last); }
@@ -282,10 +245,9 @@ class Controller {
   // The time at which on_timers must be called, which may have passed;
   // Instant::max() for never.
   Instant next_wakeup() const {
-    const Instant timers =
-        std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
-                  pieces_.next_wakeup(), failover_.wakeup()});
-    return IsEvacuating() ? std::min(timers, evacuate_at_) : timers;
+    return std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
+                     pieces_.next_wakeup(), failover_.wakeup(),
+                     null_packets_.next_wakeup(units_)});
   }
   // Handles due timers, as many as `out` has room for and at most some
   // thousand; if there are more, next_wakeup() is not later than now.
@@ -294,7 +256,7 @@ class Controller {
   // Sets the observer; null (the default) for none. The observer must outlive
   // the controller or the next call.
   void set_decision_observer(DecisionObserver* observer) {
-    observer_ = observer;
+    flowlets_.set_observer(observer);
   }
 
   const ControllerCounters& counters() const { return counters_; }
@@ -309,19 +271,16 @@ class Controller {
 
  private:
   friend class Failover;
+  friend class FlowEnds;
   friend class FlowHandOver;
+  friend class Flowlets;
+  friend class NullPackets;
   friend class Rebuild;
 
   static constexpr size_t kBatch = 32;
   // Expect prefetches a packet's index bucket, and this many packets later its
   // entry.
   static constexpr size_t kLead = 8;
-  // The time after which a flow that may not end yet is looked at again.
-  static constexpr Nanos kEndRetry = Milliseconds(10);
-  // The time after which a null packet that found no slot is tried again.
-  static constexpr Nanos kEvacuateRetry = Milliseconds(1);
-  // Flows that are examined when a new flow finds no room.
-  static constexpr uint32_t kEvictSlots = 32;
   // Most flow timers that one on_timers handles; most timers cause no command.
   static constexpr uint32_t kTimersPerCall = 1'024;
 
@@ -329,14 +288,7 @@ class Controller {
   uint32_t BringEntry(const Arrival& arrival, uint64_t hash) const;
   void on_packet(Instant now, const Arrival& arrival, uint64_t hash,
                  uint32_t likely, ControllerOut& out);
-  void BeginFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
-                    FlowletCause cause, ControllerOut& out);
-  void ResumeFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
-                     ControllerOut& out);
-  void PlaceFlowlet(Instant now, const Arrival& arrival, uint32_t slot,
-                    FlowletCause cause, ControllerOut& out);
-  void CloseFlowlet(uint32_t slot);
-  bool BeginsPeriod(Instant arrival, Instant last_packet);
+  void CloseFlowlet(uint32_t slot) { flowlets_.Close(*this, slot); }
   void Enqueue(Instant now, const Arrival& arrival, uint32_t slot,
                ControllerOut& out);
   // The fields of PacketMeta that only a flowlet's first packet sets.
@@ -345,9 +297,6 @@ class Controller {
     StateSource source_kind = StateSource::kNone;
     uint8_t flags = 0;
   };
-  MoveCause CauseOfMove(uint32_t slot, const PlacementRequest& request,
-                        UnitId to) const;
-  void CountMove(MoveCause cause);
   FirstOfFlowlet BeginAtUnit(Instant now, uint32_t slot, ControllerOut& out);
   void SendReplicas(uint32_t slot, ControllerOut& out);
   void ChangeOwner(Instant now, uint32_t slot, UnitId to, ControllerOut& out);
@@ -362,44 +311,6 @@ class Controller {
   void CountLongProbes() {
     counters_.long_probes = flows_.long_probes() + aliases_.long_probes();
   }
-  bool IsEvacuating() const {
-    return units_.leaving_flows() > 0 && units_.placeable_units() > 0;
-  }
-  void Evacuate(Instant now, ControllerOut& out);
-  bool SendNullPacket(Instant now, uint32_t slot, ControllerOut& out);
-  bool SendTimerPacket(Instant now, uint32_t slot, ControllerOut& out);
-  // Moves the flow to that unit by a packet without payload, which has such
-  // flags besides. Returns false if the unit's channel is full.
-  bool MoveByNullPacket(Instant now, uint32_t slot, UnitId receiver,
-                        uint8_t flags, ControllerOut& out);
-  void ScaleAhead(Instant now, ControllerOut& out);
-  void on_flow_timer(Instant now, uint32_t slot, ControllerOut& out);
-  void ArmIdle(uint32_t slot);
-  // Returns true while failed units may have state of the flow: it may not end.
-  // Nor may it, with ControllerOptions::forgets_copies, while somebody may have
-  // an old copy.
-  bool IsMoving(uint32_t slot) const {
-    const UnitId owner = flows_.cold(slot).owner;
-    if (forgets_copies_ && owner != kNoUnit && owners_.runs(slot) > 0) {
-      return true;
-    }
-    if (!failover_.is_active()) return false;
-    return owner != kNoUnit &&
-           (failover_.HasCrashed(owner) || owners_.runs(slot) > 0);
-  }
-  void EndFlow(Instant now, uint32_t slot, ControllerOut& out);
-  // The same of a flow whose flowlet may be open.
-  void EndOpenFlow(Instant now, uint32_t slot, ControllerOut& out);
-  // Has the oldest copy of the flow forgotten, if a newer one was taken over.
-  void ForgetOldest(uint32_t slot, ControllerOut& out);
-  // Called if the flow may not end yet: tries again later, and has the
-  // remaining old copies forgotten.
-  void WaitToEnd(Instant now, uint32_t slot, ControllerOut& out);
-  // Tells the owner of a flow that is ending, and has moved since, of the end:
-  // once it may end.
-  void EndAgain(Instant now, uint32_t slot, ControllerOut& out);
-  void ForgetFlow(uint32_t slot);
-  bool EvictFlow(Instant now, ControllerOut& out);
   // Returns true if the flow is in the table and got a clock; units send
   // messages only about such flows.
   bool Knows(FlowId flow) const {
@@ -418,38 +329,26 @@ class Controller {
     return MakeFlowId(controller_id_, slot, flows_.numbers(slot).generation);
   }
 
-  Nanos flowlet_timeout_;
-  Nanos flowlet_timeout_at_start_;
-  int64_t flowlet_bytes_;  // -1: every packet begins a flowlet
-  Nanos replicas_after_;   // after this gap replicas have landed
-  Nanos reassign_period_;
-  uint32_t alpha_;
   uint32_t replicas_;  // 0 if the choice is kNone, or flows never move
   bool likely_;        // the choice is kLikely
-  bool awaits_ends_;
   bool names_flows_;
   bool forgets_copies_;
   uint32_t evacuate_slots_;
-  Nanos evict_after_;
   uint8_t controller_id_;
-  const PlacementPolicy* policy_;
-  DecisionObserver* observer_ = nullptr;
+  Flowlets flowlets_;
   FlowTable flows_;
   AliasTable aliases_;
   IdleTimeouts idle_timeouts_;
   TimingWheel flow_timers_;
   PacketCost cost_;
-  DemandEstimator demand_;
   UnitPool units_;
   PiecePools pieces_;
   ReplicaChooser chooser_;
   MoveChances chances_;
   Rng rng_;
   OwnerHistory owners_;
-  Instant period_start_;        // of the reassign_period last looked up
-  uint32_t evacuate_next_ = 0;  // slot at which Evacuate continues
-  Instant evacuate_at_;         // time at which it continues
-  uint32_t evict_next_ = 0;     // slot at which EvictFlow continues
+  FlowEnds ends_;
+  NullPackets null_packets_;
   Failover failover_;
   uint64_t names_told_ = 0;
   ControllerCounters counters_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The controller's handling of aliases, flow notes and deleted flows.
+// The controller's handling of aliases and of notes about flows.
 #include "controller/core/controller.h"
 
 namespace snf {
@@ -46,8 +46,9 @@ void Controller::on_flow_note(Instant now, const FlowNote& note,
     return;
   }
   if (note.over) aliases_.Erase(slot, note.clock);
-  if (note.over && note.clock == flow.clock && !IsMoving(slot)) {
-    EndOpenFlow(now, slot, out);
+  if (note.over && note.clock == flow.clock &&
+      !FlowEnds::IsMoving(*this, slot)) {
+    ends_.EndOpenFlow(*this, now, slot, out);
     ++counters_.flows_over;
     return;
   }
@@ -58,27 +59,7 @@ void Controller::on_flow_note(Instant now, const FlowNote& note,
   }
   Name(slot, flows_.cold(slot).owner, out);
   // While a flowlet is open, the flow's timer serves the flowlet.
-  if ((flow.flags & FlowHot::kOpen) == 0) ArmIdle(slot);
-}
-
-void Controller::EndOpenFlow(Instant now, uint32_t slot, ControllerOut& out) {
-  if ((flows_.hot(slot).flags & FlowHot::kOpen) != 0) CloseFlowlet(slot);
-  flow_timers_.Disarm(slot);
-  EndFlow(now, slot, out);
-}
-
-// While there is a run of an earlier owner, a packet may still pull its copy,
-// and no pull is answered for a flow that is forgotten.
-bool Controller::DeleteFlow(Instant now, FlowId flow, ControllerOut& out) {
-  const uint32_t slot = slot_of(flow);
-  if (!Knows(flow)) return false;
-  if (IsMoving(slot) || owners_.runs(slot) > 0) {
-    ForgetOldest(slot, out);
-    return false;
-  }
-  EndOpenFlow(now, slot, out);
-  ++counters_.flows_deleted;
-  return true;
+  if ((flow.flags & FlowHot::kOpen) == 0) FlowEnds::ArmIdle(*this, slot);
 }
 
 FlowName Controller::NameOf(FlowId flow) const {

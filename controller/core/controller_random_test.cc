@@ -274,7 +274,7 @@ TEST(ControllerSchedules, KeepEveryPromiseAndComeToTheirEnd) {
   EXPECT_GT(t.queue_full, 10'000u);
   EXPECT_GT(t.start_full, 1'000u);
   EXPECT_GT(t.table_full, 1'000u);
-  EXPECT_GT(t.placed_again, 5u);  // thousands in flowlet_test.cc
+  EXPECT_GT(t.placed_again, 5u);  // thousands in flowlets_test.cc
   EXPECT_GT(t.moved, 10'000u);
   EXPECT_GT(t.overcommitted, 10'000u);
   EXPECT_GT(t.cold, 300u);

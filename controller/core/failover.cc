@@ -18,14 +18,8 @@ constexpr Nanos kMoveRetry = Microseconds(100);
 // The time after which a flow is given up whose lost clock finds no slot: all
 // of them have packets that wait for it.
 constexpr Nanos kMaxWait = Seconds(1);
-// Most units that are told at once that a flow is given up.
-constexpr uint32_t kMaxForsaken = 200;
 // Most units that are tried for a slot.
 constexpr uint32_t kMaxTried = 64;
-
-bool IsBefore(const Survivor& a, const Survivor& b) {
-  return a.flow != b.flow ? value(a.flow) < value(b.flow) : a.clock < b.clock;
-}
 
 }  // namespace
 
@@ -55,7 +49,8 @@ bool Failover::on_unit_failed(Controller& c, Instant now, UnitId unit,
     if (SNF_FAILOVER_RULE(kSurvivors, c.units_.has_process(u), false))
       round_.AwaitUnit(u);
   }
-  forget_next_ = forsake_next_ = 0;
+  forget_next_ = 0;
+  forsaking_.Restart();
   waits_since_ = Instant::max();
   GoOnWith(Phase::kSealing, now);
   Advance(c, now, out);
@@ -65,15 +60,10 @@ bool Failover::on_unit_failed(Controller& c, Instant now, UnitId unit,
 bool Failover::on_survivor(Controller& c, const PacketMeta& meta,
                            PacketHandle packet) {
   if (phase_ == Phase::kIdle || phase_ > Phase::kWaiting ||
-      packet_count_ == packets_.size()) {
+      !survivors_.Add(meta, packet)) {
     ++c.counters_.failures.survivors_refused;
     return false;
   }
-  packets_[packet_count_++] = {.flow = meta.flow,
-                               .clock = meta.clock,
-                               .arrival = meta.arrival,
-                               .packet = packet,
-                               .original_length = meta.original_length};
   return true;
 }
 
@@ -139,7 +129,7 @@ void Failover::Advance(Controller& c, Instant now, ControllerOut& out) {
       wakeup_ = Instant::max();
       return;
     }
-    std::sort(packets_.data(), packets_.data() + packet_count_, IsBefore);
+    survivors_.Sort();
     GoOnWith(Phase::kRedirecting, now);
   }
   if (phase_ == Phase::kRedirecting) RedirectFlows(c, now, out);
@@ -246,14 +236,13 @@ void Failover::MoveFlows(Controller& c, Instant now, ControllerOut& out) {
 }
 
 void Failover::DropSurvivors(Controller& c, ControllerOut& out) {
-  for (; next_ < packet_count_; ++next_) {
+  while (survivors_.HasNext()) {
     if (out.room() < kMaxControllerCommandsPerStep) return;
-    const PacketHandle packet =
-        std::exchange(packets_[next_].packet, kNoPacket);
+    const PacketHandle packet = survivors_.TakeNext();
     if (packet == kNoPacket) continue;
     out.push(ControllerCommand::Drop(packet, DropReason::kUnitFailed));
   }
-  packet_count_ = 0;
+  survivors_.Clear();
   UnitSet& crashed = crashed_;
   for (UnitId unit = crashed.NextFrom(0); unit != kNoUnit;
        unit = crashed.NextFrom(0)) {
@@ -363,19 +352,6 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
   return Settle(c, now, slot, runs, out);
 }
 
-Survivor* Failover::FindSurvivor(FlowId flow, Clock clock) {
-  Survivor* const end = packets_.data() + packet_count_;
-  const Survivor wanted = {.flow = flow, .clock = clock};
-  Survivor* found = std::lower_bound(packets_.data(), end, wanted, IsBefore);
-  // A packet that has survived two units is listed twice, and one of its
-  // entries has been sent.
-  while (found != end && !IsBefore(wanted, *found)) {
-    if (found->packet != kNoPacket) return found;
-    ++found;
-  }
-  return nullptr;
-}
-
 // Sends a clock that is lost, all before it being done or sent.
 Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
                                        uint32_t slot, Clock clock,
@@ -390,7 +366,7 @@ Failover::MoveResult Failover::Reroute(Controller& c, Instant now,
   const bool is_at_unit = source.kind == StateSource::kUnit;
   UnitId wish = is_at_unit ? source.unit : c.flows_.cold(slot).owner;
   const FlowId id = c.IdOf(slot);
-  Survivor* const survivor = FindSurvivor(id, clock);
+  Survivor* const survivor = survivors_.Find(id, clock);
   const auto [to, number] = FindReceiver(
       c, now, wish,
       survivor != nullptr ? c.cost_(survivor->original_length) : 0, out);
@@ -507,7 +483,7 @@ Failover::MoveResult Failover::Settle(Controller& c, Instant now, uint32_t slot,
 void Failover::EndAgain(Controller& c, Instant now, uint32_t slot,
                         ControllerOut& out) {
   if (!c.IsEnding(slot) || SNF_FAILOVER_RULE(kEnds, false, true)) return;
-  c.EndAgain(now, slot, out);
+  FlowEnds::EndAgain(c, now, slot, out);
 }
 
 // The alias of the flow may be of a clock that a failed unit took with it.
@@ -536,10 +512,15 @@ Failover::MoveResult Failover::WaitForSlot(Controller& c, Instant now,
 // Gives the flow up: it restarts with its next packet, under another id.
 Failover::MoveResult Failover::GiveUp(Controller& c, Instant now, uint32_t slot,
                                       ControllerOut& out) {
-  if (!ForsakeAll(c, slot, out)) return MoveResult::kMore;
+  // The end of a flow that is ending was told before.
+  const Clock last = c.IsEnding(slot) ? Clock{} : c.flows_.hot(slot).clock;
+  if (!forsaking_.Tell(c.units_, c.IdOf(slot), c.flows_.cold(slot).owner, last,
+                       out)) {
+    return MoveResult::kMore;
+  }
   ++c.counters_.failures.flows_given_up;
   if (c.IsEnding(slot)) {
-    c.ForgetFlow(slot);
+    FlowEnds::Forget(c, slot);
     return MoveResult::kMoved;
   }
   FlowHot& flow = c.flows_.hot(slot);
@@ -550,36 +531,8 @@ Failover::MoveResult Failover::GiveUp(Controller& c, Instant now, uint32_t slot,
   c.idle_timeouts_.Erase(slot);
   ++c.counters_.flows_ended;
   c.flows_.Unlink(slot);
-  c.ForgetFlow(slot);
+  FlowEnds::Forget(c, slot);
   return MoveResult::kMoved;
-}
-
-// Tells all units that the flow is given up: its history may be cut off.
-// Returns false if `out` has no room for more.
-bool Failover::ForsakeAll(Controller& c, uint32_t slot, ControllerOut& out) {
-  const FlowId flow = c.IdOf(slot);
-  const UnitId owner = c.flows_.cold(slot).owner;
-  forsaken_.Clear();
-  for (uint32_t i = 0; i < c.units_.max_units(); ++i) {
-    const UnitId unit{static_cast<uint16_t>(i)};
-    if (unit != owner && c.units_.has_channel(unit)) forsaken_.Insert(unit);
-  }
-  const uint32_t needed = std::min(forsaken_.size(), kMaxForsaken);
-  if (forsake_next_ == 0 &&
-      out.room() < needed + kMaxControllerCommandsPerStep) {
-    return false;
-  }
-  for (UnitId unit = forsaken_.NextFrom(forsake_next_); unit != kNoUnit;
-       unit = forsaken_.NextFrom(forsake_next_)) {
-    if (out.room() < kMaxControllerCommandsPerStep) return false;
-    forsake_next_ = value(unit) + uint32_t{1};
-    out.push(ControllerCommand::Forsake(unit, {flow, Clock{}}));
-  }
-  forsake_next_ = 0;
-  // The end of a flow that is ending was told before.
-  const Clock last = c.IsEnding(slot) ? Clock{} : c.flows_.hot(slot).clock;
-  out.push(ControllerCommand::Forsake(owner, {flow, last}));
-  return true;
 }
 
 }  // namespace snf

@@ -14,7 +14,7 @@
 #include "base/rng.h"
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 
 namespace snf {
 

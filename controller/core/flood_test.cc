@@ -21,9 +21,16 @@ FlowKey AimedFlow(uint32_t number) {
   return key;
 }
 
+ControllerOptions OneUnit(uint32_t max_flows) {
+  ControllerOptions options;
+  options.max_flows = max_flows;
+  options.max_units = 1;
+  return options;
+}
+
 TEST(Flood, OfKeysThatAreAimedAtTheHashCostsNoLongSearch) {
   constexpr uint32_t kFlows = 20'000;
-  TestDriver driver({.max_flows = kFlows, .max_units = 1});
+  TestDriver driver(OneUnit(kFlows));
   EXPECT_EQ(Hash(AimedFlow(1)), Hash(AimedFlow(2)));
   Instant now;
   for (uint32_t i = 0; i < kFlows; ++i) {
@@ -44,7 +51,9 @@ TEST(Flood, OfKeysThatAreAimedAtTheHashCostsNoLongSearch) {
 // -------------------------------------------------------------
 
 ControllerOptions Small() {
-  return {.flow_timeout = Seconds(300), .max_flows = 100, .max_units = 1};
+  ControllerOptions options = OneUnit(100);
+  options.flow_timeout = Seconds(300);
+  return options;
 }
 
 // Sends a packet, which leaves its unit at once. Returns true if it was dropped
@@ -130,7 +139,7 @@ TEST(FullTable, NeverEvictsWhereThatIsOff) {
 // Of the timers that are due most end no flow, and put no command out.
 TEST(Stall, IsWorkedOffInSteps) {
   constexpr uint32_t kFlows = 10'000;
-  TestDriver driver({.max_flows = kFlows, .max_units = 1});
+  TestDriver driver(OneUnit(kFlows));
   Instant now{1'000'000'000};
   for (uint32_t i = 0; i < kFlows; ++i) Refuses(driver, now, i);
   const auto open = [&] {

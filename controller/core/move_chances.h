@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/ids.h"
 #include "controller/core/options.h"
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 
 namespace snf {
 

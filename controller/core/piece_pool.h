@@ -10,7 +10,7 @@
 #include "base/messages/messages.h"
 #include "base/time.h"
 #include "controller/core/controller_counters.h"
-#include "controller/core/unit_set.h"
+#include "controller/units/unit_set.h"
 
 namespace snf {
 

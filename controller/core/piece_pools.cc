@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "base/check.h"
-#include "controller/core/failover.h"
+#include "controller/recovery/failover_rules.h"
 
 namespace snf {
 

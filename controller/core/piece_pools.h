@@ -13,7 +13,7 @@
 #include "base/time.h"
 #include "base/timing_wheel.h"
 #include "controller/core/piece_pool.h"
-#include "controller/core/unit_set.h"
+#include "controller/units/unit_set.h"
 
 namespace snf {
 

@@ -12,7 +12,7 @@
 #include "base/messages/messages.h"
 #include "base/time.h"
 #include "controller/core/options.h"
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 
 namespace snf {
 

@@ -10,7 +10,7 @@
 #include "base/messages/messages.h"
 #include "base/rng.h"
 #include "controller/core/options.h"
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 
 namespace snf {
 

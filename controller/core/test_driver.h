@@ -19,7 +19,6 @@ namespace snf {
 
 using Commands = std::vector<ControllerCommand>;
 using Kind = ControllerCommand::Kind;
-using UnitState = UnitPool::State;
 
 inline FlowKey Flow(uint32_t number) {
   FlowKey key;

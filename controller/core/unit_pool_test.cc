@@ -2,7 +2,7 @@
 //
 // Tests of the life of units, packets in and commands out. A unit's capacity is
 // 1 Gbit/s.
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 
 #include "controller/core/test_driver.h"
 

@@ -22,10 +22,10 @@ constexpr Nanos kTimeout = Seconds(1);
 constexpr uint32_t kBytes = 37'500;
 constexpr Nanos kTick{1 << TimingWheel::kTickShift};
 
-class UnitStarts : public testing::Test {
+class StartsOfUnits : public testing::Test {
  protected:
-  explicit UnitStarts(uint32_t units = 3) : UnitStarts(Options(units)) {}
-  explicit UnitStarts(const ControllerOptions& options)
+  explicit StartsOfUnits(uint32_t units = 3) : StartsOfUnits(Options(units)) {}
+  explicit StartsOfUnits(const ControllerOptions& options)
       : controller_(options, *FindPlacementPolicy("snf")) {}
 
   static ControllerOptions Options(uint32_t units) {
@@ -88,7 +88,7 @@ class UnitStarts : public testing::Test {
   Instant now_{1'000'000'000};
 };
 
-TEST_F(UnitStarts, FailAfterTheirTimeout) {
+TEST_F(StartsOfUnits, FailAfterTheirTimeout) {
   EXPECT_EQ(StartedIn(Packet(1)), kU0);
   EXPECT_TRUE(Pass({kTimeout.ns - kTick.ns}).empty());
   EXPECT_EQ(units().state(kU0), State::kStarting);
@@ -101,24 +101,24 @@ TEST_F(UnitStarts, FailAfterTheirTimeout) {
 }
 
 // Its channel is the only place where packets can wait.
-TEST_F(UnitStarts, AreMadeAgainAfterABackOffWherePacketsWait) {
+TEST_F(StartsOfUnits, AreMadeAgainAfterABackOffWherePacketsWait) {
   Packet(1);
   Fail();
   ExpectOne(Packet(2), Kind::kEnqueue, kU0);
-  EXPECT_TRUE(Pass({UnitPool::kFirstBackOff.ns / 2}).empty());
-  ExpectOne(Pass({UnitPool::kFirstBackOff.ns / 2 + kTick.ns}), Kind::kStartUnit,
-            kU0);
+  EXPECT_TRUE(Pass({PoolStarts::kFirstBackOff.ns / 2}).empty());
+  ExpectOne(Pass({PoolStarts::kFirstBackOff.ns / 2 + kTick.ns}),
+            Kind::kStartUnit, kU0);
   EXPECT_TRUE(Ready(kU0));
   EXPECT_EQ(units().state(kU0), State::kActive);
   EXPECT_EQ(units().cold_starts(), 2u);
   EXPECT_EQ(units().pending_starts(), 0u);
 }
 
-TEST_F(UnitStarts, LetAnotherUnitStartAfterTheBackOff) {
+TEST_F(StartsOfUnits, LetAnotherUnitStartAfterTheBackOff) {
   Packet(1);
   Fail();
   EXPECT_EQ(StartedIn(Packet(2)), kNoUnit);
-  Pass({UnitPool::kFirstBackOff.ns + kTick.ns});
+  Pass({PoolStarts::kFirstBackOff.ns + kTick.ns});
   const Commands commands = Packet(3);
   EXPECT_EQ(StartedIn(commands), kU1);
   EXPECT_EQ(commands.back().unit, kU1) << "nothing waits for the first";
@@ -130,7 +130,7 @@ TEST_F(UnitStarts, LetAnotherUnitStartAfterTheBackOff) {
   EXPECT_TRUE(units().placeable(kU1));
 }
 
-TEST_F(UnitStarts, ThatFailDoNotEndScaling) {
+TEST_F(StartsOfUnits, ThatFailDoNotEndScaling) {
   Packet(1);
   ASSERT_TRUE(Ready(kU0));
   EXPECT_EQ(StartedIn(Packet(2)), kU1) << "both do not fit into one";
@@ -139,20 +139,20 @@ TEST_F(UnitStarts, ThatFailDoNotEndScaling) {
   EXPECT_EQ(units().starting_units(), 0u);
   Packet(3);
   EXPECT_EQ(StartedIn(Packet(4)), kNoUnit) << "the back-off";
-  Pass({UnitPool::kFirstBackOff.ns + kTick.ns});
+  Pass({PoolStarts::kFirstBackOff.ns + kTick.ns});
   EXPECT_EQ(units().state(kU1), State::kStopped) << "nobody needs it";
   EXPECT_EQ(units().pending_starts(), 0u);
   EXPECT_EQ(StartedIn(Packet(5)), kU2) << "not the one that failed";
 }
 
-TEST_F(UnitStarts, BackOffLongerEachTimeAndNoLongerThanALimit) {
+TEST_F(StartsOfUnits, BackOffLongerEachTimeAndNoLongerThanALimit) {
   Packet(1);
-  Nanos pause = UnitPool::kFirstBackOff;
+  Nanos pause = PoolStarts::kFirstBackOff;
   for (int i = 0; i < 12; ++i) {
     ExpectOne(Fail(), Kind::kParkUnit, kU0);
     EXPECT_TRUE(Pass({pause.ns - 2 * kTick.ns}).empty());
     ExpectOne(Pass({3 * kTick.ns}), Kind::kStartUnit, kU0);
-    pause.ns = std::min(2 * pause.ns, UnitPool::kMaxBackOff.ns);
+    pause.ns = std::min(2 * pause.ns, PoolStarts::kMaxBackOff.ns);
   }
   EXPECT_EQ(units().failed_starts(), 12u);
   ASSERT_TRUE(Ready(kU0));
@@ -160,7 +160,7 @@ TEST_F(UnitStarts, BackOffLongerEachTimeAndNoLongerThanALimit) {
   EXPECT_NE(StartedIn(Packet(2)), kNoUnit);
 }
 
-TEST_F(UnitStarts, ThatComeToTheirEndTooLateAreIgnored) {
+TEST_F(StartsOfUnits, ThatComeToTheirEndTooLateAreIgnored) {
   Packet(1);
   Fail();
   EXPECT_FALSE(Ready(kU0));
@@ -168,27 +168,27 @@ TEST_F(UnitStarts, ThatComeToTheirEndTooLateAreIgnored) {
   EXPECT_FALSE(Ready(kU1));
 }
 
-class WarmUnitStarts : public UnitStarts {
+class WarmUnitStarts : public StartsOfUnits {
  protected:
   static ControllerOptions Warm() {
     ControllerOptions options = Options(2);
     options.warm_units = 1;
     return options;
   }
-  WarmUnitStarts() : UnitStarts(Warm()) {}
+  WarmUnitStarts() : StartsOfUnits(Warm()) {}
 };
 
 TEST_F(WarmUnitStarts, AreMadeAgainWithWhatTheUnitKeeps) {
   EXPECT_EQ(StartedIn(Packet(1)), kU0);
   ExpectOne(Fail(), Kind::kParkUnit, kU0);
-  const Commands again = Pass({UnitPool::kFirstBackOff.ns + kTick.ns});
+  const Commands again = Pass({PoolStarts::kFirstBackOff.ns + kTick.ns});
   ExpectOne(again, Kind::kStartUnit, kU0);
   EXPECT_TRUE(again[0].warm);
   EXPECT_TRUE(Ready(kU0));
   EXPECT_EQ(units().warm_starts(), 2u);
 }
 
-TEST_F(UnitStarts, RefusesWhatUnitsCannotSay) {
+TEST_F(StartsOfUnits, RefusesWhatUnitsCannotSay) {
   Packet(1);
   EXPECT_TRUE(Ready(kU0));
   EXPECT_FALSE(Ready(kU0)) << "it was ready";

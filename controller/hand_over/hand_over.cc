@@ -43,7 +43,7 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
   }
   const uint32_t slot = c.flows_.Insert(key, hash);
   if (slot == FlowTable::kNone) {
-    c.EvictFlow(now, out);
+    c.ends_.Evict(c, now, out);
     return std::nullopt;
   }
   const uint64_t number = c.units_.TakeSlot(now, unit, 0);
@@ -68,7 +68,7 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
   if (flow.name.idle_timeout.ns > 0) {
     c.idle_timeouts_.Set(slot, flow.name.timeout_clock, flow.name.idle_timeout);
   }
-  c.ArmIdle(slot);
+  FlowEnds::ArmIdle(c, slot);
   c.ChangeOwner(now, slot, unit, out);
   ++c.counters_.null_packets;
   out.push(ControllerCommand::Enqueue(

@@ -137,8 +137,9 @@ TEST(FlowHandOver, IsPutOffWhileThereIsNoRoom) {
   EXPECT_EQ(busy->flows().size(), 1u);
   has_it.Packet(7);
   EXPECT_TRUE(has_it.Take(*handed, false).empty());
-  Controller unitless(ControllerOptions{.leased = true},
-                      *FindPlacementPolicy("snf"));
+  ControllerOptions leased;
+  leased.leased = true;
+  Controller unitless(leased, *FindPlacementPolicy("snf"));
   ControllerOut out;
   EXPECT_FALSE(FlowHandOver::Take(unitless, kNow, *handed, out).has_value());
   EXPECT_TRUE(out.commands().empty());

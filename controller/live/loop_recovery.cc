@@ -71,7 +71,6 @@ void LoopRecovery::TakeStarted(size_t loop,
 // unit of the loop. Returns false if there is no such unit.
 bool LoopRecovery::FailNext(size_t loop, uint32_t& unit,
                             ControllerEvents& events) {
-  using UnitState = UnitPool::State;
   const UnitPool& units = loop_.controller_.units();
   const auto loops = static_cast<uint32_t>(loops_.size());
   Loop& ended = loops_[loop];

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "controller/core/owner_history.h"
+#include "controller/recovery/owner_history.h"
 
 namespace snf {
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 
 namespace snf {
 namespace {

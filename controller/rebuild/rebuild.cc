@@ -105,9 +105,7 @@ void Rebuild::ForgetLogger(UnitId unit) {
 
 void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
   c.counters_ = before.counters_;
-  c.units_.cold_starts_ = before.units_.cold_starts_;
-  c.units_.warm_starts_ = before.units_.warm_starts_;
-  c.units_.failed_starts_ = before.units_.failed_starts_;
+  c.units_.Continue(before.units_, incarnation_);
   for (const UnitReport& unit : units_) {
     c.units_.Restore(now, unit);
     c.counters_.failures.failures += unit.has_failed ? 1 : 0;
@@ -116,8 +114,6 @@ void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
       c.pieces_.RestoreHolder(unit.unit, unit.grants);
     }
   }
-  c.units_.next_incarnation_ =
-      std::max(c.units_.next_incarnation_, incarnation_ + 1);
   RestorePieces(c);
   // By slot; of two flows in one, the newer one goes on.
   std::map<uint32_t, FlowId> in_slots;
@@ -192,7 +188,7 @@ UnitId Rebuild::AnyUnit(const Controller& c) {
   UnitId stopped = kNoUnit;
   for (uint32_t i = 0; i < c.units_.max_units(); ++i) {
     const UnitId unit{static_cast<uint16_t>(i)};
-    if (c.units_.IsBarred(unit)) continue;
+    if (c.units_.barred(unit)) continue;
     if (c.units_.state(unit) != UnitPool::State::kStopped) return unit;
     if (stopped == kNoUnit) stopped = unit;
   }
@@ -340,7 +336,7 @@ void Rebuild::RestoreFlow(Controller& c, Instant now, FlowId id, Flow& flow) {
   c.flows_.numbers(slot).flowlet = flow.flowlet;
   FlowCold& cold = c.flows_.cold(slot);
   cold.owner = newest.unit;
-  cold.demand_bps = c.demand_.FirstDemand();
+  cold.demand_bps = c.flowlets_.FirstDemand();
   c.pieces_.on_flow_moved(newest.unit);
   if (SNF_REBUILD_RULE(kHistory, true, false)) RestoreHistory(c, slot, flow);
   ++counters_.flows;
@@ -407,7 +403,7 @@ void Rebuild::LinkFlows(Controller& c, Instant now) {
       c.idle_timeouts_.Set(slot, name.timeout_clock, name.idle_timeout);
     }
     c.flows_.hot(slot).last_packet = now;
-    c.ArmIdle(slot);
+    FlowEnds::ArmIdle(c, slot);
   }
 }
 
@@ -511,7 +507,8 @@ bool Rebuild::Advance(Controller& c, Instant now, ControllerOut& out) {
     if (out.room() < kMaxControllerCommandsPerStep) return false;
     const uint32_t slot = unnamed_[ended_];
     // The end may have come by itself.
-    if (c.flows_.cold(slot).owner != kNoUnit) c.EndAgain(now, slot, out);
+    if (c.flows_.cold(slot).owner != kNoUnit)
+      FlowEnds::EndAgain(c, now, slot, out);
   }
   return true;
 }

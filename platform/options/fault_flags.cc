@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/messages/controller_counts.h"
-#include "controller/core/host_map.h"
+#include "controller/units/host_map.h"
 #include "platform/options/fault_flag.h"
 #include "platform/run/chaos_flag.h"
 #include "platform/run/run_setup.h"

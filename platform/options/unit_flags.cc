@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "controller/core/host_map.h"
+#include "controller/units/host_map.h"
 
 namespace snf {
 namespace {

@@ -10,6 +10,12 @@ constexpr UnitId kFirst{0};
 constexpr UnitId kSecond{1};
 constexpr Instant kStart{5'000'000'000};
 
+ControllerOptions TwoUnits() {
+  ControllerOptions options;
+  options.max_units = 2;
+  return options;
+}
+
 // Units of 1 Gbit/s; the warm-up is 100 ms long.
 class AfterWarmUpTest : public testing::Test {
  protected:
@@ -26,7 +32,7 @@ class AfterWarmUpTest : public testing::Test {
     after_.on_release(packet);
   }
 
-  AfterWarmUp after_{Milliseconds(100), {.max_units = 2}};
+  AfterWarmUp after_{Milliseconds(100), TwoUnits()};
   RunResult result_;
 };
 

@@ -19,7 +19,7 @@
 #include "absl/status/status.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
-#include "controller/core/host_map.h"
+#include "controller/units/host_map.h"
 #include "platform/drivers/loops/unit_process.h"
 #include "platform/drivers/loops/unit_threads.h"
 #include "platform/modules/module_stand_ins.h"

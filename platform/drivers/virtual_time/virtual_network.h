@@ -12,7 +12,7 @@
 #include "base/messages/messages.h"
 #include "base/messages/unit_commands.h"
 #include "base/time.h"
-#include "controller/core/host_map.h"
+#include "controller/units/host_map.h"
 #include "platform/drivers/virtual_network/event_queue.h"
 #include "platform/drivers/virtual_network/state_network.h"
 #include "platform/drivers/virtual_time/virtual_event.h"

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/packet/flow_key_text.h"
-#include "controller/core/load_meter.h"
+#include "controller/units/load_meter.h"
 #include "nlohmann/json.hpp"
 #include "platform/report/explain/explain_story.h"
 

@@ -6,7 +6,7 @@
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
 #include "base/text/wrapping.h"
-#include "controller/core/load_meter.h"
+#include "controller/units/load_meter.h"
 #include "fmt/format.h"
 
 namespace snf {

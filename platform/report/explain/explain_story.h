@@ -13,7 +13,7 @@
 #include "base/packet/flow_key.h"
 #include "base/time.h"
 #include "controller/core/controller.h"
-#include "controller/core/unit_pool.h"
+#include "controller/units/unit_pool.h"
 #include "nlohmann/json_fwd.hpp"
 #include "platform/report/explain/packet_fates.h"
 #include "platform/run/run.h"

@@ -38,8 +38,11 @@ TEXT = BASE | {"base/text"}
 TRACES = TEXT | {"traces", "traces/synthesis"}
 RUNTIME_CORES = {"runtime/core", "runtime/shell", "runtime/leases",
                  "runtime/logger", "runtime/tables", "runtime/store"}
-CONTROLLER_CORES = {"controller/core", "controller/leases",
+CONTROLLER_CORES = {"controller/units", "controller/recovery",
+                    "controller/core", "controller/leases",
                     "controller/hand_over", "controller/rebuild"}
+# The core of the controller, with the rooms under it.
+CONTROLLER = {"controller/units", "controller/recovery", "controller/core"}
 CORES = RUNTIME_CORES | CONTROLLER_CORES | {"resource_manager/core"}
 RUN = TRACES | CORES | {"runtime/sdk", "runtime/ring", "platform/run",
                         "platform/run/figures"}
@@ -96,15 +99,17 @@ MAY_INCLUDE = {
     "nfs": BASE | {"runtime/sdk", "runtime/sdk/stream", "nfs/esp",
                    "nfs/snort"},
     "controller/sdk": BASE | {"runtime/sdk"},
-    "controller/core": BASE,
-    "controller/policies": BASE | {"runtime/sdk", "controller/sdk",
-                                   "controller/core"},
+    "controller/units": BASE,
+    "controller/recovery": BASE | {"controller/units"},
+    "controller/core": BASE | {"controller/units", "controller/recovery"},
+    "controller/policies": BASE | CONTROLLER | {"runtime/sdk",
+                                                "controller/sdk"},
     "controller/leases": BASE,
-    "controller/hand_over": BASE | {"controller/core"},
-    "controller/rebuild": BASE | {"controller/core"},
-    "controller/live": BASE | {"controller/core", "controller/rebuild",
-                               "runtime/ring", "runtime/tables",
-                               "runtime/wire"},
+    "controller/hand_over": BASE | CONTROLLER,
+    "controller/rebuild": BASE | CONTROLLER,
+    "controller/live": BASE | CONTROLLER | {"controller/rebuild",
+                                            "runtime/ring", "runtime/tables",
+                                            "runtime/wire"},
     "resource_manager/core": BASE,
     "resource_manager/etcd": TEXT | {"runtime/ring", "proto"},
     "resource_manager/launch": BASE,
