@@ -83,7 +83,7 @@ void InputFlags::AddPorts() {
       "outside without a KIND, SNF is the router of its hosts: it answers "
       "for its addresses, decrements TTLs and finds next hops; with "
       ",gateway=IP (all other networks), ,route=PREFIX@IP, ,routes=main "
-      "(those that the kernel has), ,proxy=PREFIX "
+      "(routes of the kernel), ,proxy=PREFIX "
       "(addresses of a NAT, for which it answers) and ,mac=MAC. Alone, "
       "both=gwlb:INTERFACE[,health=PORT]: packets in GENEVE from AWS's Gateway "
       "Load Balancer, which go back to it; at the TCP port its health checks "

@@ -18,12 +18,11 @@ namespace snf {
 
 // The routes that a port takes from a routing table of the kernel.
 //
-// Theory of operation. One socket hears of changes of routes, links and
-// addresses; what such news says is not read. After news the whole table is
-// read anew by a second socket, at most once in kReadPeriod: so nothing depends
-// on the order of news, and none that is lost does harm. A table of kMost
-// routes takes some 10 ms, during which the port waits; a longer one is
-// refused.
+// Theory of operation. One socket gets news of routes, links and addresses.
+// After news of any content a second socket reads the whole table, at most once
+// in kReadPeriod. So the order of news does not matter, and lost news do no
+// harm. A table of kMost routes takes some 10 ms, during which the port waits;
+// a longer one is refused.
 //
 // Owner-thread only.
 class KernelRoutes {
@@ -37,7 +36,7 @@ class KernelRoutes {
   static absl::StatusOr<KernelRoutes> Open(const RouterConfig& config,
                                            int interface);
 
-  // Reads the table anew if there was news. Returns true if routes() or
+  // Reads the table once more if there was news. Returns true if routes() or
   // unused() have changed. After a failure the routes stay, and the next call
   // tries again. Call it some times a second.
   bool Update(Instant now);

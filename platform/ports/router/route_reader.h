@@ -19,7 +19,7 @@ namespace snf {
 // Of the main table a route counts if it leaves by the port's interface; of any
 // other table also if its gateway is a neighbour of the port, whatever the
 // interface: the kernel need not be able to use it. Only unicast routes count.
-// Of several routes to one network the one of the lowest metric counts; of
+// Of several routes to one network the lowest metric counts; of
 // several next hops the first that would count alone. Owner-thread only.
 class RouteReader {
  public:
@@ -34,7 +34,7 @@ class RouteReader {
 
   // Returns the routes, sorted by network, each network once.
   std::vector<LearnedRoute> Finish();
-  // Counts the messages about routes, also those of other tables.
+  // Counts the messages about routes, of all tables.
   size_t seen() const { return seen_; }
   // Counts routes by the interface whose gateway is no neighbour of the port.
   uint64_t unused() const { return unused_; }

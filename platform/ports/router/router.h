@@ -65,7 +65,7 @@ class RouterWire {
 // replies, and kQuestionsPerSecond requests for neighbours. Each frame and each
 // packet is counted once (RouterCount).
 //
-// Owner-thread only. No allocation after construction, but for new routes.
+// Owner-thread only. Only SetLearnedRoutes allocates after construction.
 class Router {
  public:
   static constexpr int64_t kErrorsPerSecond = 1'000, kErrorBurst = 100;

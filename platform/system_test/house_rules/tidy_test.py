@@ -57,7 +57,7 @@ COMMAND = CHECK | DRIVERS | REPORT | {
     "nfs/snort", "runtime/live", "runtime/live/loggers", "runtime/wire", "runtime/redis", "controller/live",
     "platform/hosts", "platform/modules", "resource_manager/etcd",
     "resource_manager/launch", "resource_manager/live",
-    "proto", "platform/process", "platform/service", "platform/ports",
+    "proto", "platform/process", "platform/service", "platform/ports", "platform/ports/interface",
     "platform/options", "platform/outcome", "platform/control",
     "platform/daemon", "platform/daemon/chains"}
 COMMANDS = {f"platform/commands/{name}": COMMAND for name in (
@@ -153,9 +153,11 @@ MAY_INCLUDE = {
         "platform/drivers/real_time", "platform/process"},
     "platform/ports/frames": RUN,
     "platform/ports/gwlb": RUN,
-    "platform/ports/router": RUN,
+    "platform/ports/interface": RUN,
+    "platform/ports/router": RUN | {"platform/ports/interface"},
     "platform/ports": RUN | {"platform/ports/frames",
                              "platform/ports/gwlb",
+                             "platform/ports/interface",
                              "platform/ports/router"},
     "platform/report/explain": RUN,
     "platform/report": RUN | {"platform/report/explain"},  # stories as JSON
