@@ -77,7 +77,7 @@ TEST_F(SealReportsTest, DoesNotSealALoggerThatHasBegunAgain) {
   seals_.on_seal({.unit = kUnit, .round = 3});
   Words();
   loggers().Begin(kUnit);
-  seals_.on_seal({.unit = kUnit, .is_sealed = true, .round = 4});
+  seals_.on_seal({.unit = kUnit, .round = 4});
   const std::vector<UnitCommand> words = Words();
   EXPECT_FALSE(loggers()[kUnit].sealed());
   ASSERT_EQ(words.size(), 2u) << "no grants, which are another process's";
