@@ -285,7 +285,9 @@ void Controller::on_timers(Instant now, ControllerOut& out) {
   while (pieces_.on_timer(now, counters_.pieces, out)) {
   }
   if (failover_.wakeup() <= now) failover_.Advance(*this, now, out);
-  null_packets_.Evacuate(*this, now, was_leaving, out);
+  if (null_packets_.IsDue(now, units_, was_leaving)) {
+    null_packets_.Evacuate(*this, now, out);
+  }
 }
 
 }  // namespace snf

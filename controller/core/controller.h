@@ -245,9 +245,10 @@ class Controller {
   // The time at which on_timers must be called, which may have passed;
   // Instant::max() for never.
   Instant next_wakeup() const {
-    return std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
-                     pieces_.next_wakeup(), failover_.wakeup(),
-                     null_packets_.next_wakeup(units_)});
+    const Instant timers =
+        std::min({flow_timers_.next_wakeup(), units_.next_wakeup(),
+                  pieces_.next_wakeup(), failover_.wakeup()});
+    return null_packets_.Earlier(units_, timers);
   }
   // Handles due timers, as many as `out` has room for and at most some
   // thousand; if there are more, next_wakeup() is not later than now.

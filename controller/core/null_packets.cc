@@ -5,10 +5,7 @@
 
 namespace snf {
 
-void NullPackets::Evacuate(Controller& c, Instant now, bool was_leaving,
-                           ControllerOut& out) {
-  if (!was_leaving) evacuate_at_ = now;
-  if (!IsEvacuating(c.units_) || evacuate_at_ > now) return;
+void NullPackets::Evacuate(Controller& c, Instant now, ControllerOut& out) {
   evacuate_at_ = now;
   c.units_.Refresh(now);
   // A unit that is leaving gets no more flows, so one round through the table,

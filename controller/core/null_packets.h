@@ -2,6 +2,7 @@
 #ifndef SNF_CONTROLLER_CORE_NULL_PACKETS_H_
 #define SNF_CONTROLLER_CORE_NULL_PACKETS_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/ids.h"
@@ -42,14 +43,19 @@ class NullPackets {
   static void on_timer_due(Controller& c, Instant now, const TimerDue& due,
                            ControllerOut& out);
 
-  // The time at which Evacuate must be called, as Controller::next_wakeup.
-  Instant next_wakeup(const UnitPool& units) const {
-    return IsEvacuating(units) ? evacuate_at_ : Instant::max();
+  // Returns the time at which Evacuate must be called, or `other` if that is
+  // earlier.
+  Instant Earlier(const UnitPool& units, Instant other) const {
+    return IsEvacuating(units) ? std::min(other, evacuate_at_) : other;
   }
-  // Moves flows away from units that are to stop, if it is time for that. Units
-  // had flows to be moved before this step if `was_leaving`.
-  void Evacuate(Controller& c, Instant now, bool was_leaving,
-                ControllerOut& out);
+  // Returns true if Evacuate is to be called now. Units had flows to be moved
+  // before this step if `was_leaving`.
+  bool IsDue(Instant now, const UnitPool& units, bool was_leaving) {
+    if (!was_leaving) evacuate_at_ = now;
+    return IsEvacuating(units) && evacuate_at_ <= now;
+  }
+  // Moves flows away from units that are to stop.
+  void Evacuate(Controller& c, Instant now, ControllerOut& out);
 
  private:
   // The time after which a null packet that found no slot is tried again.
