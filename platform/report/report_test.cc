@@ -152,7 +152,7 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
   state.units.takeovers_repeated = 1;
   state.units.takeovers_said_once = 2;
   state.units.refused[0] = 3;
-  state.units.refused[kStateRefusals - 1] = 9;
+  state.units.refused[static_cast<size_t>(StateRefusal::kPullsFull)] = 9;
   EXPECT_THAT(
       Text(result),
       HasSubstr("\n                    7  packets at most held for state at "
@@ -257,6 +257,16 @@ TEST(TextReport, TellsOfStatesInMemoryOfTheHost) {
   // No message had bytes, but flows had state.
   EXPECT_THAT(text, Not(HasSubstr("kept a flow")));
   EXPECT_THAT(text, HasSubstr("  held for state at most"));
+}
+
+TEST(TextReport, TellsWhichPushesWereChanges) {
+  RunResult result = Result();
+  EXPECT_THAT(Text(result), Not(HasSubstr("as changes")));
+  result.state.deltas = 300;
+  EXPECT_THAT(Text(result), HasSubstr(R"(
+                 23 %  of the pushes were used; 100 B of state each, 25 % of
+                       them as changes
+)"));
 }
 
 TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {
