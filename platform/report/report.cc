@@ -216,11 +216,17 @@ void AddHostRecords(const RunResult& result, Page& page) {
                           FormatCount(units.records_missed[i]),
                           ToString(static_cast<HostMiss>(i)));
   }
-  page.Count("", units.records_read,
-             fmt::format("states read where units of the host show them, {} "
-                         "shown, {} named in answers{}",
-                         FormatCount(units.records_shown),
-                         FormatCount(units.records_named), missed));
+  page.Count(
+      "", units.records_read,
+      fmt::format("states read where units of the host show them, {} "
+                  "shown, {} named in answers{}{}",
+                  FormatCount(units.records_shown),
+                  FormatCount(units.records_named),
+                  units.records_recovered == 0
+                      ? ""
+                      : fmt::format(", {} of units that failed",
+                                    FormatCount(units.records_recovered)),
+                  missed));
 }
 
 // How flowlets moved, where hosts have several units.

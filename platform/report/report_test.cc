@@ -254,6 +254,11 @@ TEST(TextReport, TellsOfStatesInMemoryOfTheHost) {
                     6  states read where units of the host show them, 9 shown,
                        4 named in answers; missed: 3 torn, 2 full
 )"));
+  units.records_recovered = 5;
+  EXPECT_THAT(Text(result), HasSubstr(R"(9 shown,
+                       4 named in answers, 5 of units that failed; missed:
+                       3 torn, 2 full
+)"));
   // No message had bytes, but flows had state.
   EXPECT_THAT(text, Not(HasSubstr("kept a flow")));
   EXPECT_THAT(text, HasSubstr("  held for state at most"));

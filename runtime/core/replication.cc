@@ -205,7 +205,7 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
     return std::nullopt;
   }
   const State& state = shown->state;
-  if (state.flow != flow || state.applied != clock ||
+  if (state.flow != flow || SNF_RULE(kU16, state.applied != clock, false) ||
       !IsSound(state, shown->bytes) || state.schema != schema_->hash() ||
       !schema_->IsWellFormed(shown->bytes)) {
     Miss(HostMiss::kMalformed);
@@ -215,21 +215,29 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
 }
 
 // This is what a held packet, a Pull and its answer come to, at once. A packet
-// behind held ones waits for their clocks, which may run here.
+// behind held ones waits for their clocks, which may run here. If the source is
+// a logger, its unit showed the state before it failed: only what the logger
+// has is shown (U6), so the record of that clock is the logger's (F5).
 bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows) {
   const FlowRecord& copy = flows[slot];
   const Clock need = meta.clock - 1;
-  if (meta.source_kind != StateSource::kUnit || meta.source == id_ ||
-      need == Clock{} || need <= copy.applied || copy.is_busy() ||
-      copy.held.head != kNone || !host_->has(meta.source)) {
+  const bool has_failed = meta.source_kind == StateSource::kLogger;
+  const bool is_elsewhere =
+      has_failed ||
+      (meta.source_kind == StateSource::kUnit && meta.source != id_);
+  if (!is_elsewhere || need == Clock{} || need <= copy.applied ||
+      copy.is_busy() || !host_->has(meta.source)) {
     return false;
   }
-  const auto shown = ReadShown(meta.source, meta.flow, need);
+  const auto shown = SNF_RULE(kF5, false, has_failed)
+                         ? host_->Read(meta.source, meta.flow, need)
+                         : ReadShown(meta.source, meta.flow, need);
   if (!shown.has_value()) return false;
   Take(now, shown->state, shown->bytes, slot, flows);
   ForgetMyPull(slot, flows);
   ++counters_.records_read;
+  counters_.records_recovered += has_failed ? 1 : 0;
   return true;
 }
 

@@ -70,7 +70,9 @@ namespace snf {
 // (HostRecords). A unit takes one where its next packet needs exactly that
 // clock, as if the answer to a Pull had come. So in the example clock 3 finds
 // the state at A, and nothing is pushed to B and C. A Pull is answered by the
-// record's name, and by its bytes if the record cannot be taken.
+// record's name, and by its bytes if the record cannot be taken. If A has
+// failed, and its logger is the source (F5), the state is looked for at A all
+// the same, ahead of a Pull from the logger.
 //
 // Each call names the unit's FlowStore, which is always the same one. Messages
 // of other units are not trusted: an impossible one is counted as refused, and
@@ -108,7 +110,13 @@ class Replication {
   // it. Returns false if there is none that fits.
   bool TakeShown(Instant now, const PacketMeta& meta, uint32_t slot,
                  FlowStore& flows) {
-    return host_ != nullptr && TakeFromHost(now, meta, slot, flows);
+    return host_ != nullptr && flows[slot].held.head == kNone &&
+           TakeFromHost(now, meta, slot, flows);
+  }
+  // The same for the flow's lowest held packet, whose source has changed (F6).
+  void TakeShownForHeld(Instant now, uint32_t slot, FlowStore& flows) {
+    if (host_ == nullptr) return;
+    TakeFromHost(now, flows.packets()[flows[slot].held.head].meta, slot, flows);
   }
   // Pushes the acknowledgement.
   uint32_t on_takeover(const Takeover& takeover, FlowStore& flows,

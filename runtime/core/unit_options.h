@@ -116,6 +116,7 @@ struct UnitCounters {
   uint64_t records_shown = 0;
   uint64_t records_read = 0;   // by units to which the flows moved
   uint64_t records_named = 0;  // in answer to Pulls, in place of their bytes
+  uint64_t records_recovered = 0;  // among records_read, of units that failed
   std::array<uint64_t, kHostMisses> records_missed{};
 };
 
