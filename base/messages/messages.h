@@ -86,18 +86,21 @@ struct Pull {
 // of the next flowlet (U3) or in answer to a Pull (U5). The first `bytes` bytes
 // of the record travel beside this message; all others are 0. `timer` is the
 // NF's pending timer, or Instant::max() if it has none, as always in a push.
-// `link` is the framing of the flow's packets.
+// `link` is the framing of the flow's packets. With `delta`, which only a push
+// has, the bytes beside this message are a delta to the record, for a unit that
+// has an older copy (push_bases.h).
 struct State {
   FlowId flow{};
   Clock applied{};
   Instant timer = Instant::max();
   uint64_t schema = 0;  // StateSchema::hash() of the record
-  uint32_t bytes = 0;   // of the record, a multiple of 8
+  uint32_t bytes = 0;   // of the record, a multiple of 8; or of the delta
   LinkType link = LinkType::kEthernet;
   bool pushed = false;
   // No bytes travel: the record of that flow and clock is shown by its unit to
   // all units of the host (U16).
   bool named = false;
+  bool delta = false;
 };
 static_assert(sizeof(State) == 40);
 

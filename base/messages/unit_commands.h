@@ -36,8 +36,7 @@ struct UnitCommand {
            // entry, too (PacketMeta::kEnd)
     // Messages to `unit`.
     kSendPull,
-    kSendState,  // takes the first bytes of Unit::state_bytes(state.flow)
-                 // along;
+    kSendState,  // takes Unit::bytes_of(state) along;
                  // to kNoUnit: to the store, which forgets the flow if the
                  // state's clock is 0
     kSendTakeover,

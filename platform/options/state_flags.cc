@@ -12,6 +12,8 @@ namespace {
 constexpr Nanos kMaxPushDelay = Seconds(10);
 // A state with a queue on its way comes so much later than one without.
 constexpr Nanos kPushMargin = Microseconds(180);
+// Drivers that are used without flags push whole states.
+constexpr uint32_t kPushBases = 65'536;
 
 }  // namespace
 
@@ -109,6 +111,11 @@ void StateFlags::AddQueues() {
               "dropped");
   flags.Count("max_replicas", run.max_replicas, 1, 1u << 24,
               "replicas kept at a unit; the oldest is evicted for a new one");
+  run.push_bases = kPushBases;
+  flags.Count("push_bases", run.push_bases, 0, 1u << 20,
+              "flows whose last pushed state a unit keeps, in 4 MiB at most: "
+              "the next push to the same unit has only what changed since. 0: "
+              "each push is whole");
   flags.Duration(
       "table_period", run.table_period, Microseconds(100), Seconds(3'600),
       "period at most once in which a unit sends its writes into shared "
@@ -144,7 +151,7 @@ absl::Status StateFlags::CheckStore() const {
         .because = "the requests of a failed unit to its store are not undone "
                    "yet"},
        {.flags = {"replicas", "replica_choice", "replica_chance", "push_delay",
-                  "max_replicas"},
+                  "max_replicas", "push_bases"},
         .with = "state",
         .when = state != StateMode::kProactive,
         .because = "only proactive has replicas"}});
@@ -166,7 +173,7 @@ absl::Status StateFlags::Check() const {
         .when = set_.given("replica_choice") && has_none != has_no_choice,
         .because = has_none ? "there are no replicas to choose units for"
                             : "without a choice there are no replicas"},
-       {.flags = {"push_delay", "max_replicas"},
+       {.flags = {"push_delay", "max_replicas", "push_bases"},
         .with = has_no_choice ? "replica_choice" : "replicas",
         .when = has_none || has_no_choice,
         .because = "there are no replicas"},

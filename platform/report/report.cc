@@ -197,6 +197,14 @@ void AddStateTroubles(const RunResult& result, Page& page) {
   count(refused, "message", " about state refused: " + reasons);
 }
 
+// Returns the share of the pushes that had only changes.
+std::string DeltasOf(const StateFigures& state) {
+  if (state.deltas == 0) return "";
+  return fmt::format(", {} of them as changes",
+                     Percent(static_cast<double>(state.deltas) /
+                             static_cast<double>(state.pushes)));
+}
+
 // How units used the records that they show each other.
 void AddHostRecords(const RunResult& result, Page& page) {
   if (!UsedHostRecords(result)) return;
@@ -208,11 +216,17 @@ void AddHostRecords(const RunResult& result, Page& page) {
                           FormatCount(units.records_missed[i]),
                           ToString(static_cast<HostMiss>(i)));
   }
-  page.Count("", units.records_read,
-             fmt::format("states read where units of the host show them, {} "
-                         "shown, {} named in answers{}",
-                         FormatCount(units.records_shown),
-                         FormatCount(units.records_named), missed));
+  page.Count(
+      "", units.records_read,
+      fmt::format("states read where units of the host show them, {} "
+                  "shown, {} named in answers{}{}",
+                  FormatCount(units.records_shown),
+                  FormatCount(units.records_named),
+                  units.records_recovered == 0
+                      ? ""
+                      : fmt::format(", {} of units that failed",
+                                    FormatCount(units.records_recovered)),
+                  missed));
 }
 
 // How flowlets moved, where hosts have several units.
@@ -304,8 +318,9 @@ void AddState(const RunResult& result, const ReportFigures& figures,
     const auto used =
         static_cast<double>(state.seamless - state.seamless_within_host);
     page.Row("", "", Percent(used / pushes),
-             fmt::format("of the pushes were used; {:.0f} B of state each",
-                         static_cast<double>(state.pushed_bytes) / pushes));
+             fmt::format("of the pushes were used; {:.0f} B of state each{}",
+                         static_cast<double>(state.pushed_bytes) / pushes,
+                         DeltasOf(state)));
   }
   if (state.pulls > 0) {
     page.Count("", state.pulls, "pulls from the unit before");

@@ -152,7 +152,7 @@ TEST(TextReport, TellsWhatWentWrongWithStateWhereItDid) {
   state.units.takeovers_repeated = 1;
   state.units.takeovers_said_once = 2;
   state.units.refused[0] = 3;
-  state.units.refused[kStateRefusals - 1] = 9;
+  state.units.refused[static_cast<size_t>(StateRefusal::kPullsFull)] = 9;
   EXPECT_THAT(
       Text(result),
       HasSubstr("\n                    7  packets at most held for state at "
@@ -254,9 +254,24 @@ TEST(TextReport, TellsOfStatesInMemoryOfTheHost) {
                     6  states read where units of the host show them, 9 shown,
                        4 named in answers; missed: 3 torn, 2 full
 )"));
+  units.records_recovered = 5;
+  EXPECT_THAT(Text(result), HasSubstr(R"(9 shown,
+                       4 named in answers, 5 of units that failed; missed:
+                       3 torn, 2 full
+)"));
   // No message had bytes, but flows had state.
   EXPECT_THAT(text, Not(HasSubstr("kept a flow")));
   EXPECT_THAT(text, HasSubstr("  held for state at most"));
+}
+
+TEST(TextReport, TellsWhichPushesWereChanges) {
+  RunResult result = Result();
+  EXPECT_THAT(Text(result), Not(HasSubstr("as changes")));
+  result.state.deltas = 300;
+  EXPECT_THAT(Text(result), HasSubstr(R"(
+                 23 %  of the pushes were used; 100 B of state each, 25 % of
+                       them as changes
+)"));
 }
 
 TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {

@@ -176,6 +176,7 @@ struct RunOptions {
   Nanos state_retry = Milliseconds(10);  // UnitOptions::retry_after
   uint32_t hold_packets = 1024;          // UnitOptions::hold_packets
   uint32_t max_replicas = 65'536;        // UnitOptions::max_replicas
+  uint32_t push_bases = 0;               // UnitOptions::push_bases
   StateMode state = StateMode::kProactive;
   StoreOptions store;  // of kExternal
   // Units have output loggers. In virtual time, an entry is at the logger after

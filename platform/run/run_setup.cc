@@ -36,6 +36,7 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
           .replicas = replicas,
           .push_after = {c.flowlet_timeout.ns / 2},
           .max_replicas = options.max_replicas,
+          .push_bases = options.push_bases,
           .replica_lifetime = c.flow_timeout,
           .retry_after = options.state_retry,
           .has_logger = options.loggers,

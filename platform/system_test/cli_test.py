@@ -78,6 +78,7 @@ class Refusals(Command):
                 ("max_replicas", "out of range: 1 to 16777216",
                  ["0", "16777217"]),
                 ("max_replicas", whole, ["-1", "1e6"]),
+                ("push_bases", "out of range: 0 to 1048576", ["1048577"]),
         ):
             for value in values:
                 with self.subTest(flag=flag, value=value):
@@ -128,6 +129,7 @@ class Refusals(Command):
                       ["--replicas=3", "--replica_choice=none"],
                       ["--push_delay=1ms", "--replicas=0"],
                       ["--max_replicas=9", "--replica_choice=none"],
+                      ["--push_bases=9", "--replicas=0"],
                       ["--reassign_period=1s"],
                       ["--flowlet_bytes=1KB", "--policy=per_packet"],
                       ["--hold_queue=11", "--unit_queue=10"],
@@ -315,7 +317,7 @@ class Refusals(Command):
                      "max_flows", "hop_delay", "unit_queue", "replica_choice",
                      "push_delay", "reassign_period", "state_delay",
                      "state_bandwidth", "state_retry", "hold_queue",
-                     "max_replicas", "loggers", "logger_delay"):
+                     "max_replicas", "push_bases", "loggers", "logger_delay"):
             self.assertRegex(text, rf"--{flag}=\S+  \[\S.*\]\n      \S")
         for flag in ("chaos", "compare"):
             self.assertRegex(text, rf"--{flag}=.+\n      \S")

@@ -132,6 +132,8 @@ class Drill(Command):
                     continue
                 self.check(report, want, digest)
                 faults = Counter(report.get("faults", {}))
+                records = report.get("host_records", {})
+                totals["recovered"] += records.get("recovered", 0)
                 done += max(kills, faults["kills"] + faults["logger_kills"])
                 for what in ("kills", "failures", "packets_rerouted",
                              "flows_moved", "clocks_lost", "logger_kills",
@@ -146,6 +148,8 @@ class Drill(Command):
         if "snf-unit" in victims:
             self.assertGreater(totals["failures"], 0, text)
             self.assertGreater(totals["packets_rerouted"], 0, text)
+        if "--host_state" in flags:
+            self.assertGreater(totals["recovered"], 0, text)
         if "snf-loggers" in victims:
             self.assertGreater(totals["logger_failures"], 0, text)
             self.assertGreater(totals["records_restored"], 0, text)
@@ -199,6 +203,10 @@ class Drill(Command):
 
     def test_kills_from_outside_lose_nothing_of_a_nat(self):
         self.drill(NAT, self.from_outside, LONGER)
+
+    def test_states_that_units_show_outlive_them(self):
+        self.drill("chronicle", self.by_flag, LONGER, "--host_state")
+        self.drill(NAT, self.from_outside, LONGER, "--host_state")
 
     def test_kills_of_loggers_by_flag_lose_nothing_of_a_chronicle(self):
         self.drill("chronicle", self.by_flag, victims=LOGGERS)

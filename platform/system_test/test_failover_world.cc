@@ -38,6 +38,7 @@ UnitOptions UnitOptionsOf() {
           .hold_packets = 64,
           .replicas = 1,
           .max_replicas = 8,
+          .push_bases = 2,
           .retry_after = Milliseconds(1),
           .has_logger = true};
 }

@@ -234,8 +234,7 @@ void FailoverWorld::Execute(Node& node, const UnitCommand& command,
       mail_.push_back({.to = command.unit, .command = command, .id = id});
       break;
     case Kind::kSendState: {
-      const auto bytes =
-          node.unit->state_bytes(command.state.flow).first(command.state.bytes);
+      const auto bytes = node.unit->bytes_of(command.state);
       mail_.push_back({.to = command.unit,
                        .command = command,
                        .record = {bytes.begin(), bytes.end()},

@@ -40,6 +40,7 @@ void SetAnyStateOptions(Rng& rng, RunOptions& options) {
   c.replica_choice = kChoices[rng.Weighted(kWeights)];
   c.replica_chance_65536 = static_cast<uint32_t>(Any(rng, 1, 65'536));
   c.push_delay = Nanos{Any(rng, 1, 50 * kMs)};
+  options.push_bases = c.seed % 4 == 0 ? 0 : 1u << c.seed % 17;
   c.reassign_period = Nanos{Any(rng, 1'000, 500 * kMs)};
   c.evacuate_slots = static_cast<uint32_t>(Any(rng, 1, 4'096));
   options.state_delay = Nanos{Any(rng, 1, kMs)};
@@ -331,6 +332,7 @@ void AddStateFlags(const RunOptions& options, ReplayCommandLine& line) {
   line.Add("replicas", c.replicas);
   line.Add("push_delay", c.push_delay);
   line.Add("max_replicas", options.max_replicas);
+  line.Add("push_bases", options.push_bases);
 }
 
 void AddUnitFlags(const RunOptions& options, ReplayCommandLine& line) {

@@ -9,6 +9,7 @@
 #include "base/lazy_zero.h"
 #include "runtime/core/rules.h"
 #include "runtime/core/unit_limits.h"
+#include "runtime/logger/delta.h"
 
 namespace snf {
 namespace {
@@ -27,8 +28,9 @@ bool IsSound(const State& state, std::span<const std::byte> record) {
 
 std::string_view ToString(StateRefusal refusal) {
   constexpr std::array<std::string_view, kStateRefusals> kNames = {
-      "stale",       "malformed", "schema",     "future_clock", "not_taken",
-      "unsolicited", "stopping",  "pull_stale", "pulls_full"};
+      "stale",      "malformed",         "schema",   "future_clock",
+      "not_taken",  "unsolicited",       "stopping", "pull_stale",
+      "pulls_full", "delta_without_base"};
   return kNames[static_cast<size_t>(refusal)];
 }
 
@@ -47,7 +49,8 @@ Replication::Replication(UnitId id, const UnitOptions& options,
       schema_(&schema),
       push_after_(options.push_after),
       replica_lifetime_(options.replica_lifetime),
-      retry_after_(options.retry_after) {
+      retry_after_(options.retry_after),
+      bases_(options, schema) {
   SNF_CHECK(max_replicas_ > 0);
   SNF_CHECK(push_after_.ns > 0 && retry_after_.ns > 0);
 }
@@ -96,7 +99,9 @@ std::optional<StateRefusal> Replication::Judge(
     const FlowStore& flows) const {
   if (!IsSound(state, record)) return StateRefusal::kMalformed;
   if (state.schema != schema_->hash()) return StateRefusal::kSchema;
-  if (!schema_->IsWellFormed(record)) return StateRefusal::kMalformed;
+  if (state.delta ? !state.pushed : !schema_->IsWellFormed(record)) {
+    return StateRefusal::kMalformed;
+  }
   if (stopping_ && state.pushed) return StateRefusal::kStopping;
   const uint32_t slot = flows.Find(state.flow);
   if (slot == kNone) {
@@ -126,19 +131,51 @@ uint32_t Replication::on_state(Instant now, const State& state,
     Refuse(*refusal);
     return kNone;
   }
+  if (state.delta) {
+    const uint32_t slot = flows.Find(state.flow);
+    const auto refusal = ApplyTo(slot, record, flows);
+    if (refusal.has_value()) {
+      Refuse(*refusal);
+      return kNone;
+    }
+    SetTaken(now, state, slot, flows);
+    ++counters_.replicas_taken;
+    return slot;
+  }
   const uint32_t slot = flows.FindOrAdd(state.flow);
   Take(now, state, record, slot, flows);
   counters_.replicas_taken += state.pushed ? 1 : 0;
   return slot;
 }
 
+std::optional<StateRefusal> Replication::ApplyTo(
+    uint32_t slot, std::span<const std::byte> delta, FlowStore& flows) const {
+  const auto base = BaseOf(delta);
+  if (!base.has_value()) return StateRefusal::kMalformed;
+  // Only the record of that clock is the one from which the delta was made.
+  if (slot == kNone || flows[slot].copy == CopyKind::kNone ||
+      flows[slot].applied != *base) {
+    return StateRefusal::kDeltaWithoutBase;
+  }
+  if (!ApplyDelta(*schema_, delta.subspan(PushBases::kClockBytes),
+                  flows.state(slot))) {
+    return StateRefusal::kMalformed;
+  }
+  return std::nullopt;
+}
+
 void Replication::Take(Instant now, const State& state,
                        std::span<const std::byte> record, uint32_t slot,
                        FlowStore& flows) {
-  FlowRecord& copy = flows[slot];
   const std::span<std::byte> bytes = flows.state(slot);
   const auto rest = std::ranges::copy(record, bytes.begin()).out;
   ZeroLazily({rest, bytes.end()});
+  SetTaken(now, state, slot, flows);
+}
+
+void Replication::SetTaken(Instant now, const State& state, uint32_t slot,
+                           FlowStore& flows) {
+  FlowRecord& copy = flows[slot];
   // Awaited state becomes current at once; all else is a cache, also where an
   // older copy was more than that.
   flows.SetCopy(slot, CopyKind::kReplica);
@@ -152,6 +189,8 @@ void Replication::Take(Instant now, const State& state,
       SNF_RULE(kU11, std::max(state.timer, now + Nanos{-kMaxTimerLag.ns}),
                Instant::max());
   copy.link = state.link;
+  // Units that this unit pushed to before may have run the flow since.
+  bases_.Keep(now, slot, state, flows.state(slot), {});
 }
 
 // --- Records of the host. ---
@@ -166,7 +205,7 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
     return std::nullopt;
   }
   const State& state = shown->state;
-  if (state.flow != flow || state.applied != clock ||
+  if (state.flow != flow || SNF_RULE(kU16, state.applied != clock, false) ||
       !IsSound(state, shown->bytes) || state.schema != schema_->hash() ||
       !schema_->IsWellFormed(shown->bytes)) {
     Miss(HostMiss::kMalformed);
@@ -176,21 +215,29 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
 }
 
 // This is what a held packet, a Pull and its answer come to, at once. A packet
-// behind held ones waits for their clocks, which may run here.
+// behind held ones waits for their clocks, which may run here. If the source is
+// a logger, its unit showed the state before it failed: only what the logger
+// has is shown (U6), so the record of that clock is the logger's (F5).
 bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows) {
   const FlowRecord& copy = flows[slot];
   const Clock need = meta.clock - 1;
-  if (meta.source_kind != StateSource::kUnit || meta.source == id_ ||
-      need == Clock{} || need <= copy.applied || copy.is_busy() ||
-      copy.held.head != kNone || !host_->has(meta.source)) {
+  const bool has_failed = meta.source_kind == StateSource::kLogger;
+  const bool is_elsewhere =
+      has_failed ||
+      (meta.source_kind == StateSource::kUnit && meta.source != id_);
+  if (!is_elsewhere || need == Clock{} || need <= copy.applied ||
+      copy.is_busy() || !host_->has(meta.source)) {
     return false;
   }
-  const auto shown = ReadShown(meta.source, meta.flow, need);
+  const auto shown = SNF_RULE(kF5, false, has_failed)
+                         ? host_->Read(meta.source, meta.flow, need)
+                         : ReadShown(meta.source, meta.flow, need);
   if (!shown.has_value()) return false;
   Take(now, shown->state, shown->bytes, slot, flows);
   ForgetMyPull(slot, flows);
   ++counters_.records_read;
+  counters_.records_recovered += has_failed ? 1 : 0;
   return true;
 }
 
@@ -430,11 +477,12 @@ void Replication::PushOrExpire(Instant now, uint32_t slot, FlowStore& flows,
     ++counters_.replicas_expired;
     flows.DropCopy(slot);
   } else if (record.copy == CopyKind::kCurrent) {
-    Push(slot, flows, out);
+    Push(now, slot, flows, out);
   }
 }
 
-void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
+void Replication::Push(Instant now, uint32_t slot, FlowStore& flows,
+                       UnitOut& out) {
   FlowRecord& record = flows[slot];
   record.due = Instant::max();
   // No push if the flow is not idle, or is no longer needed, or will be due
@@ -462,9 +510,19 @@ void Replication::Push(uint32_t slot, FlowStore& flows, UnitOut& out) {
     out.push(UnitCommand::Send(kNoUnit, state));
     return;
   }
+  if (std::ranges::none_of(flows.targets(slot), is_other)) return;
+  const auto whole = flows.state(slot);
+  const uint32_t delta_bytes = bases_.MakeDelta(now, slot, state, whole);
   for (const UnitId unit : flows.targets(slot)) {
-    if (is_other(unit)) out.push(UnitCommand::Send(unit, state));
+    if (!is_other(unit)) continue;
+    State sent = state;
+    if (delta_bytes > 0 && bases_.has(slot, unit)) {
+      sent.delta = true;
+      sent.bytes = delta_bytes;
+    }
+    out.push(UnitCommand::Send(unit, sent));
   }
+  bases_.Keep(now, slot, state, whole, flows.targets(slot));
 }
 
 void Replication::AskForTimer(Instant now, uint32_t slot, FlowStore& flows,

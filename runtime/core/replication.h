@@ -15,6 +15,7 @@
 #include "runtime/core/flow_store.h"
 #include "runtime/core/host_records.h"
 #include "runtime/core/pending_lists.h"
+#include "runtime/core/push_bases.h"
 #include "runtime/core/unit_options.h"
 #include "runtime/sdk/state_schema.h"
 
@@ -27,7 +28,8 @@ namespace snf {
 // U2  The lowest held packet of a flow, being the first of its flowlet, pulls
 //     the state from the unit that its metadata names.
 // U3  Once a flow has been idle for T/2, its state is pushed, with its clock,
-//     to the units that the controller named for the flowlet.
+//     to the units that the controller named for the flowlet. Units that got
+//     an older state get only what changed since then (push_bases.h).
 // U4  State is taken only if it is newer than the copy. A push that no packet
 //     waits for is refused if the copy is current or handed over; only a
 //     Takeover removes such a copy.
@@ -68,7 +70,9 @@ namespace snf {
 // (HostRecords). A unit takes one where its next packet needs exactly that
 // clock, as if the answer to a Pull had come. So in the example clock 3 finds
 // the state at A, and nothing is pushed to B and C. A Pull is answered by the
-// record's name, and by its bytes if the record cannot be taken.
+// record's name, and by its bytes if the record cannot be taken. If A has
+// failed, and its logger is the source (F5), the state is looked for at A all
+// the same, ahead of a Pull from the logger.
 //
 // Each call names the unit's FlowStore, which is always the same one. Messages
 // of other units are not trusted: an impossible one is counted as refused, and
@@ -106,7 +110,13 @@ class Replication {
   // it. Returns false if there is none that fits.
   bool TakeShown(Instant now, const PacketMeta& meta, uint32_t slot,
                  FlowStore& flows) {
-    return host_ != nullptr && TakeFromHost(now, meta, slot, flows);
+    return host_ != nullptr && flows[slot].held.head == kNone &&
+           TakeFromHost(now, meta, slot, flows);
+  }
+  // The same for the flow's lowest held packet, whose source has changed (F6).
+  void TakeShownForHeld(Instant now, uint32_t slot, FlowStore& flows) {
+    if (host_ == nullptr) return;
+    TakeFromHost(now, flows.packets()[flows[slot].held.head].meta, slot, flows);
   }
   // Pushes the acknowledgement.
   uint32_t on_takeover(const Takeover& takeover, FlowStore& flows,
@@ -147,6 +157,12 @@ class Replication {
   }
 
   // --- Timers. ---
+  // The pushes of earlier calls were sent.
+  void BeginTimers() { bases_.BeginCall(); }
+  // Returns the bytes of a push with State::delta, in the call that made it.
+  std::span<const std::byte> delta(FlowId flow) const {
+    return bases_.delta(flow);
+  }
   // Asks for a timer packet if the NF's timer is due and none is asked for.
   void AskForTimer(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
   // Arms the flow's timer for the first of: the NF's timer, a push or an
@@ -179,6 +195,13 @@ class Replication {
             uint32_t slot, FlowStore& flows);
   bool TakeFromHost(Instant now, const PacketMeta& meta, uint32_t slot,
                     FlowStore& flows);
+  // Makes the record that the delta leads to the flow's copy. Returns why not.
+  std::optional<StateRefusal> ApplyTo(uint32_t slot,
+                                      std::span<const std::byte> delta,
+                                      FlowStore& flows) const;
+  // Sets clock, timer and link of a copy whose record was taken.
+  void SetTaken(Instant now, const State& state, uint32_t slot,
+                FlowStore& flows);
   std::optional<HostRecord> ReadShown(UnitId unit, FlowId flow, Clock clock);
   // Returns false if there is no place.
   bool Show(const State& state, uint32_t slot, const FlowStore& flows);
@@ -194,7 +217,7 @@ class Replication {
     out.push(command);
   }
   void EvictReplica(FlowStore& flows);
-  void Push(uint32_t slot, FlowStore& flows, UnitOut& out);
+  void Push(Instant now, uint32_t slot, FlowStore& flows, UnitOut& out);
   // Returns the time until the next repetition but one, and counts this one.
   Nanos NextDelay(uint8_t& tries) const;
 
@@ -209,6 +232,7 @@ class Replication {
   Nanos replica_lifetime_;
   Nanos retry_after_;
   UnitCounters counters_;
+  PushBases bases_;
 };
 
 }  // namespace snf

@@ -23,6 +23,8 @@ enum class Rule {
   kU8,
   kU11,  // the timer is part of the state
   kU13,
+  kU16,  // a shown state is taken only for the clock behind it
+  kF5,   // the same, of a unit that has failed
   kHandedOver,
   kGivenBack,  // U13: a piece that is given back is free once that is released
 };

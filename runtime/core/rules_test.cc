@@ -28,7 +28,13 @@ constexpr Configuration kEviction = {
     .flows = 2, .packets = 3, .pushes = 1, .losses = 1};
 constexpr Configuration kLoggers = {
     .packets = 2, .pushes = 1, .has_loggers = true};
-constexpr std::array<LeftOut, 9> kRules = {{
+constexpr Configuration kHost = {.packets = 3, .pushes = 1, .has_host = true};
+constexpr Configuration kHostFails = {.packets = 3,
+                                      .pushes = 1,
+                                      .deaths = 1,
+                                      .has_loggers = true,
+                                      .has_host = true};
+constexpr std::array<LeftOut, 12> kRules = {{
     {Rule::kU1, "U1: packets run on any copy", kThreePackets, "I2", 5},
     {Rule::kU2, "U2: held packets pull nothing", kTwoPackets, "I7", 5},
     {Rule::kU4, "U4: older state is taken too", kTwoPackets, "I5", 14},
@@ -43,6 +49,14 @@ constexpr std::array<LeftOut, 9> kRules = {{
      5},
     {Rule::kHandedOver, "a copy that was handed over is a mere replica",
      kEviction, "I7", 24},
+    {Rule::kU6,
+     "U6: a state is shown before it is released",
+     {.packets = 2, .pushes = 1, .has_loggers = true, .has_host = true},
+     "I3",
+     12},
+    {Rule::kU16, "U16: a shown state of any clock is taken", kHost, "I1", 12},
+    {Rule::kF5, "U16, F5: the same, of a unit that has failed", kHostFails,
+     "I2", 14},
 }};
 
 class Rules : public ::testing::Test {

@@ -123,6 +123,7 @@ std::string Summary(const Findings& f) {
           n("pushes", t.pushes) + n("takeovers", t.takeovers) +
           n("evicted", t.evicted) + n("expired", t.expired) +
           n("repeated", t.repeated) + n("stopped", t.stopped) +
+          n("shown", t.shown) + n("seamless after a failure", t.seen) +
           n("tombstones", t.tombstones) + n("NF timers", t.timers) +
           n("rounds", t.rounds);
   return text;

@@ -4,6 +4,7 @@
 #ifndef SNF_RUNTIME_CORE_TEST_FLOWS_H_
 #define SNF_RUNTIME_CORE_TEST_FLOWS_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
@@ -26,8 +27,10 @@ struct Totals : NetworkTotals {
   uint64_t pulls = 0;      // leaves repetitions out
   uint64_t chains = 0;     // counts Pulls to a unit that waited for a State
   uint64_t pushes = 0;
-  uint64_t lost = 0;      // counts messages between units
-  uint64_t repeated = 0;  // counts Pulls and Takeovers
+  uint64_t deltas = 0;        // counts pushes of changes
+  uint64_t without_base = 0;  // counts changes without a base
+  uint64_t lost = 0;          // counts messages between units
+  uint64_t repeated = 0;      // counts Pulls and Takeovers
   uint64_t evicted = 0;
   uint64_t read = 0;   // counts states that units of a host showed
   uint64_t named = 0;  // counts answers without bytes
@@ -59,7 +62,8 @@ struct TestFlow {
   FlowId id{};
   uint64_t clock = 0;  // is that of its newest packet
   uint64_t processed = 0;
-  uint64_t digest = 0;  // is made of the packets and timers so far
+  uint64_t digest = 0;             // is made of the packets and timers so far
+  std::array<uint64_t, 8> past{};  // has the digest after some of them
   UnitId owner = kNoUnit;
   UnitId serving = kNoUnit;
   Instant timer = Instant::max();
@@ -76,7 +80,7 @@ using TestFlows = std::map<FlowId, TestFlow>;
 
 // The NF keeps a digest of all that it was shown of a flow, and expects that
 // packets and timers come in order, each once, to the state that the one before
-// left.
+// left. A blob has earlier digests, and a packet changes a part of it.
 class CheckingNf final : public NetworkFunction {
  public:
   // Takes the schedule's `now`, which changes with it.
@@ -142,14 +146,23 @@ class CheckingNf final : public NetworkFunction {
 
   void Advance(TestFlow& flow, FlowState& state, uint64_t step) {
     EXPECT_EQ(state.get(digest_), flow.digest) << "stale state";
+    const auto past = std::as_bytes(std::span(flow.past));
+    const auto kept = state.get(past_);
+    EXPECT_TRUE(kept.empty() || std::ranges::equal(kept, past));
+    if (kept.empty()) state.put(past_, past);
     flow.digest = flow.After(step);
     state.put(digest_, flow.digest);
+    const auto at = static_cast<uint32_t>(flow.digest % flow.past.size());
+    flow.past[at] = flow.digest;
+    state.patch(past_, at * sizeof flow.digest,
+                past.subspan(at * sizeof flow.digest, sizeof flow.digest));
   }
 
   UnitId unit_;
   const Instant& now_;
   TestFlows& flows_;
   Totals& totals_;
+  Blob past_ = declare_blob("past", sizeof(TestFlow::past));
   Slot<uint64_t> digest_ = declare<uint64_t>("digest");
 };
 

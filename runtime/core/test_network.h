@@ -200,8 +200,7 @@ class TestNetwork {
     ASSERT_NE(command.unit, site.unit.id()) << "to itself";
     NetworkWire wire = {command, {}};
     if (command.kind == UnitCommand::Kind::kSendState) {
-      const auto record =
-          site.unit.state_bytes(command.state.flow).first(command.state.bytes);
+      const auto record = site.unit.bytes_of(command.state);
       wire.record.assign(record.begin(), record.end());
     }
     wires_.push_back(wire);

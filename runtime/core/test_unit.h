@@ -247,8 +247,7 @@ class TestUnit {
         return "pull " + std::to_string(value(command.pull.flow)) + " need " +
                std::to_string(value(command.pull.need)) + " from " + unit_name;
       case Kind::kSendState: {
-        const std::span<const std::byte> record =
-            unit.state_bytes(command.state.flow).first(command.state.bytes);
+        const std::span<const std::byte> record = unit.bytes_of(command.state);
         states.push_back({command.state, {record.begin(), record.end()}});
         return (command.state.pushed ? "push " : "state ") +
                std::to_string(value(command.state.flow)) + " applied " +

@@ -121,7 +121,9 @@ uint64_t UnitFingerprint::OfFlow(const Unit& unit, uint32_t slot) {
     Mixer mixer;
     mixer.Add(value(pending.clock));
     mixer.Add(value(pending.peer) | uint64_t{pending.tries} << 16 |
-              static_cast<uint64_t>(pending.kind) << 24);
+              static_cast<uint64_t>(pending.kind) << 24 |
+              uint64_t{pending.by_bytes} << 32 |
+              uint64_t{pending.of_logger} << 33);
     all_pending.push_back(mixer.hash());
   }
   one.AddUnordered(std::move(all_pending));

@@ -65,9 +65,41 @@ void UnitStates::Chronicle::on_timer(FlowState& flow) {
   flow.put(digest_, Extended(seen, timer_of, kTimerClock));
 }
 
+bool UnitStates::Host::Show(UnitId unit, uint32_t /*slot*/, const State& state,
+                            std::span<const std::byte> bytes) {
+  Message message{.kind = Message::Kind::kShown,
+                  .flow = FlowOf(state.flow),
+                  .clock = ClockOf(state.applied),
+                  .peer = UnitOf(unit),
+                  .has_timer = state.timer != Instant::max()};
+  SNF_CHECK(bytes.size() <= sizeof message.record);
+  std::memcpy(message.record.data(), bytes.data(), bytes.size());
+  shown.push_back(message);
+  return true;
+}
+
+std::optional<HostRecord> UnitStates::Host::Read(UnitId unit, FlowId flow,
+                                                 Clock /*clock*/) {
+  const uint16_t number = seen[UnitOf(unit)][FlowOf(flow)];
+  if (number == 0) return std::nullopt;
+  const Message& message = states_.message(number - 1);
+  read_ = message.record;
+  const auto bytes = StateSchema::WithoutZeros(std::as_bytes(std::span(read_)));
+  return HostRecord{
+      .state = {.flow = flow,
+                .applied = Clock{message.clock},
+                .timer = message.has_timer ? Instant{} + kTimerAfter
+                                           : Instant::max(),
+                .schema = states_.nf_.schema().hash(),
+                .bytes = static_cast<uint32_t>(bytes.size())},
+      .bytes = bytes};
+}
+
 UnitStates::UnitStates(const UnitOptions& options, uint8_t units,
-                       bool begins_late, bool has_timers, bool merges)
-    : pool_({.small = kClocks, .medium = 0, .large = 0}),
+                       bool begins_late, bool has_timers, bool has_host,
+                       bool merges)
+    : has_host_(has_host),
+      pool_({.small = kClocks, .medium = 0, .large = 0}),
       begins_late_(begins_late),
       merges_(merges) {
   nf_.has_timers = has_timers;
@@ -79,13 +111,20 @@ UnitStates::UnitStates(const UnitOptions& options, uint8_t units,
   }
   for (uint8_t unit = 0; unit < units; ++unit) {
     roots_.push_back({Unit(UnitId{unit}, options, nf_.schema()), Instant{}});
+    if (has_host_) roots_.back().unit.UseHost(host_);
     states_.push_back(FactsOf(roots_.back().unit));
     by_fingerprint_[states_.back().fingerprint] = unit;
   }
 }
 
 UnitStates::Facts UnitStates::FactsOf(const Unit& unit) const {
-  return {.fingerprint = UnitFingerprint::Of(unit),
+  uint64_t fingerprint = UnitFingerprint::Of(unit);
+  for (const auto& flows : host_.seen) {
+    for (const uint16_t number : flows) {
+      if (number != 0) fingerprint = fingerprint * 0x9e37'79b9 + number;
+    }
+  }
+  return {.fingerprint = fingerprint,
           .parent = 0,
           .input = 0,
           .unit = UnitOf(unit.id()),
@@ -101,6 +140,16 @@ uint16_t UnitStates::NumberOf(const Message& message) {
   if (is_new) {
     SNF_CHECK(messages_.size() < 0xffff);
     messages_.push_back(message);
+  }
+  return it->second;
+}
+
+uint16_t UnitStates::NumberOf(const Shown& shown) {
+  const auto number = static_cast<uint16_t>(views_.size());
+  const auto [it, is_new] = view_numbers_.try_emplace(shown, number);
+  if (is_new) {
+    SNF_CHECK(views_.size() < 0xffff);
+    views_.push_back(shown);
   }
   return it->second;
 }
@@ -142,6 +191,7 @@ UnitStates::Live UnitStates::Make(StateId state) const {
   }
   Live live = roots_[state];
   auto& self = const_cast<UnitStates&>(*this);
+  self.host_.seen = {};
   for (size_t i = inputs.size(); i-- > 0;) {
     self.Run(live, static_cast<Input>(inputs[i] >> 16),
              static_cast<uint16_t>(inputs[i]));
@@ -151,7 +201,14 @@ UnitStates::Live UnitStates::Make(StateId state) const {
 
 void UnitStates::Run(Live& live, Input input, uint16_t what) {
   const UnitCounters before = live.unit.counters();
+  if (input == Input::kSee) {
+    host_.seen = views_[what];
+    return;
+  }
+  host_.shown.clear();
   switch (input) {
+    case Input::kSee:
+      break;
     case Input::kItem:
       RunItem(live, Item::Of(what));
       break;
@@ -191,6 +248,10 @@ void UnitStates::Run(Live& live, Input input, uint16_t what) {
   }
   Count(before, live.unit.counters());
   if (!begins_late_ && !live.unit.busy()) Begin(live);
+  for (const Message& message : host_.shown) {
+    Add({.kind = Effect::Kind::kShow, .message = NumberOf(message)});
+  }
+  host_.seen = {};
 }
 
 PacketMeta UnitStates::MetaOf(const Item& item) {
@@ -204,8 +265,10 @@ PacketMeta UnitStates::MetaOf(const Item& item) {
     meta.arrival = Instant::max();  // what is set is due
   }
   if (item.source != Item::kNowhere) {
-    meta.source_kind = StateSource::kUnit;
-    meta.source = UnitId{item.source};
+    const bool is_logger = item.source >= Item::kLoggerOf;
+    meta.source_kind = is_logger ? StateSource::kLogger : StateSource::kUnit;
+    meta.source = UnitId{static_cast<uint16_t>(
+        item.source - (is_logger ? Item::kLoggerOf : uint8_t{0}))};
   }
   return meta;
 }
@@ -239,7 +302,7 @@ void UnitStates::RunMessage(Live& live, const Message& message) {
   const Clock clock{message.clock};
   const UnitId peer{message.peer};
   if (message.kind == Kind::kPull) {
-    live.unit.on_pull(live.now, {flow, clock, peer}, out_);
+    live.unit.on_pull(live.now, {flow, clock, peer, message.by_bytes}, out_);
   } else if (message.kind == Kind::kTakeover) {
     live.unit.on_takeover(live.now, {flow, clock, peer}, out_);
   } else if (message.kind == Kind::kTakeoverAck) {
@@ -253,7 +316,8 @@ void UnitStates::RunMessage(Live& live, const Message& message) {
         .timer = message.has_timer ? live.now + kTimerAfter : Instant::max(),
         .schema = nf_.schema().hash(),
         .bytes = static_cast<uint32_t>(record.size()),
-        .pushed = message.kind == Kind::kPush};
+        .pushed = message.kind == Kind::kPush,
+        .named = message.kind == Kind::kNamed};
     live.unit.on_state(live.now, sent, record, out_);
   }
   Drain(live);
@@ -269,8 +333,9 @@ void UnitStates::Begin(Live& live) {
        .flow = FlowOf(meta.flow),
        .clock = ClockOf(meta.clock),
        .waited = live.unit.in_service_wait() != Unit::kNeverHeld,
-       .is_moved = meta.source_kind == StateSource::kUnit &&
-                   meta.source != live.unit.id()});
+       .is_moved = meta.source_kind == StateSource::kLogger ||
+                   (meta.source_kind == StateSource::kUnit &&
+                    meta.source != live.unit.id())});
 }
 
 void UnitStates::LetTimePass(Live& live) {
@@ -322,6 +387,8 @@ void UnitStates::Drain(const Live& live) {
         item.is_first = (meta.flags & PacketMeta::kFirstOfFlowlet) != 0;
         if (meta.source_kind == StateSource::kUnit) {
           item.source = UnitOf(meta.source);
+        } else if (meta.source_kind == StateSource::kLogger) {
+          item.source = Item::kLoggerOf + UnitOf(meta.source);
         }
         effect = {.kind = Effect::Kind::kLogged,
                   .flow = item.flow,
@@ -359,6 +426,7 @@ Message UnitStates::MessageOf(const Live& live,
   if (command.kind == Kind::kSendPull) {
     fill(Message::Kind::kPull, command.pull, command.pull.need);
     message.peer = UnitOf(command.pull.requester);
+    message.by_bytes = command.pull.by_bytes;
   } else if (command.kind == Kind::kSendTakeover) {
     fill(Message::Kind::kTakeover, command.takeover, command.takeover.clock);
     message.peer = UnitOf(command.takeover.taker);
@@ -370,8 +438,12 @@ Message UnitStates::MessageOf(const Live& live,
     const State& state = command.state;
     fill(state.pushed ? Message::Kind::kPush : Message::Kind::kState, state,
          state.applied);
+    if (state.named) {
+      message.kind = Message::Kind::kNamed;
+      return message;
+    }
     message.has_timer = state.timer != Instant::max();
-    const auto bytes = live.unit.state_bytes(state.flow).first(state.bytes);
+    const auto bytes = live.unit.bytes_of(state);
     SNF_CHECK(bytes.size() <= sizeof message.record);
     std::memcpy(message.record.data(), bytes.data(), bytes.size());
   }

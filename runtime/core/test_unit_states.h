@@ -6,11 +6,13 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "runtime/core/host_records.h"
 #include "runtime/core/unit.h"
 #include "runtime/ring/buffer_pool.h"
 #include "runtime/sdk/nf.h"
@@ -22,13 +24,14 @@ struct Item {
   enum class Kind : uint8_t { kPacket, kEnd, kStop, kStart };
   Kind kind = Kind::kPacket;
   uint8_t flow = 0;
-  uint8_t clock = 0;  // is the last one where the flow ends
-  uint8_t source = kNowhere;
+  uint8_t clock = 0;          // is the last one where the flow ends
+  uint8_t source = kNowhere;  // is a unit, or kLoggerOf and a dead unit
   bool is_first = false;
   bool is_null = false;
   bool is_timer = false;  // of a null packet
   uint8_t set = 0;        // has a bit for each unit to push to, or names none
 
+  static constexpr uint8_t kLoggerOf = 3;
   static constexpr uint8_t kNowhere = 7;
   uint16_t Code() const;
   static Item Of(uint16_t code);
@@ -36,12 +39,21 @@ struct Item {
 
 // A message goes from unit to unit.
 struct Message {
-  enum class Kind : uint8_t { kPush, kState, kPull, kTakeover, kTakeoverAck };
+  enum class Kind : uint8_t {
+    kPush,
+    kState,
+    kNamed,  // is a State without bytes, which `peer` shows (U16)
+    kShown,  // is no message but what `peer` shows
+    kPull,
+    kTakeover,
+    kTakeoverAck
+  };
   Kind kind = Kind::kPush;
   uint8_t to = 0;
   uint8_t flow = 0;
   uint8_t clock = 0;
-  uint8_t peer = 0;                  // pulls, took or acknowledges
+  uint8_t peer = 0;                  // pulls, took, acknowledges or shows
+  bool by_bytes = false;             // is of a Pull
   bool has_timer = false;            // means that a State brings one
   std::array<uint64_t, 2> record{};  // comes with a Push or State
   auto operator<=>(const Message&) const = default;
@@ -56,6 +68,7 @@ inline constexpr uint8_t kTimerClock = 15;
 struct Effect {
   enum class Kind : uint8_t {
     kSend,         // `message` leaves
+    kShow,         // the unit shows `message`
     kServe,        // `flow` and `clock` are in service
     kRan,          // the NF saw the packet, on state `value`
     kRanTimer,     // the NF's timer ran, on state `value`
@@ -90,11 +103,16 @@ struct Effect {
 // stands still but for the input kTimer, which lets it pass until something
 // happens.
 //
+// Units of a host read what others show (U16). The input kSee is what is shown
+// to the next input, and is forgotten after that.
+//
 // The NF is a chronicle: its one slot is a digest of the clocks it has seen. If
 // it has timers, the first clock of a flow sets one.
 class UnitStates {
  public:
   using StateId = uint32_t;
+  // Is what each unit shows of each flow: 1 + a message's number, or 0.
+  using Shown = std::array<std::array<uint16_t, 2>, 3>;
   enum class Input : uint8_t {
     kItem,
     kMessage,
@@ -102,6 +120,7 @@ class UnitStates {
     kFinish,
     kTimer,
     kReleased,  // the logger let out the packet that an item was
+    kSee,
   };
   struct Step {
     StateId next;
@@ -121,8 +140,9 @@ class UnitStates {
 
   // With `begins_late`, begin() is an input of its own; else it follows on all
   // others, as drivers do it. Without `merges` each history is a state.
+  // With `has_host`, all units are on one host.
   UnitStates(const UnitOptions& options, uint8_t units, bool begins_late,
-             bool has_timers, bool merges);
+             bool has_timers, bool has_host, bool merges);
   UnitStates(const UnitStates&) = delete;
   UnitStates& operator=(const UnitStates&) = delete;
 
@@ -131,13 +151,14 @@ class UnitStates {
   size_t size() const { return states_.size(); }
 
   // Returns what an input leads to. `what` is an Item's code or a message's
-  // number.
+  // number, or that of NumberOf(shown).
   Step Take(StateId state, Input input, uint16_t what = 0);
   std::span<const Effect> effects(const Step& step) const {
     return std::span(effects_).subspan(step.first_effect, step.effects);
   }
 
   uint16_t NumberOf(const Message& message);
+  uint16_t NumberOf(const Shown& shown);
   const Message& message(uint16_t number) const { return messages_[number]; }
 
  private:
@@ -161,6 +182,25 @@ class UnitStates {
     Unit unit;
     Instant now;
   };
+  // Host has what a unit sees, and what the unit shows.
+  class Host final : public HostRecords {
+   public:
+    explicit Host(const UnitStates& states) : states_(states) {}
+    bool has(UnitId) const override { return true; }
+    bool Show(UnitId unit, uint32_t slot, const State& state,
+              std::span<const std::byte> bytes) override;
+    // Returns what is shown of the flow, whatever its clock is.
+    std::optional<HostRecord> Read(UnitId unit, FlowId flow,
+                                   Clock clock) override;
+    HostMiss miss() const override { return HostMiss::kUnknown; }
+
+    Shown seen{};
+    std::vector<Message> shown;  // by the present input
+
+   private:
+    const UnitStates& states_;
+    std::array<uint64_t, 2> read_;
+  };
 
   Live Make(StateId state) const;
   void Run(Live& live, Input input, uint16_t what);
@@ -176,6 +216,8 @@ class UnitStates {
   Facts FactsOf(const Unit& unit) const;
 
   Chronicle nf_;
+  bool has_host_;
+  Host host_{*this};
   BufferPool pool_;
   std::vector<PacketHandle> packets_;  // has one for each clock
   bool begins_late_;
@@ -187,6 +229,8 @@ class UnitStates {
   std::vector<Effect> effects_;
   std::vector<Message> messages_;
   std::map<Message, uint16_t> numbers_;
+  std::vector<Shown> views_;
+  std::map<Shown, uint16_t> view_numbers_;
   UnitOut out_;
   std::vector<Effect> made_;  // has those of the present input
 };

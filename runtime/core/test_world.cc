@@ -34,7 +34,7 @@ WorldRules::WorldRules(const Configuration& configuration)
     : configuration_(configuration),
       states_(OptionsOf(configuration), configuration.units,
               configuration.begins_late, configuration.has_timers,
-              configuration.merges) {}
+              configuration.has_host, configuration.merges) {}
 
 World WorldRules::Start() const {
   World world;
@@ -50,13 +50,14 @@ World WorldRules::Start() const {
   world.leaves = configuration_.leaves;
   world.starts = configuration_.starts;
   world.ends = configuration_.ends;
+  world.deaths = configuration_.deaths;
   return world;
 }
 
 bool WorldRules::IsRoutable(const World& world, uint8_t unit) const {
   // Units are alike, so they may be numbered in the order of their first use.
   return unit < configuration_.units && unit <= world.used &&
-         unit != world.leaving;
+         unit != world.leaving && unit != world.dead;
 }
 
 void WorldRules::ListRoutes(const World& world, uint8_t flow,
@@ -82,11 +83,11 @@ void WorldRules::ListRoutes(const World& world, uint8_t flow,
       actions.push_back(
           {.kind = Kind::kRouteTimer, .unit = unit, .flow = flow});
     }
-    if (has_begun && f.owner == world.leaving) {
+    if (has_begun && (f.owner == world.leaving || f.owner == world.dead)) {
       actions.push_back({.kind = Kind::kRouteNull, .unit = unit, .flow = flow});
     }
   }
-  if (has_begun && world.ends > 0 &&
+  if (has_begun && world.ends > 0 && f.owner != world.dead &&
       world.queued[f.owner] < World::kMaxQueued) {
     actions.push_back({.kind = Kind::kEnd, .unit = f.owner, .flow = flow});
   }
@@ -95,6 +96,10 @@ void WorldRules::ListRoutes(const World& world, uint8_t flow,
 void WorldRules::ListUnits(const World& world, std::vector<Action>& actions) {
   using Kind = Action::Kind;
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
+    if (unit == world.dead) continue;
+    if (MayDie(world, unit)) {
+      actions.push_back({.kind = Kind::kDie, .unit = unit});
+    }
     if (world.leaves > 0 && world.leaving == World::kNobody &&
         IsRoutable(world, unit) && world.queued[unit] < World::kMaxQueued) {
       actions.push_back({.kind = Kind::kLeave, .unit = unit});
@@ -109,7 +114,7 @@ void WorldRules::ListUnits(const World& world, std::vector<Action>& actions) {
     if (states_.facts(state).busy) {
       actions.push_back({.kind = Kind::kFinish, .unit = unit});
     } else if (configuration_.begins_late &&
-               states_.Take(state, Input::kBegin).next != state) {
+               states_.Take(See(world, unit), Input::kBegin).next != state) {
       actions.push_back({.kind = Kind::kBegin, .unit = unit});
     }
     if (world.logged[unit] > 0) {
@@ -154,8 +159,9 @@ bool WorldRules::MayFireTimer(const World& world, uint8_t unit) {
   bool asks = false;
   for (const Effect& effect : states_.effects(step)) {
     asks |= effect.kind == Effect::Kind::kAskTimer;
-    pushes |= effect.kind == Effect::Kind::kSend &&
-              states_.message(effect.message).kind == Message::Kind::kPush;
+    pushes |= effect.kind == Effect::Kind::kShow ||
+              (effect.kind == Effect::Kind::kSend &&
+               states_.message(effect.message).kind == Message::Kind::kPush);
     repeats |= effect.kind == Effect::Kind::kRepeated ||
                effect.kind == Effect::Kind::kForgotten;
     expires |= effect.kind == Effect::Kind::kExpired;
@@ -168,19 +174,29 @@ bool WorldRules::MayFireTimer(const World& world, uint8_t unit) {
   return (pushes && world.pushes > 0) || world.repeats + world.expiries > 0;
 }
 
+// The explorer of platform/system_test lets units fail at any step. Here no
+// Takeover may be lost before, since nothing stands for a controller's Forget.
+bool WorldRules::MayDie(const World& world, uint8_t unit) {
+  return world.deaths > 0 && world.dead == World::kNobody &&
+         unit < world.used && unit != world.leaving &&
+         world.losses == configuration_.losses && IsQuiet(world) &&
+         CheckRan(world).empty();
+}
+
 bool WorldRules::IsQuiet(const World& world) {
   if (world.messages > 0) return false;
   for (const World::Flow& flow : world.flows) {
     if (flow.is_asked != 0) return false;
   }
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
+    if (unit == world.dead) continue;
     const UnitStates::StateId state = world.units[unit];
     if (world.queued[unit] > 0 || world.logged[unit] > 0 ||
         states_.facts(state).busy) {
       return false;
     }
     if (configuration_.begins_late &&
-        states_.Take(state, Input::kBegin).next != state) {
+        states_.Take(See(world, unit), Input::kBegin).next != state) {
       return false;
     }
   }
@@ -190,6 +206,7 @@ bool WorldRules::IsQuiet(const World& world) {
 bool WorldRules::IsSettled(const World& world) {
   if (!IsQuiet(world)) return false;
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
+    if (unit == world.dead) continue;
     const UnitStates::StateId state = world.units[unit];
     const UnitStates::Step step = states_.Take(state, Input::kTimer);
     if (step.next != state || step.effects > 0) return false;
@@ -200,7 +217,7 @@ bool WorldRules::IsSettled(const World& world) {
 std::string WorldRules::Take(World& world, const Action& action) {
   using Kind = Action::Kind;
   wrong_.clear();
-  if (action.kind <= Kind::kStart || action.kind == Kind::kLose ||
+  if (action.kind <= Kind::kDie || action.kind == Kind::kLose ||
       action.kind == Kind::kDuplicate) {
     world.quiet_rounds = 0;
   }
@@ -219,6 +236,10 @@ std::string WorldRules::Take(World& world, const Action& action) {
       world.has_stopped = 0;
       Feed(world, action.unit, Input::kItem,
            Item{.kind = Item::Kind::kStart}.Code());
+      break;
+    case Kind::kDie:
+      --world.deaths;
+      world.dead = action.unit;
       break;
     case Kind::kDeliver: {
       auto& channel = world.channels[action.unit];
@@ -242,8 +263,7 @@ std::string WorldRules::Take(World& world, const Action& action) {
       break;
     case Kind::kMessage:
       Remove(world, action.message);
-      Feed(world, states_.message(action.message).to, Input::kMessage,
-           action.message);
+      Deliver(world, action.message);
       break;
     case Kind::kLose:
       --world.losses;
@@ -255,7 +275,7 @@ std::string WorldRules::Take(World& world, const Action& action) {
       break;
     case Kind::kQuiet:
       for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
-        Feed(world, unit, Input::kTimer);
+        if (unit != world.dead) Feed(world, unit, Input::kTimer);
       }
       totals_.rounds =
           std::max<uint64_t>(totals_.rounds, world.quiet_rounds + 1u);
@@ -290,7 +310,10 @@ Item WorldRules::RoutedItem(World& world, const Action& action) const {
       action.kind != Kind::kRoute && !(item.is_timer && action.unit == f.owner);
   item.is_null = item.is_timer || action.kind == Kind::kRouteNull;
   f.is_asked = 0;
-  if (item.is_first && item.clock > 1) item.source = f.owner;
+  if (item.is_first && item.clock > 1) {
+    item.source = f.owner;
+    if (f.owner == world.dead) item.source += Item::kLoggerOf;
+  }
   if (!item.is_null) {
     --world.packets;
     if (item.is_first) {
@@ -326,16 +349,53 @@ void WorldRules::LetOut(World& world, uint8_t unit) {
   Feed(world, unit, Input::kReleased, entry);
 }
 
+// The logger of a dead unit is sealed: it answers in the unit's place, from the
+// clocks that it has taken.
+void WorldRules::Deliver(World& world, uint16_t number) {
+  const Message& message = states_.message(number);
+  if (message.to != world.dead) {
+    Feed(world, message.to, Input::kMessage, number);
+    return;
+  }
+  const World::Flow& f = world.flows[message.flow];
+  uint8_t& copy = world.copies[world.dead][message.flow];
+  Message answer{
+      .to = message.peer, .flow = message.flow, .clock = message.clock};
+  // A Pull of an earlier clock comes late.
+  if (message.kind == Message::Kind::kPull && copy == message.clock &&
+      copy == f.done) {
+    answer.kind = Message::Kind::kState;
+    answer.record = {1, f.digest};
+    Send(world, states_.NumberOf(answer));
+  } else if (message.kind == Message::Kind::kTakeover) {
+    answer.kind = Message::Kind::kTakeoverAck;
+    answer.peer = world.dead;
+    if (copy < message.clock) copy = 0;
+    CheckLoggers(world, message.flow);
+    Send(world, states_.NumberOf(answer));
+  }
+}
+
+// Returns the state of the unit that sees what others show now.
+UnitStates::StateId WorldRules::See(const World& world, uint8_t unit) {
+  UnitStates::Shown shown = world.shown;
+  shown[unit] = {};
+  const UnitStates::StateId state = world.units[unit];
+  if (shown == UnitStates::Shown{}) return state;
+  return states_.Take(state, Input::kSee, states_.NumberOf(shown)).next;
+}
+
 void WorldRules::Feed(World& world, uint8_t unit, Input input, uint16_t what) {
-  const UnitStates::Step step = states_.Take(world.units[unit], input, what);
+  const UnitStates::Step step = states_.Take(See(world, unit), input, what);
   world.units[unit] = step.next;
   bool pushes = false;
   bool repeats = false;
   bool expires = false;
   for (const Effect& effect : states_.effects(step)) {
     const bool is_push =
-        effect.kind == Effect::Kind::kSend &&
-        states_.message(effect.message).kind == Message::Kind::kPush;
+        (effect.kind == Effect::Kind::kShow && input == Input::kTimer) ||
+        (effect.kind == Effect::Kind::kSend &&
+         states_.message(effect.message).kind == Message::Kind::kPush);
     pushes |= is_push;
     repeats |= effect.kind == Effect::Kind::kRepeated ||
                effect.kind == Effect::Kind::kForgotten;

@@ -31,13 +31,16 @@ struct Configuration {
   uint8_t starts = 0;
   // So many flows end.
   uint8_t ends = 0;
+  // Units fail, with loggers, when nothing is under way: at most this number.
+  uint8_t deaths = 0;
   uint32_t hold_packets = 16;
   // Packets wait in the channel at will; else the unit gets them at once.
   bool has_channels = false;
   bool begins_late = false;
   bool has_timers = false;  // the NF sets timers
   bool has_loggers = false;
-  bool merges = true;  // states of units that look alike are one
+  bool has_host = false;  // units show each other states in place of pushes
+  bool merges = true;     // states of units that look alike are one
   uint64_t max_states = 20'000'000;
 };
 
@@ -68,6 +71,7 @@ struct World {
   std::array<uint8_t, 3> queued{};
   uint8_t messages = 0;
   std::array<uint16_t, kMaxMessages> in_flight{};  // is sorted
+  UnitStates::Shown shown{};
   uint8_t used = 0;  // units 0 … used - 1 had something to do
   uint8_t leaving = kNobody;
   uint8_t has_stopped = 0;
@@ -82,10 +86,12 @@ struct World {
   uint8_t leaves = 0;
   uint8_t starts = 0;
   uint8_t ends = 0;
+  uint8_t deaths = 0;
+  uint8_t dead = kNobody;
   std::array<uint8_t, 3> logged{};  // counts entries
   // Are the clocks of the loggers' copies, by unit and flow.
   std::array<std::array<uint8_t, 2>, 3> copies{};
-  std::array<uint8_t, 2> reserved{};
+  std::array<uint8_t, 4> reserved{};
 };
 static_assert(std::has_unique_object_representations_v<World>);
 static_assert(sizeof(World) % 8 == 0);
@@ -100,6 +106,7 @@ struct Action {
     kEnd,         // ends the flow
     kLeave,       // tells the unit to stop
     kStart,       // starts the unit again
+    kDie,         // lets the unit fail
     kDeliver,     // takes an item from the unit's channel
     kBegin,
     kFinish,
@@ -135,6 +142,8 @@ class WorldRules {
     uint64_t stopped = 0;
     uint64_t tombstones = 0;
     uint64_t timers = 0;  // counts the NF's
+    uint64_t shown = 0;   // counts states
+    uint64_t seen = 0;    // counts seamless flowlets after a failure
     uint64_t rounds = 0;  // is the most that it took to settle
   };
 
@@ -172,6 +181,9 @@ class WorldRules {
   void Give(World& world, uint8_t unit, const Item& item);
   void Feed(World& world, uint8_t unit, Input input, uint16_t what = 0);
   void LetOut(World& world, uint8_t unit);
+  void Deliver(World& world, uint16_t number);
+  bool MayDie(const World& world, uint8_t unit);
+  UnitStates::StateId See(const World& world, uint8_t unit);
   void CheckLoggers(const World& world, uint8_t flow);
   void Apply(World& world, uint8_t unit, const Effect& effect);
   void Serve(World& world, uint8_t unit, const Effect& effect);

@@ -16,8 +16,9 @@ std::string Name(uint8_t flow, uint8_t clock) {
   return static_cast<char>('f' + flow) + std::to_string(clock);
 }
 std::string Name(const Message& message) {
-  static constexpr std::array<const char*, 5> kKinds = {
-      "Push", "State", "Pull", "Takeover", "TakeoverAck"};
+  static constexpr std::array<const char*, 7> kKinds = {
+      "Push", "State",    "named State", "state",
+      "Pull", "Takeover", "TakeoverAck"};
   std::string text = kKinds[static_cast<size_t>(message.kind)];
   text += "(" + Name(message.flow, message.clock);
   if (message.kind >= Message::Kind::kPull) {
@@ -48,6 +49,12 @@ void WorldRules::Apply(World& world, uint8_t unit, const Effect& effect) {
       uint8_t& copy = world.copies[unit][message.flow];
       if (copy < message.clock) copy = 0;
       CheckLoggers(world, message.flow);
+      break;
+    }
+    case Kind::kShow: {
+      const Message& message = states_.message(effect.message);
+      ++totals_.shown;
+      world.shown[unit][message.flow] = effect.message + uint16_t{1};
       break;
     }
     case Kind::kLogged:
@@ -129,6 +136,9 @@ void WorldRules::Serve(World& world, uint8_t unit, const Effect& effect) {
   }
   f.serving = unit;
   if (effect.is_moved) ++(effect.waited ? totals_.waited : totals_.seamless);
+  if (effect.is_moved && !effect.waited && world.dead != World::kNobody) {
+    ++totals_.seen;
+  }
 }
 
 void WorldRules::Run(World::Flow& f, const Effect& effect) {
@@ -151,7 +161,8 @@ void WorldRules::CountSent(const Message& message) {
   totals_.pulls += message.kind == Kind::kPull ? 1 : 0;
   totals_.takeovers += message.kind == Kind::kTakeover ? 1 : 0;
   totals_.pushes += message.kind == Kind::kPush ? 1 : 0;
-  totals_.answers += message.kind == Kind::kState ? 1 : 0;
+  totals_.answers +=
+      message.kind == Kind::kState || message.kind == Kind::kNamed ? 1 : 0;
 }
 
 void WorldRules::Send(World& world, uint16_t message) {
@@ -185,7 +196,7 @@ std::string WorldRules::CheckRan(const World& world) const {
     }
   }
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
-    if (states_.facts(world.units[unit]).held > 0) {
+    if (unit != world.dead && states_.facts(world.units[unit]).held > 0) {
       return "I7: " + UnitName(unit) + " holds packets for ever";
     }
   }
@@ -209,6 +220,7 @@ std::string WorldRules::CheckSettled(const World& world) const {
     if (f.has_timer != 0) return "I7: the timer of a flow is lost";
   }
   for (uint8_t unit = 0; unit < configuration_.units; ++unit) {
+    if (unit == world.dead) continue;  // its logger has its flows
     const UnitStates::Facts& facts = states_.facts(world.units[unit]);
     const int kept = facts.flows - facts.replicas;
     if (kept < owned[unit]) {
@@ -239,6 +251,15 @@ uint64_t WorldRules::Look(World world) const {
                m.record[1]);
   }
   world.in_flight = {};
+  for (auto& flows : world.shown) {
+    for (uint16_t& number : flows) {
+      if (number == 0) continue;
+      const Message& m = states_.message(number - 1);
+      sum += Mix(m.peer | uint64_t{m.flow} << 8 | uint64_t{m.clock} << 16,
+                 m.record[1] ^ 1);
+      number = 0;
+    }
+  }
   return Mix(HashOf(world), sum);
 }
 
@@ -257,6 +278,8 @@ void WorldRules::Tell(uint8_t unit, const Effect& effect) {
   if (effect.kind == Kind::kSend) {
     const Message& message = states_.message(effect.message);
     text = " sends " + Name(message) + " to " + UnitName(message.to);
+  } else if (effect.kind == Kind::kShow) {
+    text = " shows " + Name(states_.message(effect.message));
   } else if (effect.kind == Kind::kServe) {
     text = " runs " + name;
   } else if (effect.kind == Kind::kDone) {
@@ -307,6 +330,9 @@ std::string WorldRules::Describe(World world, const Action& action) {
       break;
     case Kind::kStart:
       story = unit + " starts again";
+      break;
+    case Kind::kDie:
+      story = unit + " fails";
       break;
     case Kind::kDeliver:
       story = unit + "'s channel";

@@ -341,6 +341,7 @@ bool Unit::CancelDueTimer(Instant now, FlowRecord& record) {
 }
 
 void Unit::on_timers(Instant now, UnitOut& out) {
+  replication_.BeginTimers();
   for (int i = 0; i < kMaxTimersPerCall; ++i) {
     if (out.room() < kMaxUnitCommandsPerCall) break;
     const uint32_t slot = flows_.timers().PopDue(now);

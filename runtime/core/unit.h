@@ -250,9 +250,13 @@ class Unit {
   void StopTimers() { stops_timers_ = true; }
 
   // --- What commands refer to. ---
-  // Returns the flow's record, of which the first state.bytes go with a
-  // kSendState. Valid until the next call that is not const.
+  // Returns the flow's record. Valid until the next call that is not const.
   std::span<const std::byte> state_bytes(FlowId flow) const;
+  // Returns the bytes that go with a kSendState; valid as state_bytes.
+  std::span<const std::byte> bytes_of(const State& state) const {
+    return state.delta ? replication_.delta(state.flow)
+                       : state_bytes(state.flow).first(state.bytes);
+  }
   // Returns the alias that a kSendAlias for this flow asks for; valid as
   // state_bytes.
   const Alias& alias(FlowId flow) const;

@@ -143,6 +143,30 @@ TEST(UnitExplorer, FindsNothingWrongWithLoggers) {
   EXPECT_GT(left.totals.stopped, 1'000u);
 }
 
+TEST(UnitExplorer, FindsNothingWrongWithUnitsOfOneHost) {
+  const Findings found = ExploreAll({.packets = 4,
+                                     .pushes = 3,
+                                     .losses = 1,
+                                     .duplicates = 1,
+                                     .has_host = true});
+  if (kIsSlow) return;
+  EXPECT_GT(found.states, 100'000u);
+  EXPECT_GT(found.totals.shown, 10'000u);
+  EXPECT_GT(found.totals.seamless, 5'000u);
+}
+
+TEST(UnitExplorer, FindsNothingWrongWithAUnitThatFailsAfterShowing) {
+  const Findings found = ExploreAll({.packets = 4,
+                                     .pushes = 2,
+                                     .losses = 1,
+                                     .deaths = 1,
+                                     .has_loggers = true,
+                                     .has_host = true});
+  if (kIsSlow) return;
+  EXPECT_GT(found.states, 100'000u);
+  EXPECT_GT(found.totals.seen, 1'000u);
+}
+
 TEST(UnitExplorer, FindsNothingWrongWithPacketsThatMayNotWait) {
   const Findings found =
       ExploreAll({.packets = 4, .pushes = 1, .losses = 1, .hold_packets = 0});

@@ -18,6 +18,7 @@ void Unit::on_redirect(Instant now, const Redirect& redirect, UnitOut& out) {
   const uint32_t slot = flows_.Find(redirect.flow);
   if (slot == kNone || flows_[slot].held.head != node) return;
   Replication::ForgetMyPull(slot, flows_);
+  replication_.TakeShownForHeld(now, slot, flows_);
   AfterChange(now, slot, out);
 }
 

@@ -175,6 +175,57 @@ TEST_F(UnitHost, AReadStateIsWholeForTheLogger) {
   EXPECT_EQ(logged.Serve(), (Lines{"release 1/4", "log whole 1/4"}));
 }
 
+// A has failed, and packets name its logger.
+PacketMeta FirstFromLogger(uint64_t flow, uint64_t clock) {
+  PacketMeta meta = First(flow, clock, kA);
+  meta.source_kind = StateSource::kLogger;
+  return meta;
+}
+
+TEST_F(UnitHost, AStateOfAFailedUnitIsReadWhereTheUnitShowedIt) {
+  RunAtA(3);
+  b_.Send(FirstFromLogger(1, 4));
+  EXPECT_EQ(b_.Serve(), (Lines{"release 1/4", "took 1/4 to 0"}));
+  EXPECT_EQ(b_.CountOf(1), 4u);
+  EXPECT_EQ(b_.unit.counters().records_read, 1u);
+  EXPECT_EQ(b_.unit.counters().records_recovered, 1u);
+}
+
+TEST_F(UnitHost, ANullPacketMovesTheStateOfAFailedUnit) {
+  RunAtA(3);
+  b_.Send(Null(FirstFromLogger(1, 4)));
+  EXPECT_EQ(b_.Serve(), (Lines{"advance 1/4", "took 1/4 to 0"}));
+  EXPECT_EQ(b_.CountOf(1), 3u);
+}
+
+TEST_F(UnitHost, AnotherClockOfAFailedUnitComesFromItsLogger) {
+  RunAtA(2);
+  a_.Send(Within(1, 3));
+  a_.Serve();
+  b_.Send(FirstFromLogger(1, 4));
+  EXPECT_EQ(b_.Serve(), Lines{"pull 1 need 3 from 0"});
+  EXPECT_EQ(missed(HostMiss::kStale), 1u);
+  EXPECT_EQ(b_.on_state(1, 3), Lines{});
+  EXPECT_EQ(b_.Serve(), (Lines{"release 1/4", "took 1/4 to 0"}));
+  EXPECT_EQ(b_.unit.counters().records_recovered, 0u);
+}
+
+TEST_F(UnitHost, APacketThatWaitsForAFailedUnitReadsTheState) {
+  b_.Send(First(1, 4, kA));
+  EXPECT_EQ(b_.Serve(), Lines{"pull 1 need 3 from 0"});
+  RunAtA(3);
+  UnitOut out;
+  b_.unit.on_redirect(b_.now,
+                      {.flow = FlowId{1},
+                       .clock = Clock{4},
+                       .source = UnitId{kA},
+                       .source_kind = StateSource::kLogger},
+                      out);
+  EXPECT_TRUE(out.empty());  // nothing is pulled
+  EXPECT_EQ(b_.Serve(), (Lines{"release 1/4", "took 1/4 to 0"}));
+  EXPECT_EQ(b_.unit.counters().records_recovered, 1u);
+}
+
 TEST_F(UnitHost, APacketBehindHeldOnesReadsNothing) {
   RunAtA(3);
   // Clock 2 waits for unit 5, which is elsewhere.

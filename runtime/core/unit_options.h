@@ -33,6 +33,9 @@ struct UnitOptions {
   // Most replicas that are kept for other units; the oldest is evicted first.
   // Replicas take no room of the unit's own flows.
   uint32_t max_replicas = 65'536;
+  // Flows whose last pushed state is kept, so that the next push takes only
+  // what changed (push_bases.h), at most; 0: each push is whole.
+  uint32_t push_bases = 0;
   // Time without use after which a replica is forgotten; Nanos::max() = never.
   Nanos replica_lifetime = Seconds(300);
 
@@ -72,9 +75,10 @@ enum class StateRefusal : uint8_t {
   kStopping,     // a push to a unit that is leaving
   kPullStale,    // a Pull of a clock that its sender has gone past
   kPullsFull,    // more Pulls than can wait
+  kDeltaWithoutBase,  // a push of changes since a clock that is not the copy's
 };
 inline constexpr size_t kStateRefusals =
-    static_cast<size_t>(StateRefusal::kPullsFull) + 1;
+    static_cast<size_t>(StateRefusal::kDeltaWithoutBase) + 1;
 // Returns the name that the JSON result has for it, such as "stale".
 std::string_view ToString(StateRefusal refusal);
 
@@ -112,6 +116,7 @@ struct UnitCounters {
   uint64_t records_shown = 0;
   uint64_t records_read = 0;   // by units to which the flows moved
   uint64_t records_named = 0;  // in answer to Pulls, in place of their bytes
+  uint64_t records_recovered = 0;  // among records_read, of units that failed
   std::array<uint64_t, kHostMisses> records_missed{};
 };
 

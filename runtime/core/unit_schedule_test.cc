@@ -22,7 +22,7 @@ namespace {
 
 class Schedule : public TestNetwork<TestFlow, CheckingNf> {
  public:
-  Schedule(uint64_t seed, Totals& totals)
+  Schedule(uint64_t seed, Totals& totals, uint32_t push_bases = 0)
       : TestNetwork(seed, totals, {.small = 1'024, .medium = 0, .large = 0}),
         totals_(totals) {
     packets_left_ = static_cast<int>(rng_.Uniform(20, 300));
@@ -40,7 +40,8 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
         .packets_elsewhere = (units - 1u) * slots_ + (loss_ > 0 ? 100 : 0),
         .hold_packets = rng_.Below(4) == 0 ? 2u : slots_,
         .replicas = static_cast<uint32_t>(rng_.Below(4)),
-        .max_replicas = static_cast<uint32_t>(rng_.Uniform(1, 30))};
+        .max_replicas = static_cast<uint32_t>(rng_.Uniform(1, 30)),
+        .push_bases = push_bases};
     for (uint16_t u = 0; u < units; ++u) {
       auto nf = std::make_unique<CheckingNf>(UnitId{u}, now_, flows_, totals);
       const StateSchema& schema = nf->schema();
@@ -189,6 +190,7 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
           break;
         case Kind::kSendState:
           totals_.pushes += command.state.pushed ? 1 : 0;
+          totals_.deltas += command.state.delta ? 1 : 0;
           [[fallthrough]];
         default:
           Send(site, command);
@@ -226,6 +228,9 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
       totals_.evicted += counters.replicas_evicted;
       totals_.stale +=
           counters.refused[static_cast<size_t>(StateRefusal::kStale)];
+      totals_.without_base +=
+          counters
+              .refused[static_cast<size_t>(StateRefusal::kDeltaWithoutBase)];
     }
   }
   uint64_t moves() const { return totals_.moves - moves_before_; }
@@ -238,6 +243,14 @@ class Schedule : public TestNetwork<TestFlow, CheckingNf> {
   std::set<std::pair<UnitId, FlowId>> waiting_;  // for a State
   uint64_t moves_before_ = totals_.moves;
   uint64_t reports_ = 0;
+};
+
+// Pushes have only what changed, with places for a few flows.
+class DeltaSchedule final : public Schedule {
+ public:
+  DeltaSchedule(uint64_t seed, Totals& totals)
+      : Schedule(seed, totals,
+                 /*push_bases=*/static_cast<uint32_t>(1 + seed % 12)) {}
 };
 
 // The units are on one host, and some of them lie about what they show.
@@ -290,6 +303,19 @@ TEST(UnitSchedules, ProcessEachClockOnceInOrderOnTheStateBefore) {
   EXPECT_GT(totals.timers_moved, 1'000u);
   EXPECT_GT(totals.flows_ended, 50'000u);
   EXPECT_GT(totals.stops, 10'000u);
+}
+
+TEST(UnitSchedules, DoSoWherePushesHaveWhatChanged) {
+  Totals totals;
+  const uint64_t run = RunSchedules<DeltaSchedule>(totals);
+  Print(totals);
+  std::cout << totals.deltas << " deltas, " << totals.without_base
+            << " without a base\n";
+  if (run < 3'000) return;
+  EXPECT_GT(totals.seamless, 4'000u);
+  EXPECT_GT(totals.deltas, 10'000u);
+  EXPECT_GT(totals.without_base, 1'000u);
+  EXPECT_GT(totals.deltas, totals.without_base);
 }
 
 TEST(UnitSchedules, DoSoWhereUnitsReadWhatOthersShow) {

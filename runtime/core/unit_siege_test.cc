@@ -193,8 +193,7 @@ class Siege {
           under_way_ -= IsHonest(command.meta.flow) ? 1 : 0;
           break;
         case Kind::kSendState: {
-          const auto record =
-              unit.state_bytes(command.state.flow).first(command.state.bytes);
+          const auto record = unit.bytes_of(command.state);
           messages_.push_back(
               {command.unit, command, {record.begin(), record.end()}});
           totals_.pushes += command.state.pushed ? 1 : 0;
@@ -271,6 +270,14 @@ class Siege {
     if (rng_.Below(16) == 0) sent.state.schema = rng_.Next();
     if (rng_.Below(16) == 0) {
       sent.state.link = static_cast<LinkType>(rng_.Below(256));
+    }
+    if (rng_.Below(6) == 0) {
+      // A base, the bits of changed and present slots, and a count.
+      sent.state.delta = true;
+      const std::array<uint64_t, 4> delta = {value(AnyClock(flow)), 1, 1,
+                                             rng_.Below(9)};
+      const auto bytes = std::as_bytes(std::span(delta));
+      sent.record.assign(bytes.begin(), bytes.end());
     }
     if (rng_.Below(8) == 0) sent.record.resize(8 * rng_.Below(9));
     if (rng_.Below(8) != 0) {

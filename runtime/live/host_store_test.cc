@@ -176,6 +176,22 @@ TEST_F(HostStoreTest, AWriterThatDiesLeavesAWholeRecordOrNone) {
   EXPECT_TRUE(torn > 0 || kStride > 1);
 }
 
+TEST_F(HostStoreTest, TheNextProcessOfAUnitTakesPlacesOfTheFailedOne) {
+  HostStore failed = StoreOf(0);
+  Show(failed, kA, 3, TestRecord(7, 4));
+  Show(failed, kA, 4, TestRecord(8, 2));
+  HostStore next = StoreOf(0);
+  HostStore other = StoreOf(1);
+  ExpectRecord(other, kA, TestRecord(7, 4));
+  Show(next, kA, 3, TestRecord(9, 1));
+  ExpectMiss(other, kA, 7, 4, HostMiss::kUnknown);
+  ExpectRecord(other, kA, TestRecord(9, 1));
+  // A flow that comes again is there with both clocks.
+  Show(next, kA, 5, TestRecord(8, 6));
+  ExpectRecord(other, kA, TestRecord(8, 2));
+  ExpectRecord(other, kA, TestRecord(8, 6));
+}
+
 TEST_F(HostStoreTest, AnyContentOfAnotherPartIsHarmless) {
   const TestSeeds seeds(2'000, 100'000);
   HostStore own = StoreOf(0);

@@ -130,6 +130,79 @@ void Apply(const StateSchema& schema, const Change& change,
   }
 }
 
+// `range_of` returns the changed part of a blob that has a value.
+template <typename RangeOfBlob>
+uint32_t Encode(const StateSchema& schema, std::span<const std::byte> record,
+                uint64_t dirty, RangeOfBlob range_of, std::span<std::byte> to) {
+  if (dirty == 0) return 0;
+  Writer writer(to);
+  const DeltaHeader header = {.dirty = dirty,
+                              .present = LoadAs<uint64_t>(record.data())};
+  writer.Write(&header, sizeof header);
+  for (uint64_t left = header.dirty & header.present; left != 0;
+       left &= left - 1) {
+    const auto slot = static_cast<uint32_t>(std::countr_zero(left));
+    const std::byte* const from = &record[schema.offset(slot)];
+    if (!schema.is_blob(slot)) {
+      writer.Write(from, schema.bytes(slot));
+      continue;
+    }
+    const StateView::Range range = range_of(slot);
+    const BlobChange blob = {
+        .length = static_cast<uint32_t>(LoadAs<uint64_t>(from)),
+        .begin = range.begin,
+        .end = range.end};
+    writer.Write(&blob, sizeof blob);
+    writer.Write(from + StateSchema::kBlobHeaderBytes + range.begin,
+                 range.end - range.begin);
+  }
+  return writer.used();
+}
+
+// Returns the bytes of a slot; of a blob, its length and its content.
+std::span<const std::byte> ValueOf(const StateSchema& schema, uint32_t slot,
+                                   std::span<const std::byte> record) {
+  const uint32_t offset = schema.offset(slot);
+  if (!schema.is_blob(slot)) return record.subspan(offset, schema.bytes(slot));
+  const auto length = LoadAs<uint64_t>(&record[offset]);
+  return record.subspan(offset, StateSchema::kBlobHeaderBytes + length);
+}
+
+bool IsChanged(const StateSchema& schema, uint32_t slot,
+               std::span<const std::byte> before,
+               std::span<const std::byte> after) {
+  const uint64_t present =
+      LoadAs<uint64_t>(before.data()) ^ LoadAs<uint64_t>(after.data());
+  if ((present >> slot & 1) != 0) return true;
+  const auto was = ValueOf(schema, slot, before);
+  const auto is = ValueOf(schema, slot, after);
+  return was.size() != is.size() ||
+         std::memcmp(was.data(), is.data(), is.size()) != 0;
+}
+
+// Returns the part of a blob outside of which both records have equal bytes, up
+// to the shorter of the lengths, in whole entries of a table.
+StateView::Range RangeOf(const StateSchema& schema, uint32_t slot,
+                         std::span<const std::byte> before,
+                         std::span<const std::byte> after) {
+  const auto was =
+      ValueOf(schema, slot, before).subspan(StateSchema::kBlobHeaderBytes);
+  const auto is =
+      ValueOf(schema, slot, after).subspan(StateSchema::kBlobHeaderBytes);
+  const size_t least = std::min(was.size(), is.size());
+  size_t begin = static_cast<size_t>(
+      std::mismatch(is.begin(), is.begin() + least, was.begin()).first -
+      is.begin());
+  size_t end = is.size();
+  if (is.size() <= was.size()) {
+    while (end > begin && is[end - 1] == was[end - 1]) --end;
+  }
+  const size_t grain = schema.grain(slot);
+  begin = begin / grain * grain;
+  end = std::max(begin, (end + grain - 1) / grain * grain);
+  return {static_cast<uint32_t>(begin), static_cast<uint32_t>(end)};
+}
+
 }  // namespace
 
 uint32_t MaxDeltaBytes(const StateSchema& schema) {
@@ -144,29 +217,24 @@ uint32_t MaxDeltaBytes(const StateSchema& schema) {
 
 uint32_t EncodeDelta(const StateSchema& schema, const StateView& state,
                      std::span<std::byte> to) {
-  if (state.dirty() == 0) return 0;
-  Writer writer(to);
-  const std::span<const std::byte> record = state.record();
-  const DeltaHeader header = {.dirty = state.dirty(),
-                              .present = LoadAs<uint64_t>(record.data())};
-  writer.Write(&header, sizeof header);
-  for (uint64_t left = header.dirty & header.present; left != 0;
-       left &= left - 1) {
-    const auto slot = static_cast<uint32_t>(std::countr_zero(left));
-    const uint32_t offset = schema.offset(slot);
-    if (!schema.is_blob(slot)) {
-      writer.Write(&record[offset], schema.bytes(slot));
-      continue;
-    }
-    const StateView::Range range = state.dirty_range(slot);
-    const BlobChange blob = {.length = state.BlobLength(offset),
-                             .begin = range.begin,
-                             .end = range.end};
-    writer.Write(&blob, sizeof blob);
-    writer.Write(state.GetBlob(offset).data() + range.begin,
-                 range.end - range.begin);
+  return Encode(
+      schema, state.record(), state.dirty(),
+      [&](uint32_t slot) { return state.dirty_range(slot); }, to);
+}
+
+uint32_t EncodeDifference(const StateSchema& schema,
+                          std::span<const std::byte> before,
+                          std::span<const std::byte> after,
+                          std::span<std::byte> to) {
+  SNF_CHECK(before.size() == schema.record_bytes() &&
+            after.size() == before.size());
+  uint64_t dirty = 0;
+  for (uint32_t slot = 0; slot < schema.slots(); ++slot) {
+    dirty |= uint64_t{IsChanged(schema, slot, before, after)} << slot;
   }
-  return writer.used();
+  return Encode(
+      schema, after, dirty,
+      [&](uint32_t slot) { return RangeOf(schema, slot, before, after); }, to);
 }
 
 bool ApplyDelta(const StateSchema& schema, std::span<const std::byte> delta,

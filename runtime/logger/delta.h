@@ -13,9 +13,9 @@ namespace snf {
 
 // Theory of operation. A delta is the change of a flow's record by one packet,
 // for the logger that keeps a copy (proto/protocol.md §5, proto/decisions.md
-// 17). Flow, clocks and the schema's hash travel beside it. This is the partial
-// delta; a whole one is the record itself, which StateSchema::IsWellFormed
-// judges.
+// 17), or of several packets, for a unit that keeps an older copy (U3). Flow,
+// clocks and the schema's hash travel beside it. This is the partial delta; a
+// whole one is the record itself, which StateSchema::IsWellFormed judges.
 //
 //   8 bytes   a bit for each slot that changed
 //   8 bytes   a bit for each slot of the record that has a value now
@@ -39,6 +39,14 @@ uint32_t MaxDeltaBytes(const StateSchema& schema);
 // for two slots; no allocation.
 uint32_t EncodeDelta(const StateSchema& schema, const StateView& state,
                      std::span<std::byte> to);
+
+// Writes the delta that leads from one record to another; both are well-formed.
+// Returns the bytes written, 0 if the records are equal. Budget: ≤ 40 ns beside
+// a look at each used byte for two slots; no allocation.
+uint32_t EncodeDifference(const StateSchema& schema,
+                          std::span<const std::byte> before,
+                          std::span<const std::byte> after,
+                          std::span<std::byte> to);
 
 // Applies a delta to `record`, which is well-formed. The delta is not trusted:
 // returns false, and changes nothing, if it is malformed, or if its base cannot

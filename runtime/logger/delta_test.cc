@@ -321,6 +321,55 @@ TEST(HostileDelta, WithBitsFlippedLeavesAWellFormedRecord) {
   EXPECT_GT(refused, 10'000);
 }
 
+TEST(DeltaOfRecords, LeadsFromEachRecordToEachOther) {
+  const uint64_t seed = 34;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Rng rng(seed);
+  StateSchema schema;
+  schema.AddSlot("a", 8, "bytes");
+  schema.AddBlob("b", 24);
+  schema.AddSlot("c", 3, "bytes");
+  StateSchema entries;
+  entries.AddSlot("x", 3, "bytes");
+  const uint32_t table = schema.AddTable("table", 8, entries, 4);
+  const auto any_record = [&](Bytes record) {
+    StateView state(record);
+    for (uint64_t changes = rng.Below(6); changes > 0; --changes) {
+      const auto slot = static_cast<uint32_t>(rng.Below(schema.slots()));
+      const uint32_t offset = schema.offset(slot);
+      if (!schema.is_blob(slot)) {
+        const uint64_t number = rng.Below(3);
+        state.Put(slot, offset, &number, schema.bytes(slot));
+        if (rng.Below(4) == 0) state.Erase(slot, offset, schema.bytes(slot));
+        continue;
+      }
+      const uint32_t grain = schema.grain(slot);
+      Bytes blob(rng.Below(schema.bytes(slot) / grain + 1) * grain);
+      for (size_t at = 0; at < blob.size(); at += grain) {
+        blob[at] = static_cast<std::byte>(rng.Below(3));
+        if (slot == table) blob[at + 8] = std::byte{1};
+      }
+      state.PutBlob(slot, offset, blob);
+      if (rng.Below(4) == 0) state.EraseBlob(slot, offset);
+    }
+    return record;
+  };
+  int smaller = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const Bytes before = any_record(Bytes(schema.record_bytes()));
+    const Bytes after =
+        any_record(rng.Below(2) == 0 ? before : Bytes(before.size()));
+    Bytes delta(MaxDeltaBytes(schema));
+    delta.resize(EncodeDifference(schema, before, after, delta));
+    ASSERT_EQ(delta.empty(), before == after);
+    Bytes record = before;
+    ASSERT_TRUE(ApplyDelta(schema, Bytes(delta), record));
+    ASSERT_EQ(record, after);
+    smaller += delta.size() < before.size() / 2 ? 1 : 0;
+  }
+  EXPECT_GT(smaller, 5'000);
+}
+
 TEST(HostileDelta, ToATableLeavesAWellFormedRecord) {
   const uint64_t seed = 33;
   SCOPED_TRACE("seed " + std::to_string(seed));

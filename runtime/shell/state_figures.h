@@ -22,7 +22,8 @@ struct StateCounters {
   uint64_t pushes = 0;   // sent, one for each receiver
   uint64_t pulls = 0;    // sent, without repetitions
   uint64_t answers = 0;  // states sent in answer to pulls
-  uint64_t bytes = 0;    // of records in pushes and answers
+  uint64_t deltas = 0;   // pushes of what changed since an earlier one
+  uint64_t bytes = 0;    // of records in pushes and answers, and of deltas
   uint64_t pushed_bytes = 0;
   // Flowlets among `seamless` and `pulled` that moved to another unit of the
   // same host; such flowlets that found their state, and such to which it came

@@ -24,6 +24,7 @@ namespace snf {
 // Counts a State that a unit or its logger sends.
 inline void CountSent(StateCounters& counters, const State& state) {
   ++(state.pushed ? counters.pushes : counters.answers);
+  counters.deltas += state.delta ? 1 : 0;
   counters.bytes += state.bytes;
   if (state.pushed) counters.pushed_bytes += state.bytes;
 }
@@ -216,9 +217,8 @@ void UnitShell::Send(const UnitCommand& command, StateFigures& figures,
       // A store forgets a flow without a clock.
       const bool forgets = state.applied == Clock{};
       if (!forgets) CountSent(figures, state);
-      outbox.SendState(
-          command, forgets ? std::span<const std::byte>{}
-                           : unit.state_bytes(state.flow).first(state.bytes));
+      outbox.SendState(command, forgets ? std::span<const std::byte>{}
+                                        : unit.bytes_of(state));
       break;
     }
     case Kind::kSendTakeover:

@@ -145,6 +145,12 @@ TEST_F(UnitShellTest, CountsPushesApart) {
   EXPECT_EQ(figures_.pushes, 1);
   EXPECT_EQ(figures_.answers, 0);
   EXPECT_EQ(figures_.pushed_bytes, 16);
+  EXPECT_EQ(figures_.deltas, 0);
+  State delta = PushOf(7, 3).state;
+  delta.delta = true;
+  CountSent(figures_, delta);
+  EXPECT_EQ(figures_.pushes, 2);
+  EXPECT_EQ(figures_.deltas, 1);
 }
 
 TEST_F(UnitShellTest, StopsOnceItsLastFlowIsForgotten) {

@@ -501,11 +501,17 @@ size_t WordsBetweenUnits::FromUnit(const UnitCommand& word, UnitId sender,
 }
 
 size_t WordsBetweenUnits::OfState(const UnitCommand& word) const {
-  if (word.state.bytes > record_bytes_ || word.state.bytes % 8 != 0) {
-    return Bad(word, "bytes", word.state.bytes);
-  }
   if (!IsBool(word.state.pushed)) {
     return Bad(word, "pushed", ByteOf(word.state.pushed));
+  }
+  // Only a push may be a delta.
+  if (!IsBool(word.state.delta) ||
+      ByteOf(word.state.delta) > ByteOf(word.state.pushed)) {
+    return Bad(word, "delta", ByteOf(word.state.delta));
+  }
+  if (word.state.bytes > record_bytes_ ||
+      (ByteOf(word.state.delta) == 0 && word.state.bytes % 8 != 0)) {
+    return Bad(word, "bytes", word.state.bytes);
   }
   if (!IsBool(word.state.named) ||
       (word.state.named && word.state.bytes + ByteOf(word.state.pushed) != 0)) {

@@ -400,9 +400,18 @@ TEST_F(BadWords, BetweenUnits) {
   refuses(UnitCommand::Send(to, TakeoverAck{.sender = kNoUnit}));
   refuses(UnitCommand::Send(to, State{.bytes = kRecordBytes + 8}));
   refuses(UnitCommand::Send(to, State{.bytes = 12}));
+  EXPECT_EQ((*between_)(CellOf(UnitCommand::Send(
+                to, State{.bytes = 12, .pushed = true, .delta = true}))),
+            12u);
+  refuses(UnitCommand::Send(to, State{.bytes = 12, .delta = true}));
+  refuses(UnitCommand::Send(
+      to, State{.bytes = kRecordBytes + 1, .pushed = true, .delta = true}));
   refuses(UnitCommand::Send(to, State{.bytes = 0xffff'fff8}));
   UnitCommand state = UnitCommand::Send(to, State{});
   Spoil(state.state.pushed);
+  refuses(state);
+  state = UnitCommand::Send(to, State{.pushed = true});
+  Spoil(state.state.delta);
   refuses(state);
   refuses(UnitCommand::Send(UnitId{5}, Takeover{.taker = UnitId{1}}));
   refuses(UnitCommand::Send(UnitId{60'000}, Takeover{.taker = UnitId{1}}));

@@ -194,7 +194,9 @@ void Explainer::on_pull(Instant now, UnitId asked, const Pull& pull) {
 void Explainer::on_state(Instant now, UnitId receiver, const State& state) {
   if (FindLife(state.flow) == nullptr) return;
   Replica& replica = replicas_[value(receiver)];
-  if (state.pushed &&
+  // Without an older copy there, nothing is taken of a push of changes.
+  const bool may_be_taken = !state.delta || replica.flow == state.flow;
+  if (state.pushed && may_be_taken &&
       (replica.flow != state.flow || replica.applied < state.applied)) {
     replica = {.flow = state.flow, .applied = state.applied, .came = now};
   }
