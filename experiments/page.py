@@ -216,4 +216,4 @@ def table_html(table: Table) -> str:
     name = " class=\"findings\"" if is_findings(table) else ""
     return (f"<div class=\"wide\"><table{name}><tr>{head}</tr>\n"
             f"{''.join(map(tr, table.rows))}</table></div>\n"
-            f"<p>{note_on(table)}</p>\n")
+            + (f"<p>{note_on(table)}</p>\n" if note_on(table) else ""))

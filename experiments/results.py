@@ -80,7 +80,8 @@ def cells_read(table: Table, row: tuple) -> list[str]:
     mark = "" if is_whole(table, row) else " †"
     for value, column in zip(row, table.columns):
         if column.is_interval:
-            texts[-1] += f" ± {cell(value, column.unit)}" if value else ""
+            if value is not None:
+                texts[-1] += f" ± {cell(value, column.unit)}"
         else:
             texts.append(cell(value, column.unit) + (
                 mark if column.name.startswith("latency") else ""))

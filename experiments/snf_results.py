@@ -15,6 +15,7 @@ copy it, or put experiments/ into PYTHONPATH.
 import csv
 import json
 import os
+import re
 
 UNSET = ""  # of a cell whose value is not known
 
@@ -23,11 +24,10 @@ def value_of(text: str):
     """A number if it is one; None for a cell that is empty."""
     if text == UNSET:
         return None
-    for number in (int, float):
-        try:
-            return number(text)
-        except ValueError:
-            pass
+    if re.fullmatch(r"-?[0-9]+", text):
+        return int(text)
+    if re.fullmatch(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?", text):
+        return float(text)
     return text
 
 

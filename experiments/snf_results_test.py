@@ -47,7 +47,10 @@ class Reading(unittest.TestCase):
 
     def test_cells_are_numbers_where_they_are(self):
         for text, value in (("3", 3), ("-0.5", -0.5), ("1e-9", 1e-9),
-                            ("1Gbps", "1Gbps"), ("", None), ("nat", "nat")):
+                            ("1Gbps", "1Gbps"), ("", None), ("nat", "nat"),
+                            ("nan", "nan"), ("inf", "inf"),
+                            ("1_000", "1_000"), ("0x1", "0x1"),
+                            ("1.5e+20", 1.5e20)):
             self.assertEqual(snf_results.value_of(text), value)
 
     def test_what_is_no_table_is_refused_with_its_line(self):

@@ -19,7 +19,7 @@ struct Survivor {
   FlowId flow{};
   Clock clock{};
   Instant arrival{};
-  PacketHandle packet = kNoPacket;  // or kNoPacket once it was taken
+  PacketHandle packet = kNoPacket;  // kNoPacket once it was taken
   uint32_t original_length = 0;
 };
 

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/ring/doorbell.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
@@ -300,6 +302,7 @@ void LiveTraffic::WaitForFrames(ChainSet& chains) {
     chains.AwaitUnits(kForUnits, [&] { return takes_frames && has_frames(); });
     return;
   }
+  if (takes_frames && PollForFrames(most)) return;
   idle_wait_ = std::min(Nanos{2 * most.ns}, kLongest);
   std::array<pollfd, kMostPorts> wanted = {};
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -310,6 +313,17 @@ void LiveTraffic::WaitForFrames(ChainSet& chains) {
                             .tv_nsec = most.ns % 1'000'000'000};
   // Frames that are not taken wake nobody.
   ppoll(wanted.data(), takes_frames ? places_.size() : 0, &timeout, nullptr);
+}
+
+// A thread that sleeps is late for the next frame by a wake-up.
+bool LiveTraffic::PollForFrames(Nanos most) const {
+  const Nanos longest = std::min(Doorbell::busy_poll(), most);
+  if (longest <= Nanos{0}) return false;
+  const Instant end = RealClock::Monotonic() + longest;
+  do {
+    if (has_frames()) return true;
+  } while (RealClock::Monotonic() < end);
+  return false;
 }
 
 bool LiveTraffic::has_frames() const {

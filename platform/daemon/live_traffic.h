@@ -170,6 +170,9 @@ class LiveTraffic final : public RunObserver {
   bool IsFromInside(std::span<const std::byte> frame) const;
   void WaitForFrames(ChainSet& chains);
   bool has_frames() const;
+  // Looks for frames as long as --busy_poll says, but no longer than `most`.
+  // Returns true as soon as there are some.
+  bool PollForFrames(Nanos most) const;
   void UpdateFigures();
   absl::Status status() const;
 

@@ -74,10 +74,11 @@ void RealFlags::AddThreads() {
   set_.flags.Switch("pin", real.pin, "each thread keeps to a CPU of its own");
   set_.flags.Custom(
       "busy_poll", "auto|TIME",
-      "how long a thread looks for work before it sleeps: longer spares a "
-      "packet at low load the time of a wake-up, and takes a CPU for each "
-      "thread. auto: about 50us; processes of controllers, units and loggers "
-      "sleep at once if there are at most 3 CPUs",
+      "how long a thread looks for work, and one of live traffic for frames, "
+      "before it sleeps: longer spares a packet at low load the time of "
+      "wake-ups, and takes a CPU for each thread. auto: about 50us between "
+      "threads; frames wake a thread that sleeps, and with at most 3 CPUs "
+      "processes of units and loggers sleep at once",
       [&real](const std::string& text) { return ParseBusyPoll(text, real); },
       [&real] {
         return real.busy_poll.has_value() ? FormatPlainDuration(*real.busy_poll)

@@ -276,6 +276,18 @@ class Synth(Case):
             sizes = figures["quantiles"]["packet_bytes"]["made"]
             self.assertEqual(sizes["p50"], median)
 
+    def test_the_papers_trace_has_as_many_chances(self):
+        """SNF §9.6: 5.18 and 4.66 flowlets a flow, of at most 15 KB."""
+        trace = self.folder / "paper.pcap"
+        for timeout, chances in (("100us", 5.18), ("500us", 4.66)):
+            trace.unlink(missing_ok=True)
+            self.make("synth", "--preset=snf_199k", "--snap=96",
+                      "--rate=1Gbps", "--duration=1s", f"--out={trace}")
+            report = json.loads(run("replay", trace, "--json=-", "--quiet",
+                                    f"--flowlet_timeout={timeout}").stdout)
+            self.assertAlmostEqual(report["flowlets"] / report["flows"] /
+                                   chances, 1, delta=0.15)
+
     def test_takes_distributions_and_bursts(self):
         figures = self.make(
             "synth", "--flow_bytes=20KB", "--packet_bytes=50% 66B + 50% 1000B",

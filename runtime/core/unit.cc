@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/lazy_zero.h"
-#include "runtime/core/flow_ends.h"
+#include "runtime/core/unit_flow_ends.h"
 #include "runtime/core/nf_services.h"
 #include "runtime/core/pending_lists.h"
 #include "runtime/core/rules.h"
@@ -190,7 +190,7 @@ void Unit::on_pieces_released(const PieceBlock& pieces, UnitOut& out) {
 
 void Unit::AfterChange(Instant now, uint32_t slot, UnitOut& out) {
   if (flows_[slot].pending != kNone) [[unlikely]]
-    FlowEnds(flows_).DropIfForsaken(id_, slot, out);
+    UnitFlowEnds(flows_).DropIfForsaken(id_, slot, out);
   if (flows_[slot].held.head != kNone) ResumeOrPull(now, slot, out);
   if (flows_[slot].pending != kNone) {
     replication_.AnswerPulls(slot, flows_, out);
@@ -217,7 +217,7 @@ void Unit::ResumeOrPull(Instant now, uint32_t slot, UnitOut& out) {
 
 void Unit::EndIfOver(Instant now, uint32_t slot, const NfContext* env,
                      UnitOut& out) {
-  FlowEnds ends(flows_);
+  UnitFlowEnds ends(flows_);
   if (!ends.IsOver(slot)) return;
   // The last packet ran here: what else is here is a copy of that.
   if (flows_[slot].is_own()) {
@@ -294,7 +294,7 @@ void Unit::on_reclaim(uint16_t pool, UnitOut& out) {
 
 void Unit::on_end_flow(Instant now, const EndFlow& end, NfContext env,
                        UnitOut& out) {
-  const uint32_t slot = FlowEnds(flows_).Await(end);
+  const uint32_t slot = UnitFlowEnds(flows_).Await(end);
   EndIfOver(now, slot, &env, out);
   AfterChange(now, slot, out);
   PushStoppedIfDone(out);

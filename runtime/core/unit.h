@@ -40,7 +40,7 @@ namespace snf {
 //   Replication  moves state between units, and says who owns it: U2 … U8
 //   NfCalls      calls the NF, and keeps packets that wait for its requests
 //   UnitChanges  has the changes for the output logger
-//   FlowEnds     ends flows, and drops those that are given up
+//   UnitFlowEnds     ends flows, and drops those that are given up
 //
 // The parts do not know each other; the unit hands them the store with each
 // call. After each change of a flow by a message or a packet, the unit

@@ -3,7 +3,7 @@
 // What a unit does when another, or the store, has failed, or the controller
 // of a flow changes.
 
-#include "runtime/core/flow_ends.h"
+#include "runtime/core/unit_flow_ends.h"
 #include "runtime/core/unit.h"
 #include "runtime/core/unit_limits.h"
 
@@ -27,7 +27,7 @@ bool Unit::on_forsake(Instant now, FlowId flow, UnitOut& out) {
   const uint32_t slot = flows_.Find(flow);
   if (slot != kNone) {
     if (!is_inbox_done || !packets_.DropHeld(slot, flows_, out)) return true;
-    FlowEnds(flows_).Forsake(slot);
+    UnitFlowEnds(flows_).Forsake(slot);
     AfterChange(now, slot, out);
   }
   PushStoppedIfDone(out);

@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "base/check.h"
-#include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
@@ -61,6 +60,7 @@ uint32_t Doorbell::SetBusyPoll(Nanos time) {
                             std::max<int64_t>(shortest.ns, 1);
   set_spins(static_cast<uint32_t>(
       std::min<int64_t>(spins, std::numeric_limits<uint32_t>::max())));
+  busy_poll_ns_ = time.ns;
   is_busy_poll_ = true;
   return Doorbell::spins();
 }

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/time.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 
@@ -52,6 +53,16 @@ class Doorbell {
   // sleep, however few CPUs there are. Measures how long `pause` takes, and
   // returns the spins.
   static uint32_t SetBusyPoll(Nanos time);
+  // Returns the time of SetBusyPoll; 0 if it was not called. Any thread.
+  static Nanos busy_poll() {
+    return {busy_poll_ns_.load(std::memory_order_relaxed)};
+  }
+  // Undoes SetBusyPoll and set_spins.
+  static void ResetSpins() {
+    is_busy_poll_ = false;
+    busy_poll_ns_ = 0;
+    set_spins(kSpins);
+  }
 
   // Wakes the sleeper if it is parked. The caller must have stored the new work
   // with sequential consistency before, as SpscRing does. Any thread.
@@ -59,17 +70,15 @@ class Doorbell {
     if (parked_.load(std::memory_order_seq_cst) != 0) Wake();
   }
 
-  // Calls ready() up to `spins` times, then once more, and sleeps until the
-  // next Ring(), the timeout (Nanos::max(): none) or a signal; it may also wake
-  // without a reason. Returns the last result of ready(), which must read
+  // Calls ready() up to `spins` times, but for no longer than the timeout, then
+  // once more, and sleeps until the next Ring(), the timeout (Nanos::max():
+  // none, counted from the beginning of the sleep) or a signal; it may also
+  // wake without a reason. Returns the last result of ready(), which must read
   // memory with sequential consistency, as has_items() does. Owner thread only.
   template <typename Ready>
   bool Wait(const Ready& ready, Nanos timeout,
             uint32_t spins = Doorbell::spins()) {
-    for (uint32_t i = 0; i < spins; ++i) {
-      if (ready()) return true;
-      Pause();
-    }
+    if (Spin(ready, timeout, spins)) return true;
     const uint32_t rings = rings_.load(std::memory_order_seq_cst);
     parked_.store(1, std::memory_order_seq_cst);
     bool is_ready = ready();
@@ -92,10 +101,7 @@ class Doorbell {
                         Nanos timeout, Instant now,
                         uint32_t spins = Doorbell::spins()) {
     if (bells.size() == 1) return bells[0]->Wait(ready, timeout, spins);
-    for (uint32_t i = 0; i < spins; ++i) {
-      if (ready()) return true;
-      Pause();
-    }
+    if (Spin(ready, timeout, spins)) return true;
     std::array<uint32_t, kMostAtOnce> rings;
     for (size_t i = 0; i < bells.size(); ++i) {
       rings[i] = bells[i]->rings_.load(std::memory_order_seq_cst);
@@ -120,9 +126,27 @@ class Doorbell {
     asm volatile("yield");
 #endif
   }
+  // Returns true as soon as ready() is. Reads the clock now and then, so that
+  // many spins do not outlast the timeout.
+  template <typename Ready>
+  static bool Spin(const Ready& ready, Nanos timeout, uint32_t spins) {
+    constexpr uint32_t kLooks = 16;
+    const bool ends = timeout != Nanos::max() && spins > kLooks;
+    const Instant begin = ends ? RealClock::Monotonic() : Instant{};
+    for (uint32_t i = 0; i < spins; ++i) {
+      if (ready()) return true;
+      Pause();
+      if (ends && i % kLooks == kLooks - 1 &&
+          RealClock::Monotonic() - begin >= timeout) {
+        return false;
+      }
+    }
+    return false;
+  }
   inline static std::atomic<uint32_t> spins_ = kSpins;
   // Set by SetBusyPoll.
   inline static std::atomic<bool> is_busy_poll_ = false;
+  inline static std::atomic<int64_t> busy_poll_ns_ = 0;
   void Wake();
   void SleepWhile(uint32_t rings, Nanos timeout);
   static void SleepWhileAll(std::span<Doorbell* const> bells,

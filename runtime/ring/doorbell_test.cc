@@ -90,28 +90,47 @@ TEST(Doorbell, SaysAtOnceThatThereIsWork) {
   EXPECT_TRUE(bell.Wait([] { return true; }, kLong, 0));
 }
 
-TEST(Doorbell, LooksForWorkAsLongAsBusyPollSays) {
-  const uint32_t before = Doorbell::spins();
-  Doorbell bell;
-  uint32_t looks = 0;
-  const auto never = [&looks] {
-    ++looks;
-    return false;
-  };
+class DoorbellPolls : public ::testing::Test {
+ protected:
+  ~DoorbellPolls() override { Doorbell::ResetSpins(); }
+
+  // Returns how long a wait took that nothing ended; looks_ counts its looks.
+  std::chrono::nanoseconds WaitFor(Nanos timeout) {
+    looks_ = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_FALSE(bell_.Wait(
+        [this] {
+          ++looks_;
+          return false;
+        },
+        timeout));
+    return std::chrono::steady_clock::now() - begin;
+  }
+
+  Doorbell bell_;
+  uint32_t looks_ = 0;
+};
+
+TEST_F(DoorbellPolls, LookForWorkAsLongAsTheyAreTold) {
   const uint32_t spins = Doorbell::SetBusyPoll(Milliseconds(1));
   EXPECT_GT(spins, 0u);
+  EXPECT_EQ(Doorbell::spins(), spins);
   EXPECT_EQ(Doorbell::SpinsOnSpareCpus(), spins);
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_FALSE(bell.Wait(never, Nanos{0}));
-  const auto took = std::chrono::steady_clock::now() - begin;
-  EXPECT_EQ(looks, spins + 2);  // before the thread sleeps, and behind that
-  EXPECT_GE(took, std::chrono::microseconds(500));
+  EXPECT_GE(WaitFor(Seconds(1)), std::chrono::microseconds(500));
+  EXPECT_EQ(looks_, spins + 2);  // before the thread sleeps, and behind that
   EXPECT_EQ(Doorbell::SetBusyPoll(Nanos{0}), 0u);
   EXPECT_EQ(Doorbell::SpinsOnSpareCpus(), 0u);
-  looks = 0;
-  EXPECT_FALSE(bell.Wait(never, Nanos{0}));
-  EXPECT_EQ(looks, 2u);
-  Doorbell::set_spins(before);
+  WaitFor(Nanos{0});
+  EXPECT_EQ(looks_, 2u);
+  Doorbell::ResetSpins();
+  EXPECT_EQ(Doorbell::spins(), Doorbell::kSpins);
+}
+
+TEST_F(DoorbellPolls, LookNoLongerThanTheTimeout) {
+  const uint32_t spins = Doorbell::SetBusyPoll(Seconds(1'000));
+  WaitFor(Milliseconds(1));
+  EXPECT_LT(looks_, spins / 100);
+  EXPECT_GT(looks_, 2u);
 }
 
 TEST(Doorbell, WaitsNoLongerThanItsTimeout) {

@@ -444,14 +444,13 @@ double RoundTrip(uint64_t times) {
   return static_cast<double>(trips.Quantile(50'000));
 }
 
-// Makes threads that start from now on spin far longer than the packets' gap,
-// as with --busy_poll.
+// Makes all threads spin far longer than the packets' gap, as with --busy_poll.
 class LongSpins {
  public:
   LongSpins() { Doorbell::set_spins(20 * Doorbell::kSpins); }
   LongSpins(const LongSpins&) = delete;
   LongSpins& operator=(const LongSpins&) = delete;
-  ~LongSpins() { Doorbell::set_spins(Doorbell::kSpins); }
+  ~LongSpins() { Doorbell::ResetSpins(); }
 };
 
 void AddLatency(const BenchSizes& sizes, BenchSuite& suite,

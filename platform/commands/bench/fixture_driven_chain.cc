@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   RunOptions run;
   run.controller.max_flows = 2 * options.flows;
   run.controller.flowlet_timeout = options.flowlet_timeout;
+  run.controller.flow_timeout = Nanos::max();
   // All connections fit into one unit, when they begin as later on.
   run.controller.first_demand_bps = 500'000'000 / options.flows;
   if (options.capture == nullptr) run.inside = *ParsePrefixes("10.0.0.0/8");

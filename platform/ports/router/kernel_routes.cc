@@ -30,7 +30,14 @@ absl::StatusOr<KernelRoutes> KernelRoutes::Open(const RouterConfig& config,
                                                 int interface) {
   KernelRoutes routes(config, interface);
   if (absl::Status s = routes.Subscribe(); !s.ok()) return s;
-  if (absl::Status s = routes.Read(); !s.ok()) return s;
+  // A daemon of a routing protocol may change the table meanwhile.
+  constexpr int kTries = 10;
+  absl::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    status = routes.Read();
+    if (!absl::IsAborted(status)) break;
+  }
+  if (!status.ok()) return status;
   return routes;
 }
 
@@ -75,9 +82,14 @@ absl::Status KernelRoutes::Read() {
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) return Failed(config_->kernel_table);
     const auto part = reader.Take({room.get(), static_cast<size_t>(bytes)});
+    if (part == RouteReader::Part::kInterrupted) {
+      return absl::AbortedError(fmt::format(
+          "routes={}: the kernel's routes have changed again and again",
+          config_->kernel_table));
+    }
     if (part == RouteReader::Part::kMalformed ||
-        part == RouteReader::Part::kInterrupted) {
-      errno = part == RouteReader::Part::kMalformed ? EBADMSG : EAGAIN;
+        part == RouteReader::Part::kRefused) {
+      errno = part == RouteReader::Part::kRefused ? reader.error() : EBADMSG;
       return Failed(config_->kernel_table);
     }
     if (reader.seen() > kMost) {
@@ -95,8 +107,9 @@ absl::Status KernelRoutes::Read() {
 
 bool KernelRoutes::HasNews() {
   std::byte news[8'192];
+  constexpr int kMostAtOnce = 1'000;
   bool has_news = false;
-  while (true) {
+  for (int i = 0; i < kMostAtOnce; ++i) {
     const ssize_t bytes =
         recv(news_.number(), news, sizeof news, MSG_DONTWAIT | MSG_TRUNC);
     if (bytes < 0 && errno == EINTR) continue;
@@ -104,9 +117,10 @@ bool KernelRoutes::HasNews() {
       has_news = true;
       continue;
     }
-    if (bytes <= 0) return has_news;
+    if (bytes <= 0) break;
     has_news = true;
   }
+  return has_news;
 }
 
 bool KernelRoutes::Update(Instant now) {

@@ -60,12 +60,19 @@ RouteReader::Part RouteReader::Take(Bytes messages) {
       return Part::kMalformed;
     }
     is_interrupted |= (head->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-    if (head->nlmsg_type == NLMSG_ERROR) return Part::kMalformed;
-    if (head->nlmsg_type == NLMSG_DONE) {
+    const Bytes body =
+        messages.first(head->nlmsg_len).subspan(sizeof(nlmsghdr));
+    if (head->nlmsg_type == NLMSG_ERROR || head->nlmsg_type == NLMSG_DONE) {
+      // Both begin with an errno, which is negative after a failure.
+      const auto result = Head<int32_t>(body);
+      if (!result.has_value()) return Part::kMalformed;
+      if (*result < 0) {
+        error_ = -*result;
+        return Part::kRefused;
+      }
       return is_interrupted ? Part::kInterrupted : Part::kLast;
     }
-    if (head->nlmsg_type == RTM_NEWROUTE &&
-        !TakeRoute(messages.first(head->nlmsg_len).subspan(sizeof(nlmsghdr)))) {
+    if (head->nlmsg_type == RTM_NEWROUTE && !TakeRoute(body)) {
       return Part::kMalformed;
     }
     messages =
@@ -85,25 +92,23 @@ bool RouteReader::TakeRoute(Bytes message) {
   uint32_t table = head->rtm_table;
   Ranked ranked;
   std::optional<IpAddress> to;
-  std::vector<Hop> hops(1);
-  Hop& single = hops.front();
+  Hop single;
+  std::vector<Hop> several;
+  bool has_several = false;
   bool is_sound = true;
-  bool has_gateway = false;
   is_sound &= ForAttributes(
       message.subspan(std::min(Aligned(sizeof(rtmsg)), message.size())),
       [&](int type, Bytes value) {
         if (type == RTA_TABLE) table = NumberIn(value);
         if (type == RTA_PRIORITY) ranked.metric = NumberIn(value);
         if (type == RTA_DST) to = AddressIn(value, address_bytes);
-        if (type == RTA_OIF)
+        if (type == RTA_OIF) {
           single.interface = static_cast<int>(NumberIn(value));
-        // A gateway of the other version of IP (RTA_VIA) is none of ours.
-        has_gateway |= type == RTA_GATEWAY || type == RTA_VIA;
-        if (type == RTA_GATEWAY) {
-          single.gateway = AddressIn(value, address_bytes);
         }
+        TakeHopAttribute(type, value, address_bytes, single);
         if (type == RTA_MULTIPATH) {
-          is_sound &= TakeHops(value, address_bytes, hops);
+          has_several = true;
+          is_sound &= TakeHops(value, address_bytes, several);
         }
       });
   if (!is_sound || (!to.has_value() && head->rtm_dst_len != 0)) return false;
@@ -112,44 +117,56 @@ bool RouteReader::TakeRoute(Bytes message) {
       (head->rtm_flags & (RTM_F_CLONED | RTNH_F_DEAD | RTNH_F_LINKDOWN)) != 0) {
     return true;
   }
-  if (hops.size() == 1 && has_gateway && !single.gateway.has_value()) {
-    single.interface = 0;
-  }
+  const std::span<const Hop> hops =
+      has_several ? std::span<const Hop>(several) : std::span(&single, 1);
+  const IpAddress any = is_ipv4 ? IpAddress::FromIpv4(be32(0)) : IpAddress{};
+  const IpPrefix network = IpPrefix::Of(
+      to.value_or(any),
+      static_cast<uint8_t>(head->rtm_dst_len + (is_ipv4 ? kMappedBits : 0)));
+  // A mapped prefix of IPv6 would pass for one of IPv4.
+  const bool is_plain = head->rtm_tos == 0 && network.is_ipv4() == is_ipv4;
   const auto usable = std::ranges::find_if(
       hops, [&](const Hop& hop) { return IsUsable(hop, is_ipv4); });
-  if (usable == hops.end()) {
-    unused_ += std::ranges::count(hops, interface_, &Hop::interface) > 0;
+  if (!is_plain || usable == hops.end()) {
+    // A route by the number of a next hop names no interface.
+    unused_ += std::ranges::any_of(hops, [this](const Hop& hop) {
+      return hop.interface == interface_ || hop.interface == 0;
+    });
     return true;
   }
-  const auto length =
-      static_cast<uint8_t>(head->rtm_dst_len + (is_ipv4 ? kMappedBits : 0));
-  const IpAddress any = is_ipv4 ? IpAddress::FromIpv4(be32(0)) : IpAddress{};
-  ranked.route = {.to = IpPrefix::Of(to.value_or(any), length),
-                  .gateway = usable->gateway};
+  ranked.route = {.to = network, .gateway = usable->gateway};
   found_.push_back(ranked);
   return true;
 }
 
+void RouteReader::TakeHopAttribute(int type, Bytes value, size_t address_bytes,
+                                   Hop& hop) {
+  if (type == RTA_GATEWAY) {
+    hop.gateway = AddressIn(value, address_bytes);
+    hop.is_plain &= hop.gateway.has_value() &&
+                    IsIpv4(*hop.gateway) == (address_bytes == 4);
+  }
+  // A gateway of the other version of IP, a tunnel, or a next hop that other
+  // messages tell of.
+  hop.is_plain &= type != RTA_VIA && type != RTA_ENCAP &&
+                  type != RTA_ENCAP_TYPE && type != RTA_NH_ID;
+}
+
 bool RouteReader::TakeHops(Bytes hops, size_t address_bytes,
-                           std::vector<Hop>& found) const {
+                           std::vector<Hop>& found) {
   while (!hops.empty()) {
     const auto head = Head<rtnexthop>(hops);
     if (!head.has_value() || head->rtnh_len < sizeof(rtnexthop) ||
         head->rtnh_len > hops.size()) {
       return false;
     }
-    Hop hop{.interface = head->rtnh_ifindex, .gateway = std::nullopt};
-    bool has_gateway = false;
+    Hop hop{.interface = head->rtnh_ifindex};
     if (!ForAttributes(hops.first(head->rtnh_len).subspan(sizeof(rtnexthop)),
                        [&](int type, Bytes value) {
-                         has_gateway |= type == RTA_GATEWAY || type == RTA_VIA;
-                         if (type == RTA_GATEWAY) {
-                           hop.gateway = AddressIn(value, address_bytes);
-                         }
+                         TakeHopAttribute(type, value, address_bytes, hop);
                        })) {
       return false;
     }
-    if (has_gateway && !hop.gateway.has_value()) hop.interface = 0;
     if ((head->rtnh_flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN)) == 0) {
       found.push_back(hop);
     }
@@ -160,6 +177,7 @@ bool RouteReader::TakeHops(Bytes hops, size_t address_bytes,
 
 bool RouteReader::IsUsable(const Hop& hop, bool is_ipv4) const {
   const bool leaves_here = hop.interface == interface_ && interface_ != 0;
+  if (!hop.is_plain) return false;
   if (!hop.gateway.has_value()) {
     // Its hosts are asked for by an address of the port.
     return leaves_here &&

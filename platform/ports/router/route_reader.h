@@ -26,9 +26,16 @@ class RouteReader {
   RouteReader(const RouterConfig& config, int interface)
       : config_(config), interface_(interface) {}
 
-  enum class Part : uint8_t { kMore, kLast, kInterrupted, kMalformed };
+  enum class Part : uint8_t {
+    kMore,
+    kLast,
+    kInterrupted,
+    kRefused,
+    kMalformed
+  };
   // Takes the messages of one datagram. kInterrupted: the table has changed
-  // meanwhile, and some routes may be missing. kMalformed: a length is wrong;
+  // meanwhile, and some routes may be missing. kRefused: the kernel has failed,
+  // with error(). kMalformed: a length is wrong;
   // no message behind that is read.
   Part Take(std::span<const std::byte> messages);
 
@@ -36,8 +43,11 @@ class RouteReader {
   std::vector<LearnedRoute> Finish();
   // Counts the messages about routes, of all tables.
   size_t seen() const { return seen_; }
-  // Counts routes by the interface whose gateway is no neighbour of the port.
+  // Counts routes of the table that leave by the interface, or by next hops
+  // without one, and are of no use: no next hop is a neighbour, or the route is
+  // for a type of service, a tunnel, or IPv6 next hops of IPv4.
   uint64_t unused() const { return unused_; }
+  int error() const { return error_; }  // an errno, after kRefused
 
  private:
   struct Ranked {
@@ -46,12 +56,15 @@ class RouteReader {
   };
   struct Hop {
     int interface = 0;
-    std::optional<IpAddress> gateway;
+    std::optional<IpAddress> gateway = std::nullopt;
+    bool is_plain = true;  // its packets go to the gateway as they are
   };
   // Returns false if a length is wrong.
   bool TakeRoute(std::span<const std::byte> message);
-  bool TakeHops(std::span<const std::byte> hops, size_t address_bytes,
-                std::vector<Hop>& found) const;
+  static bool TakeHops(std::span<const std::byte> hops, size_t address_bytes,
+                       std::vector<Hop>& found);
+  static void TakeHopAttribute(int type, std::span<const std::byte> value,
+                               size_t address_bytes, Hop& hop);
   bool IsUsable(const Hop& hop, bool is_ipv4) const;
 
   const RouterConfig& config_;
@@ -59,6 +72,7 @@ class RouteReader {
   std::vector<Ranked> found_;
   size_t seen_ = 0;
   uint64_t unused_ = 0;
+  int error_ = 0;
 };
 
 }  // namespace snf

@@ -5,8 +5,10 @@
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
-#include <cstring>
+#include <cerrno>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "base/packet/ip_address_text.h"
 #include "base/rng.h"
@@ -106,7 +108,7 @@ class RouteReaderTest : public testing::Test {
   std::vector<std::string> Read(const std::string& messages) {
     RouteReader reader(config_, kLan);
     EXPECT_EQ(reader.Take(Bytes(messages)), Part::kMore);
-    EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_DONE, "1234"))), Part::kLast);
+    EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_DONE, BytesOf(0)))), Part::kLast);
     std::vector<std::string> texts = Texts(reader.Finish());
     unused_ = reader.unused();
     return texts;
@@ -234,9 +236,51 @@ TEST_F(RouteReaderTest, LeavesOutWhatNoPacketIsToTake) {
 
 TEST_F(RouteReaderTest, SaysThatATableHasChangedMeanwhile) {
   RouteReader reader(config_, kLan);
-  EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_DONE, "1234", NLM_F_DUMP_INTR))),
-            Part::kInterrupted);
-  EXPECT_EQ(reader.Take(Bytes(Message(NLMSG_ERROR, "1234"))), Part::kMalformed);
+  EXPECT_EQ(
+      reader.Take(Bytes(Message(NLMSG_DONE, BytesOf(0), NLM_F_DUMP_INTR))),
+      Part::kInterrupted);
+}
+
+TEST_F(RouteReaderTest, SaysThatTheKernelHasFailed) {
+  for (const uint16_t type : {NLMSG_DONE, NLMSG_ERROR}) {
+    RouteReader reader(config_, kLan);
+    EXPECT_EQ(reader.Take(Bytes(Message(type, BytesOf(-EPERM)))),
+              Part::kRefused);
+    EXPECT_EQ(reader.error(), EPERM);
+    EXPECT_EQ(reader.Take(Bytes(Message(type, "12"))), Part::kMalformed);
+  }
+}
+
+TEST_F(RouteReaderTest, CountsRoutesThatItCannotHonour) {
+  const Told good = {.to = "10.8.0.0", .length = 16, .gateway = "10.1.0.2"};
+  for (const uint16_t type : {RTA_ENCAP, RTA_ENCAP_TYPE, RTA_NH_ID}) {
+    Told told = good;
+    told.more = Attribute(type, BytesOf(5));
+    EXPECT_THAT(Read(told.bytes()), IsEmpty()) << type;
+    EXPECT_EQ(unused_, 1u) << type;
+  }
+  // By the number of a next hop alone.
+  Told told = good;
+  told.interface = 0;
+  told.gateway = "";
+  told.more = Attribute(RTA_NH_ID, BytesOf(5));
+  EXPECT_THAT(Read(told.bytes()), IsEmpty());
+  EXPECT_EQ(unused_, 1u);
+  // For one type of service.
+  std::string bytes = good.bytes();
+  bytes[sizeof(nlmsghdr) + offsetof(rtmsg, rtm_tos)] = 8;
+  EXPECT_THAT(Read(bytes), IsEmpty());
+  EXPECT_EQ(unused_, 1u);
+  // IPv6 networks and gateways that would pass for IPv4.
+  EXPECT_THAT(
+      Read(Told{.to = "::ffff:0.0.0.0", .length = 96, .is_ipv4 = false}.bytes() +
+           Told{.to = "fd08::",
+                .length = 16,
+                .gateway = "::ffff:10.1.0.2",
+                .is_ipv4 = false}
+               .bytes()),
+      IsEmpty());
+  EXPECT_EQ(unused_, 2u);
 }
 
 TEST_F(RouteReaderTest, StandsAnyMessages) {
@@ -269,6 +313,7 @@ TEST_F(RouteReaderTest, StandsAnyMessages) {
         EXPECT_LE(route.to.length, 128) << seed;
         if (route.gateway.has_value()) {
           EXPECT_TRUE(config_.IsNeighbour(*route.gateway)) << seed;
+          EXPECT_EQ(IsIpv4(*route.gateway), route.to.is_ipv4()) << seed;
         }
       }
     }

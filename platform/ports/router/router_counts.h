@@ -53,7 +53,7 @@ enum class RouterCount : uint8_t {
   kQuestions,       // ARP requests and neighbour solicitations
   kFragmented,      // packets that were cut into fragments
   kRoutesTaken,     // times that routes of the kernel replaced earlier ones
-  kRoutesUnused,    // then: routes whose gateway is no neighbour
+  kRoutesUnused,    // then: routes by the interface that are of no use
 };
 inline constexpr auto kFirstOut = static_cast<size_t>(RouterCount::kRouted);
 inline constexpr auto kFirstOwn = static_cast<size_t>(RouterCount::kErrors);

@@ -129,6 +129,9 @@ struct LoggerLoopLinks {
 class LoggerLoop {
  public:
   // The NF must be good (NfSpec::check).
+  // Its parts refer to each other.
+  LoggerLoop(const LoggerLoop&) = delete;
+  LoggerLoop& operator=(const LoggerLoop&) = delete;
   LoggerLoop(const LoggerLoopOptions& options, const NfSpec& nf,
              LoggerLoopLinks links);
 

@@ -78,9 +78,8 @@ bool LoggerLoop::ReportSome() {
   if (!FlushAndRelease() || sent_before_ > 0) return true;
   Note(LogNote::Others::kAnswers);
   seals_.GoOn();
-  for (const UnitCommand& word : seals_.TakeWords()) {
-    links_.to_controller.Send(word);
-  }
+  seals_.TakeWords(
+      [this](const UnitCommand& word) { links_.to_controller.Send(word); });
   return true;
 }
 

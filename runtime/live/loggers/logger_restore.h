@@ -30,7 +30,7 @@ namespace snf {
 //
 // Worked example: the records of unit 2 are as of entry 9, and the loop has
 // released 7. The process lacks entries 8 and 9. Once both have come, and the
-// next one of each flow that is ahead, TakesEntries is false.
+// next one of each flow that is ahead, EndIfWhole ends the restore.
 //
 // Owner-thread only. The loggers must outlive the restore.
 class LoggerRestore {

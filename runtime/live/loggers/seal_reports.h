@@ -69,8 +69,12 @@ class SealReports {
   bool is_due() const { return reporting_ > 0 || !words_.empty(); }
   // Lets loggers that are to report do so, as far as they can in this turn.
   void GoOn();
-  // Returns the words for the controller.
-  std::vector<UnitCommand> TakeWords() { return std::exchange(words_, {}); }
+  // Calls take(word) for each word for the controller.
+  template <typename Take>
+  void TakeWords(const Take& take) {
+    for (const UnitCommand& word : words_) take(word);
+    words_.clear();
+  }
 
   // The unit's logger says this on its way to a new incarnation.
   void on_command(UnitId unit, const LoggerCommand& command) {

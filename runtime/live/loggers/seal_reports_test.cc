@@ -20,12 +20,16 @@ class SealReportsTest : public testing::Test {
  protected:
   LoopLoggers& loggers() { return test_.loggers(); }
   void EndProcess() { loggers().on_end(loggers().ends() + 1); }
+  void TakeInto(std::vector<UnitCommand>& words) {
+    seals_.TakeWords(
+        [&words](const UnitCommand& word) { words.push_back(word); });
+  }
   // Lets reports go on to their end.
   std::vector<UnitCommand> Words() {
     std::vector<UnitCommand> words;
     for (int i = 0; i < 100 && seals_.is_due(); ++i) {
       seals_.GoOn();
-      for (const UnitCommand& word : seals_.TakeWords()) words.push_back(word);
+      TakeInto(words);
     }
     EXPECT_FALSE(seals_.is_due());
     return words;
@@ -64,11 +68,13 @@ TEST_F(SealReportsTest, AnswersTheLastOfSeveralSealsOnly) {
   EndProcess();
   seals_.on_seal({.unit = kUnit, .round = 3});
   seals_.on_seal({.unit = kUnit, .round = 4});
+  uint32_t done = 0;
   for (const UnitCommand& word : Words()) {
-    if (word.kind == Kind::kSendDone) {
-      EXPECT_EQ(word.done.round, 4u);
-    }
+    if (word.kind != Kind::kSendDone) continue;
+    EXPECT_EQ(word.done.round, 4u);
+    ++done;
   }
+  EXPECT_EQ(done, 2u);  // of the flow, and that this was all
 }
 
 TEST_F(SealReportsTest, DoesNotSealALoggerThatHasBegunAgain) {
@@ -129,11 +135,23 @@ TEST_F(SealReportsTest, ALoggerThatBeginsAgainReportsOnItsWay) {
   const LoggerCommand applied = {
       .kind = LoggerCommand::Kind::kApplied,
       .applied = {.flow = kFlow, .clock = Clock{9}, .ended = false}};
+  std::vector<UnitCommand> words;
   seals_.on_command(kUnit, applied);
-  EXPECT_TRUE(seals_.TakeWords().empty()) << "nobody has asked";
+  TakeInto(words);
+  EXPECT_TRUE(words.empty()) << "nobody has asked";
   seals_.on_seal({.unit = kUnit, .round = 3});
   seals_.on_command(kUnit, applied);
-  EXPECT_TRUE(seals_.TakeWords().empty()) << "the report is yet to begin";
+  TakeInto(words);
+  EXPECT_TRUE(words.empty()) << "the report is yet to begin";
+  seals_.GoOn();
+  words.clear();
+  TakeInto(words);
+  const size_t before = words.size();
+  seals_.on_command(kUnit, applied);
+  TakeInto(words);
+  if (seals_.is_due()) {
+    EXPECT_EQ(words.size(), before + 1) << "the report is under way";
+  }
 }
 
 }  // namespace

@@ -19,12 +19,12 @@ namespace snf {
 // loop keep to the tables' homes, by one UpdateSender a unit, and knows how far
 // each unit has heard of what homes have merged (proto/protocol.md §8).
 //
-//   OutputLogger ─updates()─► UpdateSender ─Send─► homes
-//                     ▲             ▲
-//                     └──merged─────┴─on_home─ answers
+//   OutputLogger ─updates()─► UpdateSender ─SendDue─► homes
+//                     ▲                ▲
+//                     └──merged────────┴─on_home─ answers
 //
-// Worked example: unit 2 has logged updates with entries 7 and 8. Send sends
-// them. The home's answer merges them, on_home returns 8, and the unit is told
+// Worked example: unit 2 has logged updates with entries 7 and 8. SendDue
+// sends them. The home's answer merges them, on_home returns 8, and the unit is told
 // that the updates of entries up to 8 are merged.
 //
 // Loggers must outlive the senders. A value; owner-thread only.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/flow_ends.h"
+#include "runtime/core/unit_flow_ends.h"
 
 #include "gtest/gtest.h"
 #include "runtime/core/pending_lists.h"
@@ -14,7 +14,7 @@ constexpr UnitOptions kLogged = [] {
   return options;
 }();
 
-class FlowEndsTest : public ::testing::Test {
+class UnitFlowEndsTest : public ::testing::Test {
  protected:
   uint32_t Copy(uint64_t clock) {
     const uint32_t slot = flows_.FindOrAdd(kFlow);
@@ -38,11 +38,11 @@ class FlowEndsTest : public ::testing::Test {
   static constexpr FlowId kFlow{7};
   StateSchema schema_ = ScriptedNf::Schema();
   FlowStore flows_{kLogged, schema_};
-  FlowEnds ends_{flows_};
+  UnitFlowEnds ends_{flows_};
   UnitOut out_;
 };
 
-TEST_F(FlowEndsTest, AFlowIsOverOnceItsLastClockHasRun) {
+TEST_F(UnitFlowEndsTest, AFlowIsOverOnceItsLastClockHasRun) {
   const uint32_t slot = Copy(8);
   EXPECT_FALSE(ends_.IsOver(slot));
   EXPECT_EQ(ends_.Await({.flow = kFlow, .last = Clock{9}}), slot);
@@ -55,7 +55,7 @@ TEST_F(FlowEndsTest, AFlowIsOverOnceItsLastClockHasRun) {
   EXPECT_FALSE(ends_.IsOver(slot));
 }
 
-TEST_F(FlowEndsTest, TheFirstEndOfAFlowCounts) {
+TEST_F(UnitFlowEndsTest, TheFirstEndOfAFlowCounts) {
   const uint32_t slot = Copy(9);
   ends_.Await({.flow = kFlow, .last = Clock{9}});
   ends_.Await({.flow = kFlow, .last = Clock{12}});
@@ -64,7 +64,7 @@ TEST_F(FlowEndsTest, TheFirstEndOfAFlowCounts) {
   EXPECT_FALSE(Has(slot, Pending::Kind::kEnd));
 }
 
-TEST_F(FlowEndsTest, AFlowIsNotOverWhileItsLastClockIsNotReleased) {
+TEST_F(UnitFlowEndsTest, AFlowIsNotOverWhileItsLastClockIsNotReleased) {
   const uint32_t slot = Copy(9);
   ends_.Await({.flow = kFlow, .last = Clock{9}});
   flows_.AddEntry(slot);
@@ -76,7 +76,7 @@ TEST_F(FlowEndsTest, AFlowIsNotOverWhileItsLastClockIsNotReleased) {
   flows_[slot].parked = FlowStore::kNone;
 }
 
-TEST_F(FlowEndsTest, AnEndMayComeAheadOfItsFlow) {
+TEST_F(UnitFlowEndsTest, AnEndMayComeAheadOfItsFlow) {
   const uint32_t slot = ends_.Await({.flow = kFlow, .last = Clock{9}});
   EXPECT_EQ(flows_.Find(kFlow), slot);
   EXPECT_FALSE(ends_.IsOver(slot));
@@ -84,7 +84,7 @@ TEST_F(FlowEndsTest, AnEndMayComeAheadOfItsFlow) {
   EXPECT_EQ(flows_.Find(kFlow), slot) << "it is kept until then";
 }
 
-TEST_F(FlowEndsTest, AForsakenFlowKeepsItsTakeoversAlone) {
+TEST_F(UnitFlowEndsTest, AForsakenFlowKeepsItsTakeoversAlone) {
   const uint32_t slot = Copy(9);
   AddPending(slot, Pending::Kind::kMyPull);
   AddPending(slot, Pending::Kind::kMyTakeover);
@@ -96,7 +96,7 @@ TEST_F(FlowEndsTest, AForsakenFlowKeepsItsTakeoversAlone) {
   EXPECT_FALSE(Has(slot, Pending::Kind::kPull));
 }
 
-TEST_F(FlowEndsTest, DropsAForsakenCopyOnceNothingOfTheFlowRuns) {
+TEST_F(UnitFlowEndsTest, DropsAForsakenCopyOnceNothingOfTheFlowRuns) {
   const uint32_t slot = Copy(9);
   ends_.DropIfForsaken(UnitId{1}, slot, out_);
   EXPECT_EQ(flows_[slot].copy, CopyKind::kCurrent) << "nobody has given it up";
@@ -121,7 +121,7 @@ TEST_F(FlowEndsTest, DropsAForsakenCopyOnceNothingOfTheFlowRuns) {
   EXPECT_EQ(told.takeover_ack.sender, UnitId{1});
 }
 
-TEST_F(FlowEndsTest, TellsNoLoggerThatHasNoRecordOfAForsakenFlow) {
+TEST_F(UnitFlowEndsTest, TellsNoLoggerThatHasNoRecordOfAForsakenFlow) {
   const uint32_t slot = Copy(9);
   ends_.Forsake(slot);
   ends_.DropIfForsaken(UnitId{1}, slot, out_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_RUNTIME_CORE_FLOW_ENDS_H_
-#define SNF_RUNTIME_CORE_FLOW_ENDS_H_
+#ifndef SNF_RUNTIME_CORE_UNIT_FLOW_ENDS_H_
+#define SNF_RUNTIME_CORE_UNIT_FLOW_ENDS_H_
 
 #include <cstdint>
 
@@ -24,9 +24,9 @@ namespace snf {
 // Clock 9 runs, IsOver is true, and Finish drops the copy.
 //
 // Changes a store, which must outlive it. Owner-thread only.
-class FlowEnds {
+class UnitFlowEnds {
  public:
-  explicit FlowEnds(FlowStore& flows) : flows_(flows) {}
+  explicit UnitFlowEnds(FlowStore& flows) : flows_(flows) {}
 
   // The flow is over with that clock. The first end of a flow counts. Returns
   // the flow's slot.
@@ -52,4 +52,4 @@ class FlowEnds {
 
 }  // namespace snf
 
-#endif  // SNF_RUNTIME_CORE_FLOW_ENDS_H_
+#endif  // SNF_RUNTIME_CORE_UNIT_FLOW_ENDS_H_

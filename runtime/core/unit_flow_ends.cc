@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/core/flow_ends.h"
+#include "runtime/core/unit_flow_ends.h"
 
 #include "base/time.h"
 #include "runtime/core/pending_lists.h"
@@ -7,7 +7,7 @@
 
 namespace snf {
 
-uint32_t FlowEnds::Await(const EndFlow& end) {
+uint32_t UnitFlowEnds::Await(const EndFlow& end) {
   const uint32_t slot = flows_.FindOrAdd(end.flow);
   PendingLists& pending = flows_.pending();
   uint32_t& head = flows_[slot].pending;
@@ -22,7 +22,7 @@ uint32_t FlowEnds::Await(const EndFlow& end) {
   return slot;
 }
 
-bool FlowEnds::IsOver(uint32_t slot) const {
+bool UnitFlowEnds::IsOver(uint32_t slot) const {
   FlowRecord& record = flows_[slot];
   PendingLists& pending = flows_.pending();
   const uint32_t end = *pending.LinkOf(record.pending, Pending::Kind::kEnd);
@@ -31,14 +31,14 @@ bool FlowEnds::IsOver(uint32_t slot) const {
          !SNF_RULE(kU13, flows_.is_unreleased(slot), false);
 }
 
-void FlowEnds::Finish(uint32_t slot) {
+void UnitFlowEnds::Finish(uint32_t slot) {
   PendingLists& pending = flows_.pending();
   pending.Erase(pending.LinkOf(flows_[slot].pending, Pending::Kind::kEnd));
   flows_.DropCopy(slot);
   flows_.on_over(slot);
 }
 
-void FlowEnds::Forsake(uint32_t slot) {
+void UnitFlowEnds::Forsake(uint32_t slot) {
   PendingLists& pending = flows_.pending();
   FlowRecord& record = flows_[slot];
   for (uint32_t* link = &record.pending; *link != kNone;) {
@@ -56,7 +56,7 @@ void FlowEnds::Forsake(uint32_t slot) {
                                .tries = 0});
 }
 
-void FlowEnds::DropIfForsaken(UnitId id, uint32_t slot, UnitOut& out) {
+void UnitFlowEnds::DropIfForsaken(UnitId id, uint32_t slot, UnitOut& out) {
   FlowRecord& record = flows_[slot];
   PendingLists& pending = flows_.pending();
   uint32_t* const forsaken =
