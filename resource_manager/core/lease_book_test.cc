@@ -139,7 +139,9 @@ TEST_F(LeaseBookTest, GrantsAgainWhatTheNextLifeOfAHolderHasNotHeard) {
   book_.Confirm(slot, units_, out_);
   out_.clear();
   book_.SayUnheard(5, units_, out_);
-  EXPECT_EQ(Said<Grant>()[0].to, next);
+  const auto grants = Said<Grant>();
+  ASSERT_EQ(grants.size(), 1u);
+  EXPECT_EQ(grants[0].to, next);
 }
 
 TEST_F(LeaseBookTest, RefusesReportsThatDoNotFit) {

@@ -78,6 +78,18 @@ TEST_F(LoggerRestoreTest, RefusesARecordTwiceAndBehindTheEndOfItsUnit) {
   EXPECT_EQ(Word(KeptWord::Kind::kUnit), Got::kImpossible);
 }
 
+TEST_F(LoggerRestoreTest, LacksEntriesThatItsRecordsHaveTheEffectsOf) {
+  Word(KeptWord::Kind::kBegin, kProcess);
+  Word(KeptWord::Kind::kUnit, /*number=*/1);
+  Word(KeptWord::Kind::kAll);
+  restore_.End();
+  EXPECT_FALSE(restore_.EndIfWhole());
+  LogEntry ended = test_.Next(kUnit);
+  ended.kind = LogEntry::Kind::kEnded;
+  test_.Take(kUnit, ended);
+  EXPECT_TRUE(restore_.EndIfWhole());
+}
+
 TEST_F(LoggerRestoreTest, LacksEntriesUntilRecordsAreNotAheadAnyMore) {
   Word(KeptWord::Kind::kBegin, kProcess);
   Entry(Record(9), /*is_ahead=*/true);
