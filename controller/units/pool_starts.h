@@ -23,8 +23,8 @@ namespace snf {
 // ends the back-off.
 //
 // Nothing waits for a unit until it is ready, unless packets are in its channel
-// already: a start without packets is awaited (SetAwaited), so that no further unit
-// is started for the same load.
+// already: a start without packets is awaited (SetAwaited), so that no further
+// unit is started for the same load.
 //
 // Worked example: the start of unit 0 fails at 1 s: the next cold start is due
 // at 1.1 s. Unit 1 is started then, and fails at 2 s: the next one is due at

@@ -5,10 +5,10 @@
 
 #include "base/check.h"
 #include "base/lazy_zero.h"
-#include "runtime/core/unit_flow_ends.h"
 #include "runtime/core/nf_services.h"
 #include "runtime/core/pending_lists.h"
 #include "runtime/core/rules.h"
+#include "runtime/core/unit_flow_ends.h"
 #include "runtime/core/unit_limits.h"
 
 namespace snf {

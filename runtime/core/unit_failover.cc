@@ -3,8 +3,8 @@
 // What a unit does when another, or the store, has failed, or the controller
 // of a flow changes.
 
-#include "runtime/core/unit_flow_ends.h"
 #include "runtime/core/unit.h"
+#include "runtime/core/unit_flow_ends.h"
 #include "runtime/core/unit_limits.h"
 
 namespace snf {

@@ -19,8 +19,8 @@ namespace snf {
 // Forget; the record of a forgotten flow is the next to be used again.
 //
 // Worked example: flows 7 and 9 get slots 0 and 1. Flow 7 is forgotten, and
-// flow 11 gets slot 0. A walk up to slots() sees both slots, of which one may be
-// free.
+// flow 11 gets slot 0. A walk up to slots() sees both slots, of which one may
+// be free.
 //
 // A value; owner-thread only; nothing is allocated after construction. Memory:
 // what is used of 59 bytes a flow, and its state.

@@ -70,7 +70,7 @@ class Doorbell {
     if (parked_.load(std::memory_order_seq_cst) != 0) Wake();
   }
 
-  // Calls ready() up to `spins` times, but for no longer than the timeout, then
+  // Calls ready() up to `spins` times, until the timeout at the latest, then
   // once more, and sleeps until the next Ring(), the timeout (Nanos::max():
   // none, counted from the beginning of the sleep) or a signal; it may also
   // wake without a reason. Returns the last result of ready(), which must read

@@ -71,8 +71,8 @@ struct RealOptions {
   std::string program = "/proc/self/exe";
   std::string command = "snf";  // the first word of their messages
   // How long threads look for work before they sleep, in all processes
-  // (Doorbell::SetBusyPoll). If absent, Doorbell chooses. In this process, the caller sets it by
-  // Doorbell::SetBusyPoll.
+  // (Doorbell::SetBusyPoll). If absent, Doorbell chooses. In this process, the
+  // caller sets it by Doorbell::SetBusyPoll.
   std::optional<Nanos> busy_poll = std::nullopt;
   // Units serve as fast as they can instead of by unit_capacity_bps, and are
   // ready at once instead of after unit_start_delay.

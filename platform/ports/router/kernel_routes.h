@@ -31,9 +31,9 @@ class KernelRoutes {
   static constexpr Nanos kReadPeriod = Seconds(1);
 
   // Reads the table `config.kernel_table`. The config must outlive the result.
-  // Errors: Unavailable if the kernel does not answer; Aborted if the table changes
-  // all the time; ResourceExhausted for a
-  // table with more than kMost routes; both name the table.
+  // Errors: Unavailable if the kernel does not answer; Aborted if the table
+  // changes all the time; ResourceExhausted for a table with more than kMost
+  // routes; both name the table.
   static absl::StatusOr<KernelRoutes> Open(const RouterConfig& config,
                                            int interface);
 

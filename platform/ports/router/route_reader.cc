@@ -63,7 +63,7 @@ RouteReader::Part RouteReader::Take(Bytes messages) {
     const Bytes body =
         messages.first(head->nlmsg_len).subspan(sizeof(nlmsghdr));
     if (head->nlmsg_type == NLMSG_ERROR || head->nlmsg_type == NLMSG_DONE) {
-      // Both begin with an errno, which is negative after a failure.
+      // An errno is at the beginning, negative after a failure.
       const auto result = Head<int32_t>(body);
       if (!result.has_value()) return Part::kMalformed;
       if (*result < 0) {
@@ -143,11 +143,11 @@ void RouteReader::TakeHopAttribute(int type, Bytes value, size_t address_bytes,
                                    Hop& hop) {
   if (type == RTA_GATEWAY) {
     hop.gateway = AddressIn(value, address_bytes);
-    hop.is_plain &= hop.gateway.has_value() &&
-                    IsIpv4(*hop.gateway) == (address_bytes == 4);
+    hop.is_plain &=
+        hop.gateway.has_value() && IsIpv4(*hop.gateway) == (address_bytes == 4);
   }
-  // A gateway of the other version of IP, a tunnel, or a next hop that other
-  // messages tell of.
+  // Gateways of the other version of IP, tunnels, and next hops of a number
+  // alone.
   hop.is_plain &= type != RTA_VIA && type != RTA_ENCAP &&
                   type != RTA_ENCAP_TYPE && type != RTA_NH_ID;
 }

@@ -273,12 +273,13 @@ TEST_F(RouteReaderTest, CountsRoutesThatItCannotHonour) {
   EXPECT_EQ(unused_, 1u);
   // IPv6 networks and gateways that would pass for IPv4.
   EXPECT_THAT(
-      Read(Told{.to = "::ffff:0.0.0.0", .length = 96, .is_ipv4 = false}.bytes() +
-           Told{.to = "fd08::",
-                .length = 16,
-                .gateway = "::ffff:10.1.0.2",
-                .is_ipv4 = false}
-               .bytes()),
+      Read(
+          Told{.to = "::ffff:0.0.0.0", .length = 96, .is_ipv4 = false}.bytes() +
+          Told{.to = "fd08::",
+               .length = 16,
+               .gateway = "::ffff:10.1.0.2",
+               .is_ipv4 = false}
+              .bytes()),
       IsEmpty());
   EXPECT_EQ(unused_, 2u);
 }

@@ -19,8 +19,6 @@ MOST_FILES_OF_LARGER = 35
 LARGER = {
     "base/packet": "what a packet's headers say, a header or a text a file: "
                    "nearly every folder includes some of them",
-    "controller/core": "the parts of one state machine, which call each other "
-                       "at each packet",
     "nfs/snort": "a rule's options, one family a file, which its parser and "
                  "its evaluator name in turn",
     "platform/daemon": "the parts of one process, each of which its control "
@@ -35,6 +33,8 @@ LARGER = {
                         "two: no two of them belong together",
     "platform/run": "what every driver shares of a run: its events, and who "
                     "watches them",
+    "runtime/core": "the parts of one state machine, a unit's, which call each "
+                    "other at each packet",
     "runtime/sdk": "what is installed for NFs outside of the tree, under these "
                    "names",
 }

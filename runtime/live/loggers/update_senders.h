@@ -24,8 +24,8 @@ namespace snf {
 //                     └──merged────────┴─on_home─ answers
 //
 // Worked example: unit 2 has logged updates with entries 7 and 8. SendDue
-// sends them. The home's answer merges them, on_home returns 8, and the unit is told
-// that the updates of entries up to 8 are merged.
+// sends them. The home's answer merges them, on_home returns 8, and the unit is
+// told that the updates of entries up to 8 are merged.
 //
 // Loggers must outlive the senders. A value; owner-thread only.
 class UpdateSenders {
