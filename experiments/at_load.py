@@ -30,7 +30,7 @@ import sys
 sys.dont_write_bytecode = True  # nothing beside the sources
 from pressure import Stalls
 
-QUANTILES = ("p50", "p90", "p99")
+QUANTILES = ("p50", "p90", "p99", "p999")
 # Drops that tell of too much load.
 OVERLOAD = ("unit_queue_full", "start_buffer_full", "hold_overflow",
             "buffer_pool_empty")

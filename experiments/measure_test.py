@@ -38,7 +38,7 @@ end = time.process_time() + 0.05 * loops
 while time.process_time() < end:
     pass
 ran = log.read_text().count("--speed=" + flags["speed"])
-latency = {{name: ran * 1000 for name in ("p50", "p90", "p99")}}
+latency = {{name: ran * 1000 for name in ("p50", "p90", "p99", "p999")}}
 print(json.dumps({{"packets_in": 100 * loops, "packets_per_s": 1000 * ran,
                    "packets_dropped": {{"unit_queue_full": 10 * loops,
                                         "nf:denied": 5}},
