@@ -49,11 +49,10 @@ std::string AddressBytes(const std::string& text) {
   return BytesOf(*ParseIpv6(text));
 }
 
-std::string Message(uint16_t type, const std::string& body,
-                    uint16_t flags = 0) {
+std::string Message(int type, const std::string& body, uint16_t flags = 0) {
   nlmsghdr head{};
   head.nlmsg_len = static_cast<uint32_t>(sizeof head + body.size());
-  head.nlmsg_type = type;
+  head.nlmsg_type = static_cast<uint16_t>(type);
   head.nlmsg_flags = flags;
   return Padded(BytesOf(head) + body);
 }
@@ -242,7 +241,7 @@ TEST_F(RouteReaderTest, SaysThatATableHasChangedMeanwhile) {
 }
 
 TEST_F(RouteReaderTest, SaysThatTheKernelHasFailed) {
-  for (const uint16_t type : {NLMSG_DONE, NLMSG_ERROR}) {
+  for (const int type : {NLMSG_DONE, NLMSG_ERROR}) {
     RouteReader reader(config_, kLan);
     EXPECT_EQ(reader.Take(Bytes(Message(type, BytesOf(-EPERM)))),
               Part::kRefused);
