@@ -130,7 +130,7 @@ TEST_F(SealReportsTest, AnotherReportTakesTheUnitsPlace) {
 }
 
 TEST_F(SealReportsTest, ALoggerThatBeginsAgainReportsOnItsWay) {
-  constexpr uint32_t kFlows = 60;  // more than it reports in one turn
+  constexpr uint32_t kFlows = 200;  // more than it reports in one turn
   for (uint32_t i = 0; i < kFlows; ++i) {
     test_.Take(kUnit, test_.NextOf(kUnit, FlowId{i}, Clock{1}));
   }

@@ -27,7 +27,7 @@ class TestLoopLoggers {
         schema_(nf_.create()->schema()),
         tables_(LoggedTablesOf(*nf_.create())),
         numbers_(kUnits),
-        loggers_({.max_units = kUnits, .max_copies = 64, .process = process},
+        loggers_({.max_units = kUnits, .max_copies = 256, .process = process},
                  nf_, /*logs_tables=*/true) {}
 
   LoopLoggers& loggers() { return loggers_; }
