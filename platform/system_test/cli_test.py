@@ -187,7 +187,7 @@ class Refusals(Command):
         self.assertGreater(len(flags), 25)
         real = {"speed", "overload", "threads", "pin", "preload", "loop",
                 "watch", "metrics_port", "isolation",
-                "host_state"}
+                "busy_poll", "host_state"}
         for name, value in flags.items():
             if name not in ("json", "logger_delay", "reassign_period",
                             "redis", "store", "leases", "warm_pool"):
