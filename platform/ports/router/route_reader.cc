@@ -135,6 +135,7 @@ bool RouteReader::TakeRoute(Bytes message) {
     return true;
   }
   ranked.route = {.to = network, .gateway = usable->gateway};
+  ranked.place = found_.size();
   found_.push_back(ranked);
   return true;
 }
@@ -192,9 +193,10 @@ bool RouteReader::IsUsable(const Hop& hop, bool is_ipv4) const {
 
 std::vector<LearnedRoute> RouteReader::Finish() {
   const auto key = [](const Ranked& each) {
-    return std::tie(each.route.to.address, each.route.to.length, each.metric);
+    return std::tie(each.route.to.address, each.route.to.length, each.metric,
+                    each.place);
   };
-  std::ranges::stable_sort(found_, [&](const Ranked& a, const Ranked& b) {
+  std::ranges::sort(found_, [&](const Ranked& a, const Ranked& b) {
     return key(a) < key(b);
   });
   std::vector<LearnedRoute> routes;

@@ -53,6 +53,7 @@ class RouteReader {
   struct Ranked {
     LearnedRoute route;
     uint32_t metric = 0;
+    size_t place = 0;  // among the routes that were read
   };
   struct Hop {
     int interface = 0;

@@ -28,7 +28,7 @@ namespace snf {
 //
 // Worked example: units 0 and 1 have logged, and their process ends. Unit 0
 // logs again: its logger is sealed, reports, and begins with incarnation 2.
-// That of unit 1 is of incarnation 1 until unit 1 logs, too.
+// The logger of unit 1 is of incarnation 1 until unit 1 logs, too.
 //
 // Makes a sender with each logger if the NF's entries have updates of tables.
 //

@@ -20,7 +20,7 @@ namespace snf {
 // The loggers of a loop, and the entries of their units.
 class TestLoopLoggers {
  public:
-  // Of a process that takes over if `process` is not 0.
+  // Makes loggers of a process that takes over if `process` is not 0.
   explicit TestLoopLoggers(std::string_view nf = "passthrough",
                            uint32_t process = 0)
       : nf_(*NfSpec::Parse(nf)),
