@@ -142,8 +142,10 @@ void Provisioning::on_unit_down(Instant now, UnitId unit) {
   SNF_CHECK(u.up);
   CountUnitTime(now);
   u.up = false;
-  u.up_ns += (now - u.up_since).ns;
-  if (--units_up_ == 0) any_up_ns_ += (now - any_up_since_).ns;
+  u.up_ns = SaturatingSum(u.up_ns, (now - u.up_since).ns);
+  if (--units_up_ == 0) {
+    any_up_ns_ = SaturatingSum(any_up_ns_, (now - any_up_since_).ns);
+  }
 }
 
 void Provisioning::on_end(Instant now) {
