@@ -180,6 +180,15 @@ TEST(Provisioning, ReachesFromTheFirstInstantToTheLast) {
   EXPECT_EQ(provisioning.samples()[1].offered_bytes, 1u);
 }
 
+TEST(Provisioning, AddsTimesThatAreLongerThanAllTime) {
+  Provisioning provisioning(Units(kGigabit, 4));
+  provisioning.on_unit_up(AtMs(0), UnitId{0});
+  provisioning.on_unit_down(AtMs(50), UnitId{0});
+  provisioning.on_unit_up(AtMs(-60), UnitId{0});
+  provisioning.on_unit_down(Instant::max(), UnitId{0});
+  EXPECT_GE(provisioning.units_mean_1000(), 0);
+}
+
 TEST(Provisioning, CountsAUnitThatIsStillUpAtTheEnd) {
   Provisioning provisioning(Units(kGigabit, 4));
   provisioning.on_unit_up(AtMs(0), UnitId{3});
