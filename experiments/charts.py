@@ -44,19 +44,43 @@ def drawn(report, footer: str) -> dict[str, bytes]:
     report.draw(figure)
     figure.text(0.01, 0.06 / height, textwrap.fill(footer, int(width * 16.5)),
                 fontsize=6.5, color="#555555", va="bottom")
+    keep_layout(figure)
     made = {}
     for suffix, metadata in (("png", {}), ("svg", {"Date": None})):
         data = io.BytesIO()
         figure.savefig(data, format=suffix, metadata=metadata)
         made[suffix] = data.getvalue()
-    made["svg"] = with_names_in_order(made["svg"])
+    made["svg"] = settled(made["svg"])
     return made
 
 
-def with_names_in_order(svg: bytes) -> bytes:
-    """matplotlib names areas after their exact places, whose last digits differ
-    from run to run; here they are p1, p2 … as they come."""
+def keep_layout(figure):
+    """Lays the figure out once. The layout's solver repeats but for rounding,
+    so places are rounded to a millionth of the figure."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine(None)
+    for part in figure.subfigs:
+        part.bbox_relative.set_points(part.bbox_relative.get_points().round(6))
+    for axes in figure.axes:
+        place = axes.get_position(original=False)
+        axes.set_position([round(side, 6) for side in place.bounds], "active")
+
+
+def settled(svg: bytes) -> bytes:
+    """The same picture without the digits that rounding may change. Places have
+    three digits after the point, a thousandth of a 72nd of an inch. Areas, which
+    matplotlib names after their exact places, are p1, p2 … as they come."""
     names = {}
+
+    def settled_number(found) -> bytes:
+        number = b"%.3f" % float(found[0])
+        return number if float(number) else b"0"
+
+    def settled_tag(found) -> bytes:
+        return re.sub(rb"-?\d+\.\d{4,}(?![\de])|(?<=[\" ,])-0(?=[\" ,])",
+                      settled_number, found[0])
+
+    svg = re.sub(rb"<[^>]*>", settled_tag, svg)
     return re.sub(rb"\bp[0-9a-f]{10}\b", lambda found: names.setdefault(
         found[0], b"p%d" % (len(names) + 1)), svg)
 
