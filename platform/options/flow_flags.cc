@@ -6,6 +6,7 @@
 #include "base/keyed_hash.h"
 #include "controller/core/placement.h"
 #include "controller/policies/policy_module.h"
+#include "platform/run/early_fragments.h"
 
 namespace snf {
 
@@ -28,6 +29,11 @@ FlowFlags::FlowFlags(RunFlagSet& set) : set_(set) {
       .may_change = true;
   flags.Count("max_flows", c.max_flows, 1, 1u << 28,
               "flows at one time; packets of further flows are dropped");
+  flags.Count("early_fragments", set_.request.run.early_fragments, 0,
+              kMaxEarlyFragments,
+              "before an NF that filters or translates, fragments of packets "
+              "that are kept until the packet's first one comes, for 1 s at "
+              "most; further ones are treated as if it never came");
   flags
       .DurationOrInfinity("evict_after", c.evict_after, Nanos{0},
                           "when the flow table is full, evict a flow that has "

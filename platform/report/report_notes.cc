@@ -34,6 +34,13 @@ std::vector<std::string> NotesOf(const RunOptions& options,
         "flow of its own.",
         Plural(classifier.fragments_unmatched, "later IP fragment")));
   }
+  if (result.fragments_kept > 0) {
+    notes.push_back(fmt::format(
+        "{} that came before the first one of the packet: {} of them were kept "
+        "until it came (--early_fragments).",
+        Plural(result.fragments_kept, "IP fragment"),
+        FormatCount(result.fragments_kept_matched)));
+  }
   std::string reasons;
   for (size_t i = static_cast<size_t>(ParseResult::kNotIp); i < kParseResults;
        ++i) {

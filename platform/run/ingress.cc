@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/packet/headers.h"
 #include "base/packet/rewrite.h"
@@ -18,6 +19,12 @@ void SetSide(PacketInfo& info, Side side, const Endpoints& ends) {
   info.side = side;
   info.far_address = far_end.source;
   info.far_port = far_end.source_port;
+}
+
+// Returns true for a FragmentKey.
+bool IsOfFragment(const FlowKey& key) {
+  return key.form == FlowKeyForm::kIpv4Fragment ||
+         key.form == FlowKeyForm::kIpv6Fragment;
 }
 
 DropReason ReasonOf(Unread unread) {
@@ -54,6 +61,8 @@ Ingress::Ingress(const RunOptions& options, const NetworkFunction& nf,
                         ? is_barrier_
                         : options.unreadable == Unreadable::kDrop),
       classifier_(options.flow),
+      early_fragments_(options.early_fragments),
+      with_vlan_(options.flow.vlan),
       peer_emulator_(options.inside),
       released_({.fragments = options.flow.fragments}),
       numbers_(buffers.places()) {
@@ -67,14 +76,59 @@ Ingress::Ingress(const RunOptions& options, const NetworkFunction& nf,
 
 const Ingress::Taken& Ingress::Take(Instant arrival,
                                     const CapturedPacket& captured) {
-  ++taken_packets_;
+  const bool is_again = std::exchange(is_again_, false);
+  if (!is_again) ++taken_packets_;
   number_ = captured.number != 0 ? captured.number : taken_packets_;
   direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
                                     headers_, key_);
   if (own_keys_.any() && direction_ != Direction::kNone) {
     own_keys_.Apply(captured.bytes, headers_, direction_, key_);
   }
+  if (headers_.fragment != Fragment::kNone) [[unlikely]] {
+    if (!is_again && KeepEarly(arrival, captured)) return taken_;
+    if (is_again && !IsOfFragment(key_)) ++fragments_kept_matched_;
+  }
   return TakeAgain(arrival, captured);
+}
+
+void Ingress::KeepEarlyFragments() {
+  const bool hides_ports = has_sides_ || is_barrier_;
+  if (hides_ports && !own_keys_.any())
+    early_ = EarlyFragments(early_fragments_);
+}
+
+bool Ingress::KeepEarly(Instant arrival, const CapturedPacket& captured) {
+  if (direction_ == Direction::kNone) return false;
+  if (headers_.fragment == Fragment::kFirst) {
+    if (!early_.empty()) {
+      early_.Release(FragmentKey(captured.bytes, headers_, with_vlan_));
+    }
+    return false;
+  }
+  if (!IsOfFragment(key_)) return false;
+  CapturedPacket kept = captured;
+  kept.number = number_;
+  if (!early_.Keep(arrival, key_, kept)) return false;
+  ++fragments_kept_;
+  ++counted_twice_.results[static_cast<size_t>(headers_.result)];
+  ++counted_twice_.fragments_unmatched;
+  taken_ = {.fate = Taken::Fate::kKept};
+  return true;
+}
+
+const CapturedPacket* Ingress::NextOfKept(Instant now) {
+  const CapturedPacket* const next = early_.Next(now);
+  is_again_ = next != nullptr;
+  return next;
+}
+
+ClassifierCounters Ingress::counters() const {
+  ClassifierCounters counters = classifier_.counters();
+  for (size_t i = 0; i < counters.results.size(); ++i) {
+    counters.results[i] -= counted_twice_.results[i];
+  }
+  counters.fragments_unmatched -= counted_twice_.fragments_unmatched;
+  return counters;
 }
 
 const Ingress::Taken& Ingress::TakeAgain(Instant arrival,

@@ -19,6 +19,7 @@
 #include "base/packet/ip_address.h"
 #include "base/packet/packet_info.h"
 #include "base/time.h"
+#include "platform/run/early_fragments.h"
 #include "platform/run/nat_peer_emulator.h"
 #include "platform/run/own_keys.h"
 #include "platform/run/run.h"
@@ -58,6 +59,8 @@ class AliasListener {
 //
 // Before an NF that filters or translates, packets in which something is unread
 // (unread.h) are dropped, and neighbour discovery passes through as ARP does.
+// Fragments that come before their packet's first one can be kept until that
+// one comes (early_fragments.h).
 //
 // Owner-thread only.
 class Ingress {
@@ -72,6 +75,7 @@ class Ingress {
       kPacket,         // `packet` is for the controller
       kPassesThrough,  // it has no flow
       kDropped,        // for `reason`; the keys may be null
+      kKept,           // it comes again by NextKept(), and did not come yet
     };
     Fate fate = Fate::kPassesThrough;
     DropReason reason{};
@@ -86,6 +90,17 @@ class Ingress {
   const Taken& Take(Instant arrival, const CapturedPacket& captured);
   // The last packet once more, which was dropped.
   const Taken& TakeAgain(Instant arrival, const CapturedPacket& captured);
+
+  // From now on, at most RunOptions::early_fragments fragments that come before
+  // their packet's first one are kept. To be called once, before the first
+  // packet, by who asks for them by NextKept().
+  void KeepEarlyFragments();
+  // Returns a kept fragment that is to be taken now, as a packet that arrives
+  // at `now`: its first one has come, or it is too old. Null if there is none.
+  // At the end of traffic, pass Instant::max(). Valid until the next call.
+  const CapturedPacket* NextKept(Instant now) {
+    return early_.empty() ? nullptr : NextOfKept(now);
+  }
 
   // Returns NetworkFunction::takes_merged().
   bool takes_merged() const { return takes_merged_; }
@@ -125,7 +140,12 @@ class Ingress {
     return inside != nullptr ? *inside : alias;
   }
 
-  const ClassifierCounters& counters() const { return classifier_.counters(); }
+  // A fragment that was kept counts when it is taken again.
+  ClassifierCounters counters() const;
+  // Returns the number of fragments that were kept, and of those whose first
+  // one then came.
+  uint64_t fragments_kept() const { return fragments_kept_; }
+  uint64_t fragments_kept_matched() const { return fragments_kept_matched_; }
 
  private:
   struct Announced {
@@ -133,6 +153,9 @@ class Ingress {
     Clock clock{};
   };
 
+  const CapturedPacket* NextOfKept(Instant now);
+  // Keeps an early fragment, if it is one, and returns true then.
+  bool KeepEarly(Instant arrival, const CapturedPacket& captured);
   // Sets taken_ to the fate of a packet that is not for the NF; returns false
   // for all others.
   bool TakeBeside(const CapturedPacket& captured);
@@ -159,6 +182,14 @@ class Ingress {
   Direction direction_ = Direction::kNone;
   NatPeerEmulator::Placed placed_;
   Taken taken_;
+
+  const uint32_t early_fragments_;  // most that are kept
+  const bool with_vlan_;
+  EarlyFragments early_{0};
+  bool is_again_ = false;  // the next packet was kept
+  ClassifierCounters counted_twice_;
+  uint64_t fragments_kept_ = 0;
+  uint64_t fragments_kept_matched_ = 0;
 
   std::vector<be32> pool_addresses_;  // of which the NF has ports; sorted
   uint64_t taken_packets_ = 0;

@@ -162,6 +162,9 @@ struct RunOptions {
   // The inside of an NF with two sides; empty: see NatPeerEmulator.
   std::vector<IpPrefix> inside;
   Unreadable unreadable = Unreadable::kAuto;
+  // The most fragments that Ingress keeps until their packet's first one comes,
+  // 0 … kMaxEarlyFragments.
+  uint32_t early_fragments = 64;
   // From controller to unit, from unit to controller or egress, and of a Pull,
   // Takeover or TakeoverAck from unit to unit. What a unit returns of credits
   // and load is at the controller at once.
@@ -487,6 +490,10 @@ struct RunResult {
 
   Instant first_packet;
   Instant last_packet;
+  // Fragments that came before their packet's first one and were kept, and of
+  // these the ones whose first one then came.
+  uint64_t fragments_kept = 0;
+  uint64_t fragments_kept_matched = 0;
   uint64_t late_packets = 0;  // earlier than their predecessor; taken as equal
 
   ControllerCounters controller;

@@ -152,7 +152,7 @@ TEST(NatDriver, KnowsTheInsideByItsPrefix) {
   EXPECT_EQ(outcome.run.aliases.packets_found, 1u);
 }
 
-TEST(NatDriver, TranslatesLaterFragmentsButNoneBeforeItsFirst) {
+TEST(NatDriver, TranslatesLaterFragmentsOnceTheirFirstHasCome) {
   const auto fragment = [](int64_t ns, uint16_t id, bool is_first) {
     return OfferedFrame{
         .time = Instant{ns},
@@ -168,8 +168,14 @@ TEST(NatDriver, TranslatesLaterFragmentsButNoneBeforeItsFirst) {
                         fragment(2, 1, false), fragment(3, 2, false)});
   EXPECT_THAT(Told(outcome),
               ElementsAre("udp 198.51.100.1:1024 > 192.0.2.9:53 #1",
-                          "udp 198.51.100.1 > 192.0.2.9 #2"));
-  EXPECT_EQ(Dropped(outcome.run, DropReason::kFragmentEarly), 2u);
+                          "udp 198.51.100.1 > 192.0.2.9 #2",
+                          "udp 198.51.100.1 > 192.0.2.9 #3"));
+  EXPECT_EQ(Dropped(outcome.run, DropReason::kFragmentEarly), 1u);
+  EXPECT_EQ(outcome.run.packets_in, 4u);
+  EXPECT_EQ(outcome.run.fragments_kept, 2u);
+  EXPECT_EQ(outcome.run.fragments_kept_matched, 1u);
+  EXPECT_EQ(outcome.run.classifier.packets(), 4u);
+  EXPECT_EQ(outcome.run.classifier.fragments_unmatched, 1u);
 }
 
 TEST(NatDriver, DropsThePacketWhoseAliasIsAnothers) {

@@ -69,7 +69,7 @@ class PacketDispatcher {
   }
 
   bool has_sides() const { return has_sides_; }
-  const ClassifierCounters& counters() const {
+  ClassifierCounters counters() const {
     return has_sides_ ? ingress_.counters() : classifier_.counters();
   }
   size_t aliases_max() const { return ingress_.aliases_max(); }

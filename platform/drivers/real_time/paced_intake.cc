@@ -38,6 +38,19 @@ void PacedIntake::Offer(const CapturedPacket& captured) {
     if (arrival > loop.now()) arrival = loop.now();  // interrupted
     result.real.schedule_error_ns.Record((loop.now() - arrival).ns);
   }
+  Come(arrival, captured);
+  TakeKept(arrival);
+}
+
+void PacedIntake::TakeKept(Instant until) {
+  while (const CapturedPacket* const kept = run_.ingress.NextKept(until)) {
+    Come(run_.loop.now(), *kept);
+  }
+}
+
+void PacedIntake::Come(Instant arrival, const CapturedPacket& captured) {
+  ControllerLoop& loop = run_.loop;
+  RunResult& result = run_.result;
   if (waits_for_room_) {
     WaitForRoom(captured);
     if (!pace_.has_schedule()) arrival = loop.now();
@@ -93,6 +106,11 @@ void PacedIntake::Take(Instant arrival, const CapturedPacket& captured) {
   RealFaults* const faults = run_.parts.unit_faults;
   // TakeAgain changes the referenced value.
   const Ingress::Taken& taken = run_.ingress.Take(arrival, captured);
+  if (taken.fate == Fate::kKept) [[unlikely]] {  // it comes later
+    --run_.result.packets_in;
+    run_.result.bytes_in -= captured.original_bytes;
+    return;
+  }
   if (taken.fate == Fate::kPassesThrough) {
     run_.egress.PassThrough(loop.now(), captured);
     return;

@@ -52,8 +52,14 @@ class PacedIntake {
   // or later.
   void Offer(const CapturedPacket& captured);
 
+  // Takes the early fragments that are to be taken at `until`; at the end of
+  // traffic, pass Instant::max().
+  void TakeKept(Instant until);
+
  private:
   const Controller& controller() const { return run_.loop.controller(); }
+  // Takes a packet that arrived at `arrival`.
+  void Come(Instant arrival, const CapturedPacket& captured);
   void WaitUntil(Instant due);
   void WaitForRoom(const CapturedPacket& captured);
   void Take(Instant arrival, const CapturedPacket& captured);

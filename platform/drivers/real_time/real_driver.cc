@@ -79,6 +79,7 @@ RealDriver::RealDriver(RealSetup& setup, const PlacementPolicy& policy,
       known_flows_(options_, *example_, loop_, *region_.clock),
       pieces_(*example_, options_.controller.controller_id, real_.controllers,
               loop_, egress_) {
+  ingress_.KeepEarlyFragments();
   const auto prepare = [this](Controller& controller) {
     AddPiecePools(*example_, controller, options_.controller.controller_id,
                   real_.controllers);
@@ -263,7 +264,7 @@ void RealDriver::AwaitUnits(Nanos most,
 }
 
 void RealDriver::Offer(const CapturedPacket& captured) {
-  if (result_.packets_in == 0) {
+  if (!std::exchange(has_first_, true)) {
     if (!has_begun_) Begin(captured.time);
     result_.first_packet = first_packet_.value_or(captured.time);
     if (!is_heir_) egress_.on_start(result_.first_packet);
@@ -299,6 +300,7 @@ FlowKey RealDriver::FlowOf(FlowId flow) const {
 
 RunResult RealDriver::Finish() {
   if (!has_begun_) Begin(Instant{});
+  intake_.TakeKept(Instant::max());
   RealDrain drain({.loop = loop_,
                    .egress = egress_,
                    .turns = turns_,

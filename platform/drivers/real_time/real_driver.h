@@ -288,6 +288,7 @@ class RealDriver final : private NfCallNames {
   std::unique_ptr<RunRedis> redis_;   // of StateMode::kExternal, as stores_
   std::vector<std::unique_ptr<StateStore>> stores_;  // by worker
 
+  bool has_first_ = false;  // packet
   bool has_begun_ = false;
   std::optional<uint64_t> inherited_flows_;
   std::optional<Instant> first_packet_;  // if it may be another controller's

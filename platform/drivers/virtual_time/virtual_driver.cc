@@ -93,6 +93,7 @@ VirtualDriver::VirtualDriver(const RunOptions& options,
   SNF_CHECK(sharing_ == nullptr || (!options.faults.any_of_units() &&
                                     !options.faults.any_of_loggers()));
   controller_runner_.AddPools();
+  if (own_ingress_ != nullptr) own_ingress_->KeepEarlyFragments();
   watchdog_.emplace(
       NfWatchdog::Options{.nf = nf.text(),
                           .patience = options.nf_patience,
@@ -111,7 +112,7 @@ void VirtualDriver::on_start(Instant first_packet) {
 }
 
 void VirtualDriver::Offer(const CapturedPacket& captured) {
-  if (result_.packets_in == 0) {
+  if (!std::exchange(has_started_, true)) {
     on_start(captured.time);
   } else if (captured.time < result_.last_packet) {
     ++result_.late_packets;
@@ -120,11 +121,19 @@ void VirtualDriver::Offer(const CapturedPacket& captured) {
   AdvanceTo(arrival);
   if (faults_ != nullptr) faults_->on_arrival();
   Take(arrival, captured, ingress_.Take(arrival, captured));
+  TakeKept(arrival, arrival);
+}
+
+void VirtualDriver::TakeKept(Instant arrival, Instant until) {
+  while (const CapturedPacket* const kept = ingress_.NextKept(until)) {
+    Take(arrival, *kept, ingress_.Take(arrival, *kept));
+  }
 }
 
 void VirtualDriver::Take(Instant arrival, const CapturedPacket& captured,
                          const Ingress::Taken& taken, bool waits) {
   network_.AdvanceTo(arrival);
+  if (taken.fate == Ingress::Taken::Fate::kKept) return;
   ++result_.packets_in;
   result_.bytes_in += captured.original_bytes;
   result_.last_packet = arrival;
@@ -156,6 +165,7 @@ void VirtualDriver::BeginEnd(Instant time) {
 }
 
 RunResult VirtualDriver::Finish() {
+  TakeKept(now(), Instant::max());
   BeginEnd(Instant::min());
   RunUntil(now() + kTimersAfterLastPacket);
   units_.StopTimers();

@@ -146,6 +146,8 @@ class VirtualDriver final : private NfCallNames,
   const Controller& controller() const { return controller_; }
 
  private:
+  // Takes the early fragments that are to be taken at `until`.
+  void TakeKept(Instant arrival, Instant until);
   // Longest virtual time without any packet leaving a unit.
   static constexpr Nanos kPatience = Seconds(3'600);
   // Most wake-ups of units after the last packet, before NFs' timers stop.
@@ -181,7 +183,8 @@ class VirtualDriver final : private NfCallNames,
   Controller controller_;
   VirtualUnits units_;
   uint64_t events_handled_ = 0;
-  bool is_ending_ = false;  // after the last packet
+  bool has_started_ = false;  // the first packet has come
+  bool is_ending_ = false;    // after the last packet
 
   Observers observers_;
   Checker checker_;

@@ -34,6 +34,8 @@ void AddTotals(const Controller& controller, const Ingress& ingress,
   result.warm_starts = controller.units().warm_starts();
   result.failed_starts = controller.units().failed_starts();
   result.classifier = ingress.counters();
+  result.fragments_kept = ingress.fragments_kept();
+  result.fragments_kept_matched = ingress.fragments_kept_matched();
   result.aliases.at_once_max = ingress.aliases_max();
   result.units_max = provisioning.units_max();
   result.units_mean_1000 = provisioning.units_mean_1000();
