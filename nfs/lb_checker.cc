@@ -40,8 +40,8 @@ LbServerHealth LbChecker::HealthOf(Instant now, uint16_t server) const {
 
 std::optional<Instant> LbChecker::SinceOf(const LbServerHealth& health) const {
   if (health.since == 0) return std::nullopt;
-  return Instant{} + Nanos{options_.interval.ns *
-                           static_cast<int64_t>(health.since - 1)};
+  return Instant{} +
+         Nanos{options_.interval.ns * static_cast<int64_t>(health.since - 1)};
 }
 
 std::optional<uint16_t> LbChecker::FindUp(
@@ -147,11 +147,10 @@ NfReport::Table LbChecker::Report() const {
   for (uint16_t i = 0; i < targets_.size(); ++i) {
     if (checked_as_[i] != i) continue;
     const LbChecks checks = table_.get(i);
-    table.rows.push_back(
-        {InWords(targets_[i]),
-         snf::IsUp(checks, now, options_) ? "up" : "down",
-         static_cast<uint64_t>(std::popcount(checks.sent)),
-         static_cast<uint64_t>(std::popcount(checks.passed))});
+    table.rows.push_back({InWords(targets_[i]),
+                          snf::IsUp(checks, now, options_) ? "up" : "down",
+                          static_cast<uint64_t>(std::popcount(checks.sent)),
+                          static_cast<uint64_t>(std::popcount(checks.passed))});
   }
   return table;
 }

@@ -38,7 +38,7 @@ class LbChecker {
  public:
   using Table = SharedTable<uint64_t, LbChecks>;
 
-  // Returns the entries of the table for so many servers.
+  // Returns the number of the table's entries.
   static uint32_t TableEntries(size_t servers);
 
   // `targets` has the end to which each server's checks go. Equal ones, which

@@ -15,8 +15,7 @@ std::string InWords(const LbEnd& end) {
 void LbHealthOptions::AskCheck(std::string_view help, NfOptions& options) {
   static constexpr std::array<std::string_view, 3> kChecks = {"none", "tcp",
                                                               "http"};
-  check =
-      static_cast<LbHealthCheck>(options.Choice("check", 0, kChecks, help));
+  check = static_cast<LbHealthCheck>(options.Choice("check", 0, kChecks, help));
 }
 
 void LbHealthOptions::AskRounds(NfOptions& options) {
@@ -38,8 +37,8 @@ void LbHealthOptions::AskPort(uint16_t otherwise, uint16_t least,
 }
 
 void LbHealthOptions::AskPath(NfOptions& options) {
-  path = options.Text("check_path", "/", "PATH",
-                      "path that check=http asks for");
+  path =
+      options.Text("check_path", "/", "PATH", "path that check=http asks for");
   constexpr size_t kMaxPath = 200;
   const bool is_path =
       path.starts_with('/') && path.size() <= kMaxPath &&
