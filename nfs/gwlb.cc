@@ -45,11 +45,11 @@ static_assert(kDrops <= NetworkFunction::kMaxDropReasons);
 
 std::array<std::string_view, kDrops> MakeDropNames() {
   std::array<std::string_view, kDrops> names = {
-      "fragment_early",   "not_unicast",      "no_appliance",
-      "reset",            "too_long",         "no_room",
-      "link_unsuited",    "to_balancer",      "not_an_appliance",
-      "outer_fragment",   "wrong_endpoint",   "wrong_attachment",
-      "wrong_cookie",     "unknown_flow",     "inner_malformed"};
+      "fragment_early", "not_unicast",    "no_appliance",
+      "reset",          "too_long",       "no_room",
+      "link_unsuited",  "to_balancer",    "not_an_appliance",
+      "outer_fragment", "wrong_endpoint", "wrong_attachment",
+      "wrong_cookie",   "unknown_flow",   "inner_malformed"};
   for (size_t i = 1; i < kGwlbRefusals; ++i) {
     names[kFirstRefusal + i - 1] = Name(static_cast<GwlbRefusal>(i));
   }
@@ -118,8 +118,8 @@ class GatewayBalancer final : public NetworkFunction {
     constexpr size_t kMaxCounted = 64;
     if (options_.appliances.size() > kMaxCounted) return;
     for (const IpAddress& appliance : options_.appliances) {
-      by_appliance_.push_back(declare_counter(
-          Ipv4Text(appliance), "flows begun at the appliance"));
+      by_appliance_.push_back(
+          declare_counter(Ipv4Text(appliance), "flows begun at the appliance"));
     }
   }
 
@@ -132,10 +132,9 @@ class GatewayBalancer final : public NetworkFunction {
     if (!IsForBalancer(packet.bytes, packet.headers)) {
       return {.key = options_.FlowOf(packet.connection)};
     }
-    OwnFlow flow = {
-        .key = packet.connection,
-        .side = Side::kOutside,
-        .is_answer = IsCheckAnswer(packet.bytes, packet.headers)};
+    OwnFlow flow = {.key = packet.connection,
+                    .side = Side::kOutside,
+                    .is_answer = IsCheckAnswer(packet.bytes, packet.headers)};
     if (!IsGeneve(packet.bytes, packet.headers)) return flow;
     const GwlbReturned returned = ReadReturned(packet.bytes, packet.headers);
     if (returned.refusal != GwlbRefusal::kNone) return flow;
@@ -256,8 +255,8 @@ class GatewayBalancer final : public NetworkFunction {
         return Reset(packet, before, flow);
       }
       const bool begins =
-          tcp.is_syn && (trouble.resets ||
-                         options_.stickiness == GwlbStickiness::k5Tuple);
+          tcp.is_syn &&
+          (trouble.resets || options_.stickiness == GwlbStickiness::k5Tuple);
       if (trouble.rebalances || begins) {
         if (!begins) count(rebalanced_);
         is_known = false;
@@ -308,10 +307,10 @@ class GatewayBalancer final : public NetworkFunction {
   };
   Trouble TroubleOf(uint16_t appliance, uint64_t hash, Instant now) {
     if (options_.UseOf(appliance, now) == Use::kUnused) {
-      return {.is_any = true,
-              .resets = options_.resets_deregistered,
-              .rebalances =
-                  options_.on_deregistration == GwlbFailover::kRebalance};
+      return {
+          .is_any = true,
+          .resets = options_.resets_deregistered,
+          .rebalances = options_.on_deregistration == GwlbFailover::kRebalance};
     }
     if (!health_.has_value() || health_->checker.IsUp(now, appliance) ||
         !FindUp(hash, now).has_value()) {
@@ -389,21 +388,20 @@ class GatewayBalancer final : public NetworkFunction {
 
   Verdict Encapsulate(Packet& packet, uint16_t appliance, uint32_t cookie,
                       FlowState& flow) {
-    const GwlbOuterHeaders outer(
-        options_.address, options_.appliances[appliance],
-        {.endpoint = options_.endpoint,
-         .attachment = AttachmentOf(packet.side()),
-         .cookie = cookie},
-        packet);
+    const GwlbOuterHeaders outer(options_.address,
+                                 options_.appliances[appliance],
+                                 {.endpoint = options_.endpoint,
+                                  .attachment = AttachmentOf(packet.side()),
+                                  .cookie = cookie},
+                                 packet);
     const uint32_t inner_mtu = options_.inner_mtu();
     switch (
         packet.prepend(outer.bytes(), inner_mtu + GwlbOptions::kOuterBytes)) {
       case PacketResize::kDone:
         break;
       case PacketResize::kTooLong: {
-        const IcmpError answer =
-            IcmpError::TooBig(packet.link(), packet.bytes(), packet.headers(),
-                              inner_mtu);
+        const IcmpError answer = IcmpError::TooBig(
+            packet.link(), packet.bytes(), packet.headers(), inner_mtu);
         if (flow.emit(answer.frame())) count(too_big_);
         return Verdict::drop(kTooLong);
       }
@@ -464,8 +462,7 @@ class GatewayBalancer final : public NetworkFunction {
     }
     const bool is_of_outside =
         metadata.attachment == AttachmentOf(Side::kOutside);
-    if (!is_of_outside &&
-        metadata.attachment != AttachmentOf(Side::kInside)) {
+    if (!is_of_outside && metadata.attachment != AttachmentOf(Side::kInside)) {
       return Verdict::drop(kWrongAttachment);
     }
     const ParsedPacket inner = Parse(LinkType::kRawIp, returned.inner);
@@ -478,8 +475,7 @@ class GatewayBalancer final : public NetworkFunction {
     bool is_from_inside = !is_of_outside;
     if (!place.is_fragment) {
       if (!flow.has(entry_)) return Verdict::drop(kUnknownFlow);
-      is_from_inside =
-          place.is_forward == entry.has(Entry::kFirstIsInside);
+      is_from_inside = place.is_forward == entry.has(Entry::kFirstIsInside);
       if (entry.appliance != appliance) count(from_others_);
     }
     const uint32_t cookie = place.is_fragment ? place.cookie() : entry.cookie;
@@ -604,8 +600,8 @@ class GatewayBalancer final : public NetworkFunction {
   Counter resets_ = declare_counter("resets", "sent to ends of TCP flows");
   Counter too_big_ = declare_counter(
       "too_big", "ICMP errors sent about packets too long for the appliances");
-  Counter errors_ = declare_counter(
-      "outer_errors", "ICMP errors about packets to appliances");
+  Counter errors_ = declare_counter("outer_errors",
+                                    "ICMP errors about packets to appliances");
   Counter passed_by_ = declare_counter(
       "passed_by", "packets past the appliances, as all are down");
   std::vector<Counter> by_appliance_;  // empty if there are many

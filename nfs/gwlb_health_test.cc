@@ -47,9 +47,9 @@ class GwlbHealth : public testing::Test {
       const ParsedPacket headers = Parse(check.link, check.bytes);
       const auto tcp = Tcp::At(check.bytes, headers.l4_offset);
       const FlowKey ends = FiveTuple(check.bytes, headers, false);
-      const bool is_check =
-          tcp && ends.source == *ParseIpv4(kBalancerAddress) &&
-          ends.destination_port.host() == 8'080;
+      const bool is_check = tcp &&
+                            ends.source == *ParseIpv4(kBalancerAddress) &&
+                            ends.destination_port.host() == 8'080;
       if (!is_check) {
         others_.push_back(ToText(check));
         continue;
@@ -58,11 +58,11 @@ class GwlbHealth : public testing::Test {
       const std::string appliance = Ipv4Text(ends.destination);
       checked.insert(appliance);
       if (dead_.contains(appliance)) continue;
-      EXPECT_EQ(nf().Send("+1us tcp " + appliance + ":8080 > 10.0.2.1:" +
-                          std::to_string(ends.source_port.host()) +
-                          " SYN ACK seq=9 ack=" +
-                          std::to_string(tcp.sequence() + 1)),
-                "consume");
+      EXPECT_EQ(
+          nf().Send("+1us tcp " + appliance + ":8080 > 10.0.2.1:" +
+                    std::to_string(ends.source_port.host()) +
+                    " SYN ACK seq=9 ack=" + std::to_string(tcp.sequence() + 1)),
+          "consume");
     }
     return checked;
   }
@@ -79,10 +79,8 @@ class GwlbHealth : public testing::Test {
                                       int first = 0) {
     std::vector<std::string> appliances;
     for (int i = first; i < first + kFlows; ++i) {
-      const ToAppliance sent =
-          ReadToAppliance(nf().Send(i % 2 == 0 || rest == "SYN"
-                                        ? There(i, rest)
-                                        : Back(i, rest)));
+      const ToAppliance sent = ReadToAppliance(nf().Send(
+          i % 2 == 0 || rest == "SYN" ? There(i, rest) : Back(i, rest)));
       appliances.push_back(sent.appliance.empty() ? sent.outer
                                                   : sent.appliance);
       AnswerChecks();
@@ -134,8 +132,8 @@ TEST_F(GwlbHealth, NewFlowsGoToHealthyAppliancesAndOldOnesStay) {
   dead_ = {"10.0.2.12"};
   Rounds(5);
   EXPECT_EQ(nf().states(),
-            (std::vector<std::string>{
-                "10.0.2.11 up", nf().states()[1], "10.0.2.13 up"}));
+            (std::vector<std::string>{"10.0.2.11 up", nf().states()[1],
+                                      "10.0.2.13 up"}));
   EXPECT_TRUE(nf().states()[1].starts_with("10.0.2.12 down for "));
   EXPECT_EQ(nf().TakeLog("gwlb.health"),
             std::vector<std::string>{"10.0.2.12:8080 is down"});
@@ -260,10 +258,11 @@ TEST_F(GwlbHealth, IfAllAreUnhealthyDoesAsItIsTold) {
 class GwlbDeregistration : public GwlbHealth {
  protected:
   void Begin(const std::string& more) {
-    nf_.emplace(Balancer(3, "appliances@1100s=10.0.2.11+10.0.2.13,"
-                            "appliances@2000s=10.0.2.11+10.0.2.12+10.0.2.13,"
-                            "deregistration_delay=100s" +
-                                more));
+    nf_.emplace(Balancer(3,
+                         "appliances@1100s=10.0.2.11+10.0.2.13,"
+                         "appliances@2000s=10.0.2.11+10.0.2.12+10.0.2.13,"
+                         "deregistration_delay=100s" +
+                             more));
     before_ = Appliances();
     EXPECT_EQ(SetOf(before_), kAll);
     PassUntil(1'110);
@@ -321,8 +320,7 @@ TEST_F(GwlbDeregistration, ResetsTcpBehindTheDelayIfAskedTo) {
   PassUntil(1'210);
   const std::vector<std::string> after = Appliances("ACK seq=3 ack=4");
   for (int i = 0; i < kFlows; ++i) {
-    EXPECT_EQ(after[i],
-              before_[i] == "10.0.2.12" ? "drop reset" : before_[i]);
+    EXPECT_EQ(after[i], before_[i] == "10.0.2.12" ? "drop reset" : before_[i]);
   }
   EXPECT_EQ(nf().count("resets"), others_.size());
   EXPECT_GT(others_.size(), 0u);
@@ -348,9 +346,8 @@ std::vector<TestPacket> ThroughAppliances(const std::string& balancer) {
 }
 
 TEST(GwlbEverywhere, RunsOnAnyNumberOfUnits) {
-  for (const std::string more :
-       {"", "stickiness=3_tuple", "stickiness=2_tuple",
-        "reset_on_idle_timeout=true"}) {
+  for (const std::string more : {"", "stickiness=3_tuple", "stickiness=2_tuple",
+                                 "reset_on_idle_timeout=true"}) {
     const std::string balancer = Balancer(3, more);
     EXPECT_TRUE(RunEverywhere(balancer, ThroughAppliances(balancer))) << more;
   }

@@ -113,11 +113,10 @@ void GwlbOptions::AskFailover(NfOptions& options) {
   on_deregistration = ask("on_deregistration",
                           "fate of flows whose appliance is deregistered, "
                           "behind deregistration_delay");
-  deregistration_delay =
-      options.Duration("deregistration_delay", deregistration_delay, Nanos{0},
-                       Seconds(3'600),
-                       "time for which a deregistered appliance drains: flows "
-                       "stay there, and new flows go to others");
+  deregistration_delay = options.Duration(
+      "deregistration_delay", deregistration_delay, Nanos{0}, Seconds(3'600),
+      "time for which a deregistered appliance drains: flows "
+      "stay there, and new flows go to others");
   resets_unhealthy =
       options.Flag("reset_on_unhealthy", false,
                    "true: TCP connections whose appliance is unhealthy are "
@@ -133,17 +132,16 @@ void GwlbOptions::AskFailover(NfOptions& options) {
 }
 
 void GwlbOptions::AskTimes(NfOptions& options) {
-  tcp_idle_timeout = options.Duration(
-      "tcp_idle_timeout", tcp_idle_timeout, Seconds(60), Seconds(6'000),
-      "life of a TCP flow without packets");
-  idle_timeout = options.Duration("idle_timeout", idle_timeout, Seconds(1),
-                                  Seconds(6'000),
-                                  "life of another flow without packets");
+  tcp_idle_timeout =
+      options.Duration("tcp_idle_timeout", tcp_idle_timeout, Seconds(60),
+                       Seconds(6'000), "life of a TCP flow without packets");
+  idle_timeout =
+      options.Duration("idle_timeout", idle_timeout, Seconds(1), Seconds(6'000),
+                       "life of another flow without packets");
 }
 
 void GwlbOptions::Register(
-    const std::vector<NfOptions::Dated<Addresses>>& asked,
-    NfOptions& options) {
+    const std::vector<NfOptions::Dated<Addresses>>& asked, NfOptions& options) {
   for (const auto& [from, addresses] : asked) {
     appliances.insert(appliances.end(), addresses.begin(), addresses.end());
     if (addresses.empty()) options.Fail("appliances", "at least one ADDRESS");

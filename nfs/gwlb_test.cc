@@ -303,8 +303,9 @@ TEST_F(Gwlb, ResetsSegmentsOfNoFlowIfAskedTo) {
   Begin(Balancer(1, "reset_on_idle_timeout=true"));
   EXPECT_EQ(Send(Tcp("ACK seq=5 ack=6")).outer, "drop reset");
   EXPECT_EQ(nf().TakeEmitted(),
-            std::vector<std::string>{Said(TcpBack("RST seq=6 win=0 "
-                         "src=02:00:00:00:00:02 dst=02:00:00:00:00:01 df"))});
+            std::vector<std::string>{Said(
+                TcpBack("RST seq=6 win=0 "
+                        "src=02:00:00:00:00:02 dst=02:00:00:00:00:01 df"))});
   EXPECT_EQ(nf().flows(), 0u);
   EXPECT_EQ(nf().count("resets"), 1u);
   Send(Tcp("SYN"));
@@ -343,8 +344,8 @@ TEST_F(Gwlb, FragmentsFollowTheirFirst) {
   for (int i = 0; i < 20; ++i) {
     const std::string id = " ip_id=" + std::to_string(100 + i);
     const std::string first = There(i, "len=64 more" + id);
-    const std::string later = "17 " + Host(i) + " > 192.0.2.7 offset=72" +
-                              id + " \"end\"";
+    const std::string later =
+        "17 " + Host(i) + " > 192.0.2.7 offset=72" + id + " \"end\"";
     EXPECT_EQ(Send(later).outer, "drop fragment_early");
     const ToAppliance one = Send(first);
     const ToAppliance other = Send(later);
@@ -354,8 +355,8 @@ TEST_F(Gwlb, FragmentsFollowTheirFirst) {
     EXPECT_EQ(nf().Send(SentBack(one.packet)), first);
     EXPECT_EQ(nf().Send(SentBack(other.packet)), later);
     // Its cookie is that of this packet's fragments.
-    const std::string another = "17 " + Host(i) +
-                                " > 192.0.2.7 offset=72 ip_id=99 \"end\"";
+    const std::string another =
+        "17 " + Host(i) + " > 192.0.2.7 offset=72 ip_id=99 \"end\"";
     EXPECT_EQ(nf().Send(SentBack(other.packet, another)), "drop wrong_cookie");
   }
 }

@@ -20,7 +20,7 @@ std::string Balancer(int appliances, const std::string& more = "");
 
 // A packet on its way to an appliance.
 struct ToAppliance {
-  std::string outer;  // "10.0.2.1 > 10.0.2.11:6081", or why there is none
+  std::string outer;      // "10.0.2.1 > 10.0.2.11:6081", or why there is none
   std::string appliance;  // "10.0.2.11"
   GwlbMetadata metadata;
   std::string inner;  // in prose
