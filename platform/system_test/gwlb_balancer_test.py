@@ -261,6 +261,7 @@ class GwlbBalancer(net.Run):
         for port in range(first, first + CONNECTIONS):
             with socket.socket() as one:
                 one.settimeout(0.5)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 one.bind((CLIENT4, port))
                 done.append(one.connect_ex((SERVER4, ECHO_PORT)) == 0)
         return done
@@ -314,7 +315,7 @@ class GwlbBalancer(net.Run):
         self.assertEqual(self.nf_count("rebalanced"), through.count(TWO))
 
     def gets_new_flows(self, first):
-        ports = iter(range(first, 65_000, 2))
+        ports = iter(range(first, 65_000, CONNECTIONS))
 
         def gets():
             in_namespace(CLIENT, lambda: self.try_connect(next(ports)))
