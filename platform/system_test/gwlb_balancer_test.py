@@ -26,9 +26,12 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
+import control_test as control
 import run_test as net
-from command_case import PATIENCE_S, wait_for
+from command_case import OK, PATIENCE_S, wait_for
+from control_test import FOLDER, NAME, snf
 from gwlb_test import in_namespace
+from live_kills_test import LOGGERS, PROCESSES, UNITS, Killer
 from run_test import CLIENT, MIDDLE, PROGRAM, SERVER, in_network, inside, ip, peer
 
 SWITCH, ONE, TWO = (f"snf-{name}-{os.getpid()}"
@@ -48,8 +51,8 @@ GENEVE_PORT = 6081
 FIRST_PORT, CONNECTIONS = 40_000, 16
 
 
-def balancer(*more):
-    appliances = "+".join(APPLIANCES.values())
+def balancer(*more, among=(ONE, TWO)):
+    appliances = "+".join(APPLIANCES[one] for one in among)
     return (f"gwlb(address={BALANCER},appliances={appliances},"
             f"mtu={OUTER_MTU}" + "".join(f",{one}" for one in more) + ")")
 
@@ -231,8 +234,15 @@ class GwlbBalancer(net.Run):
     def nf_count(self, name):
         return self.report["counters"].get(name, 0)
 
-    def by_appliance(self, connections):
+    def by_appliance(self, connections, expected=(ONE, TWO)):
         """The namespace whose appliance each of the connections goes through."""
+        through = self.where(connections)
+        self.assertEqual(set(through), set(expected))
+        return through
+
+    def where(self, connections):
+        for one in self.appliances.values():
+            one.got()
         for connection in connections.all:
             self.assertIs(Connections.echoes(connection), True)
         got = {namespace: {end for ends in one.got() for end in ends}
@@ -244,8 +254,14 @@ class GwlbBalancer(net.Run):
             where = [one for one, ends in got.items() if end in ends]
             self.assertEqual(len(where), 1, (port, where))
             through.append(where[0])
-        self.assertEqual(set(through), set(APPLIANCES))
         return through
+
+    def is_spared(self, namespace, connections):
+        """An appliance gets nothing while the connections talk."""
+        self.appliances[namespace].got()
+        for connection in connections.all:
+            self.assertIs(Connections.echoes(connection), True)
+        return not self.appliances[namespace].got()
 
     def await_down(self, namespace):
         """New connections go through the others, so that all are answered."""
@@ -352,6 +368,66 @@ class GwlbBalancer(net.Run):
                 self.assertEqual(Connections.echoes(connection),
                                  True if namespace == ONE else "reset")
         self.assertGreaterEqual(self.nf_count("resets"), through.count(TWO))
+
+    # --- As a daemon
+
+    def up(self, nf, *words):
+        self.addCleanup(control.Control.end)
+        done = snf("up", *PORTS, f"--nf={nf}", *words,
+                   f"--json={self.folder}/report.json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def down(self):
+        """Each chain's report. Nothing was lost."""
+        self.assertEqual(snf("down").returncode, OK)
+        report = json.loads((self.folder / "report.json").read_text())
+        for chain in [report, *report.get("earlier_chains", [])]:
+            self.assertTrue(chain["conserved"])
+            self.assertEqual(chain["violations"], 0)
+        return report
+
+    def set_chain(self, nf, *words):
+        done = subprocess.run(
+            in_network(MIDDLE, PROGRAM, "chain", "set", nf, f"--name={NAME}",
+                       *words),
+            capture_output=True, text=True, timeout=2 * PATIENCE_S,
+            check=False)
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def test_a_deregistered_appliance_keeps_its_flows_until_these_are_moved(
+            self):
+        self.up(balancer())
+        with self.server(SERVER4):
+            connections = self.connections()
+            through = self.by_appliance(connections)
+            self.set_chain(balancer(among=[ONE]))
+            self.assertEqual(self.by_appliance(connections), through)
+            self.by_appliance(self.connections(41_000), [ONE])
+            self.set_chain(balancer(among=[ONE]), "--within=1s")
+            wait_for("all at one appliance",
+                     lambda: self.is_spared(TWO, connections))
+            self.by_appliance(connections, [ONE])
+            self.set_chain(balancer())
+            self.by_appliance(self.connections(42_000))
+        self.down()
+
+    def test_connections_outlive_units_and_loggers(self):
+        self.up(balancer(), *PROCESSES)
+        pid = min(control.processes())
+        with self.server(SERVER4):
+            connections = self.connections()
+            through = self.by_appliance(connections)
+
+            def killed(killer):
+                for connection in connections.all:
+                    self.assertIs(Connections.echoes(connection), True)
+                return killer.kills[UNITS] >= 1 and killer.kills[LOGGERS] >= 1
+            with Killer(pid, FOLDER / f"{NAME}.log",
+                        first=(UNITS, LOGGERS)) as killer:
+                wait_for("kills", lambda: killed(killer))
+            wait_for("rest", killer.all_are_well)
+            self.assertEqual(self.by_appliance(connections), through)
+        self.down()
 
     @unittest.skipUnless(shutil.which("iperf3") and shutil.which("curl"),
                          "wants iperf3 and curl")
