@@ -38,6 +38,8 @@ SWITCH, ONE, TWO = (f"snf-{name}-{os.getpid()}"
                     for name in ("switch", "one", "two"))
 CLIENT4, SERVER4, BALANCER = "10.1.0.9", "192.0.2.9", "192.0.2.5"
 CLIENT6, SERVER6 = "fd01::9", "fd02::9"
+# The switch as a router, and the balancer's address between it and the client.
+ROUTER4, BETWEEN = "10.1.0.254", "10.1.0.5"
 LAN4, WAN4, LAN6, WAN6 = "10.1.0.1", "192.0.2.1", "fd01::1", "fd02::1"
 APPLIANCES = {ONE: "192.0.2.11", TWO: "192.0.2.12"}
 PORTS = ["--port", f"inside=lan0,address={LAN4}/24,address={LAN6}/64",
@@ -51,9 +53,9 @@ GENEVE_PORT = 6081
 FIRST_PORT, CONNECTIONS = 40_000, 16
 
 
-def balancer(*more, among=(ONE, TWO)):
+def balancer(*more, among=(ONE, TWO), address=BALANCER):
     appliances = "+".join(APPLIANCES[one] for one in among)
-    return (f"gwlb(address={BALANCER},appliances={appliances},"
+    return (f"gwlb(address={address},appliances={appliances},"
             f"mtu={OUTER_MTU}" + "".join(f",{one}" for one in more) + ")")
 
 
@@ -298,6 +300,9 @@ class GwlbBalancer(net.Run):
                 self.check_file(SERVER6)
             got = {namespace: one.got()
                    for namespace, one in self.appliances.items()}
+            # Also in fragments.
+            self.check_udp(CLIENT, SERVER4, [0, 1, 1_472, 4_000])
+            self.check_udp(CLIENT, SERVER6, [0, 1, 1_452, 4_000])
             self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
             self.assertEqual(len(peer(SERVER, "ping", CLIENT4, 3)), 3)
         self.assertEqual(got[ONE].keys() & got[TWO].keys(), set())
@@ -315,6 +320,32 @@ class GwlbBalancer(net.Run):
         for one in reports:
             self.assertEqual(one["ports"]["both"]["refused"], 0)
         self.assertEqual(self.report["ports"]["unrouted"], 0)
+
+    def route_at_the_switch(self):
+        """The client's network reaches as far as the switch, which routes."""
+        ip("-n", SWITCH, "link", "set", "port0", "nomaster")
+        ip("-n", SWITCH, "addr", "add", f"{ROUTER4}/24", "dev", "port0")
+        ip("-n", SWITCH, "addr", "add", f"{WAN4}/24", "dev", "br0")
+        ip("-n", SWITCH, "neigh", "add", BETWEEN, "lladdr",
+           net.address_of_card(CLIENT), "dev", "port0", "nud", "permanent")
+        subprocess.run(inside(SWITCH, "sysctl", "-q", "net.ipv4.ip_forward=1"),
+                       check=True, timeout=PATIENCE_S)
+        ip("-n", CLIENT, "route", "replace", "default", "via", ROUTER4)
+        for namespace in APPLIANCES:
+            ip("-n", namespace, "route", "add", "default", "via", WAN4)
+
+    def test_stands_between_routers_without_an_address_of_its_own(self):
+        self.route_at_the_switch()
+        with self.server(SERVER4), self.running(
+                f"--nf={balancer(CHECKS, address=BETWEEN)}", ports=net.PORTS):
+            connections = self.connections()
+            self.by_appliance(connections)
+            self.check_file(SERVER4)
+            self.assertEqual(len(peer(SERVER, "ping", CLIENT4, 3)), 3)
+            self.appliances[TWO].kill()
+            self.await_down(TWO)
+        self.assertEqual(self.report["ports"]["unrouted"], 0)
+        self.assertGreater(self.nf_count("checks_passed"), 0)
 
     def test_flows_of_a_killed_appliance_go_to_another_if_told_so(self):
         with self.server(SERVER4), self.run_balancer(CHECKS,
