@@ -246,8 +246,6 @@ class GatewayBalancer final : public NetworkFunction {
     } else if (is_known && before.has(Entry::kWasReset) && tcp.is_tcp) {
       return Reset(packet, before, flow);
     }
-    std::optional<uint16_t> appliance;
-    if (is_known) appliance = before.appliance;
     const Trouble trouble =
         is_known ? TroubleOf(before.appliance, place.hash, now) : Trouble{};
     if (trouble.is_any) {
@@ -262,17 +260,17 @@ class GatewayBalancer final : public NetworkFunction {
         is_known = false;
       }
     }
+    Entry entry = before;
     if (!is_known) {
       if (options_.resets_unknown && tcp.is_tcp && !tcp.is_syn &&
           !flow.has(entry_)) {
         return ResetUnknown(packet, flow);
       }
-      appliance = Choose(place.hash, now);
+      const std::optional<uint16_t> appliance = Choose(place.hash, now);
       if (!appliance.has_value()) return WithoutAppliance(flow);
       Begin(*appliance);
+      entry = {.cookie = place.cookie(), .appliance = *appliance};
     }
-    Entry entry = before;
-    if (!is_known) entry = {.cookie = place.cookie(), .appliance = *appliance};
     if (tcp.is_tcp) entry.seen |= Entry::kTcp;
     NoteSides(packet.side(), place, entry);
     Keep(before, entry, flow);

@@ -360,6 +360,8 @@ class GwlbBalancer(net.Run):
             self.appliances[TWO].got()
             wait_for("new flows", self.gets_new_flows(60_000))
         self.assertEqual(self.nf_count("rebalanced"), through.count(TWO))
+        # Checks beside packets of the client leave by the outside, too.
+        self.assertEqual(self.report["ports"]["unrouted"], 0)
 
     def gets_new_flows(self, first):
         ports = iter(range(first, 65_000, CONNECTIONS))
