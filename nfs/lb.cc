@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +14,7 @@
 #include "base/packet/flow_key.h"
 #include "base/packet/l4_headers.h"
 #include "base/packet/rewrite.h"
+#include "nfs/lb_checker.h"
 #include "nfs/lb_health.h"
 #include "nfs/lb_options.h"
 #include "nfs/lb_packet.h"
@@ -152,23 +153,7 @@ class LoadBalancer final : public NetworkFunction {
 
   NfReport report() const override {
     NfReport report;
-    if (!health_.has_value()) return report;
-    NfReport::Table& table = report.tables.emplace_back();
-    table.title = "Health checks";
-    table.columns = {"server", "state", "checks", "passed"};
-    uint64_t now = 0;
-    health_->checks.for_each([&](uint64_t, const LbChecks& checks) {
-      now = std::max(now, checks.round);
-    });
-    for (uint16_t i = 0; i < options_.servers.size(); ++i) {
-      if (health_->checked_as[i] != i) continue;
-      const LbChecks checks = health_->checks.get(i);
-      table.rows.push_back(
-          {TextOf(Target(i)),
-           IsUp(checks, now, options_.health) ? "up" : "down",
-           static_cast<uint64_t>(std::popcount(checks.sent)),
-           static_cast<uint64_t>(std::popcount(checks.passed))});
-    }
+    if (health_.has_value()) report.tables.push_back(health_->checker.Report());
     return report;
   }
 
@@ -188,21 +173,13 @@ class LoadBalancer final : public NetworkFunction {
  private:
   // Health checks, if there are any.
   struct Health {
-    // By the number of the server, or of a group of servers and kGroups.
-    SharedTable<uint64_t, LbChecks> checks;
-    LogId log;
+    LbChecker checker;
     Counter sent;
     Counter passed;
     Counter refused;
     Counter avoided;
     Counter all_down;
-    std::string request;
-    // By server: the first server whose check is the same.
-    std::vector<uint16_t> checked_as;
   };
-  // Servers are checked in groups, since a call can emit few packets.
-  static constexpr uint64_t kGroups = uint64_t{1} << 32;
-  static constexpr uint64_t kGroupServers = 8;
 
   // Returns true if servers answer their clients themselves.
   bool is_direct() const { return options_.forward != LbForward::kRewrite; }
@@ -405,32 +382,30 @@ class LoadBalancer final : public NetworkFunction {
 
   void DeclareHealth() {
     const size_t servers = options_.servers.size();
-    const size_t groups = 2 * (servers / kGroupServers + 1);
+    std::vector<LbEnd> targets;
+    for (const LbServer& server : options_.servers) {
+      targets.push_back(Target(server.end));
+    }
+    const auto table = declare_shared<uint64_t, LbChecks>(
+        "checks", LbChecker::TableEntries(servers),
+        [](LbChecks& checks, const LbChecks& more) {
+          MergeChecks(checks, more);
+        });
+    const LogId log =
+        declare_log("health", "servers that checks found down, or up");
     health_.emplace(Health{
-        .checks = declare_shared<uint64_t, LbChecks>(
-            "checks", static_cast<uint32_t>(servers + groups),
-            [](LbChecks& checks, const LbChecks& more) {
-              MergeChecks(checks, more);
-            }),
-        .log = declare_log("health", "servers that checks found down, or up"),
+        .checker = LbChecker(options_.health, std::move(targets), table, log),
         .sent = declare_counter("checks", "health checks sent to servers"),
         .passed = declare_counter("checks_passed", "of them"),
         .refused = declare_counter("checks_refused", "of them, by a reset"),
         .avoided = declare_counter(
             "down_avoided", "choices of another server, since one was down"),
         .all_down = declare_counter(
-            "down_used", "choices of a server that is down, as all are"),
-        .request = LbRequest(options_.health),
-        .checked_as = {}});
-    for (uint16_t i = 0; i < servers; ++i) {
-      const bool is_same = i > 0 && Target(i) == Target(i - 1);
-      health_->checked_as.push_back(is_same ? health_->checked_as[i - 1] : i);
-    }
+            "down_used", "choices of a server that is down, as all are")});
   }
 
   // The end to which a server's checks go.
-  LbEnd Target(size_t server) const {
-    LbEnd end = options_.servers[server].end;
+  LbEnd Target(LbEnd end) const {
     end.protocol = IpProtocol::kTcp;
     if (options_.health.port != 0) end.port = be16(options_.health.port);
     return end;
@@ -447,34 +422,21 @@ class LoadBalancer final : public NetworkFunction {
     }
     if (use == LbServers::Use::kDraining) state.state = "draining";
     if (!health_.has_value()) return state;
-    const LbServerHealth health =
-        HealthOf(health_->checks.get(health_->checked_as[server]), RoundOf(now),
-                 options_.health);
+    const LbServerHealth health = health_->checker.HealthOf(now, server);
     if (health.is_up && use == LbServers::Use::kDraining) return state;
     if (!health.is_up) state.state = "down";
     state.why = health.why;
-    if (health.since == 0) return state;
-    const Nanos since = Nanos{options_.health.interval.ns *
-                              static_cast<int64_t>(health.since - 1)};
-    state.since = Instant{} + since;
+    const auto since = health_->checker.SinceOf(health);
+    if (since.has_value()) state.since = since;
     return state;
   }
 
   static std::string NameOf(const LbEnd& end) {
     return absl::StrCat(end.protocol == IpProtocol::kTcp ? "tcp " : "udp ",
-                        TextOf(end));
-  }
-  static std::string TextOf(const LbEnd& end) {
-    return NfOptions::ToText({end.address, end.port, end.is_ipv6});
-  }
-  // Rounds count from 1.
-  uint64_t RoundOf(Instant time) const {
-    const int64_t since = std::max<int64_t>(time.ns, 0);
-    return 1 + static_cast<uint64_t>(since / options_.health.interval.ns);
+                        InWords(end));
   }
   bool IsUpAt(Instant time, uint16_t server) const {
-    return IsUp(health_->checks.get(health_->checked_as[server]), RoundOf(time),
-                options_.health);
+    return health_->checker.IsUp(time, server);
   }
 
   // Chooses the server of a connection. A server that is down is chosen only if
@@ -483,113 +445,42 @@ class LoadBalancer final : public NetworkFunction {
   uint16_t Choose(const LbServers& servers, uint16_t service,
                   const LbView& view, Instant now,
                   std::optional<uint16_t> preferred = std::nullopt) {
-    uint64_t hash = HashOf(view.from, view.to);
+    const uint64_t hash = HashOf(view.from, view.to);
     const MaglevTable& table = servers.table(service);
     const uint16_t first = preferred.value_or(table.Find(hash));
     if (!health_.has_value() || IsUpAt(now, first)) return first;
-    constexpr int kTries = 16;
-    for (int i = 0; i < kTries; ++i) {
-      hash = (hash ^ hash >> 31) * 0x9e37'79b9'7f4a'7c15;
-      const uint16_t next = table.Find(hash);
-      if (!IsUpAt(now, next)) continue;
-      count(health_->avoided);
-      return next;
-    }
-    for (uint16_t i = 0; i < options_.servers.size(); ++i) {
-      if (options_.servers[i].service != service ||
-          servers.use(i) != servers.use(first) || !IsUpAt(now, i)) {
-        continue;
-      }
-      count(health_->avoided);
-      return i;
-    }
-    count(health_->all_down);
-    return first;
+    const std::optional<uint16_t> other =
+        health_->checker.FindUp(now, table, hash, [&](uint16_t server) {
+          return options_.servers[server].service == service &&
+                 servers.use(server) == servers.use(first);
+        });
+    count(other.has_value() ? health_->avoided : health_->all_down);
+    return other.value_or(first);
   }
 
-  // Sends a round's checks to one group of servers, unless they were sent.
-  // Their version of IP is the packet's, for they have its link header.
   void SendChecks(const Packet& packet, FlowState& flow) {
-    const uint64_t round = RoundOf(packet.arrival());
-    const bool is_ipv6 = packet.headers().l3 == L3::kIpv6;
-    const uint64_t groups = options_.servers.size() / kGroupServers + 1;
-    const uint64_t drawn =
-        static_cast<uint64_t>(packet.arrival().ns) * 0x9e37'79b9'7f4a'7c15 >>
-        32;
-    const uint64_t group = drawn % groups;
-    const uint64_t key = kGroups + 2 * group + (is_ipv6 ? 1 : 0);
-    if (health_->checks.get(key).round >= round) return;
-    health_->checks.update(key, {.round = round, .sent = 1, .passed = 1});
-    const size_t end =
-        std::min<size_t>((group + 1) * kGroupServers, options_.servers.size());
-    for (size_t i = group * kGroupServers; i < end; ++i) {
-      if (options_.servers[i].end.is_ipv6 != is_ipv6) continue;
-      SendCheck(packet, static_cast<uint16_t>(i), round, flow);
-    }
-  }
-
-  void SendCheck(const Packet& packet, uint16_t server, uint64_t round,
-                 FlowState& flow) {
-    const uint16_t checked = health_->checked_as[server];
-    const LbChecks before = health_->checks.get(checked);
-    const bool is_used =
-        options_.AsOf(packet.arrival()).use(server) != LbServers::Use::kNone;
-    if (!is_used || before.round >= round) return;
-    const LbEnd target = Target(server);
-    const LbProbe syn = LbProbe::Syn(
-        packet, target, *options_.health.source(target.is_ipv6), round);
-    if (!flow.emit(syn.frame())) return;
-    count(health_->sent);
-    const bool falls = IsUp(before, before.round, options_.health) &&
-                       !IsUp(before, round, options_.health);
-    health_->checks.update(
-        checked, {.round = round, .sent = 1, .down_at = falls ? round : 0});
-    if (falls) flow.log(health_->log, TextOf(target) + " is down");
+    const LbServers& servers = options_.AsOf(packet.arrival());
+    const auto is_used = [&servers](uint16_t server) {
+      return servers.use(server) != LbServers::Use::kNone;
+    };
+    count(health_->sent, health_->checker.SendBeside(packet, LbProbe::Way::kOn,
+                                                     is_used, flow));
   }
 
   // Returns true for what a server sends to the source of checks.
   bool IsToChecker(const LbEnd& from, const LbEnd& to) const {
-    if (!health_.has_value()) return false;
-    const auto& source = options_.health.source(to.is_ipv6);
-    return source.has_value() && to.address == *source &&
+    return health_.has_value() && health_->checker.IsToSource(to) &&
            options_.IsServer(from.address);
   }
 
   Verdict CheckAnswer(const Packet& packet, const LbView& view,
                       FlowState& flow) {
     flow.end();
-    size_t server = 0;
-    while (server < options_.servers.size() && Target(server) != view.from) {
-      ++server;
-    }
-    if (server == options_.servers.size() || view.is_error) {
-      return Verdict::consume();
-    }
-    const uint64_t now = RoundOf(packet.arrival());
-    uint64_t round = 0;
+    if (view.is_error) return Verdict::consume();
     const LbAnswer answer =
-        ReadLbAnswer(packet, view.from, now, options_.health, round);
-    if (answer == LbAnswer::kOpen) {
-      flow.emit(LbProbe::Answer(packet, health_->request).frame());
-    } else if (answer == LbAnswer::kPassed || answer == LbAnswer::kFailed) {
-      flow.emit(LbProbe::Answer(packet, "").frame());
-    }
+        health_->checker.TakeAnswer(packet, view.from, flow);
     if (answer == LbAnswer::kRefused) count(health_->refused);
     if (answer == LbAnswer::kPassed) count(health_->passed);
-    LbChecks checks = health_->checks.get(server);
-    const bool was_up = IsUp(checks, now, options_.health);
-    LbChecks more = {.round = round,
-                     .sent = 1,
-                     .passed = answer == LbAnswer::kPassed ? 1u : 0u,
-                     .reset = answer == LbAnswer::kRefused ? 1u : 0u,
-                     .wrong = answer == LbAnswer::kFailed ? 1u : 0u};
-    if (more.passed + more.reset + more.wrong == 0) return Verdict::consume();
-    MergeChecks(checks, more);
-    if (!was_up && IsUp(checks, now, options_.health)) {
-      more.up_at = now;
-      flow.log(health_->log, TextOf(view.from) + " is up");
-    }
-    health_->checks.update(server, more);
     return Verdict::consume();
   }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "nfs/lb_options.h"
+#include "nfs/lb_health_options.h"
 
 namespace snf {
 

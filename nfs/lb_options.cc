@@ -20,10 +20,6 @@ using Endpoint = NfOptions::Endpoint;
 
 constexpr size_t kMaxFileBytes = 1 << 20;
 
-std::string InWords(const LbEnd& end) {
-  return NfOptions::ToText({end.address, end.port, end.is_ipv6});
-}
-
 // Takes "*7" or "#7" off the end of `text`. Returns `otherwise` if there is no
 // such mark, and nothing if what follows it is no number up to `max`.
 std::optional<uint32_t> TakeNumber(std::string_view& text, char mark,
@@ -224,43 +220,20 @@ LbOptions::LbOptions(NfOptions& options) {
 }
 
 void LbOptions::AskHealth(NfOptions& options) {
-  static constexpr std::array<std::string_view, 3> kChecks = {"none", "tcp",
-                                                              "http"};
-  health.check = static_cast<LbHealthCheck>(options.Choice(
-      "check", 0, kChecks,
+  health.AskCheck(
       "health check of servers: a TCP connection, or an HTTP request that is "
-      "answered by 2xx or 3xx; sent while clients send"));
+      "answered by 2xx or 3xx; sent while clients send",
+      options);
   AskSources("checker",
              "source of health checks, one address of each version of IP that "
              "servers have; servers must answer it by way of SNF",
              options, health.source_ipv4, health.source_ipv6);
-  health.interval = options.Duration(
-      "check_interval", health.interval, Milliseconds(10), Seconds(3'600),
-      "time between two checks of a server, and the least for its answer");
-  const auto count = [&options](const char* key, uint32_t& value,
-                                const char* help) {
-    value = static_cast<uint32_t>(options.Integer(key, value, 1, 10, help));
-  };
-  count("rise", health.rise,
-        "checks in a row that must pass to bring a server up");
-  count("fall", health.fall,
-        "checks in a row that must fail to take a server down");
-  health.port = static_cast<uint16_t>(
-      options.Integer("check_port", 0, 0, 65'535,
-                      "TCP port that is checked; 0: the server's own, also if "
-                      "it serves UDP"));
-  health.path =
-      options.Text("check_path", "/", "PATH", "path that check=http asks for");
-  constexpr size_t kMaxPath = 200;
-  const bool is_path =
-      health.path.starts_with('/') && health.path.size() <= kMaxPath &&
-      std::ranges::all_of(health.path,
-                          [](char c) { return c > ' ' && c < 127; });
-  if (is_path) return;
-  options.Fail("check_path",
-               absl::StrCat("a path that begins with / and has at most ",
-                            kMaxPath, " characters, without blanks"));
-  health.path = "/";
+  health.AskRounds(options);
+  health.AskPort(0, 0,
+                 "TCP port that is checked; 0: the server's own, also if it "
+                 "serves UDP",
+                 options);
+  health.AskPath(options);
 }
 
 void LbOptions::CheckHealth(NfOptions& options) const {

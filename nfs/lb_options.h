@@ -8,32 +8,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "base/byte_order.h"
 #include "base/packet/ip_address.h"
-#include "base/packet/protocol_numbers.h"
 #include "base/time.h"
+#include "nfs/lb_health_options.h"
 #include "nfs/lb_maglev.h"
 #include "runtime/sdk/nf_options.h"
 
 namespace snf {
-
-// One end of connections, with its protocol.
-struct LbEnd {
-  IpAddress address;
-  be16 port;
-  IpProtocol protocol{};
-  bool is_ipv6 = false;
-
-  friend bool operator==(const LbEnd&, const LbEnd&) = default;
-  friend auto operator<=>(const LbEnd& a, const LbEnd& b) {
-    return std::tuple(a.address, a.port.host(), a.protocol, a.is_ipv6) <=>
-           std::tuple(b.address, b.port.host(), b.protocol, b.is_ipv6);
-  }
-};
 
 // A server as an option or a file names it: "10.0.0.1:8080*2#7".
 struct LbServerName {
@@ -86,33 +70,6 @@ enum class LbAffinity : uint8_t { kNone, kSource };
 // headers, so that servers answer clients directly (lb_tunnel.h).
 enum class LbForward : uint8_t { kRewrite, kIpip, kGue };
 
-// The checks of servers: none, a TCP connection, or an HTTP request over one.
-enum class LbHealthCheck : uint8_t { kNone, kTcp, kHttp };
-
-// Health checks (lb_health.h).
-struct LbHealthOptions {
-  // check=none|tcp|http.
-  LbHealthCheck check = LbHealthCheck::kNone;
-  // checker=10.0.0.9+fd00::9: the source of checks, for servers of each version
-  // of IP.
-  std::optional<IpAddress> source_ipv4;
-  std::optional<IpAddress> source_ipv6;
-  // check_interval=2s: the time between two checks of a server.
-  Nanos interval = Seconds(2);
-  // rise=2, fall=3: the checks in a row that bring a server up, or down.
-  uint32_t rise = 2;
-  uint32_t fall = 3;
-  // check_port=0: the port that is checked; 0 for the server's own.
-  uint16_t port = 0;
-  // check_path=/: the path of HTTP requests.
-  std::string path = "/";
-
-  bool is_on() const { return check != LbHealthCheck::kNone; }
-  const std::optional<IpAddress>& source(bool is_ipv6) const {
-    return is_ipv6 ? source_ipv6 : source_ipv4;
-  }
-};
-
 // The options of --nf lb:… . NfOptions::status() reports errors.
 struct LbOptions {
   explicit LbOptions(NfOptions& options);
@@ -146,6 +103,7 @@ struct LbOptions {
   // removed=reset|keep: the fate of TCP connections whose server is removed or
   // down.
   bool resets = true;
+  // checker=10.0.0.9+fd00::9, and the options of checks.
   LbHealthOptions health;
   // quic=0: the length of the server identifier in connection ids, in bytes; 0
   // for a service without QUIC.

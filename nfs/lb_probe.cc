@@ -101,14 +101,16 @@ void LbProbe::WriteTcp(const IpAddress& from, const IpAddress& to,
   Store(&l4[Tcp::kChecksumOffset], L4Checksum(from, to, IpProtocol::kTcp, l4));
 }
 
-LbProbe LbProbe::Syn(const Packet& client, const LbEnd& server,
+LbProbe LbProbe::Syn(const Packet& beside, Way way, const LbEnd& server,
                      const IpAddress& source, uint64_t round) {
   LbProbe probe;
-  const auto link_bytes = ReverseLinkHeader(client.link(), client.bytes(),
-                                            client.headers(), probe.bytes_);
+  const auto link_bytes = ReverseLinkHeader(beside.link(), beside.bytes(),
+                                            beside.headers(), probe.bytes_);
   if (!link_bytes.has_value()) return probe;
-  std::ranges::copy(client.bytes().first(*link_bytes), probe.bytes_.begin());
-  probe.WriteIp(client, *link_bytes, source, server.address, 0);
+  if (way == Way::kOn) {
+    std::ranges::copy(beside.bytes().first(*link_bytes), probe.bytes_.begin());
+  }
+  probe.WriteIp(beside, *link_bytes, source, server.address, 0);
   probe.WriteTcp(source, server.address, PortOf(round), server.port,
                  SequenceOf(server, round), {}, Tcp::kSyn, "");
   return probe;

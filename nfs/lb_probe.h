@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "base/byte_order.h"
-#include "nfs/lb_options.h"
+#include "nfs/lb_health_options.h"
 #include "runtime/sdk/packet.h"
 
 namespace snf {
@@ -44,9 +44,11 @@ class LbProbe {
   // The longest request.
   static constexpr size_t kMaxRequestBytes = 300;
 
-  // The SYN of a round's check, beside a packet of a client that goes the same
-  // way. frame() is empty if the packet's link header cannot serve.
-  static LbProbe Syn(const Packet& client, const LbEnd& server,
+  // The SYN of a round's check, beside another packet, whose way it goes: on,
+  // or back to where the packet comes from. frame() is empty if the packet's
+  // link header cannot serve.
+  enum class Way : uint8_t { kOn, kBack };
+  static LbProbe Syn(const Packet& beside, Way way, const LbEnd& server,
                      const IpAddress& source, uint64_t round);
   // The answer to a segment of a server: the request, or a reset if it is
   // empty.

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/packet/link_type.h"
+#include "base/packet/packet_info.h"
 #include "base/packet/test_packets.h"
 #include "base/time.h"
 
@@ -18,6 +19,7 @@ struct TestPacket {
   uint32_t original_length = 0;  // on the wire; never below bytes.size()
   LinkType link = LinkType::kEthernet;
   Nanos gap = Milliseconds(1);  // after the packet before
+  Side side = Side::kUnknown;   // by which it comes
 
   friend bool operator==(const TestPacket&, const TestPacket&) = default;
 };

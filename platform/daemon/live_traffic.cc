@@ -266,6 +266,11 @@ void LiveTraffic::SendToReceiver(const Leaving& frame) {
   const std::optional<size_t> known = addresses_.PortOfReceiver(frame.bytes);
   if (known.has_value()) {
     Send(*places_[*known].port, frame);
+    return;
+  }
+  const std::optional<size_t> sender = addresses_.PortOfSender(frame.bytes);
+  if (sender.has_value()) {
+    SendTo(OtherSide(places_[*sender].side), frame);
   } else {
     ++figures_.unrouted;
   }

@@ -57,8 +57,10 @@ namespace snf {
 // the port knows where to.
 //
 // A packet that an NF made came by no port: it leaves where a frame came from
-// whose sender had its destination's address. If there was none, it is dropped
-// and counted (PortsFigures::unrouted).
+// whose sender had its destination's address. If there was none, it leaves at
+// the side opposite to its own sender's: so a health check, framed as a packet
+// to a router of this process, leaves as that packet does. If neither address
+// was seen, it is dropped and counted (PortsFigures::unrouted).
 //
 // A packet from the inside to an alias goes back to the inside (Egress), with
 // its Ethernet addresses the other way round: its sender took them for those of

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/tunnels/geneve.h"
-#include "platform/ports/gwlb/gwlb_header.h"
+#include "base/tunnels/gwlb_header.h"
 #include "platform/ports/gwlb/outer_table.h"
 #include "platform/ports/health_responder.h"
 #include "platform/ports/interface/network_interface.h"

@@ -273,7 +273,8 @@ TEST(Unreadable, DropsWithAnyNfWhereAsked) {
 TEST(Unreadable, DropsWhereAnNfOfTheChainIsABarrier) {
   for (const char* const chain :
        {"monitor | firewall", "firewall | monitor", "syn_guard",
-        "lb:virtual=192.0.2.9:22,servers=10.0.0.9:22"}) {
+        "lb:virtual=192.0.2.9:22,servers=10.0.0.9:22",
+        "gwlb:address=192.0.2.9,appliances=10.0.0.9"}) {
     const Outcome outcome = RunOf(chain, Rows().at("0x9200"));
     EXPECT_EQ(
         outcome.run.dropped[static_cast<size_t>(DropReason::kTypeUnknown)], 1u)

@@ -55,7 +55,7 @@ class Packet {
   // The places of its headers (base/packet/packet_parser.h); has_ip() is true.
   const ParsedPacket& headers() const { return info_.headers; }
 
-  // The side from which it comes, if the NF's flows are inside endpoints. A
+  // The side from which it comes, if live ports or inside endpoints tell it. A
   // packet made by an NF comes from the inside.
   Side side() const { return info_.side; }
 

@@ -393,6 +393,7 @@ NfResult NfTest::Platform::Send(const TestPacket& sent) {
   info.length = static_cast<uint32_t>(packet.bytes.size());
   info.original_length = std::max(packet.original_length, info.length);
   info.link = packet.link;
+  info.side = std::exchange(packet.side, Side::kUnknown);
   FlowKey key;
   const Direction direction =
       classifier_.Classify(now_, packet.link, packet.bytes, info.headers, key);

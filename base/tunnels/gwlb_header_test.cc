@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/gwlb/gwlb_header.h"
+#include "base/tunnels/gwlb_header.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/packet/test_packets.h"
@@ -93,6 +95,34 @@ TEST(GwlbHeader, RefusesWhateverIsCut) {
                               : length < header ? "options_truncated"
                                                 : "inner_empty");
   }
+}
+
+TEST(GwlbHeader, ReadsTheMetadataInAnyOrderAmongOtherOptions) {
+  const GwlbMetadata expected = {.endpoint = 0x1122'3344'5566'7788,
+                                 .attachment = 0x99aa'bbcc'ddee'ff00,
+                                 .cookie = 0xcafe'f00d};
+  for (const std::string& options :
+       {kEndpoint + kAttachment + kCookie, "fff0 01 01 00000000" + kCookie +
+                                               kAttachment + "0108 04 00" +
+                                               kEndpoint}) {
+    const Frame payload = Payload(options);
+    GeneveHeader header;
+    ASSERT_EQ(ParseGwlb(payload, header), GwlbRefusal::kNone);
+    EXPECT_EQ(ReadGwlbMetadata(header), expected);
+  }
+}
+
+TEST(GwlbHeader, BuildsTheHeaderThatItReads) {
+  const Frame whole = Payload(kEndpoint + kAttachment + kCookie);
+  std::array<std::byte, kGwlbHeaderBytes> built{};
+  BuildGwlb({.endpoint = 0x1122'3344'5566'7788,
+             .attachment = 0x99aa'bbcc'ddee'ff00,
+             .cookie = 0xcafe'f00d},
+            EtherType::kIpv4, built);
+  EXPECT_TRUE(std::ranges::equal(
+      built, std::span(whole).first(whole.size() - Hex(kInner).size())));
+  BuildGwlb({}, EtherType::kIpv6, built);
+  EXPECT_EQ(built[2], std::byte{0x86});
 }
 
 TEST(GwlbHeader, GivesEachRefusalAName) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_GWLB_GWLB_HEADER_H_
-#define SNF_PLATFORM_PORTS_GWLB_GWLB_HEADER_H_
+#ifndef SNF_BASE_TUNNELS_GWLB_HEADER_H_
+#define SNF_BASE_TUNNELS_GWLB_HEADER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -49,6 +49,25 @@ std::string_view Name(GwlbRefusal refusal);
 // Budget: ≤ 40 ns; no allocation.
 GwlbRefusal ParseGwlb(std::span<const std::byte> payload, GeneveHeader& header);
 
+// The data of the three options.
+struct GwlbMetadata {
+  uint64_t endpoint = 0;
+  uint64_t attachment = 0;
+  uint32_t cookie = 0;
+
+  friend bool operator==(const GwlbMetadata&, const GwlbMetadata&) = default;
+};
+// Returns the data of a header that ParseGwlb has taken.
+GwlbMetadata ReadGwlbMetadata(const GeneveHeader& header);
+
+// The bytes of a header with the three options alone.
+inline constexpr size_t kGwlbHeaderBytes =
+    kGeneveFixedBytes + 3 * kGeneveOptionHeaderBytes + 8 + 8 + 4;
+// Writes such a header, in front of an inner packet of this type, which is IPv4
+// or IPv6, to the beginning of `room`.
+void BuildGwlb(const GwlbMetadata& metadata, EtherType inner,
+               std::span<std::byte, kGwlbHeaderBytes> room);
+
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_GWLB_GWLB_HEADER_H_
+#endif  // SNF_BASE_TUNNELS_GWLB_HEADER_H_

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/gwlb/gwlb_header.h"
+#include "base/tunnels/gwlb_header.h"
 
 #include <array>
+
+#include "base/byte_order.h"
+#include "base/check.h"
 
 namespace snf {
 namespace {
@@ -94,6 +97,52 @@ GwlbRefusal ParseGwlb(std::span<const std::byte> payload,
   const size_t inner = payload.size() - header.bytes();
   if (inner == 0) return GwlbRefusal::kInnerEmpty;
   return inner > kGwlbMtu ? GwlbRefusal::kInnerTooLong : GwlbRefusal::kNone;
+}
+
+GwlbMetadata ReadGwlbMetadata(const GeneveHeader& header) {
+  GwlbMetadata metadata;
+  const auto number = [](std::span<const std::byte> data) {
+    return uint64_t{LoadBe32(data.data()).host()} << 32 |
+           LoadBe32(&data[4]).host();
+  };
+  GeneveOptions options(header.options);
+  while (const auto option = options.Next()) {
+    if (option->name.option_class != kAwsOptionClass) continue;
+    switch (option->name.type) {
+      case kEndpointOption:
+        metadata.endpoint = number(option->data);
+        break;
+      case kAttachmentOption:
+        metadata.attachment = number(option->data);
+        break;
+      case kCookieOption:
+        metadata.cookie = LoadBe32(option->data.data()).host();
+        break;
+      default:
+        break;
+    }
+  }
+  return metadata;
+}
+
+void BuildGwlb(const GwlbMetadata& metadata, EtherType inner,
+               std::span<std::byte, kGwlbHeaderBytes> room) {
+  std::array<std::byte, 8 + 8 + 4> data;
+  const auto store = [&data](size_t at, uint64_t number) {
+    Store(&data[at], be32(static_cast<uint32_t>(number >> 32)));
+    Store(&data[at + 4], be32(static_cast<uint32_t>(number)));
+  };
+  store(0, metadata.endpoint);
+  store(8, metadata.attachment);
+  Store(&data[16], be32(metadata.cookie));
+  const std::span<const std::byte> all(data);
+  const std::array<GeneveOption, kWanted.size()> options = {
+      {{{kAwsOptionClass, kEndpointOption}, all.first(8)},
+       {{kAwsOptionClass, kAttachmentOption}, all.subspan(8, 8)},
+       {{kAwsOptionClass, kCookieOption}, all.subspan(16)}}};
+  GeneveHeader header;
+  header.protocol = inner;
+  SNF_CHECK(BuildGeneve(header, options, room).fault == GeneveFault::kNone);
 }
 
 }  // namespace snf
