@@ -8,10 +8,10 @@ Makes two network namespaces with a link between them, so it wants root. For eac
 loss, of all packets at both ends of the link (nft), prints rows of medians:
 
   udp      a bare UDP echo, one datagram of 100 bytes at a time
-  tcp      a replay with one unit here and three there (--host)
+  tcp      a replay with one unit here and two there (--host)
   geneve   the same with wire=geneve
 
-The latency is that of the capture at its own speed (--speed=1x), and the
+The latency is that of the capture at a fifth of its speed (--speed=0.2x), and the
 throughput that of --speed=max with units of any speed, in packets a second.
 """
 
@@ -29,6 +29,7 @@ HOME, AWAY = (f"snf-wire-{name}-{os.getpid()}" for name in ("home", "away"))
 HOME_ADDRESS, AWAY_ADDRESS, PORT = "10.99.8.1", "10.99.8.2", 7000
 ECHO_PORT, ECHOES, ECHO_BYTES = 7001, 5_000, 100
 ECHO = f"""
+import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.bind(("{AWAY_ADDRESS}", {ECHO_PORT}))
 print("ready", flush=True)
@@ -106,8 +107,8 @@ def replay(options, wire, *flags):
         done = inside(
             HOME, options.snf, "replay", options.capture, "--quiet",
             "--clock=real", "--isolation=process", "--loggers=on",
-            "--threads=4", "--nf=monitor", "--policy=rotate",
-            f"--host=away={AWAY_ADDRESS}:{PORT},units=3,wire={wire}",
+            "--threads=5", "--nf=monitor", "--policy=rotate",
+            f"--host=away={AWAY_ADDRESS}:{PORT},units=2,wire={wire}",
             f"--json={path}", *flags)
         done.communicate(timeout=300)
         if done.returncode != 0:
@@ -118,7 +119,7 @@ def replay(options, wire, *flags):
 
 
 def over(options, wire):
-    slow = replay(options, wire, "--speed=1x")["latency_ns"]
+    slow = replay(options, wire, "--speed=0.2x")["latency_ns"]
     fast = replay(options, wire, "--speed=max", "--unit_capacity=none",
                   "--loop=4")
     return {"p50_us": slow["p50"] / 1e3, "p99_us": slow["p99"] / 1e3,

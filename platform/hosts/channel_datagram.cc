@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/hosts/channel_datagram.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "base/byte_order.h"
@@ -24,6 +25,7 @@ constexpr size_t kRangeBytes = 16;
 constexpr size_t kProbeBytes = 8;
 static_assert(kAckBytes + ChannelAck::kMostRanges * kRangeBytes <=
               kMaxGeneveOptionData);
+constexpr size_t kMostOptions = 1 + kMostAckBytes / (4 + kAckBytes);
 // Numbers and offsets stay below, so that sums do not overflow.
 constexpr uint64_t kMostNumber = uint64_t{1} << 62;
 
@@ -48,10 +50,13 @@ bool TakeAck(std::span<const std::byte> data, ChannelDatagram& datagram) {
   }
   datagram.kind = DatagramKind::kAck;
   datagram.channel = LoadBe32(data.data()).host();
-  datagram.ack = {.received = Load64(&data[4]), .consumed = Load64(&data[12])};
+  datagram.acks.push_back({.channel = datagram.channel});
+  ChannelAck& ack = datagram.acks.back().ack;
+  ack.received = Load64(&data[4]);
+  ack.consumed = Load64(&data[12]);
   for (data = data.subspan(kAckBytes); !data.empty();
        data = data.subspan(kRangeBytes)) {
-    datagram.ack.ranges.push_back(
+    ack.ranges.push_back(
         {.first = Load64(data.data()), .last = Load64(&data[8])});
   }
   return true;
@@ -91,68 +96,83 @@ DatagramRefusal ParseDatagram(std::span<const std::byte> payload,
       Load64(first->data.data()) != key.key) {
     return DatagramRefusal::kKey;
   }
-  const auto option = options.Next();
-  if (!option.has_value() || options.Next().has_value()) {
-    return DatagramRefusal::kOptions;
+  datagram.acks.clear();
+  auto option = options.Next();
+  if (!option.has_value()) return DatagramRefusal::kOptions;
+  const auto take = [&datagram](const GeneveOption& taken) {
+    if (taken.name == kAckName) return TakeAck(taken.data, datagram);
+    if (taken.name == kPieceName) return TakePiece(taken.data, datagram);
+    return taken.name == kProbeName && TakeProbe(taken.data, datagram);
+  };
+  uint32_t channel = 0;  // the greatest
+  for (const bool is_ack = option->name == kAckName; option.has_value();) {
+    if (!take(*option)) return DatagramRefusal::kOptions;
+    channel = std::max(channel, datagram.channel);
+    option = options.Next();
+    // Only acks may be several.
+    if (option.has_value() && (!is_ack || option->name != kAckName)) {
+      return DatagramRefusal::kOptions;
+    }
   }
-  const bool is_good =
-      option->name == kPieceName ? TakePiece(option->data, datagram)
-      : option->name == kAckName
-          ? TakeAck(option->data, datagram)
-          : option->name == kProbeName && TakeProbe(option->data, datagram);
-  if (!is_good ||
-      header.is_control != (datagram.kind != DatagramKind::kPiece)) {
+  if (header.is_control != (datagram.kind != DatagramKind::kPiece)) {
     return DatagramRefusal::kOptions;
   }
   datagram.bytes = payload.subspan(header.bytes());
-  return datagram.channel < channels ? DatagramRefusal::kNone
-                                     : DatagramRefusal::kChannel;
+  return channel < channels ? DatagramRefusal::kNone
+                            : DatagramRefusal::kChannel;
 }
 
 void BuildHeader(const ChannelDatagram& datagram, const ChannelKey& key,
                  DatagramHeader& header) {
-  std::array<std::byte, kKeyBytes> own;
-  Store64(own.data(), key.key);
-  std::array<std::byte, kMaxGeneveOptionData> data;
-  GeneveOption option;
-  Store(data.data(), be32(datagram.channel));
-  size_t size = 0;
+  std::array<std::byte, kMaxGeneveOptionsBytes> data;
+  std::array<GeneveOption, kMostOptions> options;
+  size_t count = 0;
+  size_t used = 0;
+  const auto add = [&](const GeneveOptionName& name, size_t bytes) {
+    SNF_CHECK(count < options.size());
+    options[count++] = {.name = name,
+                        .data = std::span(data).subspan(used, bytes)};
+    used += bytes;
+  };
+  Store64(data.data(), key.key);
+  add(kKeyName, kKeyBytes);
   switch (datagram.kind) {
     case DatagramKind::kPiece:
-      option.name = kPieceName;
-      Store64(&data[4], datagram.number);
-      Store64(&data[12], datagram.offset);
-      size = kPieceBytes;
+      Store(&data[used], be32(datagram.channel));
+      Store64(&data[used + 4], datagram.number);
+      Store64(&data[used + 12], datagram.offset);
+      add(kPieceName, kPieceBytes);
       break;
     case DatagramKind::kAck:
-      option.name = kAckName;
-      Store64(&data[4], datagram.ack.received);
-      Store64(&data[12], datagram.ack.consumed);
-      size = kAckBytes;
-      SNF_CHECK(datagram.ack.ranges.size() <= ChannelAck::kMostRanges);
-      for (const NumberRange& range : datagram.ack.ranges) {
-        Store64(&data[size], range.first);
-        Store64(&data[size + 8], range.last);
-        size += kRangeBytes;
+      for (const AckOfChannel& of : datagram.acks) {
+        const size_t bytes = kAckBytes + of.ack.ranges.size() * kRangeBytes;
+        SNF_CHECK(used + bytes <= data.size());
+        std::byte* to = &data[used];
+        Store(to, be32(of.channel));
+        Store64(to + 4, of.ack.received);
+        Store64(to + 12, of.ack.consumed);
+        to += kAckBytes;
+        for (const NumberRange& range : of.ack.ranges) {
+          Store64(to, range.first);
+          Store64(to + 8, range.last);
+          to += kRangeBytes;
+        }
+        add(kAckName, bytes);
       }
       break;
     case DatagramKind::kProbe:
     case DatagramKind::kProbeAnswer:
-      option.name = kProbeName;
-      Store(data.data(), be32(datagram.probed));
-      Store(&data[4],
+      Store(&data[used], be32(datagram.probed));
+      Store(&data[used + 4],
             be32(datagram.kind == DatagramKind::kProbeAnswer ? 1 : 0));
-      size = kProbeBytes;
+      add(kProbeName, kProbeBytes);
       break;
   }
-  option.data = std::span(data).first(size);
-  const std::array options = {GeneveOption{.name = kKeyName, .data = own},
-                              option};
   const BuiltGeneve built =
       BuildGeneve({.is_control = datagram.kind != DatagramKind::kPiece,
                    .protocol = kMirrorBytes,
                    .network = key.network},
-                  options, header.bytes);
+                  std::span(options).first(count), header.bytes);
   SNF_CHECK(built.fault == GeneveFault::kNone);
   header.size = built.bytes;
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/tunnels/geneve.h"
 #include "platform/hosts/channel_receiver.h"
@@ -25,9 +26,9 @@ namespace snf {
 //   0x84 probe    8 bytes: bytes of the datagram, with all headers (4); 0 for a
 //                question, 1 for the answer (4); zeros follow a question
 //
-// All are critical. The key comes first, then exactly one other option. Packets
-// with an ack or a probe are control packets (O bit), and all have the protocol
-// kMirrorBytes.
+// All are critical. The key comes first, then a piece, a probe, or one ack or
+// more. Packets with an ack or a probe are control packets (O bit), and all
+// have the protocol kMirrorBytes.
 //
 // Worked example: a piece has 44 bytes before it, and 72 with UDP and
 // IPv4. A path of 1,500 bytes carries 1,428 bytes of the stream a packet.
@@ -43,6 +44,16 @@ struct ChannelKey {
 
 enum class DatagramKind : uint8_t { kPiece, kAck, kProbe, kProbeAnswer };
 
+struct AckOfChannel {
+  uint32_t channel = 0;
+  ChannelAck ack{};
+
+  // Counts the bytes of its option.
+  size_t bytes() const { return 24 + 16 * ack.ranges.size(); }
+};
+// The most bytes of the acks of one datagram.
+inline constexpr size_t kMostAckBytes = kMaxGeneveOptionsBytes - 12;
+
 // A datagram. Spans lie in the parsed bytes.
 struct ChannelDatagram {
   DatagramKind kind{};
@@ -50,7 +61,7 @@ struct ChannelDatagram {
   uint64_t number = 0;
   uint64_t offset = 0;
   std::span<const std::byte> bytes{};
-  ChannelAck ack{};
+  std::vector<AckOfChannel> acks{};
   uint32_t probed = 0;
 };
 

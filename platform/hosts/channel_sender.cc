@@ -219,7 +219,7 @@ void ChannelSender::OnDue(Instant now) {
   }
   ++timeouts_;
   is_probe_due_ = true;
-  if (timeouts_ == kBlackHole) {
+  if (timeouts_ == kPersistent) {
     window_ = kLeastWindow * size_;
     recovery_ = next_number_;
   }

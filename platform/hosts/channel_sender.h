@@ -47,7 +47,7 @@ inline constexpr uint64_t kChannelWindow = uint64_t{4} << 20;  // bytes
 //
 // The window is NewReno's (RFC 9002 section 7): it begins with ten datagrams,
 // doubles in a round trip, is halved once for the losses of a round trip, and
-// grows by a datagram a round trip from then on. After kBlackHole probe
+// grows by a datagram a round trip from then on. After kPersistent probe
 // timeouts in a row it is two datagrams. Besides, at most kChannelWindow bytes
 // are sent that the receiver has not consumed.
 //
@@ -58,7 +58,8 @@ inline constexpr uint64_t kChannelWindow = uint64_t{4} << 20;  // bytes
 // Pure; owner-thread only. Times must not run backwards.
 class ChannelSender {
  public:
-  static constexpr int kBlackHole = 3;
+  static constexpr int kPersistent = 3;
+  static constexpr int kBlackHole = 6;        // timeouts, of some 0.4 s
   static constexpr size_t kLeastWindow = 2;   // datagrams
   static constexpr size_t kFirstWindow = 10;  // datagrams
   static constexpr uint64_t kReordering = 3;  // datagrams

@@ -120,19 +120,13 @@ absl::StatusOr<std::unique_ptr<GeneveLink>> GeneveLink::Open(int connection) {
 absl::Status GeneveLink::Bind() {
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_ < 0) return Failed("eventfd");
-  const auto open = [this](std::array<int, kCutChannels>& sockets,
-                           uint16_t port) -> absl::Status {
-    for (int& fd : sockets) {
-      const auto bound = BoundSocket(WithPort(own_, port));
-      if (!bound.ok()) return bound.status();
-      fd = *bound;
-    }
-    return absl::OkStatus();
-  };
-  absl::Status status = open(out_, 0);
-  if (status.ok()) status = open(in_, kGenevePort);
+  for (int& fd : out_) {
+    const auto bound = BoundSocket(WithPort(own_, 0));
+    if (!bound.ok()) return bound.status();
+    fd = *bound;
+  }
   buffers_.resize(kBatch * kMostDatagram);
-  return status;
+  return absl::OkStatus();
 }
 
 GeneveLink::~GeneveLink() {
@@ -177,9 +171,16 @@ absl::Status GeneveLink::Connect(const GeneveOffer& peer) {
   for (size_t i = 0; i < kCutChannels; ++i) {
     sockaddr_storage to = WithPort(peer_, kGenevePort);
     sockaddr_storage from = WithPort(peer_, peer.ports[i]);
+    const auto bound = BoundSocket(WithPort(own_, kGenevePort));
+    if (!bound.ok()) return bound.status();
+    in_[i] = *bound;
     if (connect(out_[i], Generic(to), SizeOf(to)) != 0 ||
         connect(in_[i], Generic(from), SizeOf(from)) != 0) {
       return Failed("UDP");
+    }
+    // Before it was connected, the socket may have taken any datagram.
+    std::byte any;
+    while (recv(in_[i], &any, 1, MSG_DONTWAIT) >= 0) {
     }
   }
   Begin();
@@ -346,7 +347,8 @@ void GeneveLink::PumpOne(size_t channel, Instant now) {
         done += static_cast<size_t>(sent);
         continue;
       }
-      if (errno == EINTR) continue;
+      // An ICMP error is of an earlier datagram.
+      if (errno == EINTR || errno == ECONNREFUSED) continue;
       if (errno == EMSGSIZE) Shorten(KernelsPath(channel));
       ++done;
     }
@@ -369,14 +371,21 @@ void GeneveLink::SendControl(size_t channel, const ChannelDatagram& datagram,
 }
 
 void GeneveLink::SendAcks() {
+  ChannelDatagram acks = {.kind = DatagramKind::kAck};
+  size_t bytes = 0;
   for (size_t i = 0; i < kCutChannels; ++i) {
     if (!std::exchange(incoming_[i].is_ack_due, false)) continue;
-    SendControl(kWordsIndex,
-                {.kind = DatagramKind::kAck,
-                 .channel = static_cast<uint32_t>(i),
-                 .ack = incoming_[i].receiver.Ack()},
-                0);
+    AckOfChannel ack = {.channel = static_cast<uint32_t>(i),
+                        .ack = incoming_[i].receiver.Ack()};
+    if (bytes + ack.bytes() > kMostAckBytes) {
+      SendControl(kWordsIndex, acks, 0);
+      acks.acks.clear();
+      bytes = 0;
+    }
+    bytes += ack.bytes();
+    acks.acks.push_back(std::move(ack));
   }
+  if (!acks.acks.empty()) SendControl(kWordsIndex, acks, 0);
 }
 
 // --- What is received. ---
@@ -406,8 +415,11 @@ void GeneveLink::Take(size_t channel, std::span<const std::byte> payload) {
       absl::Status status;
       {
         const std::lock_guard lock(mutex_);
-        status = senders_[datagram.channel].TakeAck(RealClock::Monotonic(),
-                                                    datagram.ack);
+        const Instant now = RealClock::Monotonic();
+        for (const AckOfChannel& of : datagram.acks) {
+          const absl::Status taken = senders_[of.channel].TakeAck(now, of.ack);
+          if (!taken.ok()) status = taken;
+        }
       }
       if (!status.ok()) Refuse(DatagramRefusal::kWindow);
       return;

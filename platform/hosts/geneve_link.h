@@ -54,7 +54,7 @@ static_assert(sizeof(GeneveOffer) == 32);
 // Packets are never fragmented (DF). At the start each channel probes the path
 // with packets of several lengths; the longest that was answered on all
 // channels is the path's. It becomes shorter when the kernel learns so by ICMP,
-// or when three probe timeouts follow one another (RFC 8899 section 4.3).
+// or when six probe timeouts follow one another (RFC 8899 section 4.3).
 //
 // A thread receives, answers, sends again, and calls `deliver`. If nothing is
 // acknowledged for HostStream::kSilence, the link is lost.

@@ -85,7 +85,7 @@ class Runs(Geneve):
                 for what in SAME:
                     self.assertEqual(home[what], tcp[what], what)
                     self.assertEqual(home[what], geneve[what], what)
-        self.assertEqual(self.said(), "")
+        self.assertNotIn("refused", self.said())
 
     def test_packets_are_as_long_as_the_path_takes(self):
         self.agent()
@@ -290,20 +290,20 @@ class Decoded(Geneve):
              "-T", "fields", "-E", "separator=;", "-e", "ip.flags.df", "-e",
              "ip.flags.mf", "-e", "ip.len", "-e", "snf.kind", "-e",
              "snf.channel", "-e", "snf.number", "-e", "snf.key", "-e",
-             "_ws.expert.message", "-Y", "udp.dstport == 6081"],
+             "_ws.expert.message", "-Y", "udp.dstport == 6081 && !icmp"],
             capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [line.split(";") for line in done.stdout.splitlines()]
         self.assertGreater(len(rows), 100, done.stderr)
-        kinds = [int(row[3], 0) for row in rows]
-        self.assertEqual(set(kinds), {0x82, 0x83, 0x84})
+        kinds = [{int(kind, 0) for kind in row[3].split(",")} for row in rows]
+        self.assertEqual(set.union(*kinds), {0x82, 0x83, 0x84})
         for row in rows:
             self.assertIn(row[0], ("1", "True"), row)
             self.assertIn(row[1], ("0", "False"), row)
             self.assertLessEqual(int(row[2]), 1500, row)
             self.assertNotIn("cannot be", row[7], row)
         self.assertEqual(len({row[6] for row in rows}), 1)  # the key
-        pieces = {row[4] for row in rows if int(row[3], 0) == 0x82}
+        pieces = {row[4] for row, kind in zip(rows, kinds) if kind == {0x82}}
         self.assertLessEqual({"1", "3", "4"}, pieces)
 
 
