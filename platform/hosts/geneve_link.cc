@@ -488,11 +488,11 @@ absl::StatusOr<bool> GeneveLink::DeliverOne(CutChannel channel) {
   if (!order_->MayApply(channel, *in.head)) return false;
   absl::Status status;
   if (in.begun.empty()) {
-    status = deliver_(ready.first(rest));
+    status = deliver_to_(ready.first(rest));
   } else {
     in.begun.insert(in.begun.end(), ready.begin(),
                     ready.begin() + static_cast<std::ptrdiff_t>(rest));
-    status = deliver_(in.begun);
+    status = deliver_to_(in.begun);
     in.begun = {};
   }
   if (!status.ok()) return status;
@@ -568,7 +568,10 @@ void GeneveLink::Run() {
     absl::Status status;
     if (!order_.has_value()) {
       const std::lock_guard lock(mutex_);
-      if (deliver_ != nullptr) order_.emplace(side_);
+      if (deliver_ != nullptr) {
+        order_.emplace(side_);
+        deliver_to_ = deliver_;
+      }
     }
     if (order_.has_value()) status = DeliverAll();
     SendAcks();

@@ -162,6 +162,7 @@ class GeneveLink {
   std::thread thread_;
   std::array<Incoming, kCutChannels> incoming_;
   std::optional<CutOrder> order_{};
+  Deliver deliver_to_;  // once Start was called
   std::vector<std::byte> buffers_;
   std::atomic<bool> stops_ = false;
   std::atomic<bool> is_lost_ = false;
