@@ -16,7 +16,7 @@ constexpr auto kCriticalBit = std::byte{0x40};
 
 bool IsInner(EtherType type) {
   return type == EtherType::kIpv4 || type == EtherType::kIpv6 ||
-         type == kBridgedFrame;
+         type == kBridgedFrame || type == kMirrorBytes;
 }
 
 // Returns the fault of the list of options.
@@ -67,7 +67,7 @@ GeneveFault ParseGeneve(std::span<const std::byte> payload,
                         GeneveHeader& header) {
   if (payload.size() < kGeneveFixedBytes) return GeneveFault::kTruncated;
   const auto first = std::to_integer<unsigned>(payload[0]);
-  if (first >> 6 != 0) return GeneveFault::kVersion;
+  if (first >> 6 != 0) return GeneveFault::kOtherVersion;
   const size_t list = size_t{first} * kWord;
   if (list > payload.size() - kGeneveFixedBytes) {
     return GeneveFault::kOptionsTruncated;

@@ -31,6 +31,9 @@ namespace snf {
 inline constexpr uint16_t kGenevePort = 6081;
 // The type of an inner packet that is a whole Ethernet frame.
 inline constexpr EtherType kBridgedFrame{0x6558};
+// The type of bytes of shared memory between two hosts of SNF (IEEE 802 local
+// experimental EtherType 1).
+inline constexpr EtherType kMirrorBytes{0x88b5};
 inline constexpr size_t kGeneveFixedBytes = 8;
 inline constexpr size_t kMaxGeneveOptionsBytes = 63 * 4;
 inline constexpr size_t kMaxGeneveBytes =
@@ -42,11 +45,11 @@ inline constexpr size_t kMaxGeneveOptionData = 31 * 4;
 enum class GeneveFault : uint8_t {
   kNone,
   kTruncated,         // the bytes end inside the eight bytes
-  kVersion,           // the version is not 0
+  kOtherVersion,      // the version is not 0
   kOptionsTruncated,  // the bytes end inside the list of options
   kOptionLength,      // an option ends behind the list, or is not whole words
   kCriticalOption,    // a critical option that the caller does not know
-  kInnerProtocol,     // the inner packet is not IPv4, IPv6 or Ethernet
+  kInnerProtocol,     // not IPv4, IPv6, Ethernet or kMirrorBytes
   kOptionsTooLong,    // to build: more than kMaxGeneveOptionsBytes
   kNoRoom,            // to build: the room is too small
 };

@@ -274,7 +274,7 @@ TEST(Geneve, StaysInsideWhateverTheBytesAre) {
     ++seen[static_cast<size_t>(FaultOf(payload))];
   }
   for (const GeneveFault fault :
-       {GeneveFault::kNone, GeneveFault::kTruncated, GeneveFault::kVersion,
+       {GeneveFault::kNone, GeneveFault::kTruncated, GeneveFault::kOtherVersion,
         GeneveFault::kOptionsTruncated, GeneveFault::kOptionLength,
         GeneveFault::kCriticalOption, GeneveFault::kInnerProtocol}) {
     EXPECT_GT(seen[static_cast<size_t>(fault)], 100) << Name(fault);

@@ -13,7 +13,7 @@ GwlbRefusal RefusalOf(GeneveFault fault) {
   switch (fault) {
     case GeneveFault::kNone:
       return GwlbRefusal::kNone;
-    case GeneveFault::kVersion:
+    case GeneveFault::kOtherVersion:
       return GwlbRefusal::kVersion;
     case GeneveFault::kOptionsTruncated:
       return GwlbRefusal::kOptionsTruncated;
@@ -89,7 +89,7 @@ GwlbRefusal ParseGwlb(std::span<const std::byte> payload,
   const GeneveFault fault = ParseGeneve(payload, {}, header);
   if (fault != GeneveFault::kNone) return RefusalOf(fault);
   if (header.is_control) return GwlbRefusal::kControl;
-  if (header.protocol == kBridgedFrame) {
+  if (header.protocol == kBridgedFrame || header.protocol == kMirrorBytes) {
     return GwlbRefusal::kInnerProtocol;
   }
   const GwlbRefusal refusal = CheckAwsOptions(header.options);

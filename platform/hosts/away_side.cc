@@ -53,7 +53,46 @@ absl::Status AwaySide::Shake(const TlsFiles& files) {
   return stream_.Shake(files, TlsEnd::kServer, "");
 }
 
-absl::StatusOr<std::vector<std::byte>> AwaySide::Greet(const HostHello& own) {
+absl::Status AwaySide::OpenLink(std::span<const std::byte> offered) {
+  GeneveOffer offer;
+  if (offered.size() != sizeof(offer)) {
+    return absl::InvalidArgumentError("a bad offer");
+  }
+  std::memcpy(&offer, offered.data(), sizeof(offer));
+  auto link = GeneveLink::Open(stream_.fd());
+  if (!link.ok()) return link.status();
+  link_ = *std::move(link);
+  link_->SetKey(offer.key);
+  absl::Status status = link_->Connect(offer);
+  if (!status.ok()) return status;
+  const GeneveOffer own = link_->Offer();
+  status = stream_.Send(HostFrame::kOffer, std::as_bytes(std::span(&own, 1)));
+  return status.ok() ? link_->Measure() : status;
+}
+
+absl::StatusOr<std::vector<std::byte>> AwaySide::TakeSetup(bool takes_geneve) {
+  auto frame = stream_.Receive(kGreetPatience, kMostSetupBytes);
+  if (frame.ok() && frame->kind == HostFrame::kOffer) {
+    if (!takes_geneve) {
+      return absl::FailedPreconditionError(
+          "wire=geneve: the agent runs without --geneve");
+    }
+    if (absl::Status s = OpenLink(frame->bytes); !s.ok()) return s;
+    frame = stream_.Receive(kGreetPatience, kMostSetupBytes);
+    // The daemon has measured the path. The units are started without threads.
+    link_->Stop();
+  }
+  if (!frame.ok()) return frame.status();
+  if (frame->kind != HostFrame::kSetup) {
+    return absl::InvalidArgumentError(
+        fmt::format("a frame of kind {} in place of the set-up",
+                    static_cast<int>(frame->kind)));
+  }
+  return std::vector<std::byte>(frame->bytes.begin(), frame->bytes.end());
+}
+
+absl::StatusOr<std::vector<std::byte>> AwaySide::Greet(const HostHello& own,
+                                                       bool takes_geneve) {
   const auto hello = Expect(HostFrame::kHello, sizeof(HostHello));
   absl::Status status =
       hello.ok() ? CheckHello(hello->bytes, own) : hello.status();
@@ -62,10 +101,8 @@ absl::StatusOr<std::vector<std::byte>> AwaySide::Greet(const HostHello& own) {
         stream_.Send(HostFrame::kWelcome, std::as_bytes(std::span(&own, 1)));
   }
   if (status.ok()) {
-    const auto setup = Expect(HostFrame::kSetup, kMostSetupBytes);
-    if (setup.ok()) {
-      return std::vector<std::byte>(setup->bytes.begin(), setup->bytes.end());
-    }
+    auto setup = TakeSetup(takes_geneve);
+    if (setup.ok()) return setup;
     status = setup.status();
   }
   Refuse(status);
@@ -104,7 +141,7 @@ absl::Status AwaySide::Listen(LoopMirror& mirror) {
     const auto frame = stream_.Receive(HostStream::kSilence);
     if (!frame.ok()) return frame.status();
     if (frame->kind == HostFrame::kBeat) continue;
-    if (frame->kind != HostFrame::kUpdate) {
+    if (frame->kind != HostFrame::kUpdate || link_ != nullptr) {
       return absl::InvalidArgumentError(
           fmt::format("a frame of kind {}", static_cast<int>(frame->kind)));
     }
@@ -132,7 +169,15 @@ absl::Status AwaySide::Run(LoopMirror& mirror, const Units& units) {
     why = status;
     syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0);
   };
-  MirrorRelay relay(mirror, stream_, units.bells, lose);
+  if (link_ != nullptr) {
+    link_->Start(
+        LoopMirror::Side::kAway,
+        [&mirror](std::span<const std::byte> message) {
+          return mirror.Apply(message);
+        },
+        lose);
+  }
+  MirrorRelay relay(mirror, stream_, link_.get(), units.bells, lose);
   relay.Start();
   std::thread listener([&] { lose(Listen(mirror)); });
   bool has_words = true;
@@ -151,9 +196,15 @@ absl::Status AwaySide::Run(LoopMirror& mirror, const Units& units) {
   const bool was_lost = is_lost.exchange(true);
   stream_.StopReceiving();
   listener.join();
+  if (was_lost) {
+    link_.reset();
+    close(pidfd);
+    return why;
+  }
+  const absl::Status rest_sent = relay.SendRest();
+  link_.reset();
   close(pidfd);
-  if (was_lost) return why;
-  if (absl::Status s = relay.SendRest(); !s.ok()) return s;
+  if (!rest_sent.ok()) return rest_sent;
   // A container's monitor may have the other end open for longer.
   pollfd rest = {.fd = units.words, .events = POLLIN, .revents = 0};
   while (has_words && poll(&rest, 1, 0) > 0) {

@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
 #include "runtime/mirror/loop_mirror.h"
 
@@ -27,8 +29,10 @@ class AwaySide {
   // Encrypts the connection, if the agent has certificates. Errors: as
   // HostTls::Shake.
   absl::Status Shake(const TlsFiles& files);
-  // Takes the daemon's hello and set-up. Errors are told to the daemon as well.
-  absl::StatusOr<std::vector<std::byte>> Greet(const HostHello& own);
+  // Takes the daemon's hello and set-up, and its offer of GENEVE if the agent
+  // takes that. Errors are told to the daemon as well.
+  absl::StatusOr<std::vector<std::byte>> Greet(const HostHello& own,
+                                               bool takes_geneve);
   // Tells the daemon why there are no units.
   void Refuse(const absl::Status& why);
   // Measures by how much the daemon's clock is ahead, and asks for the begin.
@@ -52,10 +56,13 @@ class AwaySide {
   static constexpr int kPings = 8;
 
   absl::StatusOr<HostStream::Received> Expect(HostFrame kind, size_t most);
+  absl::StatusOr<std::vector<std::byte>> TakeSetup(bool takes_geneve);
+  absl::Status OpenLink(std::span<const std::byte> offered);
   absl::Status Listen(LoopMirror& mirror);
   bool CarryWords(int words);
 
   HostStream stream_;
+  std::unique_ptr<GeneveLink> link_;  // null: all goes over the stream
   Nanos ahead_{};
 };
 

@@ -85,6 +85,26 @@ absl::Status HomeSide::Connect() {
   return stream_->Shake(*files, TlsEnd::kClient, options_.address);
 }
 
+// Agrees on a key and on ports over TCP, and measures the path.
+absl::Status HomeSide::OpenLink() {
+  auto link = GeneveLink::Open(stream_->fd());
+  if (!link.ok()) return link.status();
+  link_ = *std::move(link);
+  if (absl::Status s = link_->DrawKey(); !s.ok()) return s;
+  GeneveOffer offer = link_->Offer();
+  absl::Status status =
+      stream_->Send(HostFrame::kOffer, std::as_bytes(std::span(&offer, 1)));
+  if (!status.ok()) return status;
+  const auto answer = Expect(HostFrame::kOffer, kSetupPatience);
+  if (!answer.ok()) return answer.status();
+  if (answer->bytes.size() != sizeof(offer)) {
+    return absl::InvalidArgumentError("a bad offer");
+  }
+  std::memcpy(&offer, answer->bytes.data(), sizeof(offer));
+  status = link_->Connect(offer);
+  return status.ok() ? link_->Measure() : status;
+}
+
 absl::Status HomeSide::Begin(std::span<const std::byte> setup) {
   if (absl::Status s = Connect(); !s.ok()) return Named(s);
   const HostHello hello = HelloOfThisProgram();
@@ -93,6 +113,9 @@ absl::Status HomeSide::Begin(std::span<const std::byte> setup) {
   if (!status.ok()) return Named(status);
   const auto welcome = Expect(HostFrame::kWelcome, kSetupPatience);
   if (!welcome.ok()) return Named(welcome.status());
+  if (options_.wire == HostWire::kGeneve) {
+    if (absl::Status s = OpenLink(); !s.ok()) return Named(s);
+  }
   status = stream_->Send(HostFrame::kSetup, setup);
   if (status.ok()) status = AnswerPings();
   if (!status.ok()) return Named(status);
@@ -102,8 +125,16 @@ absl::Status HomeSide::Begin(std::span<const std::byte> setup) {
 }
 
 void HomeSide::Run() {
-  MirrorRelay relay(mirror_, *stream_, {units_bell_},
-                    [this](const absl::Status& status) { Lose(status); });
+  const auto lose = [this](const absl::Status& status) { Lose(status); };
+  if (link_ != nullptr) {
+    link_->Start(
+        LoopMirror::Side::kHome,
+        [this](std::span<const std::byte> message) {
+          return mirror_.Apply(message);
+        },
+        lose);
+  }
+  MirrorRelay relay(mirror_, *stream_, link_.get(), {units_bell_}, lose);
   relay.Start();
   while (true) {
     const auto frame = stream_->Receive(HostStream::kSilence);
@@ -112,6 +143,9 @@ void HomeSide::Run() {
       case HostFrame::kBeat:
         break;
       case HostFrame::kUpdate:
+        if (link_ != nullptr) {
+          Lose(absl::InvalidArgumentError("an update beside GENEVE"));
+        }
         if (auto s = mirror_.Apply(frame->bytes); !s.ok()) Lose(s);
         break;
       case HostFrame::kWord:

@@ -3,12 +3,15 @@
 #define SNF_PLATFORM_HOSTS_HOME_SIDE_H_
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "platform/hosts/geneve_link.h"
+#include "platform/hosts/host_place.h"
 #include "platform/hosts/host_stream.h"
 #include "runtime/mirror/loop_mirror.h"
 
@@ -20,12 +23,16 @@ namespace snf {
 //
 //   daemon ⇄ memory ⇄ this process ⇄ TCP ⇄ agent's session ⇄ memory ⇄ units
 //
+// With HostWire::kGeneve frames of the mirrors go over a GeneveLink, all else
+// over TCP.
+//
 // Thread-compatible; one object in a process.
 class HomeSide {
  public:
   struct Options {
-    std::string host;      // its name
-    std::string address;   // ADDRESS:PORT of its agent
+    std::string host;     // its name
+    std::string address;  // ADDRESS:PORT of its agent
+    HostWire wire = HostWire::kTcp;
     std::string tls;       // a directory for ReadTlsFiles; "": no encryption
     int word_socket = -1;  // to which the process of units tells its words
     size_t longest_entry = 0;
@@ -44,6 +51,7 @@ class HomeSide {
   absl::StatusOr<HostStream::Received> Expect(HostFrame kind, Nanos patience);
   absl::Status Connect();
   absl::Status AnswerPings();
+  absl::Status OpenLink();
   [[noreturn]] void Lose(const absl::Status& status);
   [[noreturn]] static void EndLike(int status);
   void TellWord(std::span<const std::byte> bytes) const;
@@ -53,6 +61,7 @@ class HomeSide {
   Doorbell* units_bell_;
   LoopMirror mirror_;
   std::optional<HostStream> stream_;
+  std::unique_ptr<GeneveLink> link_;  // null: all goes over the stream
 };
 
 }  // namespace snf

@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 
+#include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
 
 namespace snf {
@@ -59,6 +61,7 @@ void HostAgent::Begin(int listener, int socket,
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   close(listener);
+  if (strays_ >= 0) close(strays_);
   signal(SIGINT, SIG_IGN);  // the agent decides
   signal(SIGTERM, SIG_DFL);
   const std::string peer = HostStream::AddressOf(socket, true);
@@ -73,19 +76,51 @@ void HostAgent::Begin(int listener, int socket,
   _exit(1);
 }
 
+// Reads at most kAtOnce datagrams, so that connections are not starved.
+void HostAgent::RefuseStrays() {
+  constexpr int kAtOnce = 64;
+  for (int i = 0; i < kAtOnce; ++i) {
+    std::array<std::byte, 1> byte;
+    sockaddr_storage from = {};
+    socklen_t size = sizeof(from);
+    if (recvfrom(strays_, byte.data(), byte.size(), MSG_DONTWAIT,
+                 reinterpret_cast<sockaddr*>(&from), &size) < 0) {
+      return;
+    }
+    ++refused_;
+    constexpr uint64_t kTold = 1'000;
+    if (refused_ != 1 && refused_ % kTold != 0) continue;
+    fmt::print(stderr,
+               "UDP datagrams refused: {}, the last one from {}, which is no "
+               "daemon's\n",
+               refused_, HostStream::TextOf(from, size));
+    std::fflush(stderr);
+  }
+}
+
 absl::Status HostAgent::Serve(const std::function<int(int)>& session) {
   const auto listener = HostStream::Listen(options_.listen);
   if (!listener.ok()) return listener.status();
+  if (options_.geneve) {
+    const auto strays = GeneveLink::OpenForStrays(*listener);
+    if (!strays.ok()) return strays.status();
+    strays_ = *strays;
+  }
   const HostHello hello = HelloOfThisProgram();
   fmt::print("listens at {}: snf {}, build {:016x}\n",
              HostStream::AddressOf(*listener, false), hello.version,
              hello.build);
   std::fflush(stdout);
   while (true) {
-    pollfd wait = {.fd = *listener, .events = POLLIN, .revents = 0};
-    const int ready = poll(&wait, 1, sessions_.empty() ? -1 : kReapMs);
+    std::array<pollfd, 2> waits = {
+        pollfd{.fd = *listener, .events = POLLIN, .revents = 0},
+        pollfd{.fd = strays_, .events = POLLIN, .revents = 0}};
+    const int ready =
+        poll(waits.data(), waits.size(), sessions_.empty() ? -1 : kReapMs);
     Reap();
     if (ready <= 0) continue;
+    if (waits[1].revents != 0) RefuseStrays();
+    if (waits[0].revents == 0) continue;
     const int socket = accept4(*listener, nullptr, nullptr, SOCK_CLOEXEC);
     if (socket >= 0) Begin(*listener, socket, session);
   }

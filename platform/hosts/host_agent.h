@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ class HostAgent {
   struct Options {
     std::string listen;             // ADDRESS:PORT
     std::vector<std::string> from;  // addresses
+    // Keeps UDP port 6081 for GENEVE: datagrams of no session are counted.
+    bool geneve = false;
   };
   explicit HostAgent(Options options) : options_(std::move(options)) {}
 
@@ -35,11 +38,14 @@ class HostAgent {
 
  private:
   void Begin(int listener, int socket, const std::function<int(int)>& session);
+  void RefuseStrays();
   bool IsMember(const std::string& peer) const;
   void Reap();
 
   Options options_;
   std::vector<pid_t> sessions_;
+  int strays_ = -1;  // a UDP socket
+  uint64_t refused_ = 0;
 };
 
 }  // namespace snf

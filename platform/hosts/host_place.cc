@@ -28,6 +28,27 @@ bool IsName(std::string_view name) {
   });
 }
 
+// Sets what units=COUNT or wire=WIRE says.
+absl::Status SetPart(const std::string& part, HostPlace& host) {
+  constexpr std::string_view kUnits = "units=";
+  if (part == "wire=tcp" || part == "wire=geneve") {
+    host.wire = part == "wire=tcp" ? HostWire::kTcp : HostWire::kGeneve;
+    return absl::OkStatus();
+  }
+  if (part.starts_with("wire=")) return Bad(part, "is not wire=tcp or geneve");
+  const char* const end = part.data() + part.size();
+  const auto [stop, error] =
+      part.starts_with(kUnits)
+          ? std::from_chars(part.data() + kUnits.size(), end, host.processes)
+          : std::from_chars_result{part.data(), std::errc::invalid_argument};
+  if (error == std::errc() && stop == end && host.processes > 0 &&
+      host.processes <= kMostProcesses) {
+    return absl::OkStatus();
+  }
+  return Bad(part,
+             fmt::format("is not units=COUNT, from 1 to {}", kMostProcesses));
+}
+
 }  // namespace
 
 absl::StatusOr<HostPlace> HostPlace::Of(const std::string& name,
@@ -54,20 +75,11 @@ absl::Status HostPlaces::Add(const std::string& text) {
   const std::string address = text.substr(equals + 1, comma - equals - 1);
   absl::StatusOr<HostPlace> host = HostPlace::Of(name, address, 1);
   if (!host.ok()) return host.status();
-  if (comma < text.size()) {
-    constexpr std::string_view kUnits = ",units=";
-    const std::string_view rest = std::string_view(text).substr(comma);
-    const char* const end = rest.data() + rest.size();
-    const auto [stop, error] =
-        rest.starts_with(kUnits)
-            ? std::from_chars(rest.data() + kUnits.size(), end, host->processes)
-            : std::from_chars_result{rest.data(), std::errc::invalid_argument};
-    if (error != std::errc() || stop != end || host->processes == 0 ||
-        host->processes > kMostProcesses) {
-      return Bad(
-          std::string(rest.substr(1)),
-          fmt::format("is not units=COUNT, from 1 to {}", kMostProcesses));
-    }
+  for (size_t at = comma; at < text.size();) {
+    const size_t end = std::min(text.find(',', at + 1), text.size());
+    const absl::Status s = SetPart(text.substr(at + 1, end - at - 1), *host);
+    if (!s.ok()) return s;
+    at = end;
   }
   for (const HostPlace& other : std::span(hosts_).first(count_)) {
     if (other.name == host->name) {
@@ -91,10 +103,17 @@ absl::Status HostPlaces::SetTls(const std::string& directory) {
 std::string HostPlaces::text() const {
   std::string text;
   for (const HostPlace& host : std::span(hosts_).first(count_)) {
-    text += fmt::format("{}{}={},units={}", text.empty() ? "" : " ",
-                        host.name.data(), host.address.data(), host.processes);
+    text += fmt::format("{}{}={},units={}{}", text.empty() ? "" : " ",
+                        host.name.data(), host.address.data(), host.processes,
+                        host.wire == HostWire::kGeneve ? ",wire=geneve" : "");
   }
   return text;
+}
+
+bool HostPlaces::has_geneve() const {
+  return std::ranges::any_of(hosts(), [](const HostPlace& host) {
+    return host.wire == HostWire::kGeneve;
+  });
 }
 
 uint32_t HostPlaces::processes() const {

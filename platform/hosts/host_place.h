@@ -15,6 +15,9 @@
 
 namespace snf {
 
+// The way that frames of the mirrors take to a host.
+enum class HostWire : uint32_t { kTcp, kGeneve };
+
 // A host of a cluster beside the daemon's own, and how many processes of units
 // run there.
 struct HostPlace {
@@ -23,6 +26,7 @@ struct HostPlace {
   std::array<char, 48> name{};     // ends with a zero
   std::array<char, 64> address{};  // ADDRESS:PORT of its agent
   uint32_t processes = 0;
+  HostWire wire = HostWire::kTcp;
 
   // Errors: InvalidArgument, naming the part.
   static absl::StatusOr<HostPlace> Of(const std::string& name,
@@ -49,8 +53,8 @@ class HostSource {
 // c=10.0.0.3:7000,units=1, 0 to 2 are here, 3 and 4 on b, and 5 on c.
 class HostPlaces {
  public:
-  // Takes NAME=ADDRESS:PORT[,units=COUNT]. Errors: InvalidArgument, naming the
-  // part.
+  // Takes NAME=ADDRESS:PORT[,units=COUNT][,wire=tcp|geneve]. Errors:
+  // InvalidArgument, naming the part.
   absl::Status Add(const std::string& text);
   // Returns what Add takes, one for each host, with spaces between.
   std::string text() const;
@@ -69,6 +73,8 @@ class HostPlaces {
   uint32_t processes() const;
   // Errors: InvalidArgument if none of `processes` processes stays here.
   absl::Status Check(uint32_t processes) const;
+  // Returns true if GENEVE goes to a host.
+  bool has_geneve() const;
   // Returns the host of a process among `processes`; null: the own host.
   const HostPlace* Of(uint32_t process, uint32_t processes) const;
 

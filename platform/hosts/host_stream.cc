@@ -131,10 +131,15 @@ std::string HostStream::AddressOf(int socket, bool of_peer) {
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
   const int got = of_peer ? getpeername(socket, generic, &size)
                           : getsockname(socket, generic, &size);
+  return got != 0 ? "unknown" : TextOf(address, size);
+}
+
+std::string HostStream::TextOf(const sockaddr_storage& address,
+                               socklen_t size) {
   char host[NI_MAXHOST] = {};
   char port[NI_MAXSERV] = {};
-  if (got != 0 ||
-      getnameinfo(generic, size, host, sizeof(host), port, sizeof(port),
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host,
+                  sizeof(host), port, sizeof(port),
                   NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
     return "unknown";
   }

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_HOSTS_HOST_STREAM_H_
 #define SNF_PLATFORM_HOSTS_HOST_STREAM_H_
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -26,6 +27,7 @@ enum class HostFrame : uint16_t {
   kHello,     // daemon: HostHello
   kWelcome,   // agent: the versions are equal
   kRefuse,    // agent: text, and the connection ends
+  kOffer,     // both: GeneveOffer, if frames of the mirrors go by GENEVE
   kSetup,     // daemon: the loop of units to be started
   kPing,      // agent: the time of its clock
   kPong,      // daemon: that, and the time of its own
@@ -58,6 +60,7 @@ class HostStream {
   HostStream& operator=(const HostStream&) = delete;
   ~HostStream();
 
+  int fd() const { return socket_; }
   // Encrypts the connection, before anything else (HostTls::Shake). Errors:
   // as HostTls::Shake.
   absl::Status Shake(const TlsFiles& files, TlsEnd end,
@@ -72,6 +75,8 @@ class HostStream {
   static absl::StatusOr<int> Listen(const std::string& address);
   // Returns ADDRESS:PORT of this end of the socket, or of the other one.
   static std::string AddressOf(int socket, bool of_peer);
+
+  static std::string TextOf(const sockaddr_storage& address, socklen_t size);
 
   // Sends a frame. Errors: Unavailable if the connection has ended, or takes
   // nothing for kSilence.

@@ -199,7 +199,9 @@ TEST(HostHello, RefusesAnotherVersionBuildAndProtocolByName) {
 TEST(HostPlaces, PutsTheFirstProcessesOnTheOwnHost) {
   HostPlaces hosts;
   ASSERT_TRUE(hosts.Add("b=10.0.0.2:7000,units=2").ok());
-  ASSERT_TRUE(hosts.Add("c=[2001:db8::3]:7000").ok());
+  EXPECT_FALSE(hosts.has_geneve());
+  ASSERT_TRUE(hosts.Add("c=[2001:db8::3]:7000,wire=geneve").ok());
+  EXPECT_TRUE(hosts.has_geneve());
   std::string of;
   for (uint32_t i = 0; i < 6; ++i) {
     const HostPlace* const host = hosts.Of(i, 6);
@@ -207,7 +209,8 @@ TEST(HostPlaces, PutsTheFirstProcessesOnTheOwnHost) {
   }
   EXPECT_EQ(of, "---bbc");
   EXPECT_EQ(hosts.text(),
-            "b=10.0.0.2:7000,units=2 c=[2001:db8::3]:7000,units=1");
+            "b=10.0.0.2:7000,units=2 "
+            "c=[2001:db8::3]:7000,units=1,wire=geneve");
   EXPECT_TRUE(hosts.Check(4).ok());
   EXPECT_THAT(std::string(hosts.Check(3).message()),
               HasSubstr("3 units on other hosts leave none of 3"));
@@ -225,6 +228,8 @@ TEST(HostPlaces, RefusesBadTextsByName) {
                {"b=1.2.3.4:5,units=0", "\"units=0\""},
                {"b=1.2.3.4:5,units=2x", "\"units=2x\""},
                {"b=1.2.3.4:5,unit=2", "\"unit=2\""},
+               {"b=1.2.3.4:5,units=2,wire=ipx", "\"wire=ipx\""},
+               {"b=1.2.3.4:5,units=2,", "\"\""},
                {"a=1.2.3.4:5", "two hosts"}};
   HostPlaces hosts;
   ASSERT_TRUE(hosts.Add("a=1.2.3.4:5").ok());

@@ -8,10 +8,11 @@
 namespace snf {
 
 MirrorRelay::MirrorRelay(LoopMirror& mirror, HostStream& stream,
-                         std::vector<Doorbell*> bells,
+                         GeneveLink* link, std::vector<Doorbell*> bells,
                          std::function<void(const absl::Status&)> lost)
     : mirror_(mirror),
       stream_(stream),
+      link_(link),
       bells_(std::move(bells)),
       lost_(std::move(lost)) {}
 
@@ -29,16 +30,21 @@ void MirrorRelay::Stop() {
 absl::Status MirrorRelay::Turn(bool& did) {
   frame_.clear();
   did = mirror_.Collect(frame_);
-  if (did) return stream_.Send(HostFrame::kUpdate, frame_);
-  if (stream_.is_beat_due()) return stream_.Send(HostFrame::kBeat, frame_);
-  return absl::OkStatus();
+  if (did && link_ == nullptr) {
+    return stream_.Send(HostFrame::kUpdate, frame_);
+  }
+  if (did) {
+    if (absl::Status s = link_->Send(frame_); !s.ok()) return s;
+  }
+  return stream_.is_beat_due() ? stream_.Send(HostFrame::kBeat, {})
+                               : absl::OkStatus();
 }
 
 absl::Status MirrorRelay::SendRest() {
   for (bool did = true; did || mirror_.has_news();) {
     if (absl::Status s = Turn(did); !s.ok()) return s;
   }
-  return absl::OkStatus();
+  return link_ == nullptr ? absl::OkStatus() : link_->Flush(kFlush);
 }
 
 void MirrorRelay::Run() {

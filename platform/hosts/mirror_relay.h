@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
 #include "runtime/mirror/loop_mirror.h"
 #include "runtime/ring/doorbell.h"
@@ -16,13 +17,14 @@
 namespace snf {
 
 // Sends what a LoopMirror collects, and beats, from a thread of its own. The
-// thread sleeps at the bells that the processes of its side ring.
+// thread sleeps at the bells that the processes of its side ring. If there is a
+// link, it carries all but the beats.
 //
 // Start and Stop are for the owner's thread. `lost` is called once, on the
 // relay's thread, if the connection has ended.
 class MirrorRelay {
  public:
-  MirrorRelay(LoopMirror& mirror, HostStream& stream,
+  MirrorRelay(LoopMirror& mirror, HostStream& stream, GeneveLink* link,
               std::vector<Doorbell*> bells,
               std::function<void(const absl::Status&)> lost);
   MirrorRelay(const MirrorRelay&) = delete;
@@ -32,7 +34,7 @@ class MirrorRelay {
   void Start();
   // Returns when the thread has ended.
   void Stop();
-  // Sends the rest; after Stop.
+  // Sends the rest; after Stop. A link waits until the other side has it.
   absl::Status SendRest();
 
  private:
@@ -41,12 +43,15 @@ class MirrorRelay {
   static constexpr Nanos kExpecting = Microseconds(50);
   static constexpr Nanos kIdle = Milliseconds(5);
   static constexpr uint32_t kSpins = 100;
+  // Shorter than HostStream::kSilence: nothing beats meanwhile.
+  static constexpr Nanos kFlush = Seconds(1);
 
   void Run();
   absl::Status Turn(bool& did);
 
   LoopMirror& mirror_;
   HostStream& stream_;
+  GeneveLink* const link_;  // null: all goes over the stream
   const std::vector<Doorbell*> bells_;
   const std::function<void(const absl::Status&)> lost_;
   std::vector<std::byte> frame_;

@@ -155,9 +155,10 @@ void RealFlags::AddIsolation() {
 void RealFlags::AddHosts() {
   HostPlaces& hosts = set_.request.real.hosts;
   set_.flags.Repeated(
-      "host", "NAME=ADDRESS:PORT[,units=COUNT]",
+      "host", "NAME=ADDRESS:PORT[,units=COUNT][,wire=geneve]",
       fmt::format("another host, on which snf host serve listens there, and "
-                  "how many processes of units run on it, 1 if not said. The "
+                  "how many processes of units run on it, 1 if not said. With "
+                  "wire=geneve data go by GENEVE over UDP, unencrypted. The "
                   "units with the highest numbers are on the last host; the "
                   "controller and the loggers are here. At most {}, with "
                   "--loggers=on and --isolation=process or lxc",
@@ -225,6 +226,10 @@ absl::Status RealFlags::Check() const {
         .with = "host",
         .when = real.hosts.empty() && !set_.given("etcd"),
         .because = "no units are on other hosts"},
+       {.flags = {"host_tls"},
+        .with = "host",
+        .when = real.hosts.has_geneve() && !real.hosts.tls().empty(),
+        .because = "wire=geneve encrypts nothing"},
        {.flags = {"host_state"},
         .with = "host",
         .when = real.host_state && !real.hosts.empty(),

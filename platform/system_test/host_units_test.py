@@ -43,6 +43,8 @@ def frame(kind, number, data=b"", bytes_=None):
 
 
 class Hosts(HostPair):
+    AWAY = f"away={AGENT}"  # of --host
+
     def setUp(self):
         super().setUp()
         self.frames = self.file("frames.pcap", pcap(
@@ -69,7 +71,7 @@ class Hosts(HostPair):
     def replay(self, *flags, capture=None, hosts=1):
         path = pathlib.Path(self.folder.name) / "report.json"
         path.unlink(missing_ok=True)
-        on = (f"--host=away={AGENT},units={hosts}",) if hosts else ()
+        on = (f"--host={self.AWAY},units={hosts}",) if hosts else ()
         done = self.home(PROGRAM, "replay", capture or self.frames, "--quiet",
                          f"--json={path}", *UNITS, *on, *flags)
         return done, json.loads(path.read_text()) if path.exists() else None
@@ -80,7 +82,7 @@ class Hosts(HostPair):
         run = subprocess.Popen(
             ["ip", "netns", "exec", HOME, PROGRAM, "replay", self.frames,
              "--clock=real", "--speed=1x", "--loop=1000", *UNITS,
-             f"--host=away={AGENT}", f"--json={self.path}", *flags],
+             f"--host={self.AWAY}", f"--json={self.path}", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(run.stderr.close)
         self.addCleanup(run.wait)
@@ -249,6 +251,7 @@ class Containers(Command):
 
 class Losses(Hosts):
     NF = "--nf=chronicle"
+    SILENT = "is lost: was silent for 1500 ms"
 
     def kill_all(self, agent):
         """As a host that loses its power."""
@@ -293,7 +296,7 @@ class Losses(Hosts):
         wait_for("units", lambda: self.units_of(agent))
         time.sleep(1)
         _, said = self.end(run)
-        self.assertIn("is lost: was silent for 1500 ms", said)
+        self.assertRegex(said, self.SILENT)
 
     def test_a_unit_there_may_be_killed_like_one_here(self):
         agent = self.agent()

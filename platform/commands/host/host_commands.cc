@@ -231,7 +231,7 @@ class HostServeCommand final : public FlagCommand {
       : FlagCommand(
             {.summary = "run units for daemons of other hosts",
              .usage = "snf host serve --listen=ADDRESS:PORT "
-                      "[--from=ADDRESS,…] [--tls=DIRECTORY]",
+                      "[--from=ADDRESS,…] [--tls=DIRECTORY | --geneve]",
              .about =
                  "Starts processes of units for daemons that name this host "
                  "with --host, until Ctrl-C or SIGTERM. Each process ends with "
@@ -249,6 +249,9 @@ class HostServeCommand final : public FlagCommand {
                  "encrypt: with ca.crt, server.crt and server.key of this "
                  "directory, as snf cert --host=ADDRESS makes them; daemons "
                  "need a certificate with the role admin");
+    flags().Switch("geneve", geneve_,
+                   "let daemons ask for wire=geneve: opens UDP port 6081 at "
+                   "the address of --listen. Nothing is encrypted then");
   }
 
  private:
@@ -257,21 +260,28 @@ class HostServeCommand final : public FlagCommand {
       return absl::InvalidArgumentError(
           "--listen: is missing; as --listen=192.0.2.2:7000");
     }
+    if (geneve_ && !tls_.empty()) {
+      return absl::InvalidArgumentError(
+          "--geneve: does not go with --tls, since GENEVE encrypts nothing");
+    }
     std::optional<TlsFiles> files;
     if (!tls_.empty()) {
       absl::StatusOr<TlsFiles> read = ReadTlsFiles(tls_, TlsEnd::kServer);
       if (!read.ok()) return read.status();
       files = *std::move(read);
     }
-    return HostAgent({.listen = listen_, .from = absl::StrSplit(from_, ',')})
-        .Serve([&files](int socket) {
-          return ServeHostSession(socket, files ? &*files : nullptr);
+    return HostAgent({.listen = listen_,
+                      .from = absl::StrSplit(from_, ','),
+                      .geneve = geneve_})
+        .Serve([this, &files](int socket) {
+          return ServeHostSession(socket, files ? &*files : nullptr, geneve_);
         });
   }
 
   std::string listen_;
   std::string from_ = "127.0.0.1";
   std::string tls_;
+  bool geneve_ = false;
 };
 
 }  // namespace

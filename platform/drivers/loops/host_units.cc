@@ -202,6 +202,7 @@ int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
   if (!parts.ok()) return refuse(parts.status(), kExitInternal);
   HomeSide side({.host = host.name.data(),
                  .address = host.address.data(),
+                 .wire = host.wire,
                  .tls = setup.hosts.tls(),
                  .word_socket = socket,
                  .longest_entry = setup.region.entry_bytes},
@@ -211,7 +212,7 @@ int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
   side.Run();
 }
 
-int ServeHostSession(int socket, const TlsFiles* files) {
+int ServeHostSession(int socket, const TlsFiles* files, bool takes_geneve) {
   AwaySide side(socket);
   const std::string peer = HostStream::AddressOf(socket, true);
   const auto tell = [&peer](const absl::Status& status) {
@@ -222,7 +223,7 @@ int ServeHostSession(int socket, const TlsFiles* files) {
   if (files != nullptr) {
     if (absl::Status s = side.Shake(*files); !s.ok()) return tell(s);
   }
-  const auto message = side.Greet(HelloOfThisProgram());
+  const auto message = side.Greet(HelloOfThisProgram(), takes_geneve);
   if (!message.ok()) return tell(message.status());
   const auto asked = Read(*message);
   absl::Status status = asked.ok() ? Serve(side, *asked) : asked.status();

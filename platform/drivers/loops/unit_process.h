@@ -105,8 +105,9 @@ int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
 // Serves a daemon that has connected to this host's agent: starts a process of
 // units as RunUnitsOnHost asks, and returns the exit code once it has ended. In
 // a process of its own with one thread. With `files` the connection is
-// encrypted; else the pointer is null.
-int ServeHostSession(int socket, const TlsFiles* files);
+// encrypted; else the pointer is null. `takes_geneve` lets the daemon ask for
+// HostWire::kGeneve.
+int ServeHostSession(int socket, const TlsFiles* files, bool takes_geneve);
 
 }  // namespace snf
 

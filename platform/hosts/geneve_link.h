@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_HOSTS_GENEVE_LINK_H_
+#define SNF_PLATFORM_HOSTS_GENEVE_LINK_H_
+
+#include <sys/socket.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "platform/hosts/channel_datagram.h"
+#include "platform/hosts/channel_receiver.h"
+#include "platform/hosts/channel_sender.h"
+#include "platform/hosts/cut_channels.h"
+#include "runtime/mirror/loop_mirror.h"
+
+namespace snf {
+
+// An end of a link, as told to the other end over TCP.
+struct GeneveOffer {
+  ChannelKey key;
+  std::array<uint16_t, kCutChannels> ports{};  // UDP, source, by channel
+  std::array<uint16_t, 3> reserved{};
+};
+static_assert(sizeof(GeneveOffer) == 32);
+
+// Theory of operation. Carries frames of a LoopMirror between two hosts as
+// GENEVE over UDP, on five channels in each direction (CutSplitter). Each
+// channel is a ChannelSender here and a ChannelReceiver there.
+//
+//   channel c: own address, port that the kernel chose ──► peer, port 6081
+//
+// Networks that spread flows by ports (ECMP) thus may take another path for
+// each channel. Both ends connect their sockets at port 6081 to the ports of
+// the other end's offer, so the kernel passes no datagram of anyone else, and
+// several links share the port. Each datagram also has the key that the
+// daemon's end drew at random (getrandom). Nothing is encrypted: who can read
+// the network's packets can forge them.
+//
+// Packets are never fragmented (DF). At the start each channel probes the path
+// with packets of several lengths; the longest that was answered on all
+// channels is the path's. It becomes shorter when the kernel learns so by ICMP,
+// or when six probe timeouts follow one another (RFC 8899 section 4.3).
+//
+// A thread receives, answers, sends again, and calls `deliver`. If nothing is
+// acknowledged for HostStream::kSilence, the link is lost.
+//
+// Worked example: of a path of 1,500 bytes a piece gets 1,428 bytes, so a
+// message of 9,000 bytes is carried in seven pieces.
+//
+// Send and Flush are for one thread; the other calls for the owner's.
+class GeneveLink {
+ public:
+  using Deliver = std::function<absl::Status(std::span<const std::byte>)>;
+  using Lost = std::function<void(const absl::Status&)>;
+
+  struct Counts {
+    ChannelSender::Counts sent;  // sum over channels
+    uint64_t repeated = 0;       // datagrams received that brought nothing new
+    std::array<uint64_t, kDatagramRefusals> refused{};
+    size_t path = 0;  // bytes of the longest packet
+  };
+
+  // Returns a socket for datagrams to port 6081 of no link, at the address at
+  // which the TCP socket listens. Errors: Unavailable.
+  static absl::StatusOr<int> OpenForStrays(int listener);
+  // Binds UDP sockets to the address of this end of the TCP connection.
+  // Errors: Unavailable, naming the port and the system's reason.
+  static absl::StatusOr<std::unique_ptr<GeneveLink>> Open(int connection);
+  GeneveLink(const GeneveLink&) = delete;
+  GeneveLink& operator=(const GeneveLink&) = delete;
+  ~GeneveLink();
+
+  // Draws a key, at the daemon's end.
+  absl::Status DrawKey();
+  // Takes the other end's key.
+  void SetKey(const ChannelKey& key) { key_ = key; }
+  GeneveOffer Offer() const;
+  // Connects to the other end, and answers its probes from now on. Errors:
+  // InvalidArgument for an offer that cannot be; Unavailable.
+  absl::Status Connect(const GeneveOffer& peer);
+  // Finds the path's longest packet. Errors: Unavailable if a channel has no
+  // answer.
+  absl::Status Measure();
+
+  // Delivers messages from now on. `side` is this end's. The link's
+  // thread calls both functions, `lost` at most once.
+  void Start(LoopMirror::Side side, Deliver deliver, Lost lost);
+  // Sends a frame of LoopMirror::Collect; waits while kMostWaiting bytes wait.
+  absl::Status Send(std::span<const std::byte> frame);
+  // Waits until the other end has consumed each message. Errors: Unavailable.
+  absl::Status Flush(Nanos patience);
+  // Ends the thread; Start begins another one, so that the process can fork in
+  // between.
+  void Stop();
+
+  Counts counts() const;
+
+ private:
+  static constexpr uint64_t kMostWaiting = uint64_t{16} << 20;  // bytes
+  static constexpr Nanos kMeasurePatience = Seconds(1);
+  static constexpr size_t kBatch = 32;  // datagrams in a call of the kernel
+  static constexpr size_t kMostDatagram = 65'535;
+  static constexpr size_t kLeastPath = 576;  // bytes of a packet
+  static constexpr size_t kBlackHolePath = 1'280;
+
+  // A direction of a channel to this end. For the link's thread.
+  struct Incoming {
+    ChannelReceiver receiver;
+    std::optional<CutHead> head{};   // of the message that comes
+    std::vector<std::byte> begun{};  // its first bytes, if it is long
+    bool is_ack_due = false;
+  };
+
+  explicit GeneveLink(const sockaddr_storage& own, const sockaddr_storage& peer)
+      : own_(own), peer_(peer) {}
+  absl::Status Bind();
+
+  void Begin();
+  void Run();
+  void Wake();
+  void ReceiveAll(size_t channel);
+  void Take(size_t channel, std::span<const std::byte> payload);
+  void Refuse(DatagramRefusal why);
+  absl::Status DeliverAll();
+  absl::StatusOr<bool> DeliverOne(CutChannel channel);
+  void SendAcks();
+  void SendControl(size_t channel, const ChannelDatagram& datagram,
+                   size_t zeros);
+  void Pump(Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PumpOne(size_t channel, Instant now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Shorten(size_t path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Turn(Instant now);
+  uint64_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Instant Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  size_t HeadersOf() const;
+  size_t KernelsPath(size_t channel) const;
+
+  const sockaddr_storage own_;
+  const sockaddr_storage peer_;
+  ChannelKey key_;
+  std::array<int, kCutChannels> out_{-1, -1, -1, -1, -1};
+  std::array<int, kCutChannels> in_{-1, -1, -1, -1, -1};
+  int wake_ = -1;
+
+  // The link's thread.
+  std::thread thread_;
+  std::array<Incoming, kCutChannels> incoming_;
+  std::optional<CutOrder> order_{};
+  Deliver deliver_to_;  // once Start was called
+  std::vector<std::byte> buffers_;
+  std::atomic<bool> stops_ = false;
+  std::atomic<bool> is_lost_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<ChannelSender, kCutChannels> senders_ ABSL_GUARDED_BY(mutex_);
+  CutSplitter splitter_ ABSL_GUARDED_BY(mutex_);
+  CutSplitter::Messages messages_ ABSL_GUARDED_BY(mutex_);
+  Instant sleeps_until_ ABSL_GUARDED_BY(mutex_);
+  size_t path_ ABSL_GUARDED_BY(mutex_) = kLeastPath;
+  std::array<size_t, kCutChannels> probed_ ABSL_GUARDED_BY(mutex_){};
+  Deliver deliver_ ABSL_GUARDED_BY(mutex_);
+  Lost lost_ ABSL_GUARDED_BY(mutex_);
+  LoopMirror::Side side_ ABSL_GUARDED_BY(mutex_){};
+  std::array<uint64_t, kDatagramRefusals> refused_ ABSL_GUARDED_BY(mutex_){};
+  uint64_t repeated_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_HOSTS_GENEVE_LINK_H_
