@@ -313,6 +313,33 @@ void GeneveLink::Shorten(size_t path) {
   std::fflush(stderr);
 }
 
+void GeneveLink::CheckPath(size_t channel, Instant now) {
+  PathCheck& check = checks_[channel];
+  if (!check.is_asked) probed_[channel] = 0;
+  if (probed_[channel] >= path_) {
+    check = {};
+    return;
+  }
+  if (probed_[channel] > 0 && !std::exchange(check.is_answered, true)) {
+    check.answered = now;
+  }
+  if (check.is_answered && now - check.answered > kProbeTime) {
+    Shorten(probed_[channel]);
+    check = {};
+    return;
+  }
+  if (check.is_asked && now - check.asked < kProbePause) return;
+  check.is_asked = true;
+  check.asked = now;
+  for (const size_t path : {path_, kBlackHolePath, kLeastPath}) {
+    SendControl(channel,
+                {.kind = DatagramKind::kProbe,
+                 .channel = static_cast<uint32_t>(channel),
+                 .probed = static_cast<uint32_t>(path)},
+                path - HeadersOf());
+  }
+}
+
 void GeneveLink::Pump(Instant now) {
   for (size_t i = 0; i < kCutChannels; ++i) PumpOne(i, now);
 }
@@ -524,10 +551,13 @@ absl::Status GeneveLink::Turn(Instant now) {
   for (const Incoming& in : incoming_) repeated += in.receiver.repeated();
   const std::lock_guard lock(mutex_);
   repeated_ = repeated;
-  for (ChannelSender& sender : senders_) {
+  for (size_t i = 0; i < kCutChannels; ++i) {
+    ChannelSender& sender = senders_[i];
     sender.OnDue(now);
     if (sender.timeouts() >= ChannelSender::kBlackHole) {
-      Shorten(kBlackHolePath);
+      CheckPath(i, now);
+    } else {
+      checks_[i] = {};
     }
     if (sender.is_unanswered() &&
         now - sender.last_progress() > HostStream::kSilence) {

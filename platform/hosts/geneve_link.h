@@ -54,7 +54,9 @@ static_assert(sizeof(GeneveOffer) == 32);
 // Packets are never fragmented (DF). At the start each channel probes the path
 // with packets of several lengths; the longest that was answered on all
 // channels is the path's. It becomes shorter when the kernel learns so by ICMP,
-// or when six probe timeouts follow one another (RFC 8899 section 4.3).
+// or when six probe timeouts follow one another and a shorter packet is
+// answered then, but none of that length (RFC 8899 section 4.3). A peer that
+// stands still answers none of both, and both once it goes on.
 //
 // A thread receives, answers, sends again, and calls `deliver`. If nothing is
 // acknowledged for HostStream::kSilence, the link is lost.
@@ -145,6 +147,10 @@ class GeneveLink {
   void PumpOne(size_t channel, Instant now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Shorten(size_t path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The channel gets no acknowledgements: probes its path anew, and shortens it
+  // if only shorter packets are answered.
+  void CheckPath(size_t channel, Instant now)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Turn(Instant now);
   uint64_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Instant Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -175,6 +181,14 @@ class GeneveLink {
   Instant sleeps_until_ ABSL_GUARDED_BY(mutex_);
   size_t path_ ABSL_GUARDED_BY(mutex_) = kLeastPath;
   std::array<size_t, kCutChannels> probed_ ABSL_GUARDED_BY(mutex_){};
+  // Of a channel whose path is probed anew.
+  struct PathCheck {
+    Instant asked;     // last
+    Instant answered;  // first
+    bool is_asked = false;
+    bool is_answered = false;
+  };
+  std::array<PathCheck, kCutChannels> checks_ ABSL_GUARDED_BY(mutex_){};
   Deliver deliver_ ABSL_GUARDED_BY(mutex_);
   Lost lost_ ABSL_GUARDED_BY(mutex_);
   LoopMirror::Side side_ ABSL_GUARDED_BY(mutex_){};

@@ -30,9 +30,9 @@ void EarlyFragments::Release(const FlowKey& packet) {
 
 const CapturedPacket* EarlyFragments::Next(Instant now) {
   last_.reset();
-  const auto found =
-      released_ > 0 ? std::ranges::find(kept_, true, &Kept::is_released)
-                    : kept_.begin();
+  const auto found = released_ > 0
+                         ? std::ranges::find(kept_, true, &Kept::is_released)
+                         : kept_.begin();
   if (found == kept_.end()) return nullptr;
   if (!found->is_released && now - found->since <= kLongest) return nullptr;
   if (found->is_released) --released_;

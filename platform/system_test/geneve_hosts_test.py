@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import host_units_test
-from command_case import OK, SOURCE, USAGE, is_alive, wait_for
+from command_case import OK, SOURCE, USAGE, below, is_alive, wait_for
 from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, OTHER_ADDRESS, ip
 from host_units_test import AGENT, FAST, SMALL, UNITS
 
@@ -227,6 +228,33 @@ class Refusals(Geneve):
         time.sleep(0.5)
         report, said = self.end(run)
         self.assertIn("is lost", said)
+        self.assertEqual(report["packets_released"], report["packets_in"])
+
+    def test_a_path_that_becomes_shorter_in_silence_is_found(self):
+        agent, run, units = self.long_run()
+        time.sleep(0.5)
+        for name in (HOME, AWAY):
+            self.addCleanup(undrop, name)
+            if failed := drop(name, "meta length > 1300 drop"):
+                self.skipTest(f"nft: {failed.strip()}")
+        time.sleep(3)
+        self.assertEqual(self.units_of(agent), units)
+        report, said = self.end(run)
+        self.assertIn("packets to the other host have 1280 bytes at most", said)
+        self.assertEqual(report["packets_released"], report["packets_in"])
+
+    def test_an_agent_that_stands_still_does_not_make_the_path_shorter(self):
+        agent, run, _ = self.long_run()
+        time.sleep(0.5)
+        for _ in range(3):
+            for process in (agent.pid, *below(agent.pid)):
+                os.kill(process, signal.SIGSTOP)
+            time.sleep(0.8)
+            for process in (agent.pid, *below(agent.pid)):
+                os.kill(process, signal.SIGCONT)
+            time.sleep(0.5)
+        report, said = self.end(run)
+        self.assertNotIn("bytes at most", said + self.said())
         self.assertEqual(report["packets_released"], report["packets_in"])
 
     def test_who_is_no_member_is_refused_and_counted(self):
