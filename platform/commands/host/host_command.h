@@ -12,6 +12,7 @@
 #include "platform/control/etcd_flags.h"
 #include "platform/process/command.h"
 #include "resource_manager/etcd/host_registry.h"
+#include "resource_manager/lxd/lxd_socket.h"
 
 namespace snf {
 
@@ -58,6 +59,21 @@ struct HostCapacity {
   uint32_t units = 8;
   int64_t unit_capacity_bps = 1'000'000'000;
   Nanos term = Seconds(10);
+};
+
+// The flag of a client of LXD.
+struct LxdFlags {
+  void AddTo(FlagSet& flags) {
+    flags.Text(
+        "lxd", socket, "SOCKET",
+        "unix socket of LXD; of any member, if LXD is a cluster. Without "
+        "this flag: in $LXD_DIR, or of Debian's package or the snap");
+  }
+  LxdSocket Socket() const {
+    return LxdSocket(socket.empty() ? LxdSocket::UsualPath() : socket);
+  }
+
+  std::string socket;
 };
 
 // The flags of snf host join that snf host run has as well.

@@ -25,7 +25,6 @@
 #include "platform/process/child_program.h"
 #include "resource_manager/lxd/host_launch.h"
 #include "resource_manager/lxd/lxd_client.h"
-#include "resource_manager/lxd/lxd_socket.h"
 
 namespace snf {
 namespace {
@@ -206,7 +205,7 @@ class HostImageCommand final : public FlagCommand {
     flags().Text("output", output_, "FILE",
                  "write the image to this file, as lxc image import takes it, "
                  "instead of giving it to LXD");
-    flags().Text("lxd", socket_, "SOCKET", "unix socket of LXD");
+    lxd_.AddTo(flags());
     flags().Text("image", image_, "NAME", "name of the image in LXD");
     flags().Text("add", added_, "FILE,…",
                  "files or folders that hosts need as well, as NFs' rules and "
@@ -230,7 +229,7 @@ class HostImageCommand final : public FlagCommand {
   absl::Status Give(const std::string& file) const {
     const absl::StatusOr<std::string> fingerprint = SumOf(file);
     if (!fingerprint.ok()) return fingerprint.status();
-    LxdSocket socket(socket_);
+    LxdSocket socket = lxd_.Socket();
     LxdClient client(socket);
     const auto before = client.ImageOf(image_);
     if (!before.ok()) return before.status();
@@ -256,7 +255,7 @@ class HostImageCommand final : public FlagCommand {
   }
 
   std::string output_;
-  std::string socket_ = LxdSocket::UsualPath();
+  LxdFlags lxd_;
   std::string image_ = "snf";
   std::string added_;
 };

@@ -183,6 +183,10 @@ class HostRunCommand final : public HostCommand {
       return absl::InvalidArgumentError(
           "--listen: is missing; as --listen=192.0.2.2:7000");
     }
+    if (listen_.ends_with(":0")) {
+      return absl::InvalidArgumentError(
+          fmt::format("--listen={}: daemons need to know the port", listen_));
+    }
     std::vector<std::string> serve = {"snf", "host", "serve"};
     std::vector<std::string> join = {"snf", "host", "join", name_of_host_,
                                      "--address=" + listen_};

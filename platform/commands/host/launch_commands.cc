@@ -20,7 +20,6 @@
 #include "platform/commands/host/host_command.h"
 #include "resource_manager/lxd/host_launch.h"
 #include "resource_manager/lxd/lxd_client.h"
-#include "resource_manager/lxd/lxd_socket.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -37,15 +36,6 @@ void Tell(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
 }
-
-// The flag of a client of LXD.
-struct LxdFlags {
-  void AddTo(FlagSet& flags) {
-    flags.Text("lxd", socket, "SOCKET",
-               "unix socket of LXD; of any member, if LXD is a cluster");
-  }
-  std::string socket = LxdSocket::UsualPath();
-};
 
 // Consecutive addresses of a network.
 class AddressRange {
@@ -140,7 +130,7 @@ class HostLaunchCommand final : public HostCommand {
     if (!hosts.ok()) return hosts.status();
     absl::StatusOr<HostRegistry> registry = Registry();
     if (!registry.ok()) return registry.status();
-    LxdSocket socket(lxd_.socket);
+    LxdSocket socket = lxd_.Socket();
     LxdClient client(socket);
     HostLauncher launcher(client, {.cluster = cluster(),
                                    .image = image_,
@@ -167,6 +157,9 @@ class HostLaunchCommand final : public HostCommand {
     if (from_.empty()) {
       return absl::InvalidArgumentError(
           "--from: is missing; as --from=10.88.0.10");
+    }
+    if (port_ == 0) {
+      return absl::InvalidArgumentError("--port: 0 is no port to connect to");
     }
     if (count_ > 1 && names_.size() > 1) {
       return absl::InvalidArgumentError(fmt::format(
@@ -283,7 +276,7 @@ class LxdCommand : public FlagCommand {
 
  private:
   absl::Status Run() final {
-    LxdSocket socket(lxd_.socket);
+    LxdSocket socket = lxd_.Socket();
     LxdClient client(socket);
     HostLauncher launcher(
         client,
