@@ -129,6 +129,10 @@ class Launched(EtcdHosts):
                                            code=UNAVAILABLE),
                        lambda: self.host("stop", FOREIGN, code=UNAVAILABLE)):
             self.assertIn("is none of SNF's", action())
+        # An error of one host leaves the others their turn.
+        told = self.host("stop", FOREIGN, A, FOREIGN, code=UNAVAILABLE)
+        self.assertEqual(told.count("is none of SNF's"), 2)
+        self.assertIn(f"host \"{A}\" does not run", told)
         self.assertIn("does not run", self.host("stop", A))
         self.assertEqual(self.lxd.instances()[FOREIGN], before)
 

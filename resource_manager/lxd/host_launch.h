@@ -27,8 +27,8 @@ namespace snf {
 //
 // Worked example: a, b and c are launched for cluster "default", and c's member
 // loses its power. etcd removes c after its term; units of c are started on a
-// and b. Once that member is back, LXD has removed c's container, for it is
-// ephemeral; launching a, b and c starts c alone.
+// and b. Once that member is back, or is no member any more, launching a, b and
+// c makes a new container for c, and leaves a and b alone.
 //
 // Owner-thread only. The client must outlive the launcher.
 class HostLauncher {

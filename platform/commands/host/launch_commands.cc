@@ -76,6 +76,25 @@ class AddressRange {
   uint32_t bits_ = 0;
 };
 
+// The errors of several hosts: a host's error does not keep the next host from
+// its turn. All but the last are printed here; the command ends with the last.
+class FailedHosts {
+ public:
+  explicit FailedHosts(std::string command) : command_(std::move(command)) {}
+  void Add(absl::Status status) {
+    if (status.ok()) return;
+    if (!last_.ok()) {
+      fmt::print(stderr, "{}: {}\n", command_, std::string(last_.message()));
+    }
+    last_ = std::move(status);
+  }
+  const absl::Status& Last() const { return last_; }
+
+ private:
+  const std::string command_;
+  absl::Status last_;
+};
+
 class HostLaunchCommand final : public HostCommand {
  public:
   HostLaunchCommand()
@@ -137,16 +156,21 @@ class HostLaunchCommand final : public HostCommand {
                                    .target = target_,
                                    .profiles = absl::StrSplit(profiles_, ',')});
     if (absl::Status s = launcher.Prepare(); !s.ok()) return s;
+    FailedHosts failed(this->name());
     std::vector<std::string> started;
     for (const HostLauncher::Host& host : *hosts) {
       const auto launched = launcher.Launch(host);
-      if (!launched.ok()) return launched.status();
+      if (!launched.ok()) {
+        failed.Add(launched.status());
+        continue;
+      }
       Tell(fmt::format("host \"{}\" {} on member {}, at {}", host.name,
                        launched->is_new ? "was launched" : "runs already",
                        Printable(launched->location), host.address));
       started.push_back(host.name);
     }
-    return AwaitJoins(*registry, client, std::move(started));
+    failed.Add(AwaitJoins(*registry, client, std::move(started)));
+    return failed.Last();
   }
 
   absl::Status CheckFlags() const {
@@ -221,10 +245,14 @@ class HostLaunchCommand final : public HostCommand {
     const Instant due = RealClock::Monotonic() + kJoinPatience;
     while (true) {
       const absl::StatusOr<proto::HostList> list = registry.List();
-      if (!list.ok()) return list.status();
-      std::erase_if(names, [&list](const std::string& name) {
-        return HasJoined(*list, name);
-      });
+      if (list.ok()) {
+        std::erase_if(names, [&list](const std::string& name) {
+          return HasJoined(*list, name);
+        });
+      } else if (!absl::IsUnavailable(list.status()) ||
+                 RealClock::Monotonic() > due) {
+        return list.status();
+      }
       if (names.empty()) return absl::OkStatus();
       for (const std::string& name : names) {
         const std::string text = client.Console(name);
@@ -371,13 +399,17 @@ class HostStopCommand final : public LxdCommand {
         names_.push_back(instance.name);
       }
     }
+    FailedHosts failed(this->name());
     for (const std::string& name : names_) {
       const absl::StatusOr<bool> was_here = launcher.Stop(name, kStopPatience);
-      if (!was_here.ok()) return was_here.status();
+      if (!was_here.ok()) {
+        failed.Add(was_here.status());
+        continue;
+      }
       Tell(fmt::format("host \"{}\" {}", Printable(name),
                        *was_here ? "has ended" : "does not run"));
     }
-    return absl::OkStatus();
+    return failed.Last();
   }
 
   std::vector<std::string> names_;
