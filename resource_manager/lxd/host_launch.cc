@@ -119,19 +119,20 @@ absl::Status HostLauncher::Prepare() {
   }
   const auto image = client_->ImageOf(options_.image);
   if (!image.ok()) return image.status();
-  if (!*image) {
+  const std::optional<std::string>& fingerprint = *image;
+  if (!fingerprint) {
     return Missing(
         fmt::format("image {}: LXD has none of that name; snf host image makes "
                     "it",
                     Printable(options_.image)));
   }
-  const auto properties = client_->PropertiesOfImage(**image);
+  const auto properties = client_->PropertiesOfImage(*fingerprint);
   if (!properties.ok()) return properties.status();
   if (!properties->contains(kImageProperty)) {
     return Missing(fmt::format("image {}: was not made by snf host image",
                                Printable(options_.image)));
   }
-  fingerprint_ = **image;
+  fingerprint_ = *fingerprint;
   return absl::OkStatus();
 }
 
@@ -176,8 +177,9 @@ absl::StatusOr<HostLauncher::Launched> HostLauncher::Launch(const Host& host) {
   const std::string lxc = LxcOf(host);
   const auto found = client_->Find(host.name);
   if (!found.ok()) return found.status();
-  if (*found) {
-    const LxdInstance& instance = **found;
+  const std::optional<LxdInstance>& before = *found;
+  if (before) {
+    const LxdInstance& instance = *before;
     if (absl::Status s = CheckOwn(instance); !s.ok()) return s;
     if (instance.is_running()) {
       const char* const other =
@@ -216,20 +218,22 @@ absl::StatusOr<HostLauncher::Launched> HostLauncher::Launch(const Host& host) {
     [[maybe_unused]] const absl::Status removed = Remove(host.name);
     return made;
   }
-  const auto instance = client_->Find(host.name);
-  if (!instance.ok()) return instance.status();
+  const auto after = client_->Find(host.name);
+  if (!after.ok()) return after.status();
+  const std::optional<LxdInstance>& instance = *after;
   return Launched{.is_new = true,
-                  .location = *instance ? (**instance).location : ""};
+                  .location = instance ? instance->location : ""};
 }
 
 absl::StatusOr<bool> HostLauncher::Stop(const std::string& name,
                                         Nanos patience) {
   const auto found = client_->Find(name);
   if (!found.ok()) return found.status();
-  if (!*found) return false;
-  if (absl::Status s = CheckOwn(**found); !s.ok()) return s;
+  const std::optional<LxdInstance>& instance = *found;
+  if (!instance) return false;
+  if (absl::Status s = CheckOwn(*instance); !s.ok()) return s;
   absl::Status ended = absl::OkStatus();
-  if ((**found).status != "Stopped") {
+  if (instance->status != "Stopped") {
     ended = client_->Stop(name, patience);
     if (absl::IsFailedPrecondition(ended)) ended = client_->Kill(name);
   }

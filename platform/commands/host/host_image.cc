@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -233,12 +234,13 @@ class HostImageCommand final : public FlagCommand {
     LxdClient client(socket);
     const auto before = client.ImageOf(image_);
     if (!before.ok()) return before.status();
-    if (*before && **before == *fingerprint) {
+    const std::optional<std::string>& old = *before;
+    if (old && *old == *fingerprint) {
       fmt::print("image \"{}\" is up to date: {}\n", image_, *fingerprint);
       return absl::OkStatus();
     }
-    if (*before) {
-      const auto properties = client.PropertiesOfImage(**before);
+    if (old) {
+      const auto properties = client.PropertiesOfImage(*old);
       if (!properties.ok()) return properties.status();
       if (!properties->contains(HostLauncher::kImageProperty)) {
         return absl::FailedPreconditionError(fmt::format(
@@ -248,7 +250,7 @@ class HostImageCommand final : public FlagCommand {
       }
     }
     if (absl::Status s = client.Import(file, *fingerprint); !s.ok()) return s;
-    absl::Status named = client.SetAlias(image_, *fingerprint, !*before);
+    absl::Status named = client.SetAlias(image_, *fingerprint, !old);
     if (!named.ok()) return named;
     fmt::print("image \"{}\" is SNF {}: {}\n", image_, kVersion, *fingerprint);
     return absl::OkStatus();

@@ -80,6 +80,7 @@ class HostProcesses {
     const std::string program =
         std::filesystem::read_symlink("/proc/self/exe", error).string();
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (const std::string& word : words) {
       arguments.push_back(const_cast<char*>(word.c_str()));
     }
@@ -197,7 +198,7 @@ class HostRunCommand final : public HostCommand {
     for (const std::string& flag : GivenFlags(flags(), kJoinFlags)) {
       join.push_back(flag);
     }
-    const absl::Status status = HostProcesses().Run(serve, join);
+    absl::Status status = HostProcesses().Run(serve, join);
     // LXD removes what a container has printed together with the container.
     if (!status.ok() && getpid() == 1) {
       std::this_thread::sleep_for(std::chrono::nanoseconds(kEnding.ns));
