@@ -21,11 +21,11 @@ def skip_without_etcd():
 
 
 class Etcd:
-    def __init__(self, inside=()):
+    def __init__(self, inside=(), address="127.0.0.1"):
         """`inside` are words before each command, as of a namespace."""
         self.inside = list(inside)
         self.folder = tempfile.TemporaryDirectory()
-        self.endpoint = f"127.0.0.1:{free_port()}"
+        self.endpoint = f"{address}:{free_port()}"
         self.peer = f"http://127.0.0.1:{free_port()}"
         self.process = None
         self.start()

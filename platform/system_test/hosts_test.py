@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of a cluster, which etcd keeps: join, leave, list.
+"""The hosts of a cluster, which etcd keeps: join, leave, list, run.
 
 Usage: hosts_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import json
+import os
+import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import OK, PATIENCE_S, PROGRAM, USAGE, Command, run, wait_for
+from command_case import (OK, PATIENCE_S, PROGRAM, USAGE, Command, below,
+                          free_port, run, wait_for)
 from etcd_peer import Etcd, skip_without_etcd
 
 UNAVAILABLE = 69
 
 
-class Hosts(Command):
+class HostCase(Command):
     def setUp(self):
         super().setUp()
         self.etcd = Etcd()
@@ -54,6 +58,8 @@ class Hosts(Command):
         self.assertEqual(told["cluster"], "default")
         return {host["host"]["name"]: host for host in told["host"]}
 
+
+class Hosts(HostCase):
     def test_hosts_join_are_listed_and_leave(self):
         first = self.join("a", "--units=4", "--unit_capacity=2Gbps")
         second = self.join("b")
@@ -135,6 +141,80 @@ class Hosts(Command):
                      self.at)
         self.refused(74, ["no endpoint of etcd answers", "127.0.0.1:1"],
                      "host", "list", "--etcd=127.0.0.1:1")
+
+
+class HostThatRuns(HostCase):
+    """`snf host run`: the agent and the entry of a host."""
+
+    def begin(self, port):
+        process = subprocess.Popen(
+            [PROGRAM, "host", "run", "a", self.at, "--term=4s",
+             f"--listen=127.0.0.1:{port}"], stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True)
+        self.processes.append(process)
+        return process
+
+    def run_host(self):
+        port = free_port()
+        process = self.begin(port)
+        wait_for("host a", lambda: "a" in self.hosts() or
+                 process.poll() is not None)
+        self.assertIsNone(process.poll())
+        host = self.hosts()["a"]["host"]
+        self.assertEqual(host["address"], f"127.0.0.1:{port}")
+
+        def connect():
+            try:
+                return socket.create_connection(("127.0.0.1", port))
+            except OSError:
+                return None  # the agent starts beside the entry
+        return process, wait_for("the agent", connect)
+
+    @staticmethod
+    def child(process, action):
+        for pid in below(process.pid):
+            words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+            if words.split(b"\0")[2:3] == [action]:
+                return pid
+        raise AssertionError(f"no {action} below {process.pid}")
+
+    def test_the_agent_outlives_the_entry_while_units_run(self):
+        process, connection = self.run_host()
+        with connection:
+            agent = self.child(process, b"serve")
+            session = wait_for("a session", lambda: below(agent))[0]
+            os.kill(session, signal.SIGSTOP)  # as units that are drained
+            process.send_signal(signal.SIGTERM)
+            wait_for("the entry's end", lambda: not self.hosts())
+            # The agent waits for 15 s at most.
+            with self.assertRaises(subprocess.TimeoutExpired):
+                process.wait(1)
+            self.assertIn(session, below(agent))
+            os.kill(session, signal.SIGKILL)
+            self.assertEqual(process.wait(PATIENCE_S), OK)
+
+    def test_both_end_by_a_leave_or_with_one_of_them(self):
+        process, connection = self.run_host()
+        connection.close()
+        self.assertEqual(run("host", "leave", "a", self.at).returncode, OK)
+        self.assertEqual(process.wait(PATIENCE_S), OK)
+        process, connection = self.run_host()
+        connection.close()
+        os.kill(self.child(process, b"serve"), signal.SIGKILL)
+        self.assertNotEqual(process.wait(PATIENCE_S), OK)
+        self.assertIn("snf host serve was ended by signal 9",
+                      process.stdout.read())
+        self.assertEqual(self.hosts(), {})
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            process = self.begin(taken.getsockname()[1])
+            self.assertNotEqual(process.wait(PATIENCE_S), OK)
+            self.assertIn("snf host serve has ended", process.stdout.read())
+        self.assertEqual(self.hosts(), {})
+        process = self.join("a")  # its name is another's now
+        second = self.begin(free_port())
+        self.assertNotEqual(second.wait(PATIENCE_S), OK)
+        self.assertIn("snf host join has ended with exit code 69",
+                      second.stdout.read())
 
 
 if __name__ == "__main__":

@@ -16,46 +16,17 @@
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "base/version.h"
+#include "platform/commands/host/host_command.h"
 #include "platform/control/control_text.h"
-#include "platform/control/etcd_flags.h"
 #include "platform/drivers/loops/unit_process.h"
 #include "platform/hosts/host_agent.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"
 #include "platform/service/background.h"
-#include "resource_manager/etcd/host_registry.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
-
-constexpr uint32_t kMostUnits = 1'024;
-constexpr int64_t kLeastCapacity = 1'000;
-constexpr int64_t kMostCapacity = 1'000'000'000'000;
-
-// The base of the commands: each is a client of etcd.
-class HostCommand : public FlagCommand {
- protected:
-  explicit HostCommand(Text text) : FlagCommand(std::move(text)) {}
-  void AddEtcd() {
-    etcd_.AddTo(flags(), "servers of etcd, which keeps the cluster's hosts");
-  }
-  const std::string& cluster() const { return etcd_.cluster(); }
-  absl::StatusOr<HostRegistry> Registry() {
-    if (!etcd_.is_given()) {
-      return absl::InvalidArgumentError(
-          "--etcd: is missing; as --etcd=127.0.0.1:2379");
-    }
-    auto client = etcd_.Client();
-    if (!client.ok()) return client.status();
-    client_ = *std::move(client);
-    return HostRegistry::Of(*client_, etcd_.cluster());
-  }
-
- private:
-  EtcdFlags etcd_;
-  std::unique_ptr<EtcdClient> client_;
-};
 
 class HostJoinCommand final : public HostCommand {
  public:
@@ -74,14 +45,7 @@ class HostJoinCommand final : public HostCommand {
     AddEtcd();
     flags().Text("address", address_, "ADDRESS",
                  "IP address or name by which other hosts reach this one");
-    flags().Count("units", units_, 1, kMostUnits,
-                  "units that the host can run");
-    flags().BitRate("unit_capacity", unit_capacity_bps_, kLeastCapacity,
-                    kMostCapacity, "rate that a unit of the host can process");
-    flags().Duration("term", term_, HostRegistry::kLeastTerm,
-                     HostRegistry::kMostTerm,
-                     "time without a heartbeat after which the host is "
-                     "removed, in whole seconds");
+    capacity_.AddTo(flags());
   }
 
  private:
@@ -100,14 +64,14 @@ class HostJoinCommand final : public HostCommand {
     host.set_name(name_of_host_);
     host.set_address(address_);
     host.set_version(kVersion);
-    host.set_units(units_);
-    host.set_unit_capacity_bps(unit_capacity_bps_);
+    host.set_units(capacity_.units);
+    host.set_unit_capacity_bps(capacity_.unit_capacity_bps);
     host.set_pid(getpid());
-    auto joined = registry->Join(host, term_);
+    auto joined = registry->Join(host, capacity_.term);
     if (!joined.ok()) return joined.status();
     Tell(fmt::format("host \"{}\" has joined cluster \"{}\", with {} of {}",
-                     name_of_host_, cluster(), Plural(units_, "unit"),
-                     FormatBitRate(unit_capacity_bps_)));
+                     name_of_host_, cluster(), Plural(capacity_.units, "unit"),
+                     FormatBitRate(capacity_.unit_capacity_bps)));
     NotifySystemd("READY=1");
     return Stay(**joined, interrupt.came);
   }
@@ -151,9 +115,7 @@ class HostJoinCommand final : public HostCommand {
 
   std::string name_of_host_;
   std::string address_;
-  uint32_t units_ = 8;
-  int64_t unit_capacity_bps_ = 1'000'000'000;
-  Nanos term_ = Seconds(10);
+  HostCapacity capacity_;
 };
 
 class HostLeaveCommand final : public HostCommand {
@@ -288,12 +250,18 @@ class HostServeCommand final : public FlagCommand {
 
 std::unique_ptr<Command> CreateHostCommand() {
   return std::make_unique<CommandGroup>(
-      "join, leave, list and serve as the hosts of a cluster",
-      "Keeps the hosts of a cluster in etcd, and runs units of other hosts.",
+      "join, leave, list, serve as and launch the hosts of a cluster",
+      "Keeps the hosts of a cluster in etcd, runs units of other hosts, and "
+      "launches hosts by LXD.",
       CommandTable{{"join", CreateCommand<HostJoinCommand>},
                    {"leave", CreateCommand<HostLeaveCommand>},
                    {"list", CreateCommand<HostListCommand>},
-                   {"serve", CreateCommand<HostServeCommand>}});
+                   {"serve", CreateCommand<HostServeCommand>},
+                   {"run", CreateHostRunCommand},
+                   {"image", CreateHostImageCommand},
+                   {"launch", CreateHostLaunchCommand},
+                   {"launched", CreateHostLaunchedCommand},
+                   {"stop", CreateHostStopCommand}});
 }
 
 }  // namespace snf

@@ -56,7 +56,7 @@ REPORT = {"platform/report", "platform/report/explain", "platform/report/watch"}
 COMMAND = CHECK | DRIVERS | REPORT | {
     "nfs/snort", "runtime/live", "runtime/live/loggers", "runtime/wire", "runtime/redis", "controller/live",
     "platform/hosts", "platform/modules", "resource_manager/etcd",
-    "resource_manager/launch", "resource_manager/live",
+    "resource_manager/launch", "resource_manager/live", "resource_manager/lxd",
     "proto", "platform/process", "platform/service", "platform/ports", "platform/ports/interface",
     "platform/options", "platform/outcome", "platform/control",
     "platform/daemon", "platform/daemon/chains"}
@@ -113,6 +113,7 @@ MAY_INCLUDE = {
     "resource_manager/core": BASE,
     "resource_manager/etcd": TEXT | {"runtime/ring", "proto"},
     "resource_manager/launch": BASE,
+    "resource_manager/lxd": TEXT,
     "resource_manager/live": TEXT | {"resource_manager/core",
                                      "resource_manager/etcd", "runtime/leases",
                                      "runtime/ring", "proto"},
