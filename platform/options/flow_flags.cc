@@ -31,9 +31,10 @@ FlowFlags::FlowFlags(RunFlagSet& set) : set_(set) {
               "flows at one time; packets of further flows are dropped");
   flags.Count("early_fragments", set_.request.run.early_fragments, 0,
               kMaxEarlyFragments,
-              "before an NF that filters or translates, fragments of packets "
-              "that are kept until the packet's first one comes, for 1 s at "
-              "most; further ones are treated as if it never came");
+              "before an NF that filters or translates and has no flow key of "
+              "its own, fragments that are kept until their packet's first one "
+              "comes, for 1 s at most; more are treated as if it never came "
+              "(not with several controllers)");
   flags
       .DurationOrInfinity("evict_after", c.evict_after, Nanos{0},
                           "when the flow table is full, evict a flow that has "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/outcome/capture_sink.h"
 
-#include "platform/run/packet_comment.h"
+#include "platform/outcome/packet_comment.h"
 
 namespace snf {
 namespace {

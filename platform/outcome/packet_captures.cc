@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "platform/run/packet_comment.h"
+#include "platform/outcome/packet_comment.h"
 
 namespace snf {
 

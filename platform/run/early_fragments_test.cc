@@ -73,7 +73,7 @@ TEST(EarlyFragments, KeepsNoMoreThanItsBound) {
   EXPECT_FALSE(EarlyFragments(0).Keep(Instant{}, PacketNumber(1), {}));
 }
 
-// Each fragment that was kept comes back once, those of a packet in order.
+// Each kept fragment comes back once, the fragments of a packet in order.
 TEST(EarlyFragments, LosesNone) {
   const uint32_t seed = std::random_device{}();
   SCOPED_TRACE(seed);

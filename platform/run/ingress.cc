@@ -21,12 +21,6 @@ void SetSide(PacketInfo& info, Side side, const Endpoints& ends) {
   info.far_port = far_end.source_port;
 }
 
-// Returns true for a FragmentKey.
-bool IsOfFragment(const FlowKey& key) {
-  return key.form == FlowKeyForm::kIpv4Fragment ||
-         key.form == FlowKeyForm::kIpv6Fragment;
-}
-
 DropReason ReasonOf(Unread unread) {
   switch (unread) {
     case Unread::kLink:
@@ -86,7 +80,7 @@ const Ingress::Taken& Ingress::Take(Instant arrival,
   }
   if (headers_.fragment != Fragment::kNone) [[unlikely]] {
     if (!is_again && KeepEarly(arrival, captured)) return taken_;
-    if (is_again && !IsOfFragment(key_)) ++fragments_kept_matched_;
+    if (is_again && !IsEarly(captured)) ++fragments_kept_matched_;
   }
   return TakeAgain(arrival, captured);
 }
@@ -97,6 +91,13 @@ void Ingress::KeepEarlyFragments() {
     early_ = EarlyFragments(early_fragments_);
 }
 
+// A key in the form of a fragment may also be that of the packet that an ICMP
+// error quotes, and the error itself in fragments.
+bool Ingress::IsEarly(const CapturedPacket& captured) const {
+  return headers_.fragment == Fragment::kLater &&
+         key_ == FragmentKey(captured.bytes, headers_, with_vlan_);
+}
+
 bool Ingress::KeepEarly(Instant arrival, const CapturedPacket& captured) {
   if (direction_ == Direction::kNone) return false;
   if (headers_.fragment == Fragment::kFirst) {
@@ -105,7 +106,7 @@ bool Ingress::KeepEarly(Instant arrival, const CapturedPacket& captured) {
     }
     return false;
   }
-  if (!IsOfFragment(key_)) return false;
+  if (!IsEarly(captured)) return false;
   CapturedPacket kept = captured;
   kept.number = number_;
   if (!early_.Keep(arrival, key_, kept)) return false;

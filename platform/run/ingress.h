@@ -99,6 +99,7 @@ class Ingress {
   // at `now`: its first one has come, or it is too old. Null if there is none.
   // At the end of traffic, pass Instant::max(). Valid until the next call.
   const CapturedPacket* NextKept(Instant now) {
+    is_again_ = false;
     return early_.empty() ? nullptr : NextOfKept(now);
   }
 
@@ -154,6 +155,8 @@ class Ingress {
   };
 
   const CapturedPacket* NextOfKept(Instant now);
+  // Returns true if the last packet is a later fragment without a first one.
+  bool IsEarly(const CapturedPacket& captured) const;
   // Keeps an early fragment, if it is one, and returns true then.
   bool KeepEarly(Instant arrival, const CapturedPacket& captured);
   // Sets taken_ to the fate of a packet that is not for the NF; returns false

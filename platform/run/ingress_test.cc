@@ -105,6 +105,66 @@ TEST(Ingress, NotesTheSideAlsoForAnNfThatHasNone) {
   EXPECT_EQ(buffers.info(taken.packet).side, Side::kOutside);
 }
 
+// A fragment of an IPv4 packet that is cut after 48 bytes of its payload.
+Frame FragmentOf(uint16_t id, uint8_t protocol, const Frame& payload,
+                 bool is_first) {
+  const Ipv4Fields fields = {
+      .protocol = protocol,
+      .id = id,
+      .fragment_offset_bytes = static_cast<uint16_t>(is_first ? 0 : 48),
+      .more_fragments = is_first};
+  return Ethernet(0x0800, Ipv4(fields, payload));
+}
+
+TEST(Ingress, KeepsFragmentsUntilTheFirstOneHasCome) {
+  using Fate = Ingress::Taken::Fate;
+  BufferPool buffers({.small = 4, .medium = 1, .large = 1});
+  const Function nf(FlowScope::kInsideEndpoint);
+  Ingress ingress({}, nf, buffers);
+  ingress.KeepEarlyFragments();
+  const Frame later = FragmentOf(7, 17, Frame(48), false);
+  const Frame first = FragmentOf(7, 17, Udp(5000, 53, 40), true);
+  EXPECT_EQ(ingress.Take(Instant{}, PacketOf(later, Side::kInside)).fate,
+            Fate::kKept);
+  EXPECT_EQ(ingress.NextKept(Instant{}), nullptr);
+  EXPECT_EQ(ingress.Take(Instant{}, PacketOf(first, Side::kInside)).fate,
+            Fate::kPacket);
+  const CapturedPacket* const kept = ingress.NextKept(Instant{});
+  ASSERT_NE(kept, nullptr);
+  const Ingress::Taken& taken = ingress.Take(Instant{}, *kept);
+  ASSERT_EQ(taken.fate, Fate::kPacket);
+  EXPECT_EQ(taken.key->source_port, be16(5000));
+  EXPECT_TRUE(std::ranges::equal(buffers.bytes(taken.packet), later));
+  EXPECT_EQ(ingress.NumberOf(taken.packet), 1u);
+  EXPECT_EQ(ingress.NextKept(Instant::max()), nullptr);
+  EXPECT_EQ(ingress.counters().packets(), 2u);
+  EXPECT_EQ(ingress.counters().fragments_unmatched, 0u);
+  EXPECT_EQ(ingress.fragments_kept(), 1u);
+  EXPECT_EQ(ingress.fragments_kept_matched(), 1u);
+}
+
+// The first fragment has come, though its flow has the key of another one.
+TEST(Ingress, KeepsNoFragmentOfAnErrorThatQuotesAFragment) {
+  using Fate = Ingress::Taken::Fate;
+  BufferPool buffers({.small = 4, .medium = 1, .large = 1});
+  const Function nf(FlowScope::kInsideEndpoint);
+  Ingress ingress({}, nf, buffers);
+  ingress.KeepEarlyFragments();
+  const Frame quoted =
+      Ipv4({.id = 9, .fragment_offset_bytes = 48, .more_fragments = false},
+           Frame(12));
+  const Frame first = FragmentOf(7, 1, Icmp(3, 1, 0, quoted), true);
+  const Frame later = FragmentOf(7, 1, Frame(48), false);
+  EXPECT_EQ(ingress.Take(Instant{}, PacketOf(first, Side::kInside)).fate,
+            Fate::kDropped);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(ingress.Take(Instant{}, PacketOf(later, Side::kInside)).fate,
+              Fate::kDropped);
+  }
+  EXPECT_EQ(ingress.counters().fragments_unmatched, 1u);
+  EXPECT_EQ(ingress.fragments_kept(), 0u);
+}
+
 TEST(Ingress, AsksAnNfWithFlowKeysOfItsOwnForTheKey) {
   BufferPool buffers({.small = 4, .medium = 1, .large = 1});
   const Function nf(FlowScope::kOwnKey);

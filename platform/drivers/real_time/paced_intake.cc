@@ -44,7 +44,7 @@ void PacedIntake::Offer(const CapturedPacket& captured) {
 
 void PacedIntake::TakeKept(Instant until) {
   while (const CapturedPacket* const kept = run_.ingress.NextKept(until)) {
-    Come(run_.loop.now(), *kept);
+    Come(std::min(until, run_.loop.now()), *kept);
   }
 }
 

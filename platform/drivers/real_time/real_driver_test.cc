@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/packet/ip_prefix.h"
+#include "base/packet/test_packets.h"
 #include "base/rng.h"
 #include "controller/core/placement.h"
 #include "platform/system_test/test_run.h"
@@ -91,6 +92,31 @@ TEST(RealDriver, EndsFlowsThatTimeOutAtAnyTimesInFewSteps) {
                 Packets(kFlows, kFlows, 20'000 * kUs));
     EXPECT_EQ(result.controller.flows_ended, kFlows);
     EXPECT_LT(result.real.skips, 40u);
+  }
+}
+
+TEST(RealDriver, TakesFragmentsOnceTheirFirstHasCome) {
+  const auto fragment = [](int64_t us, uint16_t id, bool is_first) {
+    const Ipv4Fields fields = {
+        .id = id,
+        .fragment_offset_bytes = static_cast<uint16_t>(is_first ? 0 : 48),
+        .more_fragments = is_first};
+    const Frame payload = is_first ? Udp(5000, 53, 40) : Frame(48);
+    return OfferedFrame{.time = Instant{kStart + us * kUs},
+                        .bytes = Ethernet(0x0800, Ipv4(fields, payload))};
+  };
+  const std::vector<OfferedFrame> frames = {
+      fragment(0, 1, false), fragment(1, 1, true), fragment(2, 1, false),
+      fragment(3, 2, false)};
+  for (const uint32_t threads : {1u, 3u}) {
+    const RunResult result =
+        RunReal({}, AsFastAsCanBe(threads), TinyNatTables(), frames);
+    EXPECT_EQ(result.packets_in, 4u);
+    EXPECT_EQ(result.packets_released, 3u);
+    EXPECT_EQ(result.dropped[static_cast<size_t>(DropReason::kFragmentEarly)],
+              1u);
+    EXPECT_EQ(result.fragments_kept, 2u);
+    EXPECT_EQ(result.fragments_kept_matched, 1u);
   }
 }
 

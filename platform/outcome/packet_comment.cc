@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/run/packet_comment.h"
+#include "platform/outcome/packet_comment.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_RUN_PACKET_COMMENT_H_
-#define SNF_PLATFORM_RUN_PACKET_COMMENT_H_
+#ifndef SNF_PLATFORM_OUTCOME_PACKET_COMMENT_H_
+#define SNF_PLATFORM_OUTCOME_PACKET_COMMENT_H_
 
 #include <array>
 #include <string_view>
@@ -25,4 +25,4 @@ std::string_view CommentOf(const PacketRoute& route, std::string_view reason,
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_RUN_PACKET_COMMENT_H_
+#endif  // SNF_PLATFORM_OUTCOME_PACKET_COMMENT_H_
