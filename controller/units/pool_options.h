@@ -53,7 +53,7 @@ struct UnitPoolOptions {
   // A start that takes longer has failed (proto/protocol.md F11); Nanos::max()
   // = none ever has.
   Nanos start_timeout = Nanos::max();
-  Nanos unit_idle_timeout = Microseconds(200);  // active -> warm
+  Nanos unit_idle_timeout = Microseconds(500);  // active -> warm
   Nanos keep_warm = Seconds(30);                // warm -> stopped
 
   // Incarnation of the first unit start; later starts count up. A successor
