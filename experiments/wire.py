@@ -93,7 +93,11 @@ def echo():
     try:
         server.stdout.readline()
         done = inside(HOME, sys.executable, "-c", ASK)
-        p50, p99 = json.loads(done.communicate(timeout=600)[0])
+        try:
+            p50, p99 = json.loads(done.communicate(timeout=600)[0])
+        finally:
+            done.kill()
+            done.communicate()
         return {"p50_us": p50 / 1e3, "p99_us": p99 / 1e3}
     finally:
         server.kill()
@@ -110,7 +114,11 @@ def replay(options, wire, *flags):
             "--threads=5", "--nf=monitor", "--policy=rotate",
             f"--host=away={AWAY_ADDRESS}:{PORT},units=2,wire={wire}",
             f"--json={path}", *flags)
-        done.communicate(timeout=300)
+        try:
+            done.communicate(timeout=300)
+        finally:
+            done.kill()
+            done.communicate()
         if done.returncode != 0:
             sys.exit(f"the replay over {wire} has failed")
         report = json.loads(path.read_text())
@@ -127,23 +135,29 @@ def over(options, wire):
 
 
 def measure(options, loss):
-    make_link(loss)
-    agent = inside(AWAY, options.snf, "host", "serve",
-                   f"--listen={AWAY_ADDRESS}:{PORT}", f"--from={HOME_ADDRESS}",
-                   "--geneve")
     try:
-        agent.stdout.readline()
-        rows = {"udp": [], "tcp": [], "geneve": []}
-        for _ in range(options.repetitions):
-            rows["udp"].append(echo())
-            for wire in ("tcp", "geneve"):
-                rows[wire].append(over(options, wire))
-        return {name: {key: round(statistics.median(r[key] for r in found))
-                       for key in found[0]} for name, found in rows.items()}
+        make_link(loss)
+        agent = inside(AWAY, options.snf, "host", "serve",
+                       f"--listen={AWAY_ADDRESS}:{PORT}",
+                       f"--from={HOME_ADDRESS}", "--geneve")
+        try:
+            return medians(options, agent)
+        finally:
+            agent.kill()
+            agent.communicate()
     finally:
-        agent.kill()
-        agent.communicate()
         remove_link()
+
+
+def medians(options, agent):
+    agent.stdout.readline()
+    rows = {"udp": [], "tcp": [], "geneve": []}
+    for _ in range(options.repetitions):
+        rows["udp"].append(echo())
+        for wire in ("tcp", "geneve"):
+            rows[wire].append(over(options, wire))
+    return {name: {key: round(statistics.median(r[key] for r in found))
+                   for key in found[0]} for name, found in rows.items()}
 
 
 def main() -> int:

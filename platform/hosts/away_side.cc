@@ -160,6 +160,14 @@ bool AwaySide::CarryWords(int words) {
       .ok();
 }
 
+void AwaySide::CloseLink() {
+  if (link_ == nullptr) return;
+  link_->Stop();
+  link_->TellCounts(fmt::format("the daemon at {}",
+                                HostStream::AddressOf(stream_.fd(), true)));
+  link_.reset();
+}
+
 absl::Status AwaySide::Run(LoopMirror& mirror, const Units& units) {
   const auto pidfd = static_cast<int>(syscall(SYS_pidfd_open, units.pid, 0));
   std::atomic<bool> is_lost = false;
@@ -197,12 +205,12 @@ absl::Status AwaySide::Run(LoopMirror& mirror, const Units& units) {
   stream_.StopReceiving();
   listener.join();
   if (was_lost) {
-    link_.reset();
+    CloseLink();
     close(pidfd);
     return why;
   }
   const absl::Status rest_sent = relay.SendRest();
-  link_.reset();
+  CloseLink();
   close(pidfd);
   if (!rest_sent.ok()) return rest_sent;
   // A container's monitor may have the other end open for longer.

@@ -60,6 +60,8 @@ class AwaySide {
   absl::Status OpenLink(std::span<const std::byte> offered);
   absl::Status Listen(LoopMirror& mirror);
   bool CarryWords(int words);
+  // Ends the link, if there is one, and tells its counts.
+  void CloseLink();
 
   HostStream stream_;
   std::unique_ptr<GeneveLink> link_;  // null: all goes over the stream

@@ -39,8 +39,11 @@ std::optional<ChannelSender::Piece> ChannelSender::Next(Instant now,
   window_ = std::max<uint64_t>(window_, kLeastWindow * size_);
   if (is_probe_due_) {
     is_probe_due_ = false;
-    const auto oldest = std::ranges::find_if(open_, &Sent::is_open);
-    if (oldest != open_.end() && oldest->offset + oldest->bytes > freed_) {
+    // A question has no bytes; the pieces behind may be lost, too.
+    const auto oldest = std::ranges::find_if(open_, [this](const Sent& sent) {
+      return sent.is_open && sent.offset + sent.bytes > freed_;
+    });
+    if (oldest != open_.end()) {
       ++counts_.probes;
       const uint64_t from = std::max(oldest->offset, freed_);
       const size_t left = oldest->offset + oldest->bytes - from;
@@ -79,6 +82,29 @@ void ChannelSender::Close(Sent& sent) {
   if (!sent.is_open) return;
   sent.is_open = false;
   under_way_ -= sent.bytes;
+}
+
+void ChannelSender::DropClosed() {
+  while (!open_.empty() && !open_.front().is_open) open_.pop_front();
+}
+
+void ChannelSender::TakeBack(uint64_t number) {
+  while (!open_.empty() && open_.back().number >= number) {
+    const Sent& sent = open_.back();
+    if (sent.is_open && sent.bytes > 0) {
+      under_way_ -= sent.bytes;
+      size_t& bytes = lost_[sent.offset];
+      bytes = std::max(bytes, sent.bytes);
+    }
+    open_.pop_back();
+    --counts_.datagrams;
+  }
+  DropClosed();
+}
+
+void ChannelSender::TakeShorterPath(Instant now) {
+  last_progress_ = now;
+  timeouts_ = 0;
 }
 
 // Returns true if a datagram of the range was open.
@@ -135,7 +161,13 @@ absl::Status ChannelSender::TakeAck(Instant now, const ChannelAck& ack) {
   const uint64_t recovery = recovery_;
   FindLost(now);
   if (did && recovery == recovery_) Grow(acknowledged);
-  while (!open_.empty() && !open_.front().is_open) open_.pop_front();
+  DropClosed();
+  // A question need not be answered once all is consumed.
+  if (waiting() == 0 && under_way_ == 0) {
+    open_.clear();
+    loss_due_ = Instant::max();
+    is_question_due_ = false;
+  }
   while (!lost_.empty() &&
          lost_.begin()->first + lost_.begin()->second <= freed_) {
     lost_.erase(lost_.begin());
@@ -211,6 +243,7 @@ void ChannelSender::OnDue(Instant now) {
   if (now < due()) return;
   if (loss_due_ != Instant::max()) {
     FindLost(now);
+    DropClosed();
     return;
   }
   if (under_way_ == 0) {

@@ -59,7 +59,7 @@ inline constexpr uint64_t kChannelWindow = uint64_t{4} << 20;  // bytes
 class ChannelSender {
  public:
   static constexpr int kPersistent = 3;
-  static constexpr int kBlackHole = 6;        // timeouts, of some 0.4 s
+  static constexpr int kBlackHole = 3;        // timeouts
   static constexpr size_t kLeastWindow = 2;   // datagrams
   static constexpr size_t kFirstWindow = 10;  // datagrams
   static constexpr uint64_t kReordering = 3;  // datagrams
@@ -88,6 +88,12 @@ class ChannelSender {
   // Takes an acknowledgement. Errors: InvalidArgument if no such datagram was
   // sent, naming the value; nothing is changed then.
   absl::Status TakeAck(Instant now, const ChannelAck& ack);
+  // Takes back the newest datagrams, from a number on: none of them has left.
+  // Next gives their bytes again, under new numbers.
+  void TakeBack(uint64_t number);
+  // The path became shorter, and the other end answers: counts as progress. The
+  // time until the next probe is short again.
+  void TakeShorterPath(Instant now);
   // Returns when OnDue is to be called; Instant::max(): not at all.
   Instant due() const;
   void OnDue(Instant now);
@@ -96,7 +102,8 @@ class ChannelSender {
   uint64_t waiting() const { return written_ - consumed_; }
   // Probe timeouts since the last acknowledgement of a datagram.
   int timeouts() const { return timeouts_; }
-  // When a datagram was acknowledged, or the first one sent after that.
+  // When a datagram was acknowledged, the first one sent after that, or the
+  // path became shorter.
   Instant last_progress() const { return last_progress_; }
   bool is_unanswered() const { return !open_.empty(); }
   uint64_t window() const { return window_; }
@@ -115,6 +122,7 @@ class ChannelSender {
   bool TakeRange(const NumberRange& range, Instant& newest,
                  uint64_t& acknowledged);
   void Close(Sent& sent);
+  void DropClosed();
   void TakeRoundTrip(Nanos took);
   void FindLost(Instant now);
   void Lose(Sent& sent);

@@ -13,6 +13,7 @@
 #include "platform/hosts/channel_receiver.h"
 #include "platform/hosts/channel_sender.h"
 #include "platform/hosts/cut_channels.h"
+#include "platform/hosts/geneve_link.h"
 #include "runtime/mirror/mirror_frame.h"
 
 namespace snf {
@@ -255,6 +256,133 @@ TEST(Channel, TakesNothingBeyondTheWindow) {
   EXPECT_EQ(sent, kChannelWindow);
 }
 
+// Sends 1,000 bytes that arrive and are not consumed, and then a question.
+struct Asked {
+  Asked() {
+    sender.Write(StreamOf(0, 1'000));
+    Arrive(now);
+    Acknowledge();
+    now = sender.due();
+    sender.OnDue(now);
+    const auto question = sender.Next(now, 1'200);
+    EXPECT_TRUE(question.has_value() && question->bytes.empty());
+  }
+  // Lets the next datagrams arrive.
+  void Arrive(Instant at) {
+    while (const auto piece = sender.Next(at, 1'200)) {
+      ASSERT_TRUE(receiver.Take(piece->number, piece->offset, piece->bytes));
+    }
+  }
+  void Acknowledge() {
+    now = now + Microseconds(100);
+    ASSERT_TRUE(sender.TakeAck(now, receiver.Ack()).ok());
+  }
+
+  ChannelSender sender{};
+  ChannelReceiver receiver{};
+  Instant now;
+};
+
+TEST(Channel, ExpectsNoAnswerToAQuestionOnceAllIsConsumed) {
+  Asked lost;
+  lost.receiver.Consume(1'000);
+  lost.Acknowledge();
+  EXPECT_EQ(lost.sender.waiting(), 0u);
+  EXPECT_EQ(lost.sender.due(), Instant::max());
+  EXPECT_FALSE(lost.sender.is_unanswered());
+  // After a pause, the time without an answer begins at 0.
+  lost.now = lost.now + Seconds(5);
+  lost.sender.Write(StreamOf(1'000, 100));
+  ASSERT_TRUE(lost.sender.Next(lost.now, 1'200).has_value());
+  EXPECT_EQ(lost.sender.last_progress(), lost.now);
+}
+
+TEST(Channel, SendsAPieceAgainBehindALostQuestion) {
+  Asked lost;
+  lost.sender.Write(StreamOf(1'000, 100));
+  const auto piece = lost.sender.Next(lost.now, 1'200);
+  ASSERT_TRUE(piece.has_value());
+  EXPECT_EQ(piece->offset, 1'000u);
+  // The piece is lost, too.
+  lost.now = lost.sender.due();
+  lost.sender.OnDue(lost.now);
+  const auto again = lost.sender.Next(lost.now, 1'200);
+  ASSERT_TRUE(again.has_value());
+  EXPECT_EQ(again->offset, 1'000u);
+  EXPECT_EQ(again->bytes.size(), 100u);
+  EXPECT_GT(lost.sender.due(), lost.now);
+}
+
+TEST(Channel, ExpectsNoAnswerToADatagramThatIsLost) {
+  ChannelSender sender;
+  sender.Write(StreamOf(0, 2'000));
+  Instant now;
+  ASSERT_TRUE(sender.Next(now, 1'000).has_value());
+  ASSERT_TRUE(sender.Next(now, 1'000).has_value());
+  now = now + Microseconds(100);
+  ASSERT_TRUE(sender.TakeAck(now, {.ranges = {{1, 1}}}).ok());
+  EXPECT_TRUE(sender.is_unanswered());
+  now = now + Seconds(5);
+  sender.OnDue(now);
+  EXPECT_FALSE(sender.is_unanswered());
+  ASSERT_TRUE(sender.Next(now, 1'000).has_value());
+  EXPECT_EQ(sender.last_progress(), now);
+}
+
+// The kernel took none of the datagrams from a number on.
+TEST(Channel, SendsWhatWasTakenBackAndKeepsTheWindow) {
+  ChannelSender sender;
+  ChannelReceiver receiver;
+  sender.Write(StreamOf(0, 5'000));
+  Instant now;
+  const uint64_t window = sender.window();
+  std::vector<uint64_t> numbers;
+  while (const auto piece = sender.Next(now, 1'000)) {
+    numbers.push_back(piece->number);
+    if (numbers.size() <= 2) {
+      ASSERT_TRUE(receiver.Take(piece->number, piece->offset, piece->bytes));
+    }
+  }
+  ASSERT_EQ(numbers.size(), 5u);
+  sender.TakeBack(numbers[2]);
+  EXPECT_EQ(sender.counts().datagrams, 2u);
+  while (const auto piece = sender.Next(now, 1'000)) {
+    ASSERT_GT(piece->number, numbers[4]);
+    ASSERT_TRUE(receiver.Take(piece->number, piece->offset, piece->bytes));
+  }
+  EXPECT_EQ(receiver.ready().size(), 5'000u);
+  receiver.Consume(5'000);
+  now = now + Microseconds(100);
+  ASSERT_TRUE(sender.TakeAck(now, receiver.Ack()).ok());
+  EXPECT_EQ(sender.waiting(), 0u);
+  EXPECT_EQ(sender.counts().lost, 0u);
+  EXPECT_GE(sender.window(), window);
+  // A question that was not sent is asked again.
+  Asked asked;
+  asked.sender.TakeBack(1);
+  EXPECT_FALSE(asked.sender.is_unanswered());
+  asked.now = asked.sender.due();
+  asked.sender.OnDue(asked.now);
+  EXPECT_TRUE(asked.sender.Next(asked.now, 1'200).has_value());
+}
+
+TEST(Channel, ProbesAtOnceOnAPathThatBecameShorter) {
+  ChannelSender sender;
+  sender.Write(StreamOf(0, 1'000));
+  Instant now;
+  ASSERT_TRUE(sender.Next(now, 1'200).has_value());
+  while (sender.timeouts() < ChannelSender::kBlackHole) {
+    now = sender.due();
+    sender.OnDue(now);
+    ASSERT_TRUE(sender.Next(now, 1'200).has_value());
+  }
+  now = now + Milliseconds(100);
+  sender.TakeShorterPath(now);
+  EXPECT_EQ(sender.last_progress(), now);
+  EXPECT_EQ(sender.timeouts(), 0);
+  EXPECT_LE(sender.due(), now);
+}
+
 // --- Datagrams. ---
 
 constexpr ChannelKey kKey = {.network = 0x123456, .key = 0x0123456789abcdef};
@@ -403,6 +531,21 @@ TEST(ChannelDatagram, TakesAnyBytes) {
     for (const AckOfChannel& of : got.acks) ASSERT_LT(of.channel, 5u);
   }
   EXPECT_GT(good, 500u);
+}
+
+TEST(GeneveCounts, AreToldIfAnythingWasLostRepeatedOrRefused) {
+  GeneveLink::Counts counts;
+  counts.sent.datagrams = 900;
+  EXPECT_EQ(TextOf(counts), "");
+  counts.refused[static_cast<size_t>(DatagramRefusal::kKey)] = 7;
+  EXPECT_EQ(TextOf(counts),
+            "datagrams sent 900, found lost 0, probes 0, received again 0, "
+            "refused 7 (key)");
+  counts.refused = {};
+  counts.sent.lost = 3;
+  counts.repeated = 1;
+  EXPECT_EQ(TextOf(counts),
+            "datagrams sent 900, found lost 3, probes 0, received again 1");
 }
 
 // --- Cuts. ---

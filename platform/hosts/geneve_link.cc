@@ -224,7 +224,7 @@ absl::Status GeneveLink::Measure() {
         const ChannelDatagram probe = {.kind = DatagramKind::kProbe,
                                        .channel = static_cast<uint32_t>(i),
                                        .probed = static_cast<uint32_t>(path)};
-        SendControl(i, probe, path - HeadersOf());
+        SendControl(i, probe, path - HeadersOf(), MSG_DONTWAIT);
       }
     }
     std::unique_lock lock(mutex_);
@@ -275,17 +275,27 @@ uint64_t GeneveLink::Waiting() const {
 
 Instant GeneveLink::Due() const {
   Instant due = Instant::max();
-  for (const ChannelSender& sender : senders_) {
-    due = std::min(due, sender.due());
+  for (size_t i = 0; i < kCutChannels; ++i) {
+    const bool is_full = full_until_[i] != Instant();
+    due = std::min(due, is_full ? full_until_[i] : senders_[i].due());
+    const PathCheck& check = checks_[i];
+    if (check.is_asked) due = std::min(due, check.asked + kProbePause);
+    if (check.is_answered) due = std::min(due, check.answered + kProbeTime);
   }
   return due;
 }
 
-absl::Status GeneveLink::Send(std::span<const std::byte> frame) {
+absl::StatusOr<uint64_t> GeneveLink::Await(uint64_t most, Nanos time) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] {
-    return is_lost_.load() || stops_.load() || Waiting() <= kMostWaiting;
+  changed_.wait_for(lock, std::chrono::nanoseconds(time.ns), [this, most] {
+    return is_lost_.load() || Waiting() <= most;
   });
+  if (is_lost_.load()) return absl::UnavailableError("the link is lost");
+  return Waiting();
+}
+
+absl::Status GeneveLink::Send(std::span<const std::byte> frame) {
+  const std::lock_guard lock(mutex_);
   if (is_lost_.load()) return absl::UnavailableError("the link is lost");
   splitter_.Split(frame, messages_);
   for (size_t i = 0; i < kCutChannels; ++i) {
@@ -296,18 +306,10 @@ absl::Status GeneveLink::Send(std::span<const std::byte> frame) {
   return absl::OkStatus();
 }
 
-absl::Status GeneveLink::Flush(Nanos patience) {
-  std::unique_lock lock(mutex_);
-  const bool did =
-      changed_.wait_for(lock, std::chrono::nanoseconds(patience.ns),
-                        [this] { return is_lost_.load() || Waiting() == 0; });
-  if (did && !is_lost_.load()) return absl::OkStatus();
-  return absl::UnavailableError("the last messages were not acknowledged");
-}
-
-void GeneveLink::Shorten(size_t path) {
+void GeneveLink::Shorten(size_t path, Instant now) {
   if (path >= path_) return;
   path_ = path;
+  for (ChannelSender& sender : senders_) sender.TakeShorterPath(now);
   fmt::print(stderr, "packets to the other host have {} bytes at most\n",
              path_);
   std::fflush(stderr);
@@ -323,8 +325,8 @@ void GeneveLink::CheckPath(size_t channel, Instant now) {
   if (probed_[channel] > 0 && !std::exchange(check.is_answered, true)) {
     check.answered = now;
   }
-  if (check.is_answered && now - check.answered > kProbeTime) {
-    Shorten(probed_[channel]);
+  if (check.is_answered && now - check.answered >= kProbeTime) {
+    Shorten(probed_[channel], now);
     check = {};
     return;
   }
@@ -336,7 +338,7 @@ void GeneveLink::CheckPath(size_t channel, Instant now) {
                 {.kind = DatagramKind::kProbe,
                  .channel = static_cast<uint32_t>(channel),
                  .probed = static_cast<uint32_t>(path)},
-                path - HeadersOf());
+                path - HeadersOf(), MSG_DONTWAIT);
   }
 }
 
@@ -344,16 +346,24 @@ void GeneveLink::Pump(Instant now) {
   for (size_t i = 0; i < kCutChannels; ++i) PumpOne(i, now);
 }
 
+bool GeneveLink::HasRoom(size_t channel, Instant now) const {
+  return full_until_[channel] <= now;
+}
+
 void GeneveLink::PumpOne(size_t channel, Instant now) {
   ChannelSender& sender = senders_[channel];
   std::array<DatagramHeader, kBatch> headers;
   std::array<std::array<iovec, 2>, kBatch> parts;
   std::array<mmsghdr, kBatch> all;
+  if (!HasRoom(channel, now)) return;
+  full_until_[channel] = {};
   for (size_t count = kBatch; count == kBatch;) {
     const size_t most = path_ - HeadersOf() - DatagramHeader::kPiece;
+    uint64_t first = 0;
     for (count = 0; count < kBatch; ++count) {
       const auto piece = sender.Next(now, most);
       if (!piece.has_value()) break;
+      if (count == 0) first = piece->number;
       BuildHeader({.kind = DatagramKind::kPiece,
                    .channel = static_cast<uint32_t>(channel),
                    .number = piece->number,
@@ -366,24 +376,36 @@ void GeneveLink::PumpOne(size_t channel, Instant now) {
       all[count].msg_hdr.msg_iov = parts[count].data();
       all[count].msg_hdr.msg_iovlen = 2;
     }
-    // A datagram that the kernel does not take is lost, and sent again.
-    for (size_t done = 0; done < count;) {
-      const int sent = sendmmsg(out_[channel], &all[done],
-                                static_cast<unsigned>(count - done), 0);
-      if (sent > 0) {
-        done += static_cast<size_t>(sent);
-        continue;
-      }
-      // An ICMP error is of an earlier datagram.
-      if (errno == EINTR || errno == ECONNREFUSED) continue;
-      if (errno == EMSGSIZE) Shorten(KernelsPath(channel));
-      ++done;
-    }
+    if (!SendBatch(channel, now, std::span(all).first(count), first)) return;
   }
 }
 
+bool GeneveLink::SendBatch(size_t channel, Instant now,
+                           std::span<mmsghdr> batch, uint64_t first) {
+  for (size_t done = 0; done < batch.size();) {
+    const int sent =
+        sendmmsg(out_[channel], &batch[done],
+                 static_cast<unsigned>(batch.size() - done), MSG_DONTWAIT);
+    if (sent > 0) {
+      done += static_cast<size_t>(sent);
+      continue;
+    }
+    // An ICMP error is of an earlier datagram.
+    if (errno == EINTR || errno == ECONNREFUSED) continue;
+    if (errno == EAGAIN || errno == ENOBUFS) {
+      senders_[channel].TakeBack(first + done);
+      full_until_[channel] = now + kFullTime;
+      return false;
+    }
+    // A datagram that the kernel refuses is lost, and sent again.
+    if (errno == EMSGSIZE) Shorten(KernelsPath(channel), now);
+    ++done;
+  }
+  return true;
+}
+
 void GeneveLink::SendControl(size_t channel, const ChannelDatagram& datagram,
-                             size_t zeros) {
+                             size_t zeros, int flags) {
   static constexpr std::array<std::byte, kMostDatagram> kZeros{};
   DatagramHeader header;
   BuildHeader(datagram, key_, header);
@@ -394,7 +416,7 @@ void GeneveLink::SendControl(size_t channel, const ChannelDatagram& datagram,
   msghdr message = {};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();
-  sendmsg(out_[channel], &message, 0);
+  sendmsg(out_[channel], &message, flags);
 }
 
 void GeneveLink::SendAcks() {
@@ -405,14 +427,14 @@ void GeneveLink::SendAcks() {
     AckOfChannel ack = {.channel = static_cast<uint32_t>(i),
                         .ack = incoming_[i].receiver.Ack()};
     if (bytes + ack.bytes() > kMostAckBytes) {
-      SendControl(kWordsIndex, acks, 0);
+      SendControl(kWordsIndex, acks, 0, 0);
       acks.acks.clear();
       bytes = 0;
     }
     bytes += ack.bytes();
     acks.acks.push_back(std::move(ack));
   }
-  if (!acks.acks.empty()) SendControl(kWordsIndex, acks, 0);
+  if (!acks.acks.empty()) SendControl(kWordsIndex, acks, 0, 0);
 }
 
 // --- What is received. ---
@@ -456,7 +478,7 @@ void GeneveLink::Take(size_t channel, std::span<const std::byte> payload) {
                          {.kind = DatagramKind::kProbeAnswer,
                           .channel = datagram.channel,
                           .probed = datagram.probed},
-                         0);
+                         0, MSG_DONTWAIT);
     case DatagramKind::kProbeAnswer: {
       const std::lock_guard lock(mutex_);
       probed_[channel] = std::max<size_t>(
@@ -553,14 +575,17 @@ absl::Status GeneveLink::Turn(Instant now) {
   repeated_ = repeated;
   for (size_t i = 0; i < kCutChannels; ++i) {
     ChannelSender& sender = senders_[i];
-    sender.OnDue(now);
+    if (HasRoom(i, now)) sender.OnDue(now);
     if (sender.timeouts() >= ChannelSender::kBlackHole) {
       CheckPath(i, now);
     } else {
       checks_[i] = {};
     }
-    if (sender.is_unanswered() &&
-        now - sender.last_progress() > HostStream::kSilence) {
+    Instant progress = sender.last_progress();
+    if (checks_[i].is_answered) {
+      progress = std::max(progress, checks_[i].answered);
+    }
+    if (sender.is_unanswered() && now - progress > HostStream::kSilence) {
       return absl::UnavailableError(
           fmt::format("GENEVE packets were not acknowledged for {} ms",
                       HostStream::kSilence.ns / 1'000'000));
@@ -631,6 +656,29 @@ GeneveLink::Counts GeneveLink::counts() const {
     counts.sent.probes += sender.counts().probes;
   }
   return counts;
+}
+
+void GeneveLink::TellCounts(const std::string& peer) const {
+  const std::string text = TextOf(counts());
+  if (text.empty()) return;
+  fmt::print(stderr, "GENEVE to {}: {}\n", peer, text);
+  std::fflush(stderr);
+}
+
+std::string TextOf(const GeneveLink::Counts& counts) {
+  std::string refused;
+  for (size_t i = 0; i < counts.refused.size(); ++i) {
+    if (counts.refused[i] == 0) continue;
+    refused += fmt::format(", refused {} ({})", counts.refused[i],
+                           Name(static_cast<DatagramRefusal>(i)));
+  }
+  const ChannelSender::Counts& sent = counts.sent;
+  if (sent.lost + sent.probes + counts.repeated == 0 && refused.empty()) {
+    return "";
+  }
+  return fmt::format(
+      "datagrams sent {}, found lost {}, probes {}, received again {}{}",
+      sent.datagrams, sent.lost, sent.probes, counts.repeated, refused);
 }
 
 }  // namespace snf

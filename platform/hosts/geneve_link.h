@@ -54,9 +54,9 @@ static_assert(sizeof(GeneveOffer) == 32);
 // Packets are never fragmented (DF). At the start each channel probes the path
 // with packets of several lengths; the longest that was answered on all
 // channels is the path's. It becomes shorter when the kernel learns so by ICMP,
-// or when six probe timeouts follow one another and a shorter packet is
+// or when three probe timeouts follow one another and a shorter packet is
 // answered then, but none of that length (RFC 8899 section 4.3). A peer that
-// stands still answers none of both, and both once it goes on.
+// stands still answers none of both, and both when it runs again.
 //
 // A thread receives, answers, sends again, and calls `deliver`. If nothing is
 // acknowledged for HostStream::kSilence, the link is lost.
@@ -64,7 +64,7 @@ static_assert(sizeof(GeneveOffer) == 32);
 // Worked example: of a path of 1,500 bytes a piece gets 1,428 bytes, so a
 // message of 9,000 bytes is carried in seven pieces.
 //
-// Send and Flush are for one thread; the other calls for the owner's.
+// Await and Send are for one thread; the other calls for the owner's.
 class GeneveLink {
  public:
   using Deliver = std::function<absl::Status(std::span<const std::byte>)>;
@@ -102,23 +102,31 @@ class GeneveLink {
   // Delivers messages from now on. `side` is this end's. The link's
   // thread calls both functions, `lost` at most once.
   void Start(LoopMirror::Side side, Deliver deliver, Lost lost);
-  // Sends a frame of LoopMirror::Collect; waits while kMostWaiting bytes wait.
+  // Waits until at most `most` bytes wait for the other end to consume them,
+  // or the time is over. Returns how many wait. Errors: Unavailable if the link
+  // is lost.
+  absl::StatusOr<uint64_t> Await(uint64_t most, Nanos time);
+  // Sends a frame of LoopMirror::Collect, after Await(kMostWaiting). Errors:
+  // Unavailable.
   absl::Status Send(std::span<const std::byte> frame);
-  // Waits until the other end has consumed each message. Errors: Unavailable.
-  absl::Status Flush(Nanos patience);
   // Ends the thread; Start begins another one, so that the process can fork in
   // between.
   void Stop();
 
   Counts counts() const;
+  // Tells the counts of a session on stderr, if TextOf names any.
+  void TellCounts(const std::string& peer) const;
+
+  static constexpr uint64_t kMostWaiting = uint64_t{16} << 20;  // bytes
 
  private:
-  static constexpr uint64_t kMostWaiting = uint64_t{16} << 20;  // bytes
   static constexpr Nanos kMeasurePatience = Seconds(1);
   static constexpr size_t kBatch = 32;  // datagrams in a call of the kernel
   static constexpr size_t kMostDatagram = 65'535;
   static constexpr size_t kLeastPath = 576;  // bytes of a packet
   static constexpr size_t kBlackHolePath = 1'280;
+  // A channel waits for this time if the kernel has no room for its datagram.
+  static constexpr Nanos kFullTime = Milliseconds(1);
 
   // A direction of a channel to this end. For the link's thread.
   struct Incoming {
@@ -141,14 +149,21 @@ class GeneveLink {
   absl::Status DeliverAll();
   absl::StatusOr<bool> DeliverOne(CutChannel channel);
   void SendAcks();
+  // Only a caller without the lock may wait for room: `flags` of sendmsg.
   void SendControl(size_t channel, const ChannelDatagram& datagram,
-                   size_t zeros);
+                   size_t zeros, int flags);
   void Pump(Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PumpOne(size_t channel, Instant now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Shorten(size_t path) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The channel gets no acknowledgements: probes its path anew, and shortens it
-  // if only shorter packets are answered.
+  // Returns true if the kernel took all of the datagrams; else takes the rest
+  // back.
+  bool SendBatch(size_t channel, Instant now, std::span<mmsghdr> batch,
+                 uint64_t first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoom(size_t channel, Instant now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Shorten(size_t path, Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The channel gets no acknowledgements: probes its path again, and shortens
+  // the path if only shorter packets are answered.
   void CheckPath(size_t channel, Instant now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Turn(Instant now);
@@ -181,7 +196,7 @@ class GeneveLink {
   Instant sleeps_until_ ABSL_GUARDED_BY(mutex_);
   size_t path_ ABSL_GUARDED_BY(mutex_) = kLeastPath;
   std::array<size_t, kCutChannels> probed_ ABSL_GUARDED_BY(mutex_){};
-  // Of a channel whose path is probed anew.
+  // The state of a channel's path while it is probed again.
   struct PathCheck {
     Instant asked;     // last
     Instant answered;  // first
@@ -189,12 +204,17 @@ class GeneveLink {
     bool is_answered = false;
   };
   std::array<PathCheck, kCutChannels> checks_ ABSL_GUARDED_BY(mutex_){};
+  // When a channel may send again, if the kernel had no room; else 0.
+  std::array<Instant, kCutChannels> full_until_ ABSL_GUARDED_BY(mutex_){};
   Deliver deliver_ ABSL_GUARDED_BY(mutex_);
   Lost lost_ ABSL_GUARDED_BY(mutex_);
   LoopMirror::Side side_ ABSL_GUARDED_BY(mutex_){};
   std::array<uint64_t, kDatagramRefusals> refused_ ABSL_GUARDED_BY(mutex_){};
   uint64_t repeated_ ABSL_GUARDED_BY(mutex_) = 0;
 };
+
+// Returns the counts in words; "" if no datagram was lost, repeated or refused.
+std::string TextOf(const GeneveLink::Counts& counts);
 
 }  // namespace snf
 

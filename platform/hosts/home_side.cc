@@ -162,6 +162,7 @@ void HomeSide::Run() {
         }
         std::memcpy(&end, frame->bytes.data(), sizeof(end));
         progress_->in_call.store(PacketHandle{end.in_call});
+        TellCounts();
         EndLike(end.status);
       }
       default:
@@ -171,11 +172,18 @@ void HomeSide::Run() {
   }
 }
 
+void HomeSide::TellCounts() const {
+  if (link_ == nullptr) return;
+  link_->TellCounts(
+      fmt::format("host {} ({})", options_.host, options_.address));
+}
+
 // No NF is to blame for that.
 void HomeSide::Lose(const absl::Status& status) {
   fmt::print(stderr, "host {} ({}) is lost: {}\n", options_.host,
              options_.address, std::string(status.message()));
   std::fflush(stderr);
+  TellCounts();
   progress_->in_call.store(kNoPacket);
   _exit(kExitUnavailable);
 }

@@ -52,6 +52,7 @@ class HomeSide {
   absl::Status Connect();
   absl::Status AnswerPings();
   absl::Status OpenLink();
+  void TellCounts() const;
   [[noreturn]] void Lose(const absl::Status& status);
   [[noreturn]] static void EndLike(int status);
   void TellWord(std::span<const std::byte> bytes) const;

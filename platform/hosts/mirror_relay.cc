@@ -34,17 +34,50 @@ absl::Status MirrorRelay::Turn(bool& did) {
     return stream_.Send(HostFrame::kUpdate, frame_);
   }
   if (did) {
+    if (absl::Status s = AwaitRoom(); !s.ok()) return s;
     if (absl::Status s = link_->Send(frame_); !s.ok()) return s;
   }
+  return Beat();
+}
+
+absl::Status MirrorRelay::Beat() {
   return stream_.is_beat_due() ? stream_.Send(HostFrame::kBeat, {})
                                : absl::OkStatus();
+}
+
+// Beats meanwhile: the connection is not silent while the link is full.
+absl::Status MirrorRelay::AwaitRoom() {
+  while (true) {
+    const auto waiting = link_->Await(GeneveLink::kMostWaiting, kIdle);
+    if (!waiting.ok()) return waiting.status();
+    if (*waiting <= GeneveLink::kMostWaiting) return absl::OkStatus();
+    if (absl::Status s = Beat(); !s.ok()) return s;
+  }
+}
+
+absl::Status MirrorRelay::Flush() {
+  uint64_t before = ~uint64_t{0};
+  Instant progress;
+  while (true) {
+    const auto waiting = link_->Await(0, kIdle);
+    if (!waiting.ok()) return waiting.status();
+    if (*waiting == 0) return absl::OkStatus();
+    const Instant now = RealClock::Monotonic();
+    if (*waiting < before) {
+      before = *waiting;
+      progress = now;
+    } else if (now - progress > kFlush) {
+      return absl::UnavailableError("the last messages were not acknowledged");
+    }
+    if (absl::Status s = Beat(); !s.ok()) return s;
+  }
 }
 
 absl::Status MirrorRelay::SendRest() {
   for (bool did = true; did || mirror_.has_news();) {
     if (absl::Status s = Turn(did); !s.ok()) return s;
   }
-  return link_ == nullptr ? absl::OkStatus() : link_->Flush(kFlush);
+  return link_ == nullptr ? absl::OkStatus() : Flush();
 }
 
 void MirrorRelay::Run() {

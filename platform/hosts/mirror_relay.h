@@ -43,11 +43,15 @@ class MirrorRelay {
   static constexpr Nanos kExpecting = Microseconds(50);
   static constexpr Nanos kIdle = Milliseconds(5);
   static constexpr uint32_t kSpins = 100;
-  // Shorter than HostStream::kSilence: nothing beats meanwhile.
-  static constexpr Nanos kFlush = Seconds(1);
+  // At the end, the other side consumes something so often.
+  static constexpr Nanos kFlush = HostStream::kSilence;
 
   void Run();
   absl::Status Turn(bool& did);
+  absl::Status Beat();
+  absl::Status AwaitRoom();
+  // Waits until the other side of the link has consumed all.
+  absl::Status Flush();
 
   LoopMirror& mirror_;
   HostStream& stream_;
