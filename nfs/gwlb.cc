@@ -247,7 +247,8 @@ class GatewayBalancer final : public NetworkFunction {
       return Reset(packet, before, flow);
     }
     const Trouble trouble =
-        is_known ? TroubleOf(before.appliance, place.hash, now) : Trouble{};
+        is_known ? TroubleOf(before.appliance, place.hash, now, tcp.is_syn)
+                 : Trouble{};
     if (trouble.is_any) {
       if (trouble.resets && tcp.is_tcp && !tcp.is_syn) {
         return Reset(packet, before, flow);
@@ -303,20 +304,24 @@ class GatewayBalancer final : public NetworkFunction {
     bool resets = false;
     bool rebalances = false;
   };
-  Trouble TroubleOf(uint16_t appliance, uint64_t hash, Instant now) {
+  Trouble TroubleOf(uint16_t appliance, uint64_t hash, Instant now,
+                    bool is_syn) {
     if (options_.UseOf(appliance, now) == Use::kUnused) {
       return {
           .is_any = true,
           .resets = options_.resets_deregistered,
           .rebalances = options_.on_deregistration == GwlbFailover::kRebalance};
     }
-    if (!health_.has_value() || health_->checker.IsUp(now, appliance) ||
-        !FindUp(hash, now).has_value()) {
+    if (!health_.has_value() || health_->checker.IsUp(now, appliance)) {
       return {};
     }
-    return {.is_any = true,
-            .resets = options_.resets_unhealthy,
-            .rebalances = options_.on_unhealthy == GwlbFailover::kRebalance};
+    const Trouble trouble = {
+        .is_any = true,
+        .resets = options_.resets_unhealthy,
+        .rebalances = options_.on_unhealthy == GwlbFailover::kRebalance};
+    // A search reads the whole table if all are down: only if that matters.
+    const bool matters = trouble.resets || trouble.rebalances || is_syn;
+    return matters && FindUp(hash, now).has_value() ? trouble : Trouble{};
   }
 
   // Returns a registered appliance that is up, by the hash first.

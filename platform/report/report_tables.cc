@@ -217,7 +217,7 @@ void AddPorts(const RunResult& result, Page& page) {
   }
   if (result.live.unrouted > 0) {
     page.Count("", result.live.unrouted,
-               "made by the NF, for a receiver not seen before: not sent");
+               "made by the NF, its receiver and sender unseen: not sent");
   }
   page.Blank();
 }

@@ -138,7 +138,7 @@ Port               60  received by outside (wan0)
                     4  not sent: longer than the MTU
                     2  copies, of packets that left by several ports of a side
                    12  between hosts of one side: filtered
-                    3  made by the NF, for a receiver not seen before: not sent
+                    3  made by the NF, its receiver and sender unseen: not sent
 
 )");
   result.live = {.ports = {{.name = "inside",

@@ -420,7 +420,7 @@ struct PortFigures {
 struct PortsFigures {
   std::vector<PortFigures> ports;  // none: the run had a capture
   uint64_t filtered = 0;  // packets whose receiver is at their sender's side
-  uint64_t unrouted = 0;  // made by the NF, for a receiver not seen before
+  uint64_t unrouted = 0;  // made by the NF, receiver and sender not seen
   // Copies of packets that left by several ports of a side, because they are
   // for all hosts or for one not seen before: one less than the ports, each.
   uint64_t copies = 0;

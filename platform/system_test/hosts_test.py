@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of a cluster, which etcd keeps: join, leave, list, run.
+"""The hosts of a cluster, which etcd keeps: join, leave, list, run, launch.
 
 Usage: hosts_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
+import http.server
 import json
 import os
 import pathlib
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
+import tarfile
+import tempfile
+import threading
 import time
 import unittest
 
@@ -150,7 +155,7 @@ class HostThatRuns(HostCase):
         process = subprocess.Popen(
             [PROGRAM, "host", "run", "a", self.at, "--term=4s",
              f"--listen=127.0.0.1:{port}"], stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True)
+            stderr=subprocess.STDOUT, text=True, start_new_session=True)
         self.processes.append(process)
         return process
 
@@ -179,12 +184,19 @@ class HostThatRuns(HostCase):
         raise AssertionError(f"no {action} below {process.pid}")
 
     def test_the_agent_outlives_the_entry_while_units_run(self):
+        self.check_drain(lambda process: process.send_signal(signal.SIGTERM))
+
+    def test_units_are_drained_after_ctrl_c_as_well(self):
+        # A terminal sends it to its group of processes.
+        self.check_drain(lambda process: os.killpg(process.pid, signal.SIGINT))
+
+    def check_drain(self, end):
         process, connection = self.run_host()
         with connection:
             agent = self.child(process, b"serve")
             session = wait_for("a session", lambda: below(agent))[0]
             os.kill(session, signal.SIGSTOP)  # as units that are drained
-            process.send_signal(signal.SIGTERM)
+            end(process)
             wait_for("the entry's end", lambda: not self.hosts())
             # The agent waits for 15 s at most.
             with self.assertRaises(subprocess.TimeoutExpired):
@@ -215,6 +227,162 @@ class HostThatRuns(HostCase):
         self.assertNotEqual(second.wait(PATIENCE_S), OK)
         self.assertIn("snf host join has ended with exit code 69",
                       second.stdout.read())
+
+
+class Lxd(socketserver.ThreadingUnixStreamServer):
+    """As much of LXD as `snf host launch` needs; start(name, command) begins a
+    container's first process, which is returned."""
+    daemon_threads = True
+
+    def __init__(self, path, start):
+        super().__init__(path, LxdRequest)
+        self.start, self.created, self.processes = start, {}, {}
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def find(self, name):
+        if name not in self.created:
+            return None
+        process = self.processes.get(name)
+        if process is not None and process.poll() is not None:
+            del self.created[name], self.processes[name]  # ephemeral
+            return None
+        return {**self.created[name], "location": "none",
+                "status": "Running" if process else "Stopped"}
+
+    def begin(self, name):
+        lxc = self.created[name]["config"]["raw.lxc"]
+        words = lxc.splitlines()[0].removeprefix("lxc.init.cmd = ").split()
+        self.processes[name] = self.start(name, words)
+
+
+class LxdRequest(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def answer(self, metadata, **more):
+        code = 404 if metadata is None else 200
+        text = json.dumps({"type": "error" if code == 404 else "sync",
+                           "error_code": code, "error": "not found",
+                           "metadata": metadata, **more}).encode()
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def body(self):
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def do_GET(self):
+        kind, name = self.path.split("/")[2:4]
+        if kind != "instances":
+            self.answer({"target": "f00d", "status": "Success",
+                         "properties": {"snf.version": "1"}})
+        elif self.path.endswith("/console"):
+            self.answer(None)
+        else:
+            self.answer(self.server.find(name))
+
+    def do_POST(self):
+        made = self.body()
+        made["config"]["volatile.base_image"] = made["source"]["fingerprint"]
+        self.server.created[made["name"]] = made
+        self.answer({}, type="async", operation="/1.0/operations/1")
+
+    def do_PUT(self):
+        self.body()
+        self.server.begin(self.path.split("/")[3])
+        self.answer({}, type="async", operation="/1.0/operations/1")
+
+
+class HostThatIsLaunched(HostCase):
+    """`snf host launch`, with the test as LXD."""
+
+    def begin(self, name, words):
+        self.listed_before.append(name in self.hosts())
+        self.assertEqual(words[1:4], ["host", "run", name])
+        address = words[4].removeprefix("--listen=")
+        process = subprocess.Popen(
+            [PROGRAM, "host", "join", name, self.at, f"--address={address}"],
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.processes.append(process)
+        return process
+
+    def setUp(self):
+        super().setUp()
+        self.listed_before = []
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.socket = f"{folder.name}/socket"
+        self.lxd = Lxd(self.socket, self.begin)
+        self.addCleanup(self.lxd.server_close)
+        self.addCleanup(self.lxd.shutdown)
+
+    def launch(self, *names, address="10.99.7.11/24"):
+        return run("host", "launch", *names, self.at, f"--lxd={self.socket}",
+                   f"--address={address}", "--from=10.99.7.1")
+
+    def test_waits_for_the_end_of_the_entry_of_a_host_that_crashed(self):
+        crashed = self.join("a", "--term=4s")
+        crashed.kill()
+        done = self.launch("a", "b")
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        # etcd does not refuse the new hosts.
+        self.assertEqual(self.listed_before, [False, False])
+        self.assertEqual({name: host["host"]["address"]
+                          for name, host in self.hosts().items()},
+                         {"a": "10.99.7.11:7000", "b": "10.99.7.12:7000"})
+        done = self.launch("a", "b")
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        self.assertIn("host \"b\" runs already", done.stdout.decode())
+
+    def test_a_host_that_lives_elsewhere_keeps_its_name(self):
+        self.join("a", "--term=2s")
+        done = self.launch("a", "b")
+        self.assertEqual(done.returncode, UNAVAILABLE, done.stderr.decode())
+        self.assertIn("host \"a\" is listed, at 192.0.2.1, and LXD does not "
+                      "run it: snf host leave a removes it",
+                      done.stderr.decode())
+        self.assertEqual(self.lxd.created.keys(), {"b"})
+
+    def test_addresses_are_those_of_hosts(self):
+        for address, told in (("10.99.7.0/24", "the network's own address"),
+                              ("10.99.7.128/25", "the network's own address"),
+                              ("10.99.7.255/24", "no 1 addresses"),
+                              ("10.99.7.254/24", "no 2 addresses")):
+            done = self.launch("a", "b", address=address)
+            self.assertEqual(done.returncode, USAGE, done.stderr.decode())
+            self.assertIn(told, done.stderr.decode())
+        self.assertEqual(self.lxd.created, {})
+
+
+class HostImage(Command):
+    """`snf host image --output`."""
+
+    def image(self, name, added):
+        return subprocess.run(
+            [os.path.abspath(PROGRAM), "host", "image", f"--output={name}",
+             f"--add={added}"], cwd=self.folder.name, capture_output=True,
+            timeout=PATIENCE_S, check=False)
+
+    def test_added_files_are_where_they_were(self):
+        rules = self.file("rules.txt", b"rules")
+        # GNU tar takes such a name for another host's file.
+        done = self.image("nowhere:image.tar", rules)
+        self.assertEqual(done.returncode, OK, done.stderr.decode())
+        image = os.path.join(self.folder.name, "nowhere:image.tar")
+        with tarfile.open(image) as file:
+            self.assertIn("rootfs/usr/bin/snf", file.getnames())
+            self.assertEqual(file.extractfile(f"rootfs{rules}").read(),
+                             b"rules")
+
+    def test_no_path_leads_out_of_the_image(self):
+        rules = self.file("rules.txt", b"rules")
+        for added in (f"/tmp/../../../..{rules}", f"/tmp/..{rules}", "/..",
+                      "rules.txt"):
+            done = self.image("image.tar", added)
+            self.assertEqual(done.returncode, USAGE, done.stderr.decode())
+            self.assertIn(f"--add: {added}: an absolute path without ..",
+                          done.stderr.decode())
 
 
 if __name__ == "__main__":

@@ -85,9 +85,9 @@ class Launched(EtcdHosts):
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
-    def launch(self, *words, code=OK):
+    def launch(self, *words, code=OK, term="2s"):
         return self.host("launch", *words, self.at, f"--from={HOME_ADDRESS}",
-                         "--units=2", "--term=2s", code=code)
+                         "--units=2", f"--term={term}", code=code)
 
     def launched(self):
         """The member of each host."""
@@ -197,6 +197,20 @@ class Launched(EtcdHosts):
         told = self.launch(A, f"--address={FIRST}", code=UNAVAILABLE)
         self.assertIn("snf host run: snf host join has ended", told)
         wait_for("removal", lambda: self.launched() == {})
+
+    def test_the_end_of_the_term_is_awaited_after_a_crash(self):
+        def created():
+            told = json.loads(self.etcd.control(
+                "get", "--write-out=json", f"/snf/default/hosts/{A}"))
+            return [one["create_revision"] for one in told.get("kvs", [])]
+        self.host("image")
+        self.launch(A, f"--address={FIRST}", term="10s")
+        self.kill(A)
+        wait_for("removal", lambda: self.launched() == {})
+        before = created()
+        self.launch(A, f"--address={FIRST}", term="10s")
+        self.assertEqual(len(created()), 1)
+        self.assertNotEqual(created(), before)
 
     def test_wrong_flags_are_named(self):
         for words, told in (

@@ -214,13 +214,16 @@ absl::Status LxdClient::Import(const std::string& file,
   const absl::StatusOr<bool> is_here = Has("images", fingerprint);
   if (!is_here.ok()) return is_here.status();
   if (*is_here) return absl::OkStatus();
-  return Do(
+  absl::Status imported = Do(
       {.method = "POST",
        .target = "/1.0/images",
        .file = file,
        .headers = {{"X-LXD-fingerprint", fingerprint}, {"X-LXD-public", "0"}},
        .patience = kPatience},
       fmt::format("image of {}", Printable(file)));
+  // An import by another client came first.
+  if (absl::IsAlreadyExists(imported)) return absl::OkStatus();
+  return imported;
 }
 
 absl::Status LxdClient::SetAlias(const std::string& alias,

@@ -112,5 +112,16 @@ TEST(LxdClient, ImportsAnImageThatLxdDoesNotHave) {
                                          R"({"name":"new","target":"beef"})"));
 }
 
+TEST(LxdClient, AnImageThatAnotherClientImportsMeanwhileIsThere) {
+  TestLxd lxd;
+  LxdClient client(lxd);
+  lxd.failures["POST /1.0/images"] =
+      "Image with same fingerprint already exists";
+  EXPECT_TRUE(client.Import("/images/snf.tar", "beef").ok());
+  lxd.failures["POST /1.0/images"] = "no space left on device";
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(client.Import("/images/snf.tar", "beef")));
+}
+
 }  // namespace
 }  // namespace snf

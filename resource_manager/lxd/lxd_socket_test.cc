@@ -52,6 +52,8 @@ class TestServer {
   const std::string& folder() const { return folder_; }
   // Returns what the client has sent.
   const std::string& End() {
+    // Ends an accept() without a client.
+    shutdown(listener_, SHUT_RDWR);
     if (thread_.joinable()) thread_.join();
     return asked_;
   }
@@ -59,6 +61,7 @@ class TestServer {
  private:
   void Serve() {
     const int client = accept(listener_, nullptr, nullptr);
+    if (client < 0) return;
     std::string buffer(4'096, '\0');
     ssize_t bytes = 0;
     while ((until_.empty() || !asked_.ends_with(until_)) &&

@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -85,7 +86,8 @@ class HostImage {
  public:
   explicit HostImage(fs::path folder) : folder_(std::move(folder)) {}
 
-  // Returns InvalidArgument if a file of `added` has no absolute path; else
+  // Returns InvalidArgument if a file of `added` has no absolute path, or one
+  // with "..", which would lead out of the image's folder. Else returns
   // errors of the files.
   absl::Status Gather(const std::vector<std::string>& added) {
     for (const char* name :
@@ -101,10 +103,11 @@ class HostImage {
       if (absl::Status s = Copy(library, library.substr(1)); !s.ok()) return s;
     }
     for (const std::string& file : added) {
-      if (!file.starts_with('/')) {
+      if (!file.starts_with('/') ||
+          std::ranges::count(fs::path(file), fs::path("..")) > 0) {
         return absl::InvalidArgumentError(fmt::format(
-            "--add: {}: an absolute path is wanted, which the file has on the "
-            "hosts as well",
+            "--add: {}: an absolute path without .. is wanted, which the file "
+            "has on the hosts as well",
             Printable(file)));
       }
       if (absl::Status s = Copy(file, file.substr(1)); !s.ok()) return s;
@@ -114,7 +117,7 @@ class HostImage {
 
   absl::Status Pack(const std::string& file) const {
     return RunChildProgram(
-               {.words = {"tar", "--create", "--file=" + file,
+               {.words = {"tar", "--create", "--file=" + file, "--force-local",
                           "--directory=" + folder_.string(), "--owner=0",
                           "--group=0", "--numeric-owner", "--sort=name",
                           "--mtime=@0", "--mode=u=rwX,go=rX", "metadata.yaml",

@@ -75,6 +75,14 @@ class HostProcesses {
     std::optional<int> state{};  // once the child has ended
   };
 
+  // Keeps a terminal's Ctrl-C from this child: its parent ends all in order.
+  static void LeaveForeground() {
+    setpgid(0, 0);
+    // Discards a Ctrl-C that came before.
+    void (*const before)(int) = signal(SIGINT, SIG_IGN);
+    signal(SIGINT, before);
+  }
+
   absl::Status Start(const std::vector<std::string>& words, Child& child) {
     std::error_code error;
     const std::string program =
@@ -94,6 +102,7 @@ class HostProcesses {
     if (child.pid > 0) return absl::OkStatus();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
+    LeaveForeground();
     sigprocmask(SIG_SETMASK, &before_, nullptr);
     execv(program.c_str(), arguments.data());
     fmt::print(stderr, "{}: {}\n", program, std::strerror(errno));

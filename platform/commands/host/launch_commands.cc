@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,9 +29,11 @@ namespace {
 constexpr uint32_t kMostHosts = 1'000;
 // For a container's first process to start, and to join by etcd.
 constexpr Nanos kJoinPatience = Seconds(30);
+// For etcd to end a lease, after its term.
+constexpr Nanos kTermMargin = Seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(100);
-// LXC ends a container once its processes have drained their units.
-constexpr Nanos kStopPatience = Seconds(25);
+// snf host run needs 25 s at most to leave, to drain its units and to end.
+constexpr Nanos kStopPatience = Seconds(30);
 
 void Tell(const std::string& line) {
   fmt::print("{}\n", line);
@@ -53,6 +56,11 @@ class AddressRange {
                       Printable(text)));
     }
     first_ = first->ipv4().host();
+    if ((first_ & hosts()) == 0) {
+      return absl::InvalidArgumentError(fmt::format(
+          "{} is the network's own address: the first host's is wanted",
+          Printable(text)));
+    }
     text_ = text;
     return absl::OkStatus();
   }
@@ -60,8 +68,7 @@ class AddressRange {
   uint32_t bits() const { return bits_; }
   // Error: InvalidArgument, the network has no such address.
   absl::StatusOr<std::string> At(uint32_t index) const {
-    const uint32_t hosts = (1U << (32 - bits_)) - 1;  // the last: broadcast
-    if (index + uint64_t{first_ & hosts} >= hosts) {
+    if (index + uint64_t{first_ & hosts()} >= hosts()) {
       return absl::InvalidArgumentError(
           fmt::format("--address={}: the network has no {} addresses from "
                       "there on",
@@ -71,6 +78,9 @@ class AddressRange {
   }
 
  private:
+  // Returns the host part of the broadcast address.
+  uint32_t hosts() const { return (1U << (32 - bits_)) - 1; }
+
   std::string text_;
   uint32_t first_ = 0;
   uint32_t bits_ = 0;
@@ -110,7 +120,9 @@ class HostLaunchCommand final : public HostCommand {
                  "the hosts have joined. LXD places a container on a member of "
                  "its cluster, and starts it, once. If a host has ended, its "
                  "container is removed. Hosts that run are left alone, so this "
-                 "command may be repeated to start what is missing. An "
+                 "command may be repeated to start what is missing. The entry "
+                 "of a host that has crashed ends with its term, for which "
+                 "this command waits. An "
                  "instance of LXD that is none of this cluster's is never "
                  "changed."}) {
     flags().Arguments("NAME", names_, 1);
@@ -157,8 +169,13 @@ class HostLaunchCommand final : public HostCommand {
                                    .profiles = absl::StrSplit(profiles_, ',')});
     if (absl::Status s = launcher.Prepare(); !s.ok()) return s;
     FailedHosts failed(this->name());
-    std::vector<std::string> started;
+    std::vector<HostLauncher::Host> started;
     for (const HostLauncher::Host& host : *hosts) {
+      const absl::Status is_free = AwaitTerm(*registry, client, host.name);
+      if (!is_free.ok()) {
+        failed.Add(is_free);
+        continue;
+      }
       const auto launched = launcher.Launch(host);
       if (!launched.ok()) {
         failed.Add(launched.status());
@@ -167,7 +184,7 @@ class HostLaunchCommand final : public HostCommand {
       Tell(fmt::format("host \"{}\" {} on member {}, at {}", host.name,
                        launched->is_new ? "was launched" : "runs already",
                        Printable(launched->location), host.address));
-      started.push_back(host.name);
+      started.push_back(host);
     }
     failed.Add(AwaitJoins(*registry, client, std::move(started)));
     return failed.Last();
@@ -231,41 +248,75 @@ class HostLaunchCommand final : public HostCommand {
     return hosts;
   }
 
-  static bool HasJoined(const proto::HostList& list, const std::string& name) {
-    return std::ranges::any_of(list.host(), [&name](const auto& listed) {
-      return listed.host().name() == name;
+  // Waits until etcd has no entry of a host that LXD does not run. After a
+  // crash the entry stays for its term, and refuses a new host of that name.
+  static absl::Status AwaitTerm(HostRegistry& registry, LxdClient& client,
+                                const std::string& name) {
+    const auto instance = client.Find(name);
+    if (!instance.ok()) return instance.status();
+    if (*instance && (**instance).is_running()) return absl::OkStatus();
+    std::optional<Instant> due;
+    while (true) {
+      const absl::StatusOr<proto::HostList> list = registry.List();
+      if (!list.ok()) return list.status();
+      const auto found = std::ranges::find_if(
+          list->host(),
+          [&name](const auto& listed) { return listed.host().name() == name; });
+      if (found == list->host().end()) return absl::OkStatus();
+      const std::string where =
+          fmt::format("host \"{}\" is listed, at {}, and LXD does not run it",
+                      name, Printable(found->host().address()));
+      if (!due) {
+        due = RealClock::Monotonic() + Seconds(found->term_s()) + kTermMargin;
+        Tell(fmt::format("{}: waits for the end of its term, {} s at most",
+                         where, found->term_s()));
+      } else if (RealClock::Monotonic() > *due) {
+        return absl::FailedPreconditionError(
+            fmt::format("{}: snf host leave {} removes it", where, name));
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  bool HasJoined(const proto::HostList& list,
+                 const HostLauncher::Host& host) const {
+    const std::string address = fmt::format("{}:{}", host.address, port_);
+    return std::ranges::any_of(list.host(), [&](const auto& listed) {
+      return listed.host().name() == host.name &&
+             listed.host().address() == address;
     });
   }
 
   // Waits until etcd has all hosts. If a host's container ends before, the
   // error has the last line that was printed there.
   absl::Status AwaitJoins(HostRegistry& registry, LxdClient& client,
-                          std::vector<std::string> names) const {
+                          std::vector<HostLauncher::Host> hosts) const {
     std::map<std::string, std::string> printed;
     const Instant due = RealClock::Monotonic() + kJoinPatience;
     while (true) {
       const absl::StatusOr<proto::HostList> list = registry.List();
       if (list.ok()) {
-        std::erase_if(names, [&list](const std::string& name) {
-          return HasJoined(*list, name);
+        std::erase_if(hosts, [this, &list](const HostLauncher::Host& host) {
+          return HasJoined(*list, host);
         });
       } else if (!absl::IsUnavailable(list.status()) ||
                  RealClock::Monotonic() > due) {
         return list.status();
       }
-      if (names.empty()) return absl::OkStatus();
-      for (const std::string& name : names) {
-        const std::string text = client.Console(name);
-        if (!text.empty()) printed[name] = LastLine(text);
-        const auto instance = client.Find(name);
+      if (hosts.empty()) return absl::OkStatus();
+      for (const HostLauncher::Host& host : hosts) {
+        const std::string text = client.Console(host.name);
+        if (!text.empty()) printed[host.name] = LastLine(text);
+        const auto instance = client.Find(host.name);
         if (!instance.ok()) return instance.status();
         if (*instance && RealClock::Monotonic() < due) continue;
+        const std::string& words = printed[host.name];
         return absl::FailedPreconditionError(fmt::format(
-            "host \"{}\" {}; its last words: {}", name,
+            "host \"{}\" {}; its last words: {}", host.name,
             *instance ? fmt::format("has not joined cluster \"{}\" in time",
                                     cluster())
                       : "ended before it joined",
-            printed[name].empty() ? "none" : printed[name]));
+            words.empty() ? "none" : words));
       }
       std::this_thread::sleep_for(kPause);
     }
@@ -380,7 +431,7 @@ class HostStopCommand final : public LxdCommand {
                  "Ends hosts of a cluster that snf host launch has started, "
                  "one after the other: the host leaves the cluster, daemons "
                  "drain its units, and LXD removes the container. A container "
-                 "that takes longer than 25 s is killed."}) {
+                 "that takes longer than 30 s is killed."}) {
     flags().Arguments("NAME", names_, 0);
     flags().Switch("all", all_, "end all hosts of the cluster");
     AddLxd();
