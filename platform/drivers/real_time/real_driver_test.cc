@@ -108,9 +108,10 @@ TEST(RealDriver, TakesFragmentsOnceTheirFirstHasCome) {
   const std::vector<OfferedFrame> frames = {
       fragment(0, 1, false), fragment(1, 1, true), fragment(2, 1, false),
       fragment(3, 2, false)};
+  const TinyNatOptions options = TinyNatTables();
   for (const uint32_t threads : {1u, 3u}) {
     const RunResult result =
-        RunReal({}, AsFastAsCanBe(threads), TinyNatTables(), frames);
+        RunReal(options, AsFastAsCanBe(threads), options.nf, frames);
     EXPECT_EQ(result.packets_in, 4u);
     EXPECT_EQ(result.packets_released, 3u);
     EXPECT_EQ(result.dropped[static_cast<size_t>(DropReason::kFragmentEarly)],
