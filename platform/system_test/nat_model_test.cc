@@ -147,6 +147,8 @@ void RunOne(uint64_t seed, bool tells, Counts& counts) {
   NatSchedule schedule = AnyNatSchedule(rng);
   // The model knows of no mapping that makes way for another.
   schedule.options.controller.evict_after = Nanos::max();
+  // It takes packets in the order of the schedule: no fragment waits.
+  schedule.options.early_fragments = 0;
   Recorder recorder(schedule);
   const Outcome outcome =
       RunFrames(schedule.options, schedule.nf, schedule.packets,
