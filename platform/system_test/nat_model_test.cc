@@ -147,7 +147,7 @@ void RunOne(uint64_t seed, bool tells, Counts& counts) {
   NatSchedule schedule = AnyNatSchedule(rng);
   // The model knows of no mapping that makes way for another.
   schedule.options.controller.evict_after = Nanos::max();
-  // It takes packets in the order of the schedule: no fragment waits.
+  // The model takes packets in the order of the schedule.
   schedule.options.early_fragments = 0;
   Recorder recorder(schedule);
   const Outcome outcome =
