@@ -209,10 +209,11 @@ class SetWorkload {
   explicit SetWorkload(uint32_t entries) : rng_(entries) {
     RuleList list;
     for (uint32_t i = 0; i < 1'000; ++i) {
-      list.rules.push_back({.protocol = IpProtocol::kTcp,
-                            .to = {Ipv4Prefix(0xac10'0000 + 256 * i, 24)}});
+      PacketRule& rule = list.rules.emplace_back();
+      rule.protocol = IpProtocol::kTcp;
+      rule.to = {Ipv4Prefix(0xac10'0000 + 256 * i, 24)};
     }
-    list.rules.push_back({.from_set = "bad"});
+    list.rules.emplace_back().from_set = "bad";
     RuleSet& set = list.sets.emplace_back();
     set.name = "bad";
     for (uint32_t i = 0; i < entries; ++i) {

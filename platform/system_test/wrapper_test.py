@@ -192,6 +192,40 @@ exit 8""")
                         'echo "flock $*" >>"$SAID"; [ "$1" != -n ]')
             self.assertIn("flock -w 1800 8", self.said("trace", "info"))
 
+    def test_a_profiled_program_is_built_trained_and_built_again(self):
+        build = self.tree / "build/profiled"
+        self.script(self.tools / "cmake", f"""mkdir -p {build}/platform
+touch {build}/build.ninja
+case $1 in -DSNF_PROFILE=*)
+  echo "cmake $1" >>"$SAID"
+  printf '%s\\n' "SNF_PROFILE:STRING=${{1#*=}}" \\
+    CMAKE_HOME_DIRECTORY:INTERNAL={self.tree} >{build}/CMakeCache.txt ;;
+esac""")
+        self.script(self.tools / "ninja", f"""
+case "$3" in -n) echo 'ninja: no work to do.'; exit ;; esac
+echo "ninja $3" >>"$SAID"
+printf '#!/bin/sh\necho "runs $1" >>"$SAID"\n' >{build}/platform/snf
+chmod +x {build}/platform/snf""")
+        whole = (["cmake -DSNF_PROFILE=count", "ninja snf"]
+                 + ["runs replay"] * 5
+                 + ["cmake -DSNF_PROFILE=use", "ninja snf"])
+
+        def steps():
+            return [line for line in self.said("build", "profiled")
+                    if line and not line.startswith("asked ")]
+
+        (build / "runtime").mkdir(parents=True)
+        old_counts = build / "runtime/unit.gcda"
+        old_counts.touch()
+        self.assertEqual(steps(), whole)
+        self.assertFalse(old_counts.exists())
+        self.assertEqual(steps(), [])
+        # A build was interrupted between training and the second step.
+        cache = build / "CMakeCache.txt"
+        cache.write_text(cache.read_text(encoding="utf-8").replace(
+            "=use", "=count"), encoding="utf-8")
+        self.assertEqual(steps(), whole)
+
     def test_experiments_are_listed_without_what_runs_them(self):
         python = self.tools / "python"
         self.script(python, 'shift; echo "experiment $*" >>"$SAID"')
