@@ -78,6 +78,24 @@ void PacketPort::SendMerged(std::span<const std::byte> frame,
   }
 }
 
+void PacketPort::TakeOffloaded(std::span<std::byte> frame,
+                               const FrameOffload& offload, Nanos age,
+                               bool keep, Take take) {
+  if (keep && offload.segment_bytes > 0 && CanStayWhole(frame, offload)) {
+    ++figures_.received;
+    ++figures_.merged;
+    take({.bytes = frame, .age = age, .segment_bytes = offload.segment_bytes});
+    return;
+  }
+  const size_t packets =
+      FinishFrame(frame, offload, [&](std::span<const std::byte> packet) {
+        take({.bytes = packet, .age = age});
+      });
+  figures_.received += packets;
+  figures_.refused += packets == 0 ? 1 : 0;
+  figures_.split += packets > 1 ? 1 : 0;
+}
+
 absl::StatusOr<PacketReceiver> PacketPort::HandOn() {
   return CannotBeHandedOn(spec_);
 }

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/ports/frames/frame_offload.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/port_spec.h"
 #include "platform/run/run.h"
@@ -134,6 +135,11 @@ class PacketPort {
 
  protected:
   explicit PacketPort(const PortSpec& spec);
+  // Gives up a frame for which the kernel left work to the card: whole, if it
+  // is of several packets, `keep` is true and it can stay whole; else as the
+  // packets that it makes. Counts it.
+  void TakeOffloaded(std::span<std::byte> frame, const FrameOffload& offload,
+                     Nanos age, bool keep, Take take);
   // Ends the port with the interface's state, or the error if that is good.
   void Fail(int error);
 

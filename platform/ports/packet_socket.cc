@@ -213,36 +213,13 @@ bool PacketSocket::Receive(Take take) {
   return true;
 }
 
-// Returns nothing for what FinishFrame does not know.
-std::optional<FrameOffload> PacketSocket::Read(const OffloadHeader& offload,
-                                               size_t tag_bytes) {
-  using Header = OffloadHeader;
-  FrameOffload left = {.segment_bytes = 0};
-  if ((offload.flags & Header::kNeedsChecksum) != 0) {
-    left.checksum_start =
-        static_cast<uint16_t>(offload.checksum_start + tag_bytes);
-    left.checksum_offset = offload.checksum_offset;
-  }
-  switch (offload.segments & ~Header::kCongestion) {
-    case Header::kNone:
-      return left;
-    case Header::kTcpIpv4:
-    case Header::kTcpIpv6:
-    case Header::kUdp:
-      if (offload.segment_bytes == 0) return std::nullopt;
-      left.segment_bytes = offload.segment_bytes;
-      return left;
-    default:
-      return std::nullopt;
-  }
-}
-
 void PacketSocket::TakeFrame(tpacket2_hdr& slot, Instant now, Take take) {
   const std::optional<Whole> whole = WholeOf(slot);
   if (!whole.has_value()) return;
   const std::optional<be32> tag = TagOf(slot);
   const size_t tag_bytes = tag.has_value() ? kTagBytes : 0;
-  const std::optional<FrameOffload> offload = Read(whole->offload, tag_bytes);
+  const std::optional<FrameOffload> offload =
+      ReadOffload(whole->offload, tag_bytes);
   if (!offload.has_value() || whole->frame.size() < kMacBytes) {
     ++figures_.refused;
     return;
@@ -257,21 +234,8 @@ void PacketSocket::TakeFrame(tpacket2_hdr& slot, Instant now, Take take) {
     ++figures_.foreign;
     return;
   }
-  const Nanos age = AgeOf(slot, now);
-  if (keeps_merged_ && offload->segment_bytes > 0 && !tag.has_value() &&
-      CanStayWhole(frame, *offload)) {
-    ++figures_.received;
-    ++figures_.merged;
-    take({.bytes = frame, .age = age, .segment_bytes = offload->segment_bytes});
-    return;
-  }
-  const size_t packets =
-      FinishFrame(frame, *offload, [&](std::span<const std::byte> packet) {
-        take({.bytes = packet, .age = age});
-      });
-  figures_.received += packets;
-  figures_.refused += packets == 0 ? 1 : 0;
-  figures_.split += packets > 1 ? 1 : 0;
+  TakeOffloaded(frame, *offload, AgeOf(slot, now),
+                keeps_merged_ && !tag.has_value(), take);
 }
 
 // In a slot the offload stands in front of the frame, where a tag may go later.
@@ -329,24 +293,16 @@ void PacketSocket::Send(std::span<const std::byte> frame) {
 // Sends the frame at once, as the kernel reads it from the caller's memory.
 void PacketSocket::SendMerged(std::span<const std::byte> frame,
                               uint16_t segment_bytes) {
-  std::array<std::byte, kMostMergedHeaders> headers;
-  OffloadHeader described{};
-  const size_t bytes =
-      sends_offload_ ? DescribeMerged(frame, segment_bytes, headers, described)
-                     : 0;
-  if (bytes == 0 || bytes + segment_bytes > mtu_ + ETH_HLEN) {
+  MergedFrame merged;
+  if (!sends_offload_ ||
+      !merged.Describe(frame, segment_bytes, mtu_ + ETH_HLEN)) {
     PacketPort::SendMerged(frame, segment_bytes);
     return;
   }
   Flush();
-  const std::span<const std::byte> payload = frame.subspan(bytes);
-  std::array<iovec, 3> parts = {
-      {{&described, sizeof described},
-       {headers.data(), bytes},
-       {const_cast<std::byte*>(payload.data()), payload.size()}}};
   msghdr message = {};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
+  message.msg_iov = merged.parts().data();
+  message.msg_iovlen = merged.parts().size();
   if (sendmsg(out_.number(), &message, MSG_DONTWAIT) >= 0) {
     ++figures_.sent;
   } else if (errno == EINVAL) {

@@ -113,8 +113,6 @@ class PacketSocket final : public PacketPort {
   bool Claim();
   bool AttachFilter();
   absl::Status Failed(const char* what) const;
-  static std::optional<FrameOffload> Read(const OffloadHeader& offload,
-                                          size_t tag_bytes);
   void CountUnsent(int error);
   void TakeFrame(tpacket2_hdr& slot, Instant now, Take take);
   std::optional<Whole> WholeOf(tpacket2_hdr& slot);

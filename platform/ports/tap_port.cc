@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/if_ether.h>
 #include <linux/if_tun.h>
 #include <net/if.h>
 #include <sys/ioctl.h>
@@ -32,7 +33,7 @@ absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::Open(
   if (!tap.is_open()) return failed("/dev/net/tun");
   ifreq request = {};
   std::memcpy(request.ifr_name, spec.interface.data(), spec.interface.size());
-  request.ifr_flags = IFF_TAP | IFF_NO_PI;
+  request.ifr_flags = IFF_TAP | IFF_NO_PI | IFF_VNET_HDR;
   if (ioctl(tap.number(), TUNSETIFF, &request) != 0) {
     return failed("creating it, or attaching to it");
   }
@@ -62,7 +63,11 @@ absl::StatusOr<PacketReceiver> TapPort::HandOn() {
 
 void TapPort::Expect(const PacketReceiver& receiver) {
   tap_ = Descriptor(fcntl(receiver.socket.number(), F_DUPFD_CLOEXEC, 0));
-  if (!tap_.is_open()) Fail(errno);
+  if (!tap_.is_open()) {
+    Fail(errno);
+    return;
+  }
+  TakeOffloads();
 }
 
 TapPort::TapPort(const PortSpec& spec, Descriptor tap)
@@ -71,6 +76,17 @@ TapPort::TapPort(const PortSpec& spec, Descriptor tap)
       tap_(std::move(tap)),
       unsent_before_(interface_.unsent()) {
   mtu_ = interface_.mtu();
+  if (tap_.is_open()) TakeOffloads();
+}
+
+void TapPort::TakeOffloads() {
+  ifreq request = {};
+  has_offloads_ = ioctl(tap_.number(), TUNGETIFF, &request) == 0 &&
+                  (request.ifr_flags & IFF_VNET_HDR) != 0;
+  // If the kernel refuses, it does the work itself.
+  if (has_offloads_) {
+    ioctl(tap_.number(), TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6);
+  }
 }
 
 void TapPort::UpdateFigures() {
@@ -82,6 +98,7 @@ void TapPort::UpdateFigures() {
 // Frames that the kernel queues after the stop are lost with the interface, as
 // on a pulled cable.
 bool TapPort::Receive(Take take) {
+  const size_t header_bytes = has_offloads_ ? sizeof(OffloadHeader) : 0;
   for (size_t i = 0; i < kBatch && !has_stopped_; ++i) {
     const ssize_t bytes = read(tap_.number(), room_.data(), room_.size());
     if (bytes < 0) {
@@ -89,24 +106,62 @@ bool TapPort::Receive(Take take) {
       if (errno != EAGAIN) Fail(errno);
       return i > 0;
     }
-    if (static_cast<size_t>(bytes) > kMaxFrameBytes) {
+    const auto all = std::span(room_).first(static_cast<size_t>(bytes));
+    if (all.size() < header_bytes ||
+        all.size() > header_bytes + kMaxFrameBytes) {
       ++figures_.refused;
       continue;
     }
-    ++figures_.received;
-    take({.bytes = std::span(room_).first(static_cast<size_t>(bytes))});
+    OffloadHeader header{};
+    std::memcpy(&header, all.data(), header_bytes);
+    const std::optional<FrameOffload> offload = ReadOffload(header, 0);
+    if (!offload.has_value()) {
+      ++figures_.refused;
+      continue;
+    }
+    TakeOffloaded(all.subspan(header_bytes), *offload, Nanos{}, keeps_merged_,
+                  take);
   }
   return !has_stopped_;
 }
 
 void TapPort::Send(std::span<const std::byte> frame) {
-  const ssize_t bytes = write(tap_.number(), frame.data(), frame.size());
-  if (bytes == static_cast<ssize_t>(frame.size())) {
-    ++figures_.sent;
+  OffloadHeader plain{};
+  std::array<iovec, 2> parts = {
+      {{&plain, sizeof plain},
+       {const_cast<std::byte*>(frame.data()), frame.size()}}};
+  if (const int error = Write(parts); error != 0) CountUnsent(error);
+}
+
+void TapPort::SendMerged(std::span<const std::byte> frame,
+                         uint16_t segment_bytes) {
+  MergedFrame merged;
+  if (!has_offloads_ ||
+      !merged.Describe(frame, segment_bytes, mtu_ + ETH_HLEN)) {
+    PacketPort::SendMerged(frame, segment_bytes);
     return;
   }
+  const int error = Write(merged.parts());
+  if (error == EINVAL) {
+    // A kernel before 6.2 does not take frames of several UDP packets.
+    PacketPort::SendMerged(frame, segment_bytes);
+  } else if (error != 0) {
+    CountUnsent(error);
+  }
+}
+
+int TapPort::Write(std::span<iovec> parts) {
+  if (!has_offloads_) parts = parts.subspan(1);
+  if (writev(tap_.number(), parts.data(), static_cast<int>(parts.size())) < 0) {
+    return errno;
+  }
+  ++figures_.sent;
+  return 0;
+}
+
+void TapPort::CountUnsent(int error) {
   ++figures_.send_drops;
-  if (bytes < 0 && errno == EBADFD) Fail(errno);
+  if (error == EBADFD) Fail(error);
 }
 
 }  // namespace snf

@@ -177,6 +177,28 @@ size_t CutFrame(std::span<const std::byte> frame, uint16_t segment_bytes,
   return Cut(frame, headers, segment_bytes, take);
 }
 
+std::optional<FrameOffload> ReadOffload(const OffloadHeader& header,
+                                        size_t tag_bytes) {
+  FrameOffload left = {.segment_bytes = 0};
+  if ((header.flags & OffloadHeader::kNeedsChecksum) != 0) {
+    left.checksum_start =
+        static_cast<uint16_t>(header.checksum_start + tag_bytes);
+    left.checksum_offset = header.checksum_offset;
+  }
+  switch (header.segments & ~OffloadHeader::kCongestion) {
+    case OffloadHeader::kNone:
+      return left;
+    case OffloadHeader::kTcpIpv4:
+    case OffloadHeader::kTcpIpv6:
+    case OffloadHeader::kUdp:
+      if (header.segment_bytes == 0) return std::nullopt;
+      left.segment_bytes = header.segment_bytes;
+      return left;
+    default:
+      return std::nullopt;
+  }
+}
+
 bool CanStayWhole(std::span<const std::byte> frame,
                   const FrameOffload& offload) {
   const ParsedPacket headers = Parse(LinkType::kEthernet, frame);
@@ -206,6 +228,18 @@ size_t DescribeMerged(std::span<const std::byte> frame, uint16_t segment_bytes,
     described.segments |= OffloadHeader::kCongestion;
   }
   return h.payload_offset;
+}
+
+bool MergedFrame::Describe(std::span<const std::byte> frame,
+                           uint16_t segment_bytes, size_t most_bytes) {
+  const size_t bytes =
+      DescribeMerged(frame, segment_bytes, headers_, described_);
+  if (bytes == 0 || bytes + segment_bytes > most_bytes) return false;
+  const std::span<const std::byte> payload = frame.subspan(bytes);
+  parts_ = {{{&described_, sizeof described_},
+             {headers_.data(), bytes},
+             {const_cast<std::byte*>(payload.data()), payload.size()}}};
+  return true;
 }
 
 }  // namespace snf

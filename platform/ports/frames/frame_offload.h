@@ -2,8 +2,12 @@
 #ifndef SNF_PLATFORM_PORTS_FRAMES_FRAME_OFFLOAD_H_
 #define SNF_PLATFORM_PORTS_FRAMES_FRAME_OFFLOAD_H_
 
+#include <sys/uio.h>
+
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "absl/functional/function_ref.h"
@@ -66,6 +70,12 @@ struct OffloadHeader {
 };
 static_assert(sizeof(OffloadHeader) == 10);
 
+// Reads the header of a frame into which the reader has put `tag_bytes` of VLAN
+// tags, which the header does not know. Returns nothing for work that
+// FinishFrame does not support.
+std::optional<FrameOffload> ReadOffload(const OffloadHeader& header,
+                                        size_t tag_bytes);
+
 // The longest headers of TCP or UDP in a frame that is sent whole.
 inline constexpr size_t kMostMergedHeaders = 256;
 
@@ -82,6 +92,23 @@ bool CanStayWhole(std::span<const std::byte> frame,
 size_t DescribeMerged(std::span<const std::byte> frame, uint16_t segment_bytes,
                       std::span<std::byte, kMostMergedHeaders> headers,
                       OffloadHeader& described);
+
+// A frame of several packets as one call of writev or sendmsg takes it: the
+// kernel's header, the frame's headers, and the payload in the caller's memory.
+class MergedFrame {
+ public:
+  // Returns false if the frame cannot be sent whole (CanStayWhole), or its
+  // packets would be longer than `most_bytes`.
+  bool Describe(std::span<const std::byte> frame, uint16_t segment_bytes,
+                size_t most_bytes);
+  // Valid as long as the frame and this object, after Describe.
+  std::span<iovec> parts() { return parts_; }
+
+ private:
+  OffloadHeader described_{};
+  std::array<std::byte, kMostMergedHeaders> headers_;
+  std::array<iovec, 3> parts_{};
+};
 
 }  // namespace snf
 

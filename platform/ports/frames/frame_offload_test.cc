@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/byte_order.h"
@@ -309,6 +311,58 @@ TEST(MergedFrame, IsOfAFewPackets) {
   EXPECT_FALSE(CanStayWhole(frame, nine));
   // A frame of the kernel is cut all the same.
   EXPECT_EQ(Finished(frame, nine).size(), 143u);
+}
+
+TEST(MergedFrame, HasThePartsOfOneCall) {
+  const Frame frame =
+      Ethernet(0x0800, Ipv4({.protocol = 6}, TcpFrame(1, kAck, 3'000)));
+  std::array<std::byte, kMostMergedHeaders> headers{};
+  OffloadHeader described{};
+  const size_t bytes = DescribeMerged(frame, 1'000, headers, described);
+  ASSERT_GT(bytes, 0u);
+  MergedFrame merged;
+  ASSERT_TRUE(merged.Describe(frame, 1'000, bytes + 1'000));
+  Frame joined;
+  for (const iovec& part : merged.parts()) {
+    const auto* const from = static_cast<const std::byte*>(part.iov_base);
+    joined.insert(joined.end(), from, from + part.iov_len);
+  }
+  Frame expected(sizeof described);
+  std::memcpy(expected.data(), &described, sizeof described);
+  expected.insert(expected.end(), headers.begin(),
+                  headers.begin() + static_cast<ptrdiff_t>(bytes));
+  expected.insert(expected.end(), frame.begin() + static_cast<ptrdiff_t>(bytes),
+                  frame.end());
+  EXPECT_EQ(joined, expected);
+  // Longer than the interface's packets may be.
+  EXPECT_FALSE(merged.Describe(frame, 1'000, bytes + 999));
+  EXPECT_FALSE(merged.Describe(Hex("ffff"), 1'000, 9'000));
+}
+
+TEST(ReadOffload, SaysWhatTheKernelLeftUndone) {
+  OffloadHeader header{};
+  std::optional<FrameOffload> left = ReadOffload(header, 0);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(left->checksum_start, 0);
+  EXPECT_EQ(left->segment_bytes, 0);
+  header = {.flags = OffloadHeader::kNeedsChecksum,
+            .segments = OffloadHeader::kTcpIpv6 | OffloadHeader::kCongestion,
+            .header_bytes = 74,
+            .segment_bytes = 1'428,
+            .checksum_start = 54,
+            .checksum_offset = 16};
+  left = ReadOffload(header, 4);
+  ASSERT_TRUE(left.has_value());
+  EXPECT_EQ(left->checksum_start, 58);  // behind the tag
+  EXPECT_EQ(left->checksum_offset, 16);
+  EXPECT_EQ(left->segment_bytes, 1'428);
+  header.segment_bytes = 0;
+  EXPECT_FALSE(ReadOffload(header, 4).has_value());
+  header.segments = 2;  // of no known kind
+  header.segment_bytes = 1'428;
+  EXPECT_FALSE(ReadOffload(header, 4).has_value());
+  header.segments = OffloadHeader::kNone;
+  EXPECT_EQ(ReadOffload(header, 0)->segment_bytes, 0);
 }
 
 }  // namespace
