@@ -40,8 +40,9 @@ using BenchCase = BenchSuite::BenchCase;
 constexpr uint32_t kFlowsOfOneAddress = 50'000;
 
 std::string Nat(uint32_t flows) {
-  return flows <= kFlowsOfOneAddress ? "nat(ip=203.0.113.1)"
-                                     : "nat(ip=203.0.113.1-203.0.113.8)";
+  if (flows <= kFlowsOfOneAddress) return "nat(ip=203.0.113.1)";
+  return fmt::format("nat(ip=203.0.113.1-203.0.113.{})",
+                     2 * flows / kFlowsOfOneAddress);
 }
 
 // 20 rules, the last of which lets the packets through, and statistics of each
@@ -320,6 +321,13 @@ void AddManyFlows(const BenchSizes& sizes, BenchSuite& suite,
                   .base = Path(suite, sizes.flows),
                   .notes = {"Many flows need more external addresses and "
                             "larger tables in the monitor."}});
+  rows.push_back({.number = 5,
+                  .what = "whole path, five times as many flows",
+                  .variant = fmt::format("{} against {}",
+                                         InThousands(5 * sizes.many_flows),
+                                         InThousands(sizes.flows)),
+                  .ours = Path(suite, 5 * sizes.many_flows),
+                  .base = Path(suite, sizes.flows)});
   rows.push_back({.number = 5,
                   .what = "the chain inside a unit, the same",
                   .variant = variant,
