@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<LiveOutputs>> CreateOutputs(
     const RunRequest& options, bool has_readers) {
   auto outputs = LiveOutputs::Create(
       {.watch = options.watch,
-       .metrics_port = options.metrics_port,
+       .metrics = options.metrics,
        .has_readers = has_readers,
        .title = fmt::format("{}: {} under policy {}", ListOf(options.ports),
                             Printable(options.nf), options.policies.front())},

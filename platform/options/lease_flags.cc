@@ -56,7 +56,7 @@ absl::Status LeaseFlags::CheckSeveral() const {
 absl::Status LeaseFlags::CheckRealTime() const {
   return set_.Check(
       {{.flags = {"out", "drops", "isolation", "pin", "state", "redis", "watch",
-                  "metrics_port"},
+                  "metrics_port", "metrics_address", "metrics_tls"},
         .with = "controllers",
         .when = true,
         .because = "several controllers in real time do not have that yet"}});

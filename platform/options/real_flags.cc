@@ -181,9 +181,20 @@ void RealFlags::AddLooks() {
               "a terminal, else in a line every 2 s")
       .is_output = true;
   set_.flags
-      .Port("metrics_port", set_.request.metrics_port,
+      .Port("metrics_port", set_.request.metrics.port,
             "serve the run's figures to Prometheus, on "
-            "http://127.0.0.1:PORT/metrics; 0: nowhere")
+            "http://127.0.0.1:PORT/metrics, and /healthz and /readyz, which "
+            "answer 200 or 503; 0: nowhere")
+      .is_output = true;
+  set_.flags
+      .Text("metrics_address", set_.request.metrics.address, "ADDRESS",
+            "serve them on this address of the machine; 0.0.0.0 and :: are "
+            "all. Who reaches it may read them")
+      .is_output = true;
+  set_.flags
+      .Text("metrics_tls", set_.request.metrics.tls, "DIRECTORY",
+            "serve them over HTTPS, with server.crt and server.key of this "
+            "directory, as snf cert makes them")
       .is_output = true;
 }
 
@@ -260,6 +271,12 @@ absl::Status RealFlags::Check() const {
         .because = "it pins to CPUs of this host"}});
   if (!status.ok()) return status;
   if (absl::Status s = CheckWarmPool(); !s.ok()) return s;
+  for (const char* flag : {"metrics_address", "metrics_tls"}) {
+    if (set_.given(flag) && request.metrics.port == 0) {
+      return absl::InvalidArgumentError(
+          fmt::format("--{} needs --metrics_port=PORT", flag));
+    }
+  }
   return set_.Check({{.flags = {"watch"},
                       .with = "quiet",
                       .when = request.watch && request.quiet,
@@ -270,7 +287,8 @@ absl::Status RealFlags::CheckVirtualTime() const {
   return set_.Check(
       {{.flags = {"redis", "speed", "overload", "threads", "isolation",
                   "host_state", "warm_pool", "host", "host_tls", "pin",
-                  "busy_poll", "preload", "loop", "watch", "metrics_port"},
+                  "busy_poll", "preload", "loop", "watch", "metrics_port",
+                  "metrics_address", "metrics_tls"},
         .with = "clock",
         .when = true,
         .because = "only real time has that"},

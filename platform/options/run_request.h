@@ -17,6 +17,7 @@
 #include "platform/options/explain_request.h"
 #include "platform/ports/port_spec.h"
 #include "platform/ports/steering.h"
+#include "platform/process/metrics_server.h"
 #include "platform/report/report.h"
 #include "platform/run/run.h"
 
@@ -65,7 +66,7 @@ struct RunRequest {
   std::string nf_logs;       // a directory for the logs of NFs
   std::string ipfix;         // a file or collector of the same
   bool watch = false;
-  uint16_t metrics_port = 0;  // 0: none
+  MetricsServer::Options metrics{};  // port 0: none
   bool quiet = false;
 
   // The command line, without what a file says.

@@ -75,6 +75,20 @@ class Package(unittest.TestCase):
         self.assertIn("firewall", run(self.program, "nf", "list",
                                       cwd=self.folder))
 
+    def test_has_alert_rules_of_metrics_that_there_are(self):
+        rules = self.root / "usr/share/doc/snf/examples/snf.rules.yml"
+        text = rules.read_text(encoding="utf-8")
+        page = (SOURCE / "platform/guides/metrics.md").read_text(
+            encoding="utf-8")
+        used = set(re.findall(r"\bsnf_\w+", text))
+        self.assertGreater(len(used), 5)
+        for name in used:
+            self.assertIn(f"`{name}`", page)
+        self.assertEqual(text.count("- alert: "), text.count("  expr: "))
+        self.assertEqual(text.count("- alert: "), text.count("summary: "))
+        if shutil.which("promtool"):
+            run("promtool", "check", "rules", rules)
+
     def test_has_a_page_of_each_command(self):
         self.assertIn(("trace", "info"), self.commands)
         self.assertIn(("up",), self.commands)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/process/metrics_server.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <microhttpd.h>
 #include <netinet/in.h>
@@ -11,6 +12,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text/wording.h"
+#include "base/text_file.h"
 #include "traces/file_status.h"
 
 namespace snf {
@@ -23,25 +26,35 @@ struct Answer {
 };
 
 Answer AnswerTo(std::string_view method, std::string_view path,
-                const MetricsServer& server) {
-  if (path != "/metrics") {
-    return {.status = MHD_HTTP_NOT_FOUND, .body = "Only /metrics is here.\n"};
+                const MetricsServer::Pages& pages) {
+  const auto* const health = path == "/healthz"  ? &pages.healthz
+                             : path == "/readyz" ? &pages.readyz
+                                                 : nullptr;
+  if (health == nullptr && path != "/metrics") {
+    return {.status = MHD_HTTP_NOT_FOUND,
+            .body = "Only /metrics, /healthz and /readyz are here.\n"};
   }
   if (method != MHD_HTTP_METHOD_GET) {
     return {.status = MHD_HTTP_METHOD_NOT_ALLOWED,
             .body = "Only GET is understood.\n"};
   }
-  return {.status = MHD_HTTP_OK,
-          .content_type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = server.text()};
+  if (health == nullptr) {
+    return {.status = MHD_HTTP_OK,
+            .content_type = "text/plain; version=0.0.4; charset=utf-8",
+            .body = pages.metrics()};
+  }
+  MetricsServer::Health found = (*health)();
+  return {.status = static_cast<unsigned>(
+              found.is_good ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE),
+          .body = std::move(found.text)};
 }
 
 // libmicrohttpd's handler of a request, of whose body it takes nothing.
 MHD_Result Handle(void* server, MHD_Connection* connection, const char* path,
                   const char* method, const char*, const char*, size_t*,
                   void**) {
-  Answer answer =
-      AnswerTo(method, path, *static_cast<const MetricsServer*>(server));
+  Answer answer = AnswerTo(method, path,
+                           static_cast<const MetricsServer*>(server)->pages());
   MHD_Response* const response = MHD_create_response_from_buffer(
       answer.body.size(), answer.body.data(), MHD_RESPMEM_MUST_COPY);
   if (response == nullptr) return MHD_NO;
@@ -57,22 +70,41 @@ MHD_Result Handle(void* server, MHD_Connection* connection, const char* path,
   return queued;
 }
 
-// Returns a socket that listens on 127.0.0.1, or -1 with errno set; changes a
-// port of 0 to a free one.
-int Listen(uint16_t& port) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+// An address of a socket, of either version of IP.
+union SocketAddress {
+  sockaddr any;
+  sockaddr_in ipv4;
+  sockaddr_in6 ipv6;
+};
+
+// Returns the length of the socket's address; 0 if the text is no address.
+socklen_t ParseAddress(const std::string& text, uint16_t port,
+                       SocketAddress& address) {
+  address = {};
+  if (inet_pton(AF_INET, text.c_str(), &address.ipv4.sin_addr) == 1) {
+    address.ipv4.sin_family = AF_INET;
+    address.ipv4.sin_port = htons(port);
+    return sizeof address.ipv4;
+  }
+  if (inet_pton(AF_INET6, text.c_str(), &address.ipv6.sin6_addr) == 1) {
+    address.ipv6.sin6_family = AF_INET6;
+    address.ipv6.sin6_port = htons(port);
+    return sizeof address.ipv6;
+  }
+  return 0;
+}
+
+// Returns a socket that listens, or -1 with errno set. Sets the address to the
+// one that the socket got.
+int Listen(SocketAddress& address, socklen_t size) {
+  const int listener =
+      socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (listener < 0) return -1;
   const int yes = 1;
-  sockaddr_in address = {};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  auto* const bytes = reinterpret_cast<sockaddr*>(&address);
-  socklen_t size = sizeof address;
   if (setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-      bind(listener, bytes, size) == 0 && listen(listener, SOMAXCONN) == 0 &&
-      getsockname(listener, bytes, &size) == 0) {
-    port = ntohs(address.sin_port);
+      bind(listener, &address.any, size) == 0 &&
+      listen(listener, SOMAXCONN) == 0 &&
+      getsockname(listener, &address.any, &size) == 0) {
     return listener;
   }
   const int error = errno;
@@ -83,29 +115,59 @@ int Listen(uint16_t& port) {
 
 }  // namespace
 
-MetricsServer::MetricsServer(std::function<std::string()> text)
-    : text_(std::move(text)) {}
-
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    uint16_t port, std::function<std::string()> text) {
-  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(text)));
-  server->port_ = port;
+    const Options& options, Pages pages) {
+  constexpr size_t kMostPem = 64 * 1024;
+  SocketAddress address{};
+  const socklen_t size = ParseAddress(options.address, options.port, address);
+  if (size == 0) {
+    return absl::InvalidArgumentError(fmt::format(
+        "\"{}\" is no address of IPv4 or IPv6", Printable(options.address)));
+  }
+  const bool is_ipv6 = address.any.sa_family == AF_INET6;
+  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(pages)));
+  unsigned mode = MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC;
+  if (!options.tls.empty()) {
+    auto certificate = ReadTextFile(options.tls + "/server.crt", kMostPem);
+    if (!certificate.ok()) return certificate.status();
+    auto key = ReadTextFile(options.tls + "/server.key", kMostPem);
+    if (!key.ok()) return key.status();
+    server->certificate_ = *std::move(certificate);
+    server->key_ = *std::move(key);
+    mode |= MHD_USE_TLS;
+  }
   // libmicrohttpd does not say why it cannot listen.
-  const int listener = Listen(server->port_);
+  const int listener = Listen(address, size);
+  const auto place = [&](uint16_t port) {
+    return fmt::format(is_ipv6 ? "[{}]:{}" : "{}:{}", options.address, port);
+  };
   if (listener < 0) {
-    return FileStatus(fmt::format("cannot listen on 127.0.0.1:{}", port),
+    return FileStatus(fmt::format("cannot listen on {}", place(options.port)),
                       errno);
   }
-  server->daemon_ = MHD_start_daemon(
-      MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC, 0, nullptr, nullptr, Handle,
-      server.get(), MHD_OPTION_LISTEN_SOCKET, listener,
-      MHD_OPTION_CONNECTION_LIMIT, unsigned{kConnections},
-      MHD_OPTION_CONNECTION_TIMEOUT, unsigned{kSeconds},
-      MHD_OPTION_CONNECTION_MEMORY_LIMIT, kRequestBytes, MHD_OPTION_END);
+  server->port_ =
+      ntohs(is_ipv6 ? address.ipv6.sin6_port : address.ipv4.sin_port);
+  const auto start = [&](auto... more) {
+    return MHD_start_daemon(mode, 0, nullptr, nullptr, Handle, server.get(),
+                            MHD_OPTION_LISTEN_SOCKET, listener,
+                            MHD_OPTION_CONNECTION_LIMIT, unsigned{kConnections},
+                            MHD_OPTION_CONNECTION_TIMEOUT, unsigned{kSeconds},
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, kRequestBytes,
+                            more..., MHD_OPTION_END);
+  };
+  server->daemon_ =
+      options.tls.empty()
+          ? start()
+          : start(MHD_OPTION_HTTPS_MEM_CERT, server->certificate_.c_str(),
+                  MHD_OPTION_HTTPS_MEM_KEY, server->key_.c_str());
   if (server->daemon_ == nullptr) {
     close(listener);
     return absl::UnavailableError(
-        fmt::format("cannot serve on 127.0.0.1:{}", server->port_));
+        options.tls.empty()
+            ? fmt::format("cannot serve on {}", place(server->port_))
+            : fmt::format("cannot serve with the certificate server.crt and "
+                          "the key server.key of {}",
+                          options.tls));
   }
   return server;
 }

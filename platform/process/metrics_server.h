@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -14,37 +15,56 @@ struct MHD_Daemon;
 
 namespace snf {
 
-// Serves a text on http://127.0.0.1:PORT/metrics, to this machine alone, by a
-// thread of its own, until it is destroyed. A connection is closed after one
-// request. Any other path than /metrics is answered with 404, any other method
-// than GET with 405.
+// Serves pages over HTTP, or HTTPS, by a thread of its own, until it is
+// destroyed: /metrics for Prometheus; /healthz and /readyz, which load
+// balancers and orchestrators ask for, answer with 200, or with 503 and the
+// reasons in words. A connection is closed after one request. Any other path is
+// answered with 404, any other method than GET with 405.
 //
 // A client's share is bounded: kConnections are served at a time, while others
 // wait; a request has at most kRequestBytes, and a connection that is silent
-// for kSeconds is closed.
+// for kSeconds is closed. No client shows who it is.
 class MetricsServer {
  public:
   static constexpr int kConnections = 8;
   static constexpr int kSeconds = 5;
   static constexpr size_t kRequestBytes = 8'192;
 
-  // Listens on return, on any free port if `port` is 0. The server's thread
-  // calls `text` for each request. Errors: Unavailable, for example if the port
-  // is taken; PermissionDenied. They name the port.
+  struct Options {
+    std::string address = "127.0.0.1";  // of this machine, IPv4 or IPv6
+    uint16_t port = 0;                  // 0: any free one
+    // A directory with server.crt and server.key, in PEM; "": no encryption.
+    std::string tls = {};
+  };
+  struct Health {
+    bool is_good = true;
+    std::string text = "ok\n";
+  };
+  // The server's thread calls the function of the page that is asked for.
+  struct Pages {
+    std::function<std::string()> metrics;
+    std::function<Health()> healthz = [] { return Health{}; };
+    std::function<Health()> readyz = [] { return Health{}; };
+  };
+
+  // Listens on return. Errors name the address or the file: InvalidArgument if
+  // the address is none; Unavailable, for example if the port is taken or the
+  // key is not the certificate's; PermissionDenied.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
-      uint16_t port, std::function<std::string()> text);
+      const Options& options, Pages pages);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   uint16_t port() const { return port_; }
-  // Returns the answer to a request for /metrics.
-  std::string text() const { return text_(); }
+  const Pages& pages() const { return pages_; }
 
  private:
-  explicit MetricsServer(std::function<std::string()> text);
+  explicit MetricsServer(Pages pages) : pages_(std::move(pages)) {}
 
-  const std::function<std::string()> text_;
+  const Pages pages_;
+  std::string certificate_;  // in PEM, while the server runs
+  std::string key_;
   uint16_t port_ = 0;
   MHD_Daemon* daemon_ = nullptr;
 };

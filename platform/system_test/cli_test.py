@@ -186,7 +186,8 @@ class Refusals(Command):
             self.assertNotIn(unset, flags)
         self.assertGreater(len(flags), 25)
         real = {"speed", "overload", "threads", "pin", "preload", "loop",
-                "watch", "metrics_port", "isolation",
+                "watch", "metrics_port", "metrics_address", "metrics_tls",
+                "isolation",
                 "busy_poll", "host_state"}
         for name, value in flags.items():
             if name not in ("json", "logger_delay", "reassign_period",

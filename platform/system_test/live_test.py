@@ -15,6 +15,7 @@ import pty
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -193,6 +194,37 @@ class Live(unittest.TestCase):
             self.assertIn(f"0100007F:{port:04X}", listening)
             self.assertNotIn(f"00000000:{port:04X}", listening)
 
+    def test_serves_by_https_on_any_address_and_tells_of_health(self):
+        port = free_port()
+        with tempfile.TemporaryDirectory() as certificates:
+            subprocess.run([PROGRAM, "cert", certificates, "--host=localhost"],
+                           check=True, capture_output=True)
+            trusted = ssl.create_default_context(
+                cafile=f"{certificates}/ca.crt")
+            with self.running(*LONG, "--quiet", f"--metrics_port={port}",
+                              "--metrics_address=0.0.0.0",
+                              f"--metrics_tls={certificates}"):
+                def page(path):
+                    connection = http.client.HTTPSConnection(
+                        "localhost", port, timeout=10, context=trusted)
+                    try:
+                        connection.request("GET", path)
+                        answer = connection.getresponse()
+                        return answer.status, answer.read().decode()
+                    except ConnectionRefusedError:
+                        return None
+                    finally:
+                        connection.close()
+                self.assertEqual(
+                    wait_for("readiness", lambda: page("/readyz") == (200, "ok\n")),
+                    True)
+                self.assertEqual(page("/healthz"), (200, "ok\n"))
+                self.assertIn("snf_packets_in_total", page("/metrics")[1])
+                with self.assertRaises(ssl.SSLError):
+                    ssl.create_default_context().wrap_socket(
+                        socket.create_connection(("127.0.0.1", port)),
+                        server_hostname="localhost")
+
     def test_refuses_a_port_that_is_taken_before_any_packet(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
@@ -220,6 +252,12 @@ class Live(unittest.TestCase):
                      "--quiet")
         self.refused(USAGE, ["--metrics_port", "65536"], "--clock=real",
                      "--metrics_port=65536")
+        for flag in ("--metrics_address=0.0.0.0", "--metrics_tls=."):
+            self.refused(USAGE, [flag.split("=")[0], "only real time"], flag)
+            self.refused(USAGE, [f"{flag.split('=')[0]} needs --metrics_port"],
+                         "--clock=real", flag)
+        self.refused(USAGE, ['"all" is no address'], "--clock=real",
+                     "--metrics_port=9100", "--metrics_address=all")
 
     # --watch
 

@@ -17,6 +17,7 @@ import struct
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 
 PATIENCE_S = 30
@@ -404,9 +405,20 @@ def fetch(url):
         print(answer.read().decode(), end="")
 
 
+def status(url):
+    """The status of a page of this host, then the page."""
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
+            print(answer.status, answer.read().decode(), sep="\n", end="")
+    except urllib.error.HTTPError as answer:
+        print(answer.code, answer.read().decode(), sep="\n", end="")
+    except urllib.error.URLError as error:
+        print(f"no answer: {error.reason}")
+
+
 if __name__ == "__main__":
     {word.__name__: word for word in (
         serve, get, tcp, soak, udp, send_numbers, receive_numbers,
         who, hairpin, refused, ping, send_frame, receive_frame, gro,
-        finish_checksums, fetch, dhcp,
+        finish_checksums, fetch, status, dhcp,
     )}[sys.argv[1]](*sys.argv[2:])

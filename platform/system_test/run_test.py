@@ -551,6 +551,18 @@ class Run(unittest.TestCase):
                      "sent_packets", "send_dropped_packets"):
             self.assertIn(f'snf_port_{name}_total{{port="outside"}}', page)
 
+    def test_is_ready_while_its_ports_are_up(self):
+        port = free_port()
+        with self.running(f"--metrics_port={port}"):
+            def ready():
+                return peer(MIDDLE, "status", f"http://127.0.0.1:{port}/readyz")
+            wait_for("the run", lambda: ready() == ["200", "ok"])
+            ip("-n", MIDDLE, "link", "set", "wan0", "down")
+            wait_for("readiness to end", lambda: ready()[0] == "503")
+            self.assertIn("Port outside (wan0) has been down for ", ready()[1])
+            ip("-n", MIDDLE, "link", "set", "wan0", "up")
+            wait_for("readiness", lambda: ready() == ["200", "ok"])
+
     def test_writes_what_it_sent_and_dropped(self):
         out, drops = self.folder / "out.pcapng", self.folder / "drops.pcapng"
         with self.running(f"--out={out}", f"--drops={drops}", "--annotate"):

@@ -89,7 +89,7 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   std::optional<LoadedCapture> loaded;
   auto live_outputs = LiveOutputs::Create(
       {.watch = options_.watch,
-       .metrics_port = options_.metrics_port,
+       .metrics = options_.metrics,
        .title = fmt::format("{}: {} under policy {}", FileList(options_.files),
                             Printable(options_.nf), run.policy)},
       [&](uint64_t packets) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "platform/report/watch/health.h"
 #include "platform/report/watch/metrics_text.h"
 
 namespace snf {
@@ -21,12 +22,14 @@ absl::StatusOr<std::unique_ptr<LiveOutputs>> LiveOutputs::Create(
     Options options, LiveBoard::Done done) {
   std::unique_ptr<LiveOutputs> live_outputs(
       new LiveOutputs(std::move(options), std::move(done)));
-  const uint16_t port = live_outputs->options_.metrics_port;
-  if (port == 0) return live_outputs;
+  const MetricsServer::Options& metrics = live_outputs->options_.metrics;
+  if (metrics.port == 0) return live_outputs;
+  const LiveBoard& board = live_outputs->board_;
   auto server = MetricsServer::Start(
-      port, [&board = std::as_const(live_outputs->board_)] {
-        return MetricsText(MetricsOf(*board.Latest()));
-      });
+      metrics,
+      {.metrics = [&board] { return MetricsText(MetricsOf(*board.Latest())); },
+       .healthz = [&board] { return Liveness(board.Age()); },
+       .readyz = [&board] { return Readiness(board.Age(), *board.Latest()); }});
   if (!server.ok()) return server.status();
   live_outputs->server_ = *std::move(server);
   return live_outputs;

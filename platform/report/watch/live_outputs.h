@@ -20,9 +20,9 @@ class LiveOutputs {
  public:
   struct Options {
     bool watch = false;
-    uint16_t metrics_port = 0;  // 0: none
-    bool has_readers = false;   // the board has other readers
-    std::string title;          // of the watched run
+    MetricsServer::Options metrics{};  // port 0: none
+    bool has_readers = false;          // the board has other readers
+    std::string title;                 // of the watched run
   };
   // Call while no other thread uses the locale (Terminal::Of). From then on
   // Prometheus is answered. Errors as in MetricsServer.

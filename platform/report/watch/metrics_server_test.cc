@@ -24,6 +24,7 @@
 namespace snf {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -65,7 +66,7 @@ constexpr std::string_view kGet =
     "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 std::unique_ptr<MetricsServer> Serve(std::function<std::string()> text) {
-  auto server = MetricsServer::Start(0, std::move(text));
+  auto server = MetricsServer::Start({}, {.metrics = std::move(text)});
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
 }
@@ -82,8 +83,8 @@ TEST(MetricsServer, AnswersWithTheTextAndCloses) {
 
 TEST(MetricsServer, SaysWhyItCannotListen) {
   const auto server = Serve([] { return ""; });
-  const auto second =
-      MetricsServer::Start(server->port(), [] { return std::string(); });
+  const auto second = MetricsServer::Start(
+      {.port = server->port()}, {.metrics = [] { return std::string(); }});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(second.status().ToString(), HasSubstr("Address already in use"));
 }
@@ -115,6 +116,44 @@ TEST(MetricsServer, ServesManyClientsOfARunThatGoesOn) {
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
     EXPECT_THAT(answer, HasSubstr("\nsnf_packets_in_total "));
   }
+}
+
+std::string Page(const MetricsServer& server, std::string_view path) {
+  return Client(server.port())
+      .Ask("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+}
+
+TEST(MetricsServer, TellsOfHealthByTheStatus) {
+  MetricsServer::Health ready{};
+  auto server = MetricsServer::Start(
+      {}, {.metrics = [] { return ""; }, .readyz = [&] { return ready; }});
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_THAT(Page(**server, "/healthz"),
+              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("\r\nok\n")));
+  EXPECT_THAT(Page(**server, "/readyz"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  ready = {.is_good = false, .text = "The port is down.\n"};
+  EXPECT_THAT(Page(**server, "/readyz"),
+              AllOf(StartsWith("HTTP/1.1 503 Service Unavailable\r\n"),
+                    EndsWith("\r\nThe port is down.\n")));
+  EXPECT_THAT(Page(**server, "/healthz"), StartsWith("HTTP/1.1 200 OK\r\n"));
+  EXPECT_THAT(Page(**server, "/ready"), StartsWith("HTTP/1.1 404 "));
+}
+
+TEST(MetricsServer, RefusesAddressesAndCertificatesThatAreNone) {
+  const auto start = [](const MetricsServer::Options& options) {
+    return MetricsServer::Start(options, {.metrics = [] { return ""; }})
+        .status();
+  };
+  EXPECT_EQ(start({.address = "localhost"}).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(start({.address = "localhost"}).ToString(),
+              HasSubstr("\"localhost\" is no address"));
+  // An address for documentation, which no machine has (RFC 5737).
+  EXPECT_THAT(start({.address = "192.0.2.1", .port = 9'100}).ToString(),
+              HasSubstr("cannot listen on 192.0.2.1:9100"));
+  EXPECT_THAT(start({.tls = "/nonexistent"}).ToString(),
+              HasSubstr("/nonexistent/server.crt"));
+  EXPECT_TRUE(start({.address = "0.0.0.0"}).ok());
 }
 
 }  // namespace

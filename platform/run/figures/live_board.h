@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_RUN_FIGURES_LIVE_BOARD_H_
 #define SNF_PLATFORM_RUN_FIGURES_LIVE_BOARD_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,7 @@ class LiveBoard {
       const std::lock_guard lock(mutex_);
       figures_.swap(next);
       ++published_;
+      published_at_ = std::chrono::steady_clock::now();
     }
     changed_.notify_all();
   }
@@ -41,6 +43,16 @@ class LiveBoard {
   std::shared_ptr<const LiveFigures> Latest() const {
     const std::lock_guard lock(mutex_);
     return figures_;
+  }
+
+  // Returns how long ago the latest figures were put here; nothing before the
+  // first.
+  std::optional<Nanos> Age() const {
+    const std::lock_guard lock(mutex_);
+    if (published_ == 0) return std::nullopt;
+    return Nanos{std::chrono::nanoseconds(std::chrono::steady_clock::now() -
+                                          published_at_)
+                     .count()};
   }
 
   // Waits for figures after the first `seen`, which it counts, and returns
@@ -67,6 +79,7 @@ class LiveBoard {
   std::shared_ptr<const LiveFigures> figures_ ABSL_GUARDED_BY(mutex_) =
       std::make_shared<const LiveFigures>();
   uint64_t published_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::chrono::steady_clock::time_point published_at_ ABSL_GUARDED_BY(mutex_);
   bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

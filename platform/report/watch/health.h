@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_REPORT_WATCH_HEALTH_H_
+#define SNF_PLATFORM_REPORT_WATCH_HEALTH_H_
+
+#include <optional>
+
+#include "base/time.h"
+#include "platform/process/metrics_server.h"
+#include "platform/run/figures/live_figures.h"
+
+namespace snf {
+
+// The answers of /healthz and /readyz. A supervisor restarts a run that is not
+// alive; a load balancer sends packets to a run that is ready.
+
+// A run that shows no figures for so long does not turn any more. It shows them
+// each LiveBoard::kPeriod.
+inline constexpr Nanos kMostSilence = Seconds(10);
+
+// `age` is that of the latest figures; nothing before the first, as while a
+// capture is loaded.
+MetricsServer::Health Liveness(std::optional<Nanos> age);
+
+// Says which ports are down, and that no packet can come before the first
+// figures.
+MetricsServer::Health Readiness(std::optional<Nanos> age,
+                                const LiveFigures& figures);
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_REPORT_WATCH_HEALTH_H_

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/report/watch/health.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace snf {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Health, IsAliveWhileFiguresCome) {
+  EXPECT_TRUE(Liveness(std::nullopt).is_good);  // a capture is loaded
+  EXPECT_TRUE(Liveness(Nanos{}).is_good);
+  EXPECT_TRUE(Liveness(kMostSilence).is_good);
+  const MetricsServer::Health silent = Liveness(kMostSilence + Nanos{1});
+  EXPECT_FALSE(silent.is_good);
+  EXPECT_THAT(silent.text, HasSubstr("no figures for 10"));
+  EXPECT_EQ(Liveness(Seconds(1)).text, "ok\n");
+}
+
+TEST(Health, IsReadyWhileAllPortsAreUp) {
+  LiveFigures figures;
+  EXPECT_FALSE(Readiness(std::nullopt, figures).is_good);
+  EXPECT_TRUE(Readiness(Seconds(1), figures).is_good);  // of a capture
+  figures.live.ports = {PortFigures{}, PortFigures{}};
+  figures.live.ports[0].name = "inside";
+  figures.live.ports[0].interface = "lan0";
+  figures.live.ports[1].name = "outside";
+  figures.live.ports[1].interface = "wan0";
+  EXPECT_TRUE(Readiness(Seconds(1), figures).is_good);
+  EXPECT_EQ(Readiness(Seconds(1), figures).text, "ok\n");
+  figures.live.ports[1].down = Seconds(3);
+  const MetricsServer::Health down = Readiness(Seconds(1), figures);
+  EXPECT_FALSE(down.is_good);
+  EXPECT_THAT(down.text, HasSubstr("Port outside (wan0) has been down for 3"));
+  EXPECT_THAT(down.text, Not(HasSubstr("inside (lan0)")));
+  EXPECT_FALSE(Readiness(Seconds(60), LiveFigures{}).is_good);
+}
+
+}  // namespace
+}  // namespace snf
