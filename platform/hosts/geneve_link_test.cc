@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
@@ -95,7 +95,7 @@ class GeneveLinkTest : public testing::Test {
     const Instant end = RealClock::Monotonic() + kPatience;
     while (!condition()) {
       if (RealClock::Monotonic() > end) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      poll(nullptr, 0, 1);
     }
     return true;
   }

@@ -2,13 +2,12 @@
 #include "platform/hosts/mirror_relay.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <string>
-#include <thread>
 
 #include "runtime/mirror/test_mirror_pair.h"
 
@@ -23,7 +22,7 @@ class TestLink final : public MirrorLink {
   absl::StatusOr<uint64_t> Await(uint64_t most, Nanos time) override {
     if (is_lost) return absl::UnavailableError("the link is lost");
     if (waiting > most) {
-      std::this_thread::sleep_for(std::chrono::nanoseconds(time.ns));
+      poll(nullptr, 0, static_cast<int>(time.ns / 1'000'000));
     }
     // The other end consumes a byte, if it consumes any.
     if (consumes && waiting > 0) --waiting;
@@ -69,7 +68,7 @@ class MirrorRelayTest : public testing::Test {
     const Instant end = RealClock::Monotonic() + kPatience;
     while (!condition()) {
       if (RealClock::Monotonic() > end) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      poll(nullptr, 0, 1);
     }
     return true;
   }

@@ -16,7 +16,7 @@ namespace snf {
 // paths of their own, and one size is for all of them.
 //
 //   start       each channel asks for a few sizes. The size of a channel is the
-//               longest one that is answered, of all channels the least one
+//               longest that is answered, of all channels the least
 //   later       the kernel learns of a shorter path by ICMP: Limit
 //   black hole  a channel gets no acknowledgements: Suspect. The channel asks
 //               for the size in use and for shorter ones. If only shorter ones
@@ -82,7 +82,7 @@ class PathSearch {
  private:
   struct Channel {
     bool is_suspect = false;
-    size_t longest = 0;                 // bytes, of all that was asked
+    size_t longest = 0;                 // bytes, asked last
     size_t confirmed = 0;               // bytes, the longest answered
     std::optional<Instant> asked{};     // last
     std::optional<Instant> answered{};  // first

@@ -192,8 +192,10 @@ TEST_F(PathSearchTest, StaysIfPacketsAreAcknowledgedMeanwhile) {
   AskAndAnswer(0, 1'500, 1'280);
   search_.Trust(0);
   EXPECT_EQ(search_.due(), Instant::max());
+  search_.on_answer(now_, 0, 1'280);  // late
+  EXPECT_EQ(search_.answered(0), std::nullopt);
   After(kLong);
-  // The channel is asked anew.
+  // The next check begins at its own time.
   EXPECT_FALSE(search_.Suspect(now_, 0));
   EXPECT_EQ(search_.bytes(), 1'500u);
 }
