@@ -87,12 +87,21 @@ std::string ObjectLine(const LiveFigures::NfObject& object) {
 }
 
 // Lists units that have run on the host: ": 1, 2"; for "", the own host,
-// "; here 0".
+// "; here 0". Units of several chains have their chain's name: ": dns 1".
 std::string OnHost(const LiveFigures& figures, const std::string& host) {
   std::string units;
-  for (const LiveFigures::Unit& unit : figures.units) {
-    if (unit.host != host) continue;
-    units += fmt::format("{}{}", units.empty() ? "" : ", ", value(unit.id));
+  const auto list = [&](const std::string& chain,
+                        const std::vector<LiveFigures::Unit>& of_chain) {
+    for (const LiveFigures::Unit& unit : of_chain) {
+      if (unit.host != host) continue;
+      units +=
+          fmt::format("{}{}{}{}", units.empty() ? "" : ", ", Printable(chain),
+                      chain.empty() ? "" : " ", value(unit.id));
+    }
+  };
+  list("", figures.units);
+  for (const LiveFigures::Chain& chain : figures.chains) {
+    list(chain.name, chain.units);
   }
   if (units.empty()) return host.empty() ? "" : ": none";
   return (host.empty() ? "; here " : ": ") + units;

@@ -45,6 +45,12 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
   flags.Count("own_units", own_units, 1, RealOptions::kMaxUnitProcesses,
               "with --etcd: units that run on this host; all others run on "
               "hosts that have joined");
+  flags.Choice("host_wire", host_wire,
+               {{"tcp", "a connection for each process of units"},
+                {"geneve",
+                 "GENEVE over UDP, unencrypted; hosts that have joined without "
+                 "--geneve get no units"}},
+               "with --etcd: the way on which packets and state go to hosts:");
   flags
       .Switch("upgrade", upgrade,
               "take the place of the daemon of this name, with the same "
@@ -157,9 +163,15 @@ absl::Status DaemonFlags::CheckTogether() const {
 
 absl::Status DaemonFlags::CheckEtcd() const {
   if (!etcd.is_given()) {
-    if (!flags_.given("own_units")) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        "--own_units: wants --etcd; without it --host says where units run");
+    if (flags_.given("own_units")) {
+      return absl::InvalidArgumentError(
+          "--own_units: wants --etcd; without it --host says where units run");
+    }
+    if (flags_.given("host_wire")) {
+      return absl::InvalidArgumentError(
+          "--host_wire: wants --etcd; without it --host says wire=geneve");
+    }
+    return absl::OkStatus();
   }
   const RunRequest& options = run.options();
   const std::pair<bool, const char*> conflicts[] = {
@@ -169,7 +181,6 @@ absl::Status DaemonFlags::CheckEtcd() const {
       {!options.run.loggers,
        "--loggers=off: without loggers, a lost host loses state"},
       {options.controller.count > 1, "--controller: hosts are one daemon's"},
-      {!options.has_one_chain(), "several chains, which would share a host"},
       {options.real.pin, "--pin, which pins to CPUs of this host"},
       {flags_.given("threads"), "--threads: then processes do not come and go"},
       {keep.ns > 0, "--keep: then processes do not come and go"},
@@ -180,6 +191,11 @@ absl::Status DaemonFlags::CheckEtcd() const {
       return absl::InvalidArgumentError(
           fmt::format("--etcd: is not for {}", why));
     }
+  }
+  if (host_wire == HostWire::kGeneve && !options.real.hosts.tls().empty()) {
+    return absl::InvalidArgumentError(
+        "--host_tls: does not go with --host_wire=geneve, which encrypts "
+        "nothing");
   }
   return etcd.Options().status();
 }

@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "platform/control/etcd_flags.h"
 #include "platform/daemon/manager_membership.h"
+#include "platform/hosts/host_place.h"
 #include "platform/options/run_flags.h"
 #include "platform/process/flags.h"
 #include "platform/service/daemon_log.h"
@@ -43,6 +44,7 @@ class DaemonFlags {
   std::optional<ManagerMembership> membership;  // if there is a manager
   EtcdFlags etcd;                               // of the hosts of units
   uint32_t own_units = 1;                       // with etcd
+  HostWire host_wire = HostWire::kTcp;          // with etcd
   uint32_t controllers = 1;
   uint32_t units = 0;  // of the resource manager of several; 0: none
   std::optional<TlsEndpoint> tcp;

@@ -27,6 +27,7 @@
 #include "platform/daemon/live_traffic.h"
 #include "platform/daemon/loss_log.h"
 #include "platform/drivers/real_time/real_driver.h"
+#include "platform/hosts/host_place.h"
 #include "platform/outcome/capture_sink.h"
 #include "platform/outcome/nf_log_files.h"
 #include "platform/outcome/run_output.h"
@@ -311,6 +312,16 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     if (logs != nullptr) AddLogLosses(*logs, figures);
     losses.Look(figures);
   };
+  // Chains that run side by side share each host's units.
+  std::map<std::string, HostShare> shares;
+  const auto& side_by_side = options.config.chains;
+  if (options.real.host_source != nullptr && side_by_side.size() > 1) {
+    for (size_t i = 0; i < side_by_side.size(); ++i) {
+      shares.try_emplace(side_by_side[i].name, *options.real.host_source,
+                         static_cast<uint32_t>(i),
+                         static_cast<uint32_t>(side_by_side.size()));
+    }
+  }
   const LiveChainSetter::Start start =
       [&](const RunRequest& of) -> absl::StatusOr<std::unique_ptr<RealDriver>> {
     // Chains that failed restart on threads of their own.
@@ -318,7 +329,9 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     RealOptions real = of.real;
     real.interrupted = &interrupt.came;
     real.failed_packets = options.real.failed_packets;
-    real.host_source = options.real.host_source;
+    const auto share = shares.find(of.config.chains.front().name);
+    real.host_source =
+        share == shares.end() ? options.real.host_source : &share->second;
     real.own_units = options.real.own_units;
     real.live = (*outputs)->board();
     real.amend = amend;

@@ -22,8 +22,6 @@
 namespace snf {
 namespace {
 
-constexpr Nanos kProbePause = Milliseconds(20);
-constexpr Nanos kProbeTime = Milliseconds(200);
 constexpr int kBufferBytes = 4 << 20;  // of a socket
 constexpr size_t kUdpHeader = 8;
 constexpr auto kWordsIndex = static_cast<size_t>(CutChannel::kWords);
@@ -205,39 +203,26 @@ size_t GeneveLink::KernelsPath(size_t channel) const {
   socklen_t size = sizeof(mtu);
   if (getsockopt(out_[channel], IPPROTO_IP, IP_MTU, &mtu, &size) != 0 &&
       getsockopt(out_[channel], IPPROTO_IPV6, IPV6_MTU, &mtu, &size) != 0) {
-    mtu = kLeastPath;
+    mtu = PathSearch::kLeast;
   }
-  // UDP has a length of 16 bits.
-  return std::clamp<size_t>(static_cast<size_t>(mtu), kLeastPath, 65'000);
+  return std::clamp<size_t>(static_cast<size_t>(mtu), PathSearch::kLeast,
+                            PathSearch::kMost);
 }
 
 absl::Status GeneveLink::Measure() {
-  const Instant begin = RealClock::Monotonic();
+  std::unique_lock lock(mutex_);
+  search_.Begin(RealClock::Monotonic());
+  Wake();
   while (true) {
-    std::array<size_t, kCutChannels> goal{};
-    for (size_t i = 0; i < kCutChannels; ++i) {
-      goal[i] = KernelsPath(i);
-      for (const size_t path :
-           {goal[i], size_t{9'000}, size_t{4'000}, size_t{1'500}, size_t{1'400},
-            kBlackHolePath, kLeastPath}) {
-        if (path > goal[i]) continue;
-        const ChannelDatagram probe = {.kind = DatagramKind::kProbe,
-                                       .channel = static_cast<uint32_t>(i),
-                                       .probed = static_cast<uint32_t>(path)};
-        SendControl(i, probe, path - HeadersOf(), MSG_DONTWAIT);
-      }
-    }
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::nanoseconds(kProbePause.ns));
-    const Nanos took = RealClock::Monotonic() - begin;
-    const size_t least = *std::ranges::min_element(probed_);
-    if (probed_ == goal || (least > 0 && took > kProbeTime)) {
-      path_ = std::max(least, kLeastPath);
-      return absl::OkStatus();
-    }
-    if (took > kMeasurePatience) {
-      return absl::UnavailableError(fmt::format(
-          "no answer to GENEVE packets (UDP port {})", kGenevePort));
+    switch (search_.Look(RealClock::Monotonic())) {
+      case PathSearch::Outcome::kFound:
+        return absl::OkStatus();
+      case PathSearch::Outcome::kSilent:
+        return absl::UnavailableError(fmt::format(
+            "no answer to GENEVE packets (UDP port {})", kGenevePort));
+      case PathSearch::Outcome::kPending:
+        changed_.wait_for(lock,
+                          std::chrono::nanoseconds(PathSearch::kPause.ns));
     }
   }
 }
@@ -274,13 +259,10 @@ uint64_t GeneveLink::Waiting() const {
 }
 
 Instant GeneveLink::Due() const {
-  Instant due = Instant::max();
+  Instant due = search_.due();
   for (size_t i = 0; i < kCutChannels; ++i) {
     const bool is_full = full_until_[i] != Instant();
     due = std::min(due, is_full ? full_until_[i] : senders_[i].due());
-    const PathCheck& check = checks_[i];
-    if (check.is_asked) due = std::min(due, check.asked + kProbePause);
-    if (check.is_answered) due = std::min(due, check.answered + kProbeTime);
   }
   return due;
 }
@@ -306,39 +288,21 @@ absl::Status GeneveLink::Send(std::span<const std::byte> frame) {
   return absl::OkStatus();
 }
 
-void GeneveLink::Shorten(size_t path, Instant now) {
-  if (path >= path_) return;
-  path_ = path;
+void GeneveLink::OnShorterPath(Instant now) {
   for (ChannelSender& sender : senders_) sender.TakeShorterPath(now);
   fmt::print(stderr, "packets to the other host have {} bytes at most\n",
-             path_);
+             search_.bytes());
   std::fflush(stderr);
 }
 
-void GeneveLink::CheckPath(size_t channel, Instant now) {
-  PathCheck& check = checks_[channel];
-  if (!check.is_asked) probed_[channel] = 0;
-  if (probed_[channel] >= path_) {
-    check = {};
-    return;
-  }
-  if (probed_[channel] > 0 && !std::exchange(check.is_answered, true)) {
-    check.answered = now;
-  }
-  if (check.is_answered && now - check.answered >= kProbeTime) {
-    Shorten(probed_[channel], now);
-    check = {};
-    return;
-  }
-  if (check.is_asked && now - check.asked < kProbePause) return;
-  check.is_asked = true;
-  check.asked = now;
-  for (const size_t path : {path_, kBlackHolePath, kLeastPath}) {
+void GeneveLink::AskPath(size_t channel, Instant now) {
+  if (!search_.is_due(now, channel)) return;
+  for (const size_t bytes : search_.Ask(now, channel, KernelsPath(channel))) {
     SendControl(channel,
                 {.kind = DatagramKind::kProbe,
                  .channel = static_cast<uint32_t>(channel),
-                 .probed = static_cast<uint32_t>(path)},
-                path - HeadersOf(), MSG_DONTWAIT);
+                 .probed = static_cast<uint32_t>(bytes)},
+                bytes - HeadersOf(), MSG_DONTWAIT);
   }
 }
 
@@ -358,7 +322,7 @@ void GeneveLink::PumpOne(size_t channel, Instant now) {
   if (!HasRoom(channel, now)) return;
   full_until_[channel] = {};
   for (size_t count = kBatch; count == kBatch;) {
-    const size_t most = path_ - HeadersOf() - DatagramHeader::kPiece;
+    const size_t most = search_.bytes() - HeadersOf() - DatagramHeader::kPiece;
     uint64_t first = 0;
     for (count = 0; count < kBatch; ++count) {
       const auto piece = sender.Next(now, most);
@@ -398,7 +362,9 @@ bool GeneveLink::SendBatch(size_t channel, Instant now,
       return false;
     }
     // A datagram that the kernel refuses is lost, and sent again.
-    if (errno == EMSGSIZE) Shorten(KernelsPath(channel), now);
+    if (errno == EMSGSIZE && search_.Limit(KernelsPath(channel))) {
+      OnShorterPath(now);
+    }
     ++done;
   }
   return true;
@@ -481,9 +447,7 @@ void GeneveLink::Take(size_t channel, std::span<const std::byte> payload) {
                          0, MSG_DONTWAIT);
     case DatagramKind::kProbeAnswer: {
       const std::lock_guard lock(mutex_);
-      probed_[channel] = std::max<size_t>(
-          probed_[channel],
-          std::min<size_t>(datagram.probed, KernelsPath(channel)));
+      search_.on_answer(RealClock::Monotonic(), channel, datagram.probed);
     }
   }
 }
@@ -577,14 +541,13 @@ absl::Status GeneveLink::Turn(Instant now) {
     ChannelSender& sender = senders_[i];
     if (HasRoom(i, now)) sender.OnDue(now);
     if (sender.timeouts() >= ChannelSender::kBlackHole) {
-      CheckPath(i, now);
+      if (search_.Suspect(now, i)) OnShorterPath(now);
     } else {
-      checks_[i] = {};
+      search_.Trust(i);
     }
-    Instant progress = sender.last_progress();
-    if (checks_[i].is_answered) {
-      progress = std::max(progress, checks_[i].answered);
-    }
+    AskPath(i, now);
+    const Instant progress = std::max(
+        sender.last_progress(), search_.answered(i).value_or(Instant::min()));
     if (sender.is_unanswered() && now - progress > HostStream::kSilence) {
       return absl::UnavailableError(
           fmt::format("GENEVE packets were not acknowledged for {} ms",
@@ -649,7 +612,7 @@ GeneveLink::Counts GeneveLink::counts() const {
   Counts counts;
   counts.repeated = repeated_;
   counts.refused = refused_;
-  counts.path = path_;
+  counts.path = search_.bytes();
   for (const ChannelSender& sender : senders_) {
     counts.sent.datagrams += sender.counts().datagrams;
     counts.sent.lost += sender.counts().lost;

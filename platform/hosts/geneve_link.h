@@ -26,6 +26,8 @@
 #include "platform/hosts/channel_receiver.h"
 #include "platform/hosts/channel_sender.h"
 #include "platform/hosts/cut_channels.h"
+#include "platform/hosts/mirror_relay.h"
+#include "platform/hosts/path_search.h"
 #include "runtime/mirror/loop_mirror.h"
 
 namespace snf {
@@ -51,12 +53,8 @@ static_assert(sizeof(GeneveOffer) == 32);
 // daemon's end drew at random (getrandom). Nothing is encrypted: who can read
 // the network's packets can forge them.
 //
-// Packets are never fragmented (DF). At the start each channel probes the path
-// with packets of several lengths; the longest that was answered on all
-// channels is the path's. It becomes shorter when the kernel learns so by ICMP,
-// or when three probe timeouts follow one another and a shorter packet is
-// answered then, but none of that length (RFC 8899 section 4.3). A peer that
-// stands still answers none of both, and both when it runs again.
+// Packets are never fragmented (DF), and as long as the path takes
+// (PathSearch). A channel is suspect after three probe timeouts in a row.
 //
 // A thread receives, answers, sends again, and calls `deliver`. If nothing is
 // acknowledged for HostStream::kSilence, the link is lost.
@@ -65,7 +63,7 @@ static_assert(sizeof(GeneveOffer) == 32);
 // message of 9,000 bytes is carried in seven pieces.
 //
 // Await and Send are for one thread; the other calls for the owner's.
-class GeneveLink {
+class GeneveLink final : public MirrorLink {
  public:
   using Deliver = std::function<absl::Status(std::span<const std::byte>)>;
   using Lost = std::function<void(const absl::Status&)>;
@@ -85,7 +83,7 @@ class GeneveLink {
   static absl::StatusOr<std::unique_ptr<GeneveLink>> Open(int connection);
   GeneveLink(const GeneveLink&) = delete;
   GeneveLink& operator=(const GeneveLink&) = delete;
-  ~GeneveLink();
+  ~GeneveLink() override;
 
   // Draws a key, at the daemon's end.
   absl::Status DrawKey();
@@ -102,13 +100,8 @@ class GeneveLink {
   // Delivers messages from now on. `side` is this end's. The link's
   // thread calls both functions, `lost` at most once.
   void Start(LoopMirror::Side side, Deliver deliver, Lost lost);
-  // Waits until at most `most` bytes wait for the other end to consume them,
-  // or the time is over. Returns how many wait. Errors: Unavailable if the link
-  // is lost.
-  absl::StatusOr<uint64_t> Await(uint64_t most, Nanos time);
-  // Sends a frame of LoopMirror::Collect, after Await(kMostWaiting). Errors:
-  // Unavailable.
-  absl::Status Send(std::span<const std::byte> frame);
+  absl::StatusOr<uint64_t> Await(uint64_t most, Nanos time) override;
+  absl::Status Send(std::span<const std::byte> frame) override;
   // Ends the thread; Start begins another one, so that the process can fork in
   // between.
   void Stop();
@@ -117,14 +110,9 @@ class GeneveLink {
   // Tells the counts of a session on stderr, if TextOf names any.
   void TellCounts(const std::string& peer) const;
 
-  static constexpr uint64_t kMostWaiting = uint64_t{16} << 20;  // bytes
-
  private:
-  static constexpr Nanos kMeasurePatience = Seconds(1);
   static constexpr size_t kBatch = 32;  // datagrams in a call of the kernel
   static constexpr size_t kMostDatagram = 65'535;
-  static constexpr size_t kLeastPath = 576;  // bytes of a packet
-  static constexpr size_t kBlackHolePath = 1'280;
   // A channel waits for this time if the kernel has no room for its datagram.
   static constexpr Nanos kFullTime = Milliseconds(1);
 
@@ -161,10 +149,9 @@ class GeneveLink {
                  uint64_t first) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(size_t channel, Instant now) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Shorten(size_t path, Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The channel gets no acknowledgements: probes its path again, and shortens
-  // the path if only shorter packets are answered.
-  void CheckPath(size_t channel, Instant now)
+  void OnShorterPath(Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Sends the probes of the path that are due.
+  void AskPath(size_t channel, Instant now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status Turn(Instant now);
   uint64_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -194,16 +181,7 @@ class GeneveLink {
   CutSplitter splitter_ ABSL_GUARDED_BY(mutex_);
   CutSplitter::Messages messages_ ABSL_GUARDED_BY(mutex_);
   Instant sleeps_until_ ABSL_GUARDED_BY(mutex_);
-  size_t path_ ABSL_GUARDED_BY(mutex_) = kLeastPath;
-  std::array<size_t, kCutChannels> probed_ ABSL_GUARDED_BY(mutex_){};
-  // The state of a channel's path while it is probed again.
-  struct PathCheck {
-    Instant asked;     // last
-    Instant answered;  // first
-    bool is_asked = false;
-    bool is_answered = false;
-  };
-  std::array<PathCheck, kCutChannels> checks_ ABSL_GUARDED_BY(mutex_){};
+  PathSearch search_ ABSL_GUARDED_BY(mutex_){kCutChannels};
   // When a channel may send again, if the kernel had no room; else 0.
   std::array<Instant, kCutChannels> full_until_ ABSL_GUARDED_BY(mutex_){};
   Deliver deliver_ ABSL_GUARDED_BY(mutex_);

@@ -106,8 +106,9 @@ absl::Status HomeSide::OpenLink() {
 }
 
 absl::Status HomeSide::Begin(std::span<const std::byte> setup) {
-  if (absl::Status s = Connect(); !s.ok()) return Named(s);
+  // Reads the whole program, for which the agent would wait.
   const HostHello hello = HelloOfThisProgram();
+  if (absl::Status s = Connect(); !s.ok()) return Named(s);
   absl::Status status =
       stream_->Send(HostFrame::kHello, std::as_bytes(std::span(&hello, 1)));
   if (!status.ok()) return Named(status);

@@ -22,8 +22,12 @@ namespace snf {
 namespace {
 
 constexpr int kReapMs = 200;
-// Processes beyond kMostSessions, which tell why they refuse.
-constexpr size_t kMostRefusals = 16;
+
+// A storm fills no disk.
+bool IsTold(uint64_t count) {
+  constexpr uint64_t kPeriod = 1'000;
+  return count == 1 || count % kPeriod == 0;
+}
 
 void Refuse(int socket, const std::string& why) {
   HostStream stream(socket);  // owns it
@@ -42,20 +46,43 @@ bool HostAgent::IsMember(const std::string& peer) const {
   return std::ranges::find(options_.from, address) != options_.from.end();
 }
 
+std::string HostAgent::WhyNot(const std::string& peer) const {
+  if (!IsMember(peer)) return fmt::format("{} is not named by --from", peer);
+  if (sessions_.size() < kMostSessions) return "";
+  return fmt::format("{} daemons' processes run already", kMostSessions);
+}
+
+void HostAgent::TellClosed(const std::string& peer, const std::string& why) {
+  if (!IsTold(++closed_)) return;
+  fmt::print(stderr,
+             "connections closed without a word: {}, the last one from "
+             "{}: {}\n",
+             closed_, peer, why);
+  std::fflush(stderr);
+}
+
 void HostAgent::Reap() {
-  std::erase_if(sessions_, [](pid_t session) {
-    return waitpid(session, nullptr, WNOHANG) != 0;
-  });
+  for (std::vector<pid_t>* processes : {&sessions_, &refusals_}) {
+    std::erase_if(*processes, [](pid_t process) {
+      return waitpid(process, nullptr, WNOHANG) != 0;
+    });
+  }
 }
 
 void HostAgent::Begin(int listener, int socket,
                       const std::function<int(int)>& session) {
-  const bool is_full = sessions_.size() >= kMostSessions + kMostRefusals;
-  const pid_t parent = getpid();
-  const pid_t child = is_full ? -1 : fork();
-  if (child != 0) {
+  const std::string peer = HostStream::AddressOf(socket, true);
+  const std::string why_not = WhyNot(peer);
+  if (!why_not.empty() && refusals_.size() >= kMostRefusals) {
     close(socket);
-    if (child > 0) sessions_.push_back(child);
+    return TellClosed(peer, why_not);
+  }
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child != 0) {
+    if (child < 0) TellClosed(peer, std::strerror(errno));
+    close(socket);
+    if (child > 0) (why_not.empty() ? sessions_ : refusals_).push_back(child);
     return;
   }
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -64,15 +91,8 @@ void HostAgent::Begin(int listener, int socket,
   if (strays_ >= 0) close(strays_);
   signal(SIGINT, SIG_IGN);  // the agent decides
   signal(SIGTERM, SIG_DFL);
-  const std::string peer = HostStream::AddressOf(socket, true);
-  if (!IsMember(peer)) {
-    Refuse(socket, fmt::format("{} is not named by --from", peer));
-  } else if (sessions_.size() >= kMostSessions) {
-    Refuse(socket,
-           fmt::format("{} daemons' processes run already", kMostSessions));
-  } else {
-    _exit(session(socket));
-  }
+  if (why_not.empty()) _exit(session(socket));
+  Refuse(socket, why_not);
   _exit(1);
 }
 
@@ -87,9 +107,7 @@ void HostAgent::RefuseStrays() {
                  reinterpret_cast<sockaddr*>(&from), &size) < 0) {
       return;
     }
-    ++refused_;
-    constexpr uint64_t kTold = 1'000;
-    if (refused_ != 1 && refused_ % kTold != 0) continue;
+    if (!IsTold(++refused_)) continue;
     fmt::print(stderr,
                "UDP datagrams refused: {}, the last one from {}, which is no "
                "daemon's\n",
@@ -115,8 +133,9 @@ absl::Status HostAgent::Serve(const std::function<int(int)>& session) {
     std::array<pollfd, 2> waits = {
         pollfd{.fd = *listener, .events = POLLIN, .revents = 0},
         pollfd{.fd = strays_, .events = POLLIN, .revents = 0}};
+    const bool has_children = !sessions_.empty() || !refusals_.empty();
     const int ready =
-        poll(waits.data(), waits.size(), sessions_.empty() ? -1 : kReapMs);
+        poll(waits.data(), waits.size(), has_children ? kReapMs : -1);
     Reap();
     if (ready <= 0) continue;
     if (waits[1].revents != 0) RefuseStrays();

@@ -17,11 +17,14 @@ namespace snf {
 // The agent of a host: listens, and runs a process for each connection of a
 // daemon, which is one process of units (AwaySide). All of them end with the
 // agent, by a signal of the kernel. A connection from an address that is not
-// named, or beyond kMostSessions, is refused by name. In a process with one
-// thread.
+// named, or beyond kMostSessions, is refused by name, and takes no session's
+// place. Connections beyond kMostRefusals at a time are closed and counted. In
+// a process with one thread.
 class HostAgent {
  public:
   static constexpr size_t kMostSessions = 64;
+  // Processes that tell why they refuse.
+  static constexpr size_t kMostRefusals = 16;
 
   struct Options {
     std::string listen;             // ADDRESS:PORT
@@ -40,12 +43,17 @@ class HostAgent {
   void Begin(int listener, int socket, const std::function<int(int)>& session);
   void RefuseStrays();
   bool IsMember(const std::string& peer) const;
+  // Returns why a connection gets no session; "": it gets one.
+  std::string WhyNot(const std::string& peer) const;
+  void TellClosed(const std::string& peer, const std::string& why);
   void Reap();
 
   Options options_;
   std::vector<pid_t> sessions_;
+  std::vector<pid_t> refusals_;
   int strays_ = -1;  // a UDP socket
   uint64_t refused_ = 0;
+  uint64_t closed_ = 0;
 };
 
 }  // namespace snf

@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/rng.h"
@@ -37,6 +40,61 @@ std::string Open(const HostAssignment& of, size_t places) {
   for (size_t i = 0; i < places; ++i) text += of.is_open(i) ? '1' : '0';
   return text;
 }
+
+// --- Shares of several chains. ---
+
+class FixedHosts final : public HostSource {
+ public:
+  explicit FixedHosts(std::vector<HostPlace> hosts)
+      : hosts_(std::move(hosts)) {}
+  uint64_t version() const override { return 7; }
+  std::vector<HostPlace> Hosts() const override { return hosts_; }
+
+ private:
+  const std::vector<HostPlace> hosts_;
+};
+
+TEST(HostShare, OfAllChainsAreTheHostsUnits) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    std::vector<HostPlace> hosts;
+    for (char name = 'a'; name < 'e'; ++name) {
+      hosts.push_back(Host({name}, 1 + static_cast<uint32_t>(rng.Below(8))));
+    }
+    const FixedHosts source(hosts);
+    const auto parts = 1 + static_cast<uint32_t>(rng.Below(5));
+    std::map<std::string, uint32_t> sum;
+    for (uint32_t part = 0; part < parts; ++part) {
+      const HostShare share(source, part, parts);
+      EXPECT_EQ(share.version(), 7u);
+      for (const HostPlace& host : share.Hosts()) {
+        EXPECT_GT(host.processes, 0u);
+        sum[host.name.data()] += host.processes;
+      }
+    }
+    for (const HostPlace& host : hosts) {
+      EXPECT_EQ(sum[host.name.data()], host.processes);
+    }
+  }
+}
+
+TEST(HostShare, StaysAsItIsWhenAnotherHostJoins) {
+  const FixedHosts one({Host("b", 1)});
+  const FixedHosts two({Host("a", 1), Host("b", 1)});
+  for (uint32_t part = 0; part < 2; ++part) {
+    const auto has_b = [part](const FixedHosts& source) {
+      return std::ranges::any_of(
+          HostShare(source, part, 2).Hosts(),
+          [](const HostPlace& host) { return host.name[0] == 'b'; });
+    };
+    EXPECT_EQ(has_b(one), has_b(two));
+    // Each of the chains has one of the two hosts.
+    EXPECT_EQ(HostShare(two, part, 2).Hosts().size(), 1u);
+  }
+}
+
+// --- Places. ---
 
 class Places : public testing::Test {
  protected:

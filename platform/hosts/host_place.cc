@@ -65,6 +65,21 @@ absl::StatusOr<HostPlace> HostPlace::Of(const std::string& name,
   return host;
 }
 
+std::vector<HostPlace> HostShare::Hosts() const {
+  std::vector<HostPlace> hosts = source_.Hosts();
+  for (HostPlace& host : hosts) {
+    // Chains take turns at the rest of a host's units.
+    uint32_t first = 0;
+    for (const char c : host.name) first += static_cast<unsigned char>(c);
+    const uint32_t rest = host.processes % parts_;
+    const uint32_t place = (part_ + first) % parts_;
+    host.processes = host.processes / parts_ + (place < rest ? 1 : 0);
+  }
+  std::erase_if(hosts,
+                [](const HostPlace& host) { return host.processes == 0; });
+  return hosts;
+}
+
 absl::Status HostPlaces::Add(const std::string& text) {
   const size_t equals = text.find('=');
   const size_t comma = std::min(text.find(','), text.size());

@@ -45,6 +45,28 @@ class HostSource {
   virtual std::vector<HostPlace> Hosts() const = 0;
 };
 
+// A chain's part of the units of each host, if several chains run side by side:
+// all parts together are the host's units. A part depends on the host's name
+// and units alone, so a host that joins or leaves changes no other host's part.
+//
+// Worked example: of a host with 5 units, two chains have 3 and 2 units. A host
+// with 1 unit is one chain's, and the other chain has no part of that host.
+//
+// Thread-safe.
+class HostShare final : public HostSource {
+ public:
+  // The source must outlive the object; part < parts.
+  HostShare(const HostSource& source, uint32_t part, uint32_t parts)
+      : source_(source), part_(part), parts_(parts) {}
+  uint64_t version() const override { return source_.version(); }
+  std::vector<HostPlace> Hosts() const override;
+
+ private:
+  const HostSource& source_;
+  const uint32_t part_;
+  const uint32_t parts_;
+};
+
 // The hosts of a run. Processes of units have numbers from 0 on: the first ones
 // are on the daemon's own host, the next ones on the first other host, and so
 // on. Policies fill units of low numbers first, so the own host comes first.

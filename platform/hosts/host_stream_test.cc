@@ -3,17 +3,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/rng.h"
 #include "platform/hosts/host_place.h"
+#include "platform/service/certificates.h"
+#include "platform/service/tls_files.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
@@ -169,6 +175,65 @@ TEST(HostStream, GivesUpAPeerThatTakesNothing) {
   const std::string text(20'000'000, 'x');
   const absl::Status status = ends.stream.Send(HostFrame::kUpdate, Bytes(text));
   EXPECT_EQ(status.message(), "the connection takes no more bytes");
+}
+
+// --- TLS. ---
+
+// The ends of an encrypted connection.
+struct TlsEnds {
+  TlsEnds(TlsFiles of_server, TlsFiles of_client)
+      : server(std::move(of_server)), client(std::move(of_client)) {}
+  // Shakes hands over new sockets. Returns the errors of both ends.
+  std::string Shake() {
+    const std::array<int, 2> sockets = Ends::Make();
+    agent.emplace(sockets[0]);
+    daemon.emplace(sockets[1]);
+    absl::Status of_agent;
+    std::thread other(
+        [&] { of_agent = agent->Shake(server, TlsEnd::kServer, ""); });
+    const absl::Status of_daemon =
+        daemon->Shake(client, TlsEnd::kClient, "127.0.0.1:7000");
+    other.join();
+    return std::string(of_agent.message()) + std::string(of_daemon.message());
+  }
+  bool Carries() {
+    const bool is_sent = daemon->Send(HostFrame::kWord, Bytes("word")).ok();
+    const auto got = agent->Receive(Seconds(10));
+    return is_sent && got.ok() && Text(got->bytes) == "word";
+  }
+
+  TlsFiles server;
+  TlsFiles client;
+  std::optional<HostStream> agent{};
+  std::optional<HostStream> daemon{};
+};
+
+TEST(HostStream, OutlivesCertificatesWithWhichNoOtherOneBegins) {
+  const std::string directory =
+      testing::TempDir() + "/host-stream-" + std::to_string(getpid());
+  // Under load the certificates may have expired before the handshake.
+  for (int64_t seconds = 2; seconds < 200; seconds *= 3) {
+    std::filesystem::remove_all(directory);
+    ASSERT_TRUE(MakeCertificates(directory,
+                                 {.role = ClientRole::kAdmin, .end_s = seconds})
+                    .ok());
+    const auto server = ReadTlsFiles(directory, TlsEnd::kServer);
+    const auto client = ReadTlsFiles(directory, TlsEnd::kClient);
+    if (!server.ok() || !client.ok()) continue;
+    TlsEnds ends(*server, *client);
+    if (!ends.Shake().empty()) continue;
+    ASSERT_TRUE(ends.Carries());
+    const Instant end = RealClock::Monotonic() + Seconds(2 * seconds + 60);
+    while (ReadTlsFiles(directory, TlsEnd::kServer).ok()) {
+      ASSERT_LT(RealClock::Monotonic(), end);
+      poll(nullptr, 0, 50);
+    }
+    EXPECT_TRUE(ends.Carries());
+    EXPECT_THAT(ends.Shake(), HasSubstr("certificate has expired"));
+    std::filesystem::remove_all(directory);
+    return;
+  }
+  FAIL() << "certificates expire before a handshake";
 }
 
 TEST(HostHello, RefusesAnotherVersionBuildAndProtocolByName) {

@@ -74,10 +74,19 @@ absl::StatusOr<HostPlace> HostWatch::PlaceOf(const EtcdPair& pair) const {
         "host \"{}\" has version {}, and this daemon {}",
         Printable(host->name()), Printable(host->version()), options_.version));
   }
+  if (options_.wire == HostWire::kGeneve && !host->geneve()) {
+    return absl::InvalidArgumentError(fmt::format(
+        "host \"{}\" has joined without --geneve, and this daemon has "
+        "--host_wire=geneve",
+        Printable(host->name())));
+  }
   auto place =
       HostPlace::Of(host->name(), host->address(),
                     std::clamp(host->units(), uint32_t{1}, kMostProcesses));
-  if (place.ok()) return place;
+  if (place.ok()) {
+    place->wire = options_.wire;
+    return place;
+  }
   return absl::InvalidArgumentError(
       fmt::format("host \"{}\": {}", Printable(host->name()),
                   std::string(place.status().message())));
@@ -109,8 +118,11 @@ void HostWatch::Take() {
   version_.fetch_add(1, std::memory_order_release);
   for (const HostPlace& host : hosts) {
     if (std::ranges::find(before, host) != before.end()) continue;
-    options_.notice(false, fmt::format("{} has joined, for {}", NameOf(host),
-                                       Plural(host.processes, "unit")));
+    options_.notice(
+        false,
+        fmt::format("{} has joined, for {}{}", NameOf(host),
+                    Plural(host.processes, "unit"),
+                    host.wire == HostWire::kGeneve ? ", by GENEVE" : ""));
   }
   for (const HostPlace& host : before) {
     if (std::ranges::find(hosts, host) != hosts.end()) continue;

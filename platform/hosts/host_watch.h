@@ -23,9 +23,9 @@
 namespace snf {
 
 // Follows the hosts of a cluster in etcd (HostRegistry). A host of another
-// version, or whose address is no ADDRESS:PORT or another host's, is told by
-// name, and is not among the hosts. While etcd does not answer, the hosts stay
-// as they are: that is told once, and so is its end.
+// version or without the daemon's wire, or whose address is no ADDRESS:PORT or
+// another host's, is told by name, and is not among the hosts. While etcd does
+// not answer, the hosts stay as they are: that is told once, and so is its end.
 //
 // Thread-safe.
 class HostWatch final : public HostSource, private EtcdWatcher {
@@ -35,6 +35,8 @@ class HostWatch final : public HostSource, private EtcdWatcher {
   struct Options {
     std::string cluster;
     std::string version;  // of hosts that are taken
+    // The way to all hosts. With kGeneve, hosts without it are not taken.
+    HostWire wire = HostWire::kTcp;
     // Gets a line for each change and refusal, and is told whether the line is
     // a warning. Called on threads of the object's own.
     std::function<void(bool is_warning, const std::string& line)> notice;

@@ -8,7 +8,7 @@
 namespace snf {
 
 MirrorRelay::MirrorRelay(LoopMirror& mirror, HostStream& stream,
-                         GeneveLink* link, std::vector<Doorbell*> bells,
+                         MirrorLink* link, std::vector<Doorbell*> bells,
                          std::function<void(const absl::Status&)> lost)
     : mirror_(mirror),
       stream_(stream),
@@ -48,9 +48,9 @@ absl::Status MirrorRelay::Beat() {
 // Beats meanwhile: the connection is not silent while the link is full.
 absl::Status MirrorRelay::AwaitRoom() {
   while (true) {
-    const auto waiting = link_->Await(GeneveLink::kMostWaiting, kIdle);
+    const auto waiting = link_->Await(MirrorLink::kMostWaiting, kIdle);
     if (!waiting.ok()) return waiting.status();
-    if (*waiting <= GeneveLink::kMostWaiting) return absl::OkStatus();
+    if (*waiting <= MirrorLink::kMostWaiting) return absl::OkStatus();
     if (absl::Status s = Beat(); !s.ok()) return s;
   }
 }

@@ -4,17 +4,35 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "platform/hosts/geneve_link.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
 #include "platform/hosts/host_stream.h"
 #include "runtime/mirror/loop_mirror.h"
 #include "runtime/ring/doorbell.h"
 
 namespace snf {
+
+// Carries frames of a LoopMirror in place of a HostStream (GeneveLink).
+class MirrorLink {
+ public:
+  static constexpr uint64_t kMostWaiting = uint64_t{16} << 20;  // bytes
+
+  virtual ~MirrorLink() = default;
+  // Waits until at most `most` bytes wait for the other end to consume them,
+  // or the time is over. Returns how many wait. Errors: Unavailable if the link
+  // is lost.
+  virtual absl::StatusOr<uint64_t> Await(uint64_t most, Nanos time) = 0;
+  // Sends a frame of LoopMirror::Collect, after Await(kMostWaiting). Errors:
+  // Unavailable.
+  virtual absl::Status Send(std::span<const std::byte> frame) = 0;
+};
 
 // Sends what a LoopMirror collects, and beats, from a thread of its own. The
 // thread sleeps at the bells that the processes of its side ring. If there is a
@@ -24,7 +42,7 @@ namespace snf {
 // relay's thread, if the connection has ended.
 class MirrorRelay {
  public:
-  MirrorRelay(LoopMirror& mirror, HostStream& stream, GeneveLink* link,
+  MirrorRelay(LoopMirror& mirror, HostStream& stream, MirrorLink* link,
               std::vector<Doorbell*> bells,
               std::function<void(const absl::Status&)> lost);
   MirrorRelay(const MirrorRelay&) = delete;
@@ -55,7 +73,7 @@ class MirrorRelay {
 
   LoopMirror& mirror_;
   HostStream& stream_;
-  GeneveLink* const link_;  // null: all goes over the stream
+  MirrorLink* const link_;  // null: all goes over the stream
   const std::vector<Doorbell*> bells_;
   const std::function<void(const absl::Status&)> lost_;
   std::vector<std::byte> frame_;

@@ -43,10 +43,12 @@ print(sent)
 
 
 class EtcdHosts(HostPair):
+    ETCD = "127.0.0.1"  # its address at home
+
     def setUp(self):
         super().setUp()
         self.inside = ["ip", "netns", "exec", HOME]
-        self.etcd = Etcd(self.inside)
+        self.etcd = Etcd(self.inside, self.ETCD)
         self.addCleanup(self.etcd.end)
         self.at = f"--etcd={self.etcd.endpoint}"
         self.ports()
@@ -54,7 +56,9 @@ class EtcdHosts(HostPair):
         self.name = f"etcd-{os.getpid()}"
 
     def up(self, *flags):
-        self.up_at_ports(self.name, self.log, self.at, *flags)
+        # A unit of a busy machine starts slowly.
+        self.up_at_ports(self.name, self.log, self.at, "--start_buffer=100000",
+                         "--unit_queue=100000", *flags)
 
     def background(self, *words):
         """Runs a command until the test ends, in the namespace of these."""
@@ -65,10 +69,11 @@ class EtcdHosts(HostPair):
         self.addCleanup(process.kill)
         return process
 
-    def serve(self, name):
+    def serve(self, name, *flags):
         agent = self.background(
             "ip", "netns", "exec", AWAY, PROGRAM, "host", "serve",
-            f"--listen={AWAY_ADDRESS}:{PORTS[name]}", f"--from={HOME_ADDRESS}")
+            f"--listen={AWAY_ADDRESS}:{PORTS[name]}", f"--from={HOME_ADDRESS}",
+            *flags)
         self.assertIn("listens at", agent.stdout.readline())
         return agent
 
@@ -196,6 +201,123 @@ class Membership(EtcdHosts):
             wait_for("b joined", lambda: self.hosts() == {"b": "joined"})
 
 
+class ByGeneve(EtcdHosts):
+    """With --host_wire=geneve."""
+
+    ETCD = HOME_ADDRESS
+
+    def geneve_ports(self):
+        """How many channels of units go to the host away."""
+        listed = self.home("ss", "-Hun").stdout
+        return listed.count(f"{AWAY_ADDRESS}:6081")
+
+    def test_units_run_on_hosts_that_have_joined_with_geneve(self):
+        self.up("--host_wire=geneve")
+        with self.traffic():
+            self.serve("b", "--geneve")
+            self.join("b", "--units=2", "--geneve")
+            wait_for("units on b", lambda: self.serving() == {"": 1, "b": 2})
+            # Five channels a process of units.
+            self.assertGreaterEqual(self.geneve_ports(), 10)
+            self.serve("c", "--geneve")
+            self.join("c", "--units=1", "--geneve")
+            wait_for("a unit on c",
+                     lambda: self.serving() == {"": 1, "b": 2, "c": 1})
+            done = self.home(PROGRAM, "host", "leave", "b", self.at)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            wait_for("b gone", lambda: self.hosts() == {"c": "joined"})
+            wait_for("unit on c", lambda: self.serving() == {"": 1, "c": 1})
+        self.assertIn("host b (10.99.7.2:7000) has joined, for 2 units, by "
+                      "GENEVE", self.said())
+        listed = self.home(PROGRAM, "host", "list", self.at).stdout
+        self.assertIn("tcp, geneve", listed)
+
+    def test_hosts_without_geneve_are_refused_by_name(self):
+        self.serve("c")
+        self.join("c", "--units=1")
+        self.serve("b", "--geneve")
+        self.join("b", "--units=1", "--geneve")
+        self.up("--host_wire=geneve")
+        with self.traffic():
+            wait_for("unit on b", lambda: self.serving() == {"": 1, "b": 1})
+            wait_for("a word", lambda: 'host "c" has joined without --geneve, '
+                     "and this daemon has --host_wire=geneve: the host gets no "
+                     "units" in self.said())
+            self.assertEqual(self.hosts(), {"b": "joined"})
+
+    def test_an_agent_that_does_not_keep_its_entrys_word_is_silent(self):
+        self.serve("b")
+        self.join("b", "--units=1", "--geneve")
+        self.up("--host_wire=geneve")
+        with self.traffic():
+            wait_for("silence", lambda: self.hosts() == {"b": "silent"})
+            wait_for("a word", lambda: "wire=geneve: the agent runs without "
+                     "--geneve" in self.said())
+            wait_for("own unit", lambda: self.serving() == {"": 1})
+
+    def test_hosts_with_geneve_are_reached_by_tcp_unless_it_is_asked_for(self):
+        self.serve("b", "--geneve")
+        self.join("b", "--units=1", "--geneve")
+        self.up()
+        with self.traffic():
+            wait_for("unit on b", lambda: self.serving() == {"": 1, "b": 1})
+            self.assertEqual(self.geneve_ports(), 0)
+
+    def test_a_host_run_as_one_takes_geneve(self):
+        joined = self.background(
+            "ip", "netns", "exec", AWAY, PROGRAM, "host", "run", "b",
+            self.at, f"--listen={AWAY_ADDRESS}:{PORTS['b']}", f"--from={HOME_ADDRESS}",
+            "--units=1", "--geneve")
+        self.up("--host_wire=geneve")
+        with self.traffic():
+            wait_for("unit on b", lambda: self.serving() == {"": 1, "b": 1})
+        self.assertIsNone(joined.poll())
+
+
+CHAINS = """
+chain { name: "dns" text: "monitor" }
+chain { name: "rest" text: "chronicle" }
+rule { match: "udp from any port 5000-5029 to any" chain: "dns" }
+default_chain: "rest"
+"""
+
+
+class SeveralChains(EtcdHosts):
+    def chains_of(self, host):
+        """The chain of each unit there that has packets."""
+        units = json.loads(self.home(
+            PROGRAM, "units", f"--name={self.name}", "--json").stdout)
+        return sorted(unit["chain"] for unit in units.get("unit", [])
+                      if unit.get("host") == host and
+                      int(unit.get("packets", 0)))
+
+    def test_chains_share_the_units_of_each_host(self):
+        config = self.file("site.conf", CHAINS.encode())
+        done = self.home(
+            PROGRAM, "up", f"--name={self.name}", "--port=inside=lan0",
+            "--port=outside=wan0", f"--config={config}", "--policy=rotate",
+            "--max_units=4", "--isolation=process", "--loggers=on",
+            "--start_buffer=100000", "--unit_queue=100000", f"--log={self.log}",
+            self.at)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.addCleanup(self.home, PROGRAM, "down", f"--name={self.name}")
+        with self.traffic():
+            self.serve("b")
+            self.join("b", "--units=3")
+            # Of three units one chain has two.
+            wait_for("units on b", lambda: self.chains_of("b") in (
+                ["dns", "dns", "rest"], ["dns", "rest", "rest"]))
+            host, = self.status()["host"]
+            self.assertEqual((host["name"], host["state"], host["units"]),
+                             ("b", "joined", 3))
+            text = self.home(PROGRAM, "status", f"--name={self.name}").stdout
+            self.assertRegex(text, r"host +b \(10.99.7.2:7000\) joined, for 3 "
+                                   r"units at most: dns 1, ")
+            done = self.home(PROGRAM, "host", "leave", "b", self.at)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            wait_for("b gone", lambda: not self.status().get("host"))
+
+
 class EtcdAway(EtcdHosts):
     def test_packets_go_on_and_changes_wait_while_etcd_is_away(self):
         self.serve("b")
@@ -265,6 +387,13 @@ class Refusals(EtcdHosts):
                 self.refused(USAGE, words, "up", *ports, self.at, *flags)
         self.refused(USAGE, ("--own_units", "--etcd"), "up", *ports, *units,
                      "--own_units=2")
+        self.refused(USAGE, ("--host_wire", "--etcd"), "up", *ports, *units,
+                     "--host_wire=geneve")
+        self.refused(USAGE, ("--host_tls", "--host_wire=geneve"), "up", *ports,
+                     *units, self.at, "--host_wire=geneve",
+                     "--host_tls=/nowhere")
+        self.refused(USAGE, ("--geneve", "--tls"), "host", "run", "b", self.at,
+                     "--listen=10.99.7.2:7000", "--geneve", "--tls=/nowhere")
         self.refused(USAGE, ("--etcd", "http://a:1"), "up", *ports, *units,
                      "--etcd=http://a:1")
 

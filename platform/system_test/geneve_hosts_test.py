@@ -57,8 +57,8 @@ def undrop(name):
 class Geneve(host_units_test.Hosts):
     AWAY = f"away={AGENT},wire=geneve"
 
-    def agent(self, *flags):
-        return super().agent("--geneve", *flags)
+    def agent(self, *flags, **more):
+        return super().agent("--geneve", *flags, **more)
 
     def went_well(self, *flags, capture=SMALL, hosts=1):
         done, report = self.replay(*flags, capture=capture, hosts=hosts)
@@ -107,10 +107,9 @@ class Runs(Geneve):
 
 WIRE = f"snf-wire-{os.getpid()}"
 SEED = 7
-FORWARD = """
-import json, random, select, signal, socket, struct, sys
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-rng = random.Random(int(sys.argv[1]))
+# The beginning of programs that forward frames between end0 and end1.
+ENDS = """
+import select, signal, socket, sys
 ends = []
 for name in ("end0", "end1"):
     end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -119,16 +118,24 @@ for name in ("end0", "end1"):
     end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 26)
     end.bind((name, 0))
     ends.append(end)
-counts = {"udp": 0, "lost": 0, "doubled": 0, "reordered": 0}
-held = [[], []]
-print("forwards", flush=True)
+
+def is_udp(frame):
+    # Behind 10 bytes of offloads and 14 of Ethernet.
+    return frame[22:24] == bytes((8, 0)) and frame[33] == 17
 
 def send(to, frame):
     try:
         to.send(frame)
     except OSError:
         pass
-
+"""
+FORWARD = ENDS + """
+import json, random
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+rng = random.Random(int(sys.argv[1]))
+counts = {"udp": 0, "lost": 0, "doubled": 0, "reordered": 0}
+held = [[], []]
+print("forwards", flush=True)
 try:
     while True:
         ready, _, _ = select.select(ends, [], [], 0.002)
@@ -139,8 +146,7 @@ try:
                 held[i].clear()
                 continue
             frame = ends[i].recv(1 << 17)
-            # Behind 10 bytes of offloads and 14 of Ethernet.
-            if frame[22:24] != bytes((8, 0)) or frame[33] != 17:
+            if not is_udp(frame):
                 send(to, frame)
                 continue
             counts["udp"] += 1
@@ -165,39 +171,26 @@ finally:
 """
 
 
-DELAY = """
-import collections, select, signal, socket, sys, time
+DELAY = ENDS + """
+import collections, time
 longest = 65535
 def change(what, _):
     global longest
     longest = 1300 if what == signal.SIGUSR1 else 65535
 signal.signal(signal.SIGUSR1, change)
 signal.signal(signal.SIGUSR2, change)
-ends = []
-for name in ("end0", "end1"):
-    end = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-    end.setsockopt(263, 15, 1)  # PACKET_VNET_HDR
-    end.setsockopt(263, 23, 1)  # PACKET_IGNORE_OUTGOING
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 26)
-    end.bind((name, 0))
-    ends.append(end)
 late = collections.deque()
 print("forwards", flush=True)
 while True:
     left = max(late[0][0] - time.monotonic(), 0) if late else None
     for end in select.select(ends, [], [], left)[0]:
         frame = end.recv(1 << 17)
-        # Behind 10 bytes of offloads and 14 of Ethernet.
-        is_udp = frame[22:24] == bytes((8, 0)) and frame[33] == 17
-        if is_udp and int.from_bytes(frame[26:28], "big") > longest:
+        if is_udp(frame) and int.from_bytes(frame[26:28], "big") > longest:
             continue
         late.append((time.monotonic() + 0.05, ends[end is ends[0]], frame))
     while late and late[0][0] <= time.monotonic():
         _, to, frame = late.popleft()
-        try:
-            to.send(frame)
-        except OSError:
-            pass
+        send(to, frame)
 """
 
 
@@ -275,6 +268,10 @@ class BadWay(Wired):
         self.assertGreater(int(told[1]), 0)
         for what in ("lost", "doubled", "reordered"):
             self.assertGreater(counts[what], 100, what)
+
+
+class Clocks(Geneve, host_units_test.Clocks):
+    """All that is there over TCP, too."""
 
 
 class Losses(Geneve, host_units_test.Losses):

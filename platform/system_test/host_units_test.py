@@ -13,6 +13,7 @@ Usage: host_units_test.py PROGRAM SOURCE_DIR [TEST…]
 import json
 import os
 import pathlib
+import shutil
 import signal
 import struct
 import subprocess
@@ -50,12 +51,13 @@ class Hosts(HostPair):
         self.frames = self.file("frames.pcap", pcap(
             [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(4000)]))
 
-    def agent(self, *flags):
-        """Starts the agent of the host away, and returns its process."""
+    def agent(self, *flags, within=()):
+        """Starts the agent of the host away, and returns its process. `within`
+        are words before the command, as of a namespace."""
         self.errors = open(os.path.join(self.folder.name, "agent.txt"), "a+b")
         self.addCleanup(self.errors.close)
         agent = subprocess.Popen(
-            ["ip", "netns", "exec", AWAY, PROGRAM, "host", "serve",
+            ["ip", "netns", "exec", AWAY, *within, PROGRAM, "host", "serve",
              f"--listen={AGENT}", f"--from={HOME_ADDRESS}", *flags],
             stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.addCleanup(agent.wait)
@@ -68,12 +70,12 @@ class Hosts(HostPair):
         self.errors.seek(0)
         return self.errors.read().decode()
 
-    def replay(self, *flags, capture=None, hosts=1):
+    def replay(self, *flags, capture=None, hosts=1, within=()):
         path = pathlib.Path(self.folder.name) / "report.json"
         path.unlink(missing_ok=True)
         on = (f"--host={self.AWAY},units={hosts}",) if hosts else ()
-        done = self.home(PROGRAM, "replay", capture or self.frames, "--quiet",
-                         f"--json={path}", *UNITS, *on, *flags)
+        done = self.home(*within, PROGRAM, "replay", capture or self.frames,
+                         "--quiet", f"--json={path}", *UNITS, *on, *flags)
         return done, json.loads(path.read_text()) if path.exists() else None
 
     def start(self, *flags):
@@ -151,6 +153,43 @@ class Runs(Hosts):
         self.assertEqual(report["units_used_max"], 4)
 
 
+class Clocks(Hosts):
+    """The clocks of the hosts are ten hours apart."""
+
+    LATE = ("unshare", "--time", "--fork", "--kill-child",
+            "--monotonic", "36000", "--boottime", "36000")
+
+    def setUp(self):
+        super().setUp()
+        done = subprocess.run([*self.LATE, "true"], capture_output=True,
+                              text=True, timeout=60, check=False)
+        if done.returncode != 0:
+            self.skipTest(f"no time namespace: {done.stderr.strip()}")
+
+    def releases_the_same(self, of_home=(), of_away=()):
+        self.agent(within=of_away)
+        flags = (*FAST, "--nf=chronicle", "--policy=rotate",
+                 "--flow_timeout=1h")
+        reports = []
+        for hosts in (0, 1):
+            done, report = self.replay(*flags, capture=SMALL, hosts=hosts,
+                                       within=of_home)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assertTrue(report["conserved"])
+            self.assertEqual(report["violation_messages"], [])
+            # A clock that is not corrected makes latencies of ten hours.
+            self.assertLess(report["latency_ns"]["max"], 3600e9)
+            reports.append(report)
+        for what in ("digest", "packets_released", "packets_dropped"):
+            self.assertEqual(reports[0][what], reports[1][what], what)
+
+    def test_the_host_away_may_be_hours_ahead(self):
+        self.releases_the_same(of_away=self.LATE)
+
+    def test_the_host_away_may_be_hours_behind(self):
+        self.releases_the_same(of_home=self.LATE)
+
+
 SEND = """
 import socket, sys
 frames = [bytes.fromhex(line) for line in sys.stdin]
@@ -161,7 +200,82 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as port:
 """
 
 
+CHAINS = """
+chain { name: "dns" text: "monitor" }
+chain { name: "rest" text: "chronicle" }
+rule { match: "udp from any port 5000-5049 to any" chain: "dns" }
+default_chain: "rest"
+"""
+
+
 class Live(Hosts):
+    def send(self):
+        """Frames of 100 flows, from port 5000 on."""
+        frames = "\n".join(udp_frame(5000 + i).hex() for i in range(100))
+        subprocess.run(
+            ["ip", "netns", "exec", HOME, sys.executable, "-c", SEND],
+            input=frames, text=True, timeout=60, check=True)
+
+    def told(self, command, name):
+        done = self.home(PROGRAM, command, f"--name={name}", "--json")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        return json.loads(done.stdout)
+
+    def packets(self, name):
+        """How many packets units on the host away have taken."""
+        return sum(int(unit.get("packets", 0))
+                   for unit in self.told("units", name)["unit"]
+                   if unit.get("host") == "away")
+
+    def test_units_there_outlive_a_daemon_that_is_killed(self):
+        self.ports()
+        agent = self.agent()
+        name = f"kept-{os.getpid()}"
+        log = os.path.join(self.folder.name, "log.txt")
+        flags = ("--keep=60s", "--threads=4", f"--host=away={AGENT}")
+        self.up_at_ports(name, log, *flags)
+
+        def go_there():
+            self.send()
+            return self.packets(name)
+
+        wait_for("packets of units away", go_there)
+        units = self.units_of(agent)
+        os.kill(self.told("status", name)["pid"], signal.SIGKILL)
+        time.sleep(2)  # longer than a host may be silent
+        self.assertEqual(self.units_of(agent), units)
+        self.up_at_ports(name, log, *flags)
+        self.assertGreaterEqual(
+            int(self.told("status", name)["inherited_flows"]), 100)
+        before = self.packets(name)
+        wait_for("more packets", lambda: go_there() > before)
+        self.assertEqual(self.units_of(agent), units)
+        self.assertNotIn("is lost", pathlib.Path(log).read_text())
+
+    def test_several_chains_have_units_there_each(self):
+        self.ports()
+        agent = self.agent()
+        name = f"chains-{os.getpid()}"
+        config = self.file("site.conf", CHAINS.encode())
+        done = self.home(
+            PROGRAM, "up", f"--name={name}", "--port=inside=lan0",
+            "--port=outside=wan0", f"--config={config}", "--policy=rotate",
+            "--max_units=4", "--isolation=process", "--loggers=on",
+            "--warm_pool=4", f"--host=away={AGENT},units=2",
+            f"--log={self.folder.name}/log.txt")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.addCleanup(self.home, PROGRAM, "down", f"--name={name}")
+
+        def busy():
+            self.send()
+            return {(unit.get("chain"), unit["id"])
+                    for unit in self.told("units", name)["unit"]
+                    if unit.get("host") == "away" and
+                    int(unit.get("packets", 0))}
+
+        wait_for("units of both chains", lambda: len(busy()) == 4)
+        self.assertEqual(len(self.units_of(agent)), 4)
+
     def test_units_tells_the_host_of_each_unit_that_has_packets(self):
         self.ports()
         self.agent()
@@ -223,6 +337,75 @@ class Encrypted(Hosts):
         done, _ = self.replay(*FAST, f"--host_tls={look}")
         self.assertNotEqual(done.returncode, OK)
         self.assertIn("has the role look, not admin", self.said())
+
+
+    def for_seconds(self, folder, seconds):
+        """Copies certificates, which are valid for some seconds there."""
+        short = os.path.join(self.folder.name, "short")
+        shutil.copytree(folder, short)
+
+        def openssl(*words):
+            subprocess.run(["openssl", *words], cwd=short, check=True,
+                           capture_output=True, timeout=60)
+
+        pathlib.Path(short, "ca.txt").write_text(AUTHORITY)
+        pathlib.Path(short, "serial").write_text("01")
+        for end in ("server", "client"):
+            openssl("x509", "-x509toreq", "-copy_extensions", "copyall", "-in",
+                    f"{end}.crt", "-signkey", f"{end}.key", "-out", "ask")
+            pathlib.Path(short, "index").write_text("")
+            last = time.gmtime(time.time() + seconds)
+            openssl("ca", "-batch", "-notext", "-config", "ca.txt", "-in",
+                    "ask", "-out", f"{end}.crt", "-enddate",
+                    time.strftime("%Y%m%d%H%M%SZ", last))
+        return short
+
+    @unittest.skipUnless(shutil.which("openssl"), "openssl is not installed")
+    def test_certificates_that_expire_amid_a_run_are_refused_by_name(self):
+        admin = self.certificates("admin")
+        short = self.for_seconds(admin, 15)
+        agent = self.agent(f"--tls={short}")
+        run = self.start("--policy=rotate", "--nf=chronicle",
+                         f"--host_tls={short}")
+        units = wait_for("units", lambda: self.units_of(agent))
+        wait_for("end of the certificates", lambda: subprocess.run(
+            ["openssl", "x509", "-checkend", "0", "-noout", "-in",
+             f"{short}/client.crt"], capture_output=True, timeout=60,
+            check=False).returncode != 0)
+        # What is connected goes on; what connects is refused.
+        self.assertEqual(self.units_of(agent), units)
+        os.kill(units[0], signal.SIGKILL)
+        wait_for("end of units", lambda: not self.units_of(agent))
+        time.sleep(2)
+        self.assertEqual(self.units_of(agent), [])
+        self.assertIsNone(run.poll())
+        # The agent need not be started again.
+        for end in ("server", "client"):
+            shutil.copy2(f"{admin}/{end}.crt", f"{short}/{end}.crt")
+        wait_for("units", lambda: self.units_of(agent))
+        report, said = self.end(run)
+        self.assertIn("client.crt: the certificate was valid until", said)
+        self.assertEqual(report["packets_released"], report["packets_in"])
+        self.assertEqual(report["faults"]["packets_lost"], 0)
+
+
+# Signs what is asked for with the keys of `snf cert`.
+AUTHORITY = """
+[ca]
+default_ca = own
+[own]
+certificate = ca.crt
+private_key = ca.key
+database = index
+serial = serial
+new_certs_dir = .
+default_md = sha256
+policy = any
+copy_extensions = copyall
+unique_subject = no
+[any]
+commonName = optional
+"""
 
 
 class Containers(Command):
@@ -320,6 +503,24 @@ class Losses(Hosts):
         self.assertIsNone(agent.poll())
 
 
+# Connects from each address again and again, without a word, until stdin ends:
+# keeps the last 400 connections.
+STORM = """
+import collections, select, socket, sys
+held = collections.deque(maxlen=400)
+while not select.select([sys.stdin], [], [], 0)[0]:
+    for address in sys.argv[3:]:
+        one = socket.socket()
+        one.settimeout(0.2)
+        try:
+            one.bind((address, 0))
+            one.connect((sys.argv[1], int(sys.argv[2])))
+        except OSError:
+            continue
+        held.append(one)
+"""
+
+
 class BadInput(Hosts):
     def talk(self, data, source=HOME_ADDRESS):
         """What the agent answers to these bytes, until it closes."""
@@ -372,6 +573,27 @@ class BadInput(Hosts):
                       self.talk(b"", source=OTHER_ADDRESS))
         self.assertIn(f"daemon at {OTHER_ADDRESS}", self.said())
         self.assertIsNone(agent.poll())
+
+    def test_a_storm_of_connections_is_refused_counted_and_survived(self):
+        agent = self.agent()
+        storm = subprocess.Popen(
+            ["ip", "netns", "exec", HOME, sys.executable, "-c", STORM,
+             AWAY_ADDRESS, str(PORT), HOME_ADDRESS, OTHER_ADDRESS],
+            stdin=subprocess.PIPE)
+        self.addCleanup(storm.wait)
+        self.addCleanup(storm.kill)
+        for words in ("is not named by --from",
+                      "64 daemons' processes run already",
+                      "connections closed without a word: 1, the last one from"):
+            wait_for(words, lambda w=words: w in self.said())
+        storm.communicate(b"", timeout=60)
+        self.assertIsNone(agent.poll())
+
+        def goes():
+            done, report = self.replay(*FAST, "--nf=chronicle")
+            return done.returncode == OK and report["conserved"]
+
+        wait_for("a place", goes)
 
     def test_a_host_that_is_not_there_is_named(self):
         done, _ = self.replay(*FAST)

@@ -162,6 +162,52 @@ TEST_F(HostRegistryTest, LetsOneVersionInWhenTwoJoinAtOnce) {
   EXPECT_GE(met, 5);  // hosts that were refused
 }
 
+// Twelve hosts at a time, of which each name comes twice, and a third has
+// another version.
+TEST_F(HostRegistryTest, TakesEachNameOnceInAStormOfJoins) {
+  constexpr int kThreads = 12;
+  constexpr int kNames = 48;
+  const auto first = registry_->Join(HostOf("first"), Seconds(60));
+  ASSERT_TRUE(first.ok()) << first.status();
+  std::atomic<int> in = 0;
+  std::atomic<int> twice = 0;
+  std::atomic<int> of_other_version = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      const auto client = NewClient();
+      HostRegistry registry = *HostRegistry::Of(*client, "test");
+      for (int i = thread; i < 3 * kNames; i += kThreads) {
+        const bool is_other = i >= 2 * kNames;
+        const absl::Status joined =
+            registry
+                .Join(HostOf(fmt::format("h{}", i % kNames),
+                             is_other ? "2" : "1"),
+                      Seconds(60))
+                .status();
+        const std::string why(joined.message());
+        if (joined.ok()) {
+          ++in;
+        } else if (why.find("has version 2") != std::string::npos) {
+          ++of_other_version;
+        } else if (why.find("is there already") != std::string::npos) {
+          ++twice;
+        } else {
+          ADD_FAILURE() << joined;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(in, kNames);
+  EXPECT_EQ(twice, kNames);
+  EXPECT_EQ(of_other_version, kNames);
+  const auto list = registry_->List();
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->host_size(), 1 + kNames);
+  EXPECT_EQ(*(*first)->Beat(), JoinedHost::State::kHere);
+}
+
 TEST_F(HostRegistryTest, RefusesAValueOfAnotherProgram) {
   for (const char* const value : {"", "{", "[]", "{\"name\":\"b\"}", "7"}) {
     ASSERT_TRUE(client_->Put("/snf/test/hosts/a", value).ok());

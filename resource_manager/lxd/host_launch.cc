@@ -57,7 +57,47 @@ absl::Status Missing(const std::string& text) {
   return absl::FailedPreconditionError(text);
 }
 
+// Returns true if another client may have come first: looking again may help.
+bool IsOutrun(const absl::Status& status) {
+  return absl::IsAlreadyExists(status) || absl::IsNotFound(status);
+}
+
+// Returns FailedPrecondition if the image is none of SNF's.
+absl::Status CheckImage(LxdClient& client, const std::string& fingerprint,
+                        const std::string& name) {
+  const auto properties = client.PropertiesOfImage(fingerprint);
+  if (!properties.ok()) return properties.status();
+  if (properties->contains(HostLauncher::kImageProperty)) {
+    return absl::OkStatus();
+  }
+  return Missing(fmt::format(
+      "image \"{}\" in LXD was not made by snf host image: left as it is",
+      Printable(name)));
+}
+
 }  // namespace
+
+absl::StatusOr<bool> HostLauncher::GiveImage(LxdClient& client,
+                                             const std::string& file,
+                                             const std::string& fingerprint,
+                                             const std::string& name) {
+  constexpr int kMostTries = 8;
+  absl::Status outrun;
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    const auto before = client.ImageOf(name);
+    if (!before.ok()) return before.status();
+    const bool is_new = !before->has_value();
+    if (!is_new && **before == fingerprint) return false;
+    absl::Status status =
+        is_new ? absl::OkStatus() : CheckImage(client, **before, name);
+    if (status.ok()) status = client.Import(file, fingerprint);
+    if (status.ok()) status = client.SetAlias(name, fingerprint, is_new);
+    if (status.ok()) return true;
+    if (!IsOutrun(status)) return status;
+    outrun = status;
+  }
+  return outrun;
+}
 
 absl::Status HostLauncher::Check(const Host& host) {
   if (!IsInstanceName(host.name)) {

@@ -62,6 +62,16 @@ class HostLauncher {
   HostLauncher(LxdClient& client, Options options)
       : client_(&client), options_(std::move(options)) {}
 
+  // Gives LXD an image, with this SHA-256 sum in hexadecimal, under a name.
+  // Returns false if that name has that image already. Other clients may do the
+  // same meanwhile: the name has the last one's image. Errors:
+  // FailedPrecondition, the name is of an image that is none of SNF's; errors
+  // of LXD.
+  static absl::StatusOr<bool> GiveImage(LxdClient& client,
+                                        const std::string& file,
+                                        const std::string& fingerprint,
+                                        const std::string& name);
+
   // Returns InvalidArgument if LXD or LXC could not take such a host.
   static absl::Status Check(const Host& host);
 

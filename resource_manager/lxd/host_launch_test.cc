@@ -69,6 +69,67 @@ TEST_F(HostLaunch, AsksForAnEphemeralContainerThatLxdNeverStartsByItself) {
                   R"(PUT /1.0/instances/a/state {"action":"start"})"));
 }
 
+// --- Images. ---
+
+TEST_F(HostLaunch, GivesAnImageItsNameUnlessTheNameIsOfAnother) {
+  const auto give = [this](const std::string& name) {
+    return HostLauncher::GiveImage(client_, "/images/snf.tar", "beef", name);
+  };
+  EXPECT_EQ(give("new").value(), true);
+  EXPECT_EQ(give("new").value(), false);
+  EXPECT_EQ(give("snf").value(), true);
+  EXPECT_EQ(lxd_.aliases["snf"], "beef");
+  lxd_.images["cafe"] = {};
+  lxd_.aliases["debian"] = "cafe";
+  lxd_.Forget();
+  const absl::Status refused = give("debian").status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("left as it is"));
+  EXPECT_THAT(lxd_.changes(), IsEmpty());
+}
+
+// Another client names its image between this one's look and its change.
+TEST_F(HostLaunch, GivesAnImageItsNameThoughOthersDoSoMeanwhile) {
+  lxd_.images["beef"] = lxd_.images["cafe"] = lxd_.images["f00d"];
+  const auto give = [this](const std::string& name) {
+    return HostLauncher::GiveImage(client_, "/images/snf.tar", "beef", name);
+  };
+  const std::string post = "POST /1.0/images/aliases";
+  lxd_.before[post] = [this] { lxd_.aliases["same"] = "beef"; };
+  EXPECT_EQ(give("same").value(), false);
+  lxd_.before[post] = [this] { lxd_.aliases["other"] = "cafe"; };
+  EXPECT_EQ(give("other").value(), true);
+  EXPECT_EQ(lxd_.aliases["other"], "beef");
+  lxd_.before["PUT /1.0/images/aliases/snf"] = [this] {
+    lxd_.aliases.erase("snf");
+  };
+  EXPECT_EQ(give("snf").value(), true);
+  EXPECT_EQ(lxd_.aliases["snf"], "beef");
+}
+
+TEST_F(HostLaunch, LeavesANameThatAnotherImageGetsMeanwhile) {
+  lxd_.images["cafe"] = {};
+  lxd_.before["POST /1.0/images/aliases"] = [this] {
+    lxd_.aliases["new"] = "cafe";
+  };
+  const auto given =
+      HostLauncher::GiveImage(client_, "/images/snf.tar", "beef", "new");
+  EXPECT_TRUE(absl::IsFailedPrecondition(given.status())) << given.status();
+  EXPECT_EQ(lxd_.aliases["new"], "cafe");
+}
+
+// A server that always says so is not asked for ever.
+TEST_F(HostLaunch, GivesUpANameThatIsAlwaysTakenMeanwhile) {
+  lxd_.instead["POST /1.0/images/aliases"] =
+      TestLxd::Error(409, "Alias already exists");
+  const auto given =
+      HostLauncher::GiveImage(client_, "/images/snf.tar", "beef", "new");
+  EXPECT_TRUE(absl::IsAlreadyExists(given.status())) << given.status();
+  EXPECT_THAT(std::string(given.status().message()), HasSubstr("\"new\""));
+}
+
+// --- Hosts. ---
+
 TEST_F(HostLaunch, LeavesAHostThatRunsAlone) {
   ASSERT_TRUE(LaunchOne().ok());
   lxd_.Forget();

@@ -67,6 +67,9 @@ absl::StatusOr<LxdResponse> TestLxd::Exchange(const LxdRequest& request) {
   if (request.method != "GET") {
     changes_.push_back(request.body.empty() ? what : what + " " + request.body);
   }
+  if (const auto first = before.extract(what); !first.empty()) {
+    first.mapped()();
+  }
   const auto other = instead.find(what);
   if (other != instead.end()) return other->second;
   return Answer(request, what);
@@ -123,10 +126,18 @@ LxdResponse TestLxd::Get(const std::string& target) {
 
 LxdResponse TestLxd::Change(const LxdRequest& request,
                             const std::string& what) {
+  if (request.target == "/1.0/images") return Async(what);
   if (request.target.starts_with("/1.0/images")) {
-    if (request.target == "/1.0/images") {
-      return Async(what);
+    const Json alias = Json::parse(request.body, nullptr, false);
+    const auto name = alias["name"].get<std::string>();
+    const bool is_here = aliases.contains(name);
+    if (is_here && request.method == "POST") {
+      return Error(409, "Alias already exists");
     }
+    if (!is_here && request.method == "PUT") {
+      return Error(404, "Image alias not found");
+    }
+    aliases[name] = alias["target"].get<std::string>();
     return Sync("{}");
   }
   LxdResponse response = Async(what);

@@ -2,6 +2,7 @@
 #ifndef SNF_RESOURCE_MANAGER_LXD_TEST_LXD_H_
 #define SNF_RESOURCE_MANAGER_LXD_TEST_LXD_H_
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -39,6 +40,8 @@ class TestLxd final : public LxdTransport {
   std::set<std::string> members = {"one", "two"};
   // Answers by request, "PUT /1.0/instances/a/state", instead of the usual.
   std::map<std::string, LxdResponse> instead;
+  // Does something before the answer to a request, once: as another client.
+  std::map<std::string, std::function<void()>> before;
   // Results of operations, by request: the "err" of a failure.
   std::map<std::string, std::string> failures;
 

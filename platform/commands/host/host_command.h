@@ -46,7 +46,8 @@ struct HostCapacity {
   static constexpr int64_t kLeastCapacity = 1'000;
   static constexpr int64_t kMostCapacity = 1'000'000'000'000;
 
-  void AddTo(FlagSet& flags) {
+  // `geneve_help` says what the switch is for.
+  void AddTo(FlagSet& flags, const std::string& geneve_help) {
     flags.Count("units", units, 1, kMostUnits, "units that the host can run");
     flags.BitRate("unit_capacity", unit_capacity_bps, kLeastCapacity,
                   kMostCapacity, "rate that a unit of the host can process");
@@ -54,11 +55,13 @@ struct HostCapacity {
                    HostRegistry::kMostTerm,
                    "time without a heartbeat after which the host is removed, "
                    "in whole seconds");
+    flags.Switch("geneve", geneve, geneve_help);
   }
 
   uint32_t units = 8;
   int64_t unit_capacity_bps = 1'000'000'000;
   Nanos term = Seconds(10);
+  bool geneve = false;  // its agent runs with --geneve
 };
 
 // The flag of a client of LXD.
@@ -79,7 +82,8 @@ struct LxdFlags {
 // The flags of snf host join that snf host run has as well.
 inline const std::vector<std::string> kJoinFlags = {
     "etcd",     "cluster", "etcd_user",     "etcd_password_file",
-    "etcd_tls", "units",   "unit_capacity", "term"};
+    "etcd_tls", "units",   "unit_capacity", "term",
+    "geneve"};
 
 // Returns the flags of a command line that `flags` was given by name, as
 // "--units=4", for a command that has the same flags.

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,8 +19,10 @@
 #include "platform/control/control_text.h"
 #include "platform/drivers/loops/unit_process.h"
 #include "platform/hosts/host_agent.h"
+#include "platform/hosts/host_stream.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"
+#include "platform/process/exit_code.h"
 #include "platform/service/background.h"
 #include "runtime/ring/real_clock.h"
 
@@ -45,7 +46,9 @@ class HostJoinCommand final : public HostCommand {
     AddEtcd();
     flags().Text("address", address_, "ADDRESS",
                  "IP address or name by which other hosts reach this one");
-    capacity_.AddTo(flags());
+    capacity_.AddTo(flags(),
+                    "the host's agent runs with --geneve, so that daemons with "
+                    "--host_wire=geneve may use the host");
   }
 
  private:
@@ -67,6 +70,7 @@ class HostJoinCommand final : public HostCommand {
     host.set_units(capacity_.units);
     host.set_unit_capacity_bps(capacity_.unit_capacity_bps);
     host.set_pid(getpid());
+    host.set_geneve(capacity_.geneve);
     auto joined = registry->Join(host, capacity_.term);
     if (!joined.ok()) return joined.status();
     Tell(fmt::format("host \"{}\" has joined cluster \"{}\", with {} of {}",
@@ -169,18 +173,19 @@ class HostListCommand final : public HostCommand {
       fmt::print("cluster \"{}\" has no hosts\n", cluster());
       return absl::OkStatus();
     }
-    fmt::print("{:<16} {:<24} {:<10} {:>5}  {:<12} {}\n", "host", "address",
-               "version", "units", "of", "heard");
+    fmt::print("{:<16} {:<24} {:<10} {:>5}  {:<12} {:<12} {}\n", "host",
+               "address", "version", "units", "of", "wires", "heard");
     for (const proto::ListedHost& listed : list->host()) Print(listed);
     return absl::OkStatus();
   }
 
   static void Print(const proto::ListedHost& listed) {
     const proto::Host& host = listed.host();
-    fmt::print("{:<16} {:<24} {:<10} {:>5}  {:<12} {} s ago\n",
+    fmt::print("{:<16} {:<24} {:<10} {:>5}  {:<12} {:<12} {} s ago\n",
                Printable(host.name()), Printable(host.address()),
                Printable(host.version()), host.units(),
-               FormatBitRate(host.unit_capacity_bps()), listed.heard_s_ago());
+               FormatBitRate(host.unit_capacity_bps()),
+               host.geneve() ? "tcp, geneve" : "tcp", listed.heard_s_ago());
   }
 
   bool json_ = false;
@@ -212,8 +217,9 @@ class HostServeCommand final : public FlagCommand {
                  "directory, as snf cert --host=ADDRESS makes them; daemons "
                  "need a certificate with the role admin");
     flags().Switch("geneve", geneve_,
-                   "let daemons ask for wire=geneve: opens UDP port 6081 at "
-                   "the address of --listen. Nothing is encrypted then");
+                   "let daemons ask for wire=geneve, or --host_wire=geneve: "
+                   "opens UDP port 6081 at the address of --listen. Nothing is "
+                   "encrypted then");
   }
 
  private:
@@ -226,18 +232,26 @@ class HostServeCommand final : public FlagCommand {
       return absl::InvalidArgumentError(
           "--geneve: does not go with --tls, since GENEVE encrypts nothing");
     }
-    std::optional<TlsFiles> files;
     if (!tls_.empty()) {
-      absl::StatusOr<TlsFiles> read = ReadTlsFiles(tls_, TlsEnd::kServer);
-      if (!read.ok()) return read.status();
-      files = *std::move(read);
+      const auto files = ReadTlsFiles(tls_, TlsEnd::kServer);
+      if (!files.ok()) return files.status();
     }
     return HostAgent({.listen = listen_,
                       .from = absl::StrSplit(from_, ','),
                       .geneve = geneve_})
-        .Serve([this, &files](int socket) {
-          return ServeHostSession(socket, files ? &*files : nullptr, geneve_);
-        });
+        .Serve([this](int socket) { return Session(socket); });
+  }
+
+  // Reads the certificates again, since they may have been renewed.
+  int Session(int socket) const {
+    if (tls_.empty()) return ServeHostSession(socket, nullptr, geneve_);
+    const auto files = ReadTlsFiles(tls_, TlsEnd::kServer);
+    if (files.ok()) return ServeHostSession(socket, &*files, geneve_);
+    fmt::print(stderr, "daemon at {} was refused: {}\n",
+               HostStream::AddressOf(socket, true),
+               std::string(files.status().message()));
+    std::fflush(stderr);
+    return kExitUnavailable;
   }
 
   std::string listen_;

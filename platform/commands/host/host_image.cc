@@ -14,7 +14,6 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -235,26 +234,13 @@ class HostImageCommand final : public FlagCommand {
     if (!fingerprint.ok()) return fingerprint.status();
     LxdSocket socket = lxd_.Socket();
     LxdClient client(socket);
-    const auto before = client.ImageOf(image_);
-    if (!before.ok()) return before.status();
-    const std::optional<std::string>& old = *before;
-    if (old && *old == *fingerprint) {
+    const absl::StatusOr<bool> is_new =
+        HostLauncher::GiveImage(client, file, *fingerprint, image_);
+    if (!is_new.ok()) return is_new.status();
+    if (!*is_new) {
       fmt::print("image \"{}\" is up to date: {}\n", image_, *fingerprint);
       return absl::OkStatus();
     }
-    if (old) {
-      const auto properties = client.PropertiesOfImage(*old);
-      if (!properties.ok()) return properties.status();
-      if (!properties->contains(HostLauncher::kImageProperty)) {
-        return absl::FailedPreconditionError(fmt::format(
-            "--image: LXD has an image \"{}\" that was not made by snf host "
-            "image: it is left as it is",
-            Printable(image_)));
-      }
-    }
-    if (absl::Status s = client.Import(file, *fingerprint); !s.ok()) return s;
-    absl::Status named = client.SetAlias(image_, *fingerprint, !old);
-    if (!named.ok()) return named;
     fmt::print("image \"{}\" is SNF {}: {}\n", image_, kVersion, *fingerprint);
     return absl::OkStatus();
   }

@@ -169,7 +169,7 @@ class HostRunCommand final : public HostCommand {
             {.summary = "serve as a host, and be one of a cluster's",
              .usage = "snf host run NAME --etcd=HOST:PORT,… "
                       "--listen=ADDRESS:PORT [--from=ADDRESS,…] "
-                      "[--units=COUNT]",
+                      "[--units=COUNT] [--tls=DIRECTORY | --geneve]",
              .about =
                  "Runs snf host serve and snf host join together, until "
                  "Ctrl-C, SIGTERM or snf host leave, as the first process of a "
@@ -184,7 +184,9 @@ class HostRunCommand final : public HostCommand {
     flags().Text("from", from_, "ADDRESS,…",
                  "addresses of the daemons' hosts; all others are refused");
     flags().Text("tls", tls_, "DIRECTORY", "encrypt, as of snf host serve");
-    capacity_.AddTo(flags());
+    capacity_.AddTo(flags(),
+                    "let daemons ask for --host_wire=geneve, as of snf "
+                    "host serve");
   }
 
  private:
@@ -197,11 +199,15 @@ class HostRunCommand final : public HostCommand {
       return absl::InvalidArgumentError(
           fmt::format("--listen={}: daemons need to know the port", listen_));
     }
+    if (capacity_.geneve && !tls_.empty()) {
+      return absl::InvalidArgumentError(
+          "--geneve: does not go with --tls, since GENEVE encrypts nothing");
+    }
     std::vector<std::string> serve = {"snf", "host", "serve"};
     std::vector<std::string> join = {"snf", "host", "join", name_of_host_,
                                      "--address=" + listen_};
     for (const std::string& flag :
-         GivenFlags(flags(), {"listen", "from", "tls"})) {
+         GivenFlags(flags(), {"listen", "from", "tls", "geneve"})) {
       serve.push_back(flag);
     }
     for (const std::string& flag : GivenFlags(flags(), kJoinFlags)) {

@@ -140,7 +140,9 @@ class HostLaunchCommand final : public HostCommand {
     flags().Port("port", port_, "port at which daemons connect to the hosts");
     flags().Text("from", from_, "ADDRESS,…",
                  "addresses of the daemons' hosts; all others are refused");
-    capacity_.AddTo(flags());
+    capacity_.AddTo(flags(),
+                    "let daemons ask for --host_wire=geneve, as of snf "
+                    "host serve");
     flags().Heading("LXD");
     lxd_.AddTo(flags());
     flags().Text("image", image_, "NAME", "image of snf host image");

@@ -150,6 +150,7 @@ absl::StatusOr<std::unique_ptr<HostWatch>> UpCommand::WatchHosts() const {
       *std::move(client),
       {.cluster = daemon_.etcd.cluster(),
        .version = kVersion,
+       .wire = daemon_.host_wire,
        .notice = [](bool is_warning, const std::string& line) {
          LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
        }});

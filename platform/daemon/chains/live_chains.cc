@@ -11,6 +11,27 @@
 #include "base/text/wording.h"
 
 namespace snf {
+namespace {
+
+// Adds a chain's part of the hosts' units. A host that is silent for a chain,
+// or has left with units of a chain, is told as such.
+void AddHosts(const std::vector<LiveFigures::Host>& of_chain,
+              LiveFigures& figures) {
+  for (const LiveFigures::Host& host : of_chain) {
+    const auto known = std::ranges::find_if(
+        figures.hosts, [&host](const LiveFigures::Host& other) {
+          return other.name == host.name && other.address == host.address;
+        });
+    if (known == figures.hosts.end()) {
+      figures.hosts.push_back(host);
+      continue;
+    }
+    known->units += host.units;
+    if (host.state != "joined") known->state = host.state;
+  }
+}
+
+}  // namespace
 
 LiveChains::LiveChains(std::unique_ptr<RealDriver> first, std::string nf,
                        std::function<void(const std::string&)> told,
@@ -396,6 +417,7 @@ void LiveChains::AddAllFigures(LiveFigures& figures, Histogram& latency) {
   LiveFigures newest = chains_.back().driver->look().Look();
   LiveFigures::Chain& told = figures.chains.back();
   told.units = std::move(newest.units);
+  AddHosts(newest.hosts, figures);
   told.latency = LiveTimes().Take(chains_.back().driver->latency());
   for (LiveFigures::NfObject& object :
        chains_.back().driver->look().LookAtObjects()) {

@@ -225,11 +225,16 @@ void AddHosts(const LiveFigures& figures, Metrics& to) {
   to.Begin("snf_host_units_up", Metrics::Type::kGauge,
            "Units that are up on another host.");
   for (const LiveFigures::Host& host : figures.hosts) {
-    const auto up =
-        std::ranges::count_if(figures.units, [&host](const auto& unit) {
-          return unit.is_up && unit.host == host.name;
-        });
-    to.Sample("host", host.name, static_cast<uint64_t>(up));
+    const auto up = [&host](const std::vector<LiveFigures::Unit>& units) {
+      return std::ranges::count_if(units, [&host](const auto& unit) {
+        return unit.is_up && unit.host == host.name;
+      });
+    };
+    auto sum = up(figures.units);
+    for (const LiveFigures::Chain& chain : figures.chains) {
+      sum += up(chain.units);
+    }
+    to.Sample("host", host.name, static_cast<uint64_t>(sum));
   }
   to.Begin("snf_host_joined", Metrics::Type::kGauge,
            "Whether the host takes new units.");

@@ -213,6 +213,25 @@ TEST(MetricsText, HasTheStatesOfObjectsThatNfsWatch) {
   EXPECT_FALSE(samples.contains(age + "\"a\"}"));
 }
 
+TEST(MetricsText, HasTheUnitsOfAllChainsOnEachHost) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  EXPECT_THAT(MetricsText(MetricsOf(figures)), Not(HasSubstr("snf_host_")));
+  figures.hosts = {{.name = "b", .address = "", .state = "joined"},
+                   {.name = "c", .address = "", .state = "silent"}};
+  figures.units = {{.id = UnitId{0}, .is_up = true, .host = "b"},
+                   {.id = UnitId{1}, .host = "b"}};
+  for (const char* host : {"b", "c"}) {
+    figures.chains.push_back(
+        {.nf = "monitor",
+         .units = {{.id = UnitId{0}, .is_up = true, .host = host}}});
+  }
+  const auto samples = Parse(MetricsText(MetricsOf(figures)));
+  EXPECT_EQ(samples.at("snf_host_units_up{host=\"b\"}"), "2");
+  EXPECT_EQ(samples.at("snf_host_units_up{host=\"c\"}"), "1");
+  EXPECT_EQ(samples.at("snf_host_joined{host=\"b\"}"), "1");
+  EXPECT_EQ(samples.at("snf_host_joined{host=\"c\"}"), "0");
+}
+
 TEST(MetricsText, EscapesWhatAReasonIsCalled) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.drops[2].name = "nf:\"a\\b\"\n";

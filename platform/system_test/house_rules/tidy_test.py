@@ -178,6 +178,7 @@ MAY_INCLUDE = {
     "platform/daemon": RUN | {
         "platform/control", "platform/daemon/chains", "platform/drivers/cluster",
         "platform/drivers/real_cluster", "platform/drivers/real_time",
+        "platform/hosts",
         "platform/modules", "platform/options", "platform/outcome",
         "platform/ports", "platform/process", "platform/report/watch",
         "platform/service",
