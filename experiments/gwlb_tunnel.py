@@ -63,6 +63,7 @@ FILES = ("main", "UDPPacketReceiver", "GenevePacket", "TunInterface", "utils",
          "FlowCacheHealthCheck", "Logger")
 SKIPPED = 4
 PATIENCE_S = 30
+QUIET_S = 0.3
 BALANCER, APPLIANCE = "10.77.6.2", "10.77.6.9"
 GENEVE_PORT = 6081
 INSIDE, OUTSIDE = 0x0A01_0000, 0xC633_0000  # 10.1.0.0/16, 198.51.0.0/16
@@ -206,11 +207,20 @@ def send(length: int, rate: int, seconds: float) -> dict:
         except ConnectionRefusedError:
             continue
         sent += count
-    took = time.monotonic() - began
-    time.sleep(0.2)  # what is on its way
-    returned = received_packets() - before
+    took, returned = await_quiet(began, before)
     hears.close()
     return {"sent": sent, "returned": returned, "seconds": took}
+
+
+def await_quiet(began: float, before: int) -> tuple[float, int]:
+    """Waits for what is on its way; the time until its end, and the count."""
+    last_s, last = time.monotonic(), received_packets()
+    end = last_s + PATIENCE_S
+    while last_s + QUIET_S > time.monotonic() < end:
+        time.sleep(0.02)
+        if (count := received_packets()) > last:
+            last_s, last = time.monotonic(), count
+    return last_s - began, last - before
 
 
 # --- Namespaces and appliances.

@@ -12,13 +12,15 @@ ABOUT = """
 Swept: how many hosts of 100 units each there are, all warm, and with them the
 traffic: two UDP flows a unit, each with a packet of 200 bytes every 4 ms, give
 or take a fifth. Packets are farther apart than the flowlet timeout, so each is
-placed anew, by demand, on a unit of 2 Mbit/s. A NAT in virtual time, with
-output loggers on the next host. CPU time is that of the whole run, on one
-thread: units, loggers and network are run by it as well. In a run of its own a
-host is killed after 20 ms, with its 100 units and the loggers of the host
-before it, which the controller knows 1 ms later (--faults). Of each flow whose
-last packet was on that host, the time counts until its next packet has left:
-from the failure on, or from that packet's arrival.
+placed anew, by demand, on a unit of 1 Mbit/s. `monitor` in virtual time, whose
+state is pulled (--state=reactive): a push ahead goes to each of the 100 units of
+a host, which alone takes 20 times the CPU time of the run. CPU time is that of
+the whole run, on one thread: units and network are run by it as well. In a run
+of its own, with output loggers on the next host, a host is killed after 20 ms,
+with its 100 units and the loggers of the host before it, which the controller
+knows 1 ms later (--faults). Of each flow whose last packet was on that host, the
+time counts until its next packet has left: from the failure on, or from that
+packet's arrival.
 """
 
 UNITS = 100  # of a host
@@ -27,7 +29,8 @@ GAP_US = 4_000
 BYTES = 200
 AT_MS, DURATION_MS = 20, 40
 DETECTION_S = 1e-3  # the default of --faults in virtual time
-FLAGS = ("--nf=nat", "--unit_capacity=2Mbps", "--load_signal=demand",
+FLAGS = ("--nf=monitor", "--unit_capacity=1Mbps", "--load_signal=demand",
+         "--demand_floor=4ms", "--first_demand=400kbps", "--state=reactive",
          "--unit_idle_timeout=1s", "--no_check")
 COLUMNS = (Column("hosts"), Column("units"), Column("flows"),
            Column("packets"), Column("CPU a packet", "s"),
