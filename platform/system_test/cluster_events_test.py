@@ -71,6 +71,17 @@ def named(namespace, *names):
     return found
 
 
+def running(namespace, word):
+    """The processes in a namespace with this word in their command line."""
+    found = []
+    for pid in made_here.pids_in(namespace):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if b"\0" + word + b"\0" in file.read():
+                    found.append(pid)
+    return found
+
+
 def kill(pid, number=signal.SIGKILL):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
@@ -206,8 +217,10 @@ class Events(unittest.TestCase):
         before = self.lost()
         call(PROGRAM, "host", "leave", host, f"--etcd={made_here.ETCD}",
              inside=self.edge)
-        wait_for(f"the end of the units on {host}",
-                 lambda: not named(self.spaces[host], "snf-unit"))
+        space = self.spaces[host]
+        wait_for(f"the end of units and the entry of {host}",
+                 lambda: not named(space, "snf-unit") and not running(
+                     space, b"join"))
         self.assertEqual(self.lost(), before)
         self.up()
 
@@ -215,11 +228,8 @@ class Events(unittest.TestCase):
         return int(self.status()["count"].get("faults.packets_lost", 0))
 
     def on_an_agent(self):
-        for pid in made_here.pids_in(self.spaces[self.host()]):
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    if b"\0serve\0" in file.read():
-                        kill(pid)
+        for pid in running(self.spaces[self.host()], b"serve"):
+            kill(pid)
         self.up()
 
     def on_a_link(self):
