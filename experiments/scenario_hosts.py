@@ -12,9 +12,9 @@ ABOUT = """
 Swept: how many hosts of 100 units each there are, all warm, and with them the
 traffic: two UDP flows a unit, each with a packet of 200 bytes every 4 ms, give
 or take a fifth. Packets are farther apart than the flowlet timeout, so each is
-placed anew, by demand, on a unit of 1 Mbit/s. `monitor` in virtual time, whose
+placed anew, by demand, on a unit of 1 Mbit/s. A firewall in virtual time, whose
 state is pulled (--state=reactive): a push ahead goes to each of the 100 units of
-a host, which alone takes 20 times the CPU time of the run. CPU time is that of
+a host, and pushes take most of the CPU time of such a run. CPU time is that of
 the whole run, on one thread: units and network are run by it as well. In a run
 of its own, with output loggers on the next host, a host is killed after 20 ms,
 with its 100 units and the loggers of the host before it, which the controller
@@ -29,7 +29,8 @@ GAP_US = 4_000
 BYTES = 200
 AT_MS, DURATION_MS = 20, 40
 DETECTION_S = 1e-3  # the default of --faults in virtual time
-FLAGS = ("--nf=monitor", "--unit_capacity=1Mbps", "--load_signal=demand",
+FLAGS = ("--nf=firewall(default=allow)", "--unit_capacity=1Mbps",
+         "--load_signal=demand",
          "--demand_floor=4ms", "--first_demand=400kbps", "--state=reactive",
          "--unit_idle_timeout=1s", "--no_check")
 COLUMNS = (Column("hosts"), Column("units"), Column("flows"),

@@ -228,8 +228,10 @@ class Events(unittest.TestCase):
         return int(self.status()["count"].get("faults.packets_lost", 0))
 
     def on_an_agent(self):
-        for pid in running(self.spaces[self.host()], b"serve"):
+        space = self.spaces[self.host()]
+        for pid in running(space, b"serve"):
             kill(pid)
+        wait_for("the agent's end", lambda: not running(space, b"serve"))
         self.up()
 
     def on_a_link(self):
@@ -270,10 +272,15 @@ class Events(unittest.TestCase):
         call("tc", "qdisc", "del", "dev", "eth0", "root", inside=space)
 
     def on_etcd(self):
-        pid, = named(self.spaces[self.host()], "etcd")
-        kill(pid)
+        self.end_etcd(self.host())
         time.sleep(self.rng.uniform(0, 2))
         self.up()
+
+    def end_etcd(self, host):
+        space = self.spaces[host]
+        pid, = named(space, "etcd")
+        kill(pid)
+        wait_for("the end of etcd", lambda: pid not in named(space, "etcd"))
 
     def on_frozen_etcd(self):
         pid, = named(self.spaces[self.host()], "etcd")
@@ -282,8 +289,7 @@ class Events(unittest.TestCase):
         kill(pid, signal.SIGCONT)
 
     def on_leader_of_etcd(self):
-        pid, = named(self.spaces[self.leader_of_etcd()], "etcd")
-        kill(pid)
+        self.end_etcd(self.leader_of_etcd())
         self.up()
 
     def has_netem(self):
