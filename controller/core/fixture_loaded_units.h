@@ -24,8 +24,9 @@ class LoadedUnits {
  public:
   // If `parts` is above 0, units are leased, and `parts` of them only by a
   // half.
-  explicit LoadedUnits(uint32_t units, uint32_t parts = 0)
-      : options_(OptionsFor(units, parts > 0)),
+  explicit LoadedUnits(uint32_t units, uint32_t parts = 0,
+                       uint32_t units_per_host = 1)
+      : options_(OptionsFor(units, parts > 0, units_per_host)),
         units_(options_),
         policy_(FindPlacementPolicy("snf")),
         order_(units),
@@ -92,9 +93,11 @@ class LoadedUnits {
   static constexpr int64_t kDemandBps = 5'000'000;
   static constexpr size_t kOpenFlowlets = 8;  // few, so drains make the load
 
-  static ControllerOptions OptionsFor(uint32_t units, bool leased) {
+  static ControllerOptions OptionsFor(uint32_t units, bool leased,
+                                      uint32_t units_per_host) {
     ControllerOptions options;
     options.max_units = units;
+    options.units_per_host = units_per_host;
     options.leased = leased;
     options.warm_units = units;
     options.unit_capacity_bps = kCapacityBps;

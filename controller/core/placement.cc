@@ -19,8 +19,9 @@ UnitId FullestWithRoom(const PlacementRequest& request, const UnitPool& units) {
 
 // Returns the unit of the highest score, of equals the lowest id, or kNoUnit if
 // none has room. Of the units without the flow's state only the fullest with
-// room can win, so scores of at most K + 1 hosts and one more unit are
-// compared, however many units there are.
+// room can win. On each host that has the state, only the owner and the fullest
+// with room can. So at most 2K + 3 scores are compared, however many units
+// there are.
 UnitId BestWithRoom(const PlacementRequest& request, UnitId fullest,
                     const UnitPool& units) {
   UnitId best = fullest;
@@ -35,11 +36,17 @@ UnitId BestWithRoom(const PlacementRequest& request, UnitId fullest,
       best_score = score;
     }
   };
-  const HostMap& hosts = units.hosts();
-  if (request.owner != kNoUnit) hosts.ForEachOnHost(request.owner, compare);
-  for (const UnitId unit : request.replicas.span()) {
-    hosts.ForEachOnHost(unit, compare);
-  }
+  const bool has_hosts =
+      units.hosts().units_per_host() > 1 && request.demand <= units.limit();
+  const auto compare_host_of = [&](UnitId unit) {
+    compare(unit);
+    if (!has_hosts) return;
+    const UnitId other =
+        units.FullestOnHostOf(unit, units.limit() - request.demand);
+    if (other != kNoUnit) compare(other);
+  };
+  if (request.owner != kNoUnit) compare_host_of(request.owner);
+  for (const UnitId unit : request.replicas.span()) compare_host_of(unit);
   units.ForEachPart(compare);
   return best;
 }

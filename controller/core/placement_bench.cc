@@ -50,6 +50,26 @@ void BM_DecisionAmongLeasedUnits(benchmark::State& state) {
 }
 BENCHMARK(BM_DecisionAmongLeasedUnits)->Apply(Units);
 
+void UnitsAndHosts(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"units", "per_host"});
+  for (const int64_t units : {1'000, 10'000}) {
+    for (const int64_t per_host : {1, 10, 100}) bench->Args({units, per_host});
+  }
+}
+
+// The same with several units on each host: the fullest on the owner's host is
+// looked for as well.
+void BM_DecisionOnHosts(benchmark::State& state) {
+  const auto count = static_cast<uint32_t>(state.range(0));
+  LoadedUnits units(count, 0, static_cast<uint32_t>(state.range(1)));
+  const Nanos step{Milliseconds(1).ns / count};
+  for (auto _ : state) {
+    units.Drain(step, Milliseconds(1));
+    benchmark::DoNotOptimize(units.Decide());
+  }
+}
+BENCHMARK(BM_DecisionOnHosts)->Apply(UnitsAndHosts);
+
 // A decision and a drain report every microsecond, whatever the units.
 void BM_DecisionEveryMicrosecond(benchmark::State& state) {
   const auto count = static_cast<uint32_t>(state.range(0));

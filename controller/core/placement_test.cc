@@ -451,9 +451,7 @@ NaivePlacement NaivePlace(const UnitPool& pool, const PlacementRequest& request,
     const int64_t load = pool.load(unit);
     if (least == kNoUnit || load < pool.load(least)) least = unit;
     if (load + request.demand > kFullLoad) continue;
-    const auto replicas = request.replicas.span();
-    const bool has_state = unit == request.owner ||
-                           std::ranges::find(replicas, unit) != replicas.end();
+    const bool has_state = HasState(request, unit, pool);
     const int64_t score = load + (has_state ? request.alpha : 0);
     if (score > best_score) {
       best = unit;
@@ -486,7 +484,11 @@ TEST(SnfPolicy, EqualsANaiveScanOfAllUnits) {
     }
     const auto warm = static_cast<uint32_t>(rng.Below(2));
     const auto stopped = static_cast<uint32_t>(rng.Below(2));
-    Units units(loads, warm, stopped);
+    const auto per_host =
+        rng.Chance(50'000)
+            ? 1
+            : static_cast<uint32_t>(1 + rng.Below(HostMap::kMaxUnitsPerHost));
+    Units units(loads, warm, stopped, per_host);
     const size_t all = loads.size() + warm + stopped;
     PlacementRequest request = {
         .demand =

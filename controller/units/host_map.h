@@ -23,7 +23,7 @@ namespace snf {
 // A value.
 class HostMap {
  public:
-  static constexpr uint32_t kMaxUnitsPerHost = 64;
+  static constexpr uint32_t kMaxUnitsPerHost = 128;
   static constexpr uint32_t kNoHost = 0xffff'ffff;
 
   explicit HostMap(const UnitPoolOptions& options)
@@ -53,16 +53,22 @@ class HostMap {
     return value(a) < first_spare_ && value(b) < first_spare_ &&
            value(a) / per_host_ == value(b) / per_host_;
   }
+  // Numbers of units, from `first` to below `end`.
+  struct Range {
+    uint32_t first, end;
+  };
+  // Returns the units of the unit's host.
+  Range OnHostOf(UnitId unit) const {
+    const uint32_t at = value(unit);
+    if (per_host_ == 1 || at >= first_spare_) return {at, at + 1};
+    const uint32_t first = at / per_host_ * per_host_;
+    return {first, std::min(first + per_host_, first_spare_)};
+  }
   // Calls `visit` for each unit of the unit's host, in the order of their ids.
   template <typename Visit>
   void ForEachOnHost(UnitId unit, const Visit& visit) const {
-    if (per_host_ == 1 || value(unit) >= first_spare_) {
-      visit(unit);
-      return;
-    }
-    const uint32_t first = value(unit) / per_host_ * per_host_;
-    const uint32_t end = std::min(first + per_host_, first_spare_);
-    for (uint32_t i = first; i < end; ++i) {
+    const Range range = OnHostOf(unit);
+    for (uint32_t i = range.first; i < range.end; ++i) {
       visit(UnitId{static_cast<uint16_t>(i)});
     }
   }

@@ -50,7 +50,7 @@ TEST(HostMap, KeepsALoggerOnAnotherHostThanItsUnit) {
 }
 
 TEST(HostMap, SaysWhichUnitsShareAHost) {
-  for (const uint32_t per_host : {1u, 2u, 3u, 64u}) {
+  for (const uint32_t per_host : {1u, 2u, 3u, 128u}) {
     for (const uint32_t spare : {0u, 1u, 2u}) {
       const HostMap hosts = MapOf(11, per_host, spare);
       for (uint32_t a = 0; a < 11; ++a) {

@@ -111,6 +111,19 @@ UnitId UnitIndex::FullestAtMost(uint32_t limit) const {
   return LowestIn(lower * kWordBits + HighestBit(rows_used_[lower]));
 }
 
+UnitId UnitIndex::FullestIn(uint32_t first, uint32_t end,
+                            uint32_t limit) const {
+  // Loads here are greater by 1, and 0 is that of a unit not in the index.
+  const uint32_t most = std::min(limit, kFullLoad) + 1;
+  uint32_t best = 0;
+  for (uint32_t i = first; i < end; ++i) {
+    best = std::max(best, loads_[i] <= most ? loads_[i] : 0);
+  }
+  if (best == 0) return kNoUnit;
+  while (loads_[first] != best) ++first;
+  return UnitId{static_cast<uint16_t>(first)};
+}
+
 UnitId UnitIndex::LeastLoaded() const {
   if (rows_summary_ == 0) return kNoUnit;
   const uint32_t word = LowestBit(rows_summary_);

@@ -51,6 +51,10 @@ class UnitIndex {
   // Budget: ≤ 15 ns.
   UnitId FullestAtMost(uint32_t limit) const;
 
+  // Does the same among the units from `first` to below `end`. Budget: ≤ 1 ns
+  // a unit.
+  UnitId FullestIn(uint32_t first, uint32_t end, uint32_t limit) const;
+
   // Returns the unit with the lowest load, of equals the lowest id, or kNoUnit
   // if the index is empty. Loads beyond a full unit count as equal within steps
   // of 16 quanta.

@@ -25,6 +25,20 @@ TEST(UnitIndex, FindsTheFullestWithRoom) {
   EXPECT_EQ(index.total_load(), 2300u);
 }
 
+TEST(UnitIndex, FindsTheFullestWithRoomAmongSome) {
+  UnitIndex index(5);
+  for (const uint32_t i : {0u, 1u, 3u, 4u}) index.Insert(Id(i), 700);
+  index.Insert(Id(2), 900);
+  EXPECT_EQ(index.FullestIn(1, 5, 900), Id(2));
+  EXPECT_EQ(index.FullestIn(1, 5, 899), Id(1));
+  EXPECT_EQ(index.FullestIn(3, 5, 900), Id(3));
+  EXPECT_EQ(index.FullestIn(0, 5, 699), kNoUnit);
+  index.Erase(Id(3));
+  EXPECT_EQ(index.FullestIn(3, 4, kFullLoad), kNoUnit);
+  index.Update(Id(4), kMaxLoad);
+  EXPECT_EQ(index.FullestIn(3, 5, kMaxLoad), kNoUnit);
+}
+
 TEST(UnitIndex, IsEmptyAtFirstAndAfterTheLastIsErased) {
   UnitIndex index(1);
   EXPECT_EQ(index.FullestAtMost(kFullLoad), kNoUnit);
@@ -70,8 +84,11 @@ struct NaiveIndex {
   std::vector<std::optional<uint32_t>> loads;
 
   UnitId FullestAtMost(uint32_t limit) const {
+    return FullestIn(0, static_cast<uint32_t>(loads.size()), limit);
+  }
+  UnitId FullestIn(uint32_t first, uint32_t end, uint32_t limit) const {
     UnitId best = kNoUnit;
-    for (uint32_t i = 0; i < loads.size(); ++i) {
+    for (uint32_t i = first; i < end; ++i) {
       if (!loads[i] || *loads[i] > limit) continue;
       if (best == kNoUnit || *loads[i] > *loads[value(best)]) best = Id(i);
     }
@@ -137,6 +154,12 @@ TEST_P(UnitIndexOfSize, EqualsANaiveScan) {
     const UnitId fullest = index.FullestAtMost(limit);
     ASSERT_EQ(fullest, naive.FullestAtMost(limit)) << "seed " << seed;
     ASSERT_EQ(index.LeastLoaded(), naive.LeastLoaded()) << "seed " << seed;
+    const auto first = static_cast<uint32_t>(rng.Below(units));
+    const auto end =
+        first + 1 + static_cast<uint32_t>(rng.Below(units - first));
+    ASSERT_EQ(index.FullestIn(first, end, limit),
+              naive.FullestIn(first, end, limit))
+        << "seed " << seed << ", " << first << " to " << end;
     ++(fullest == kNoUnit ? none : found);
   }
   uint64_t total = 0;

@@ -112,10 +112,15 @@ class UnitLoads {
   uint32_t load(UnitId unit) const {
     return is_part(unit) ? PartLoad(unit) : index_.load(unit);
   }
-  // The next two count only units that are not parts.
+  // The next three count only units that are not parts.
   uint64_t total_load() const { return index_.total_load(); }
   UnitId FullestAtMost(uint32_t limit) const {
     return index_.FullestAtMost(limit);
+  }
+  // Does the same among the units of the unit's host.
+  UnitId FullestOnHostOf(UnitId unit, uint32_t limit) const {
+    const HostMap::Range range = hosts_.OnHostOf(unit);
+    return index_.FullestIn(range.first, range.end, limit);
   }
   UnitId LeastLoaded() const {
     const UnitId least = index_.LeastLoaded();

@@ -18,6 +18,13 @@ std::string NameOf(const HostPlace& host) {
   return fmt::format("host {} ({})", host.name.data(), host.address.data());
 }
 
+// Returns true if the host is among hosts in the order of their names.
+bool Has(const std::vector<HostPlace>& hosts, const HostPlace& host) {
+  const auto same =
+      std::ranges::equal_range(hosts, host.name, {}, &HostPlace::name);
+  return std::ranges::find(same, host) != same.end();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<HostWatch>> HostWatch::Start(
@@ -52,16 +59,18 @@ std::vector<HostPlace> HostWatch::Hosts() const {
 }
 
 void HostWatch::on_all(const EtcdRange& range) {
-  pairs_.clear();
-  for (const EtcdPair& pair : range.pairs) pairs_[pair.key] = pair;
+  places_.clear();
+  for (const EtcdPair& pair : range.pairs) {
+    places_.insert_or_assign(pair.key, PlaceOf(pair));
+  }
   Take();
 }
 
 void HostWatch::on_change(const EtcdPair& pair, bool is_deleted) {
   if (is_deleted) {
-    pairs_.erase(pair.key);
+    places_.erase(pair.key);
   } else {
-    pairs_[pair.key] = pair;
+    places_.insert_or_assign(pair.key, PlaceOf(pair));
   }
   Take();
 }
@@ -95,21 +104,22 @@ absl::StatusOr<HostPlace> HostWatch::PlaceOf(const EtcdPair& pair) const {
 void HostWatch::Take() {
   std::vector<HostPlace> hosts;
   std::map<std::string, std::string> refused;
-  for (const auto& [key, pair] : pairs_) {
-    const auto place = PlaceOf(pair);
+  std::map<decltype(HostPlace::address), std::string> names;  // by address
+  for (const auto& [key, place] : places_) {
     if (!place.ok()) {
       refused[key] = std::string(place.status().message());
       continue;
     }
-    const auto other =
-        std::ranges::find(hosts, place->address, &HostPlace::address);
-    if (other == hosts.end()) {
+    const auto [other, is_new] =
+        names.try_emplace(place->address, place->name.data());
+    if (is_new) {
       hosts.push_back(*place);
     } else {
       refused[key] = fmt::format("{} has the address of host {}",
-                                 NameOf(*place), other->name.data());
+                                 NameOf(*place), other->second);
     }
   }
+  std::ranges::stable_sort(hosts, {}, &HostPlace::name);
   std::vector<HostPlace> before;
   {
     const std::scoped_lock lock(mutex_);
@@ -117,7 +127,7 @@ void HostWatch::Take() {
   }
   version_.fetch_add(1, std::memory_order_release);
   for (const HostPlace& host : hosts) {
-    if (std::ranges::find(before, host) != before.end()) continue;
+    if (Has(before, host)) continue;
     options_.notice(
         false,
         fmt::format("{} has joined, for {}{}", NameOf(host),
@@ -125,7 +135,7 @@ void HostWatch::Take() {
                     host.wire == HostWire::kGeneve ? ", by GENEVE" : ""));
   }
   for (const HostPlace& host : before) {
-    if (std::ranges::find(hosts, host) != hosts.end()) continue;
+    if (Has(hosts, host)) continue;
     options_.notice(false, fmt::format("{} has left, and its units are drained",
                                        NameOf(host)));
   }

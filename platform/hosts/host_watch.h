@@ -65,7 +65,8 @@ class HostWatch final : public HostSource, private EtcdWatcher {
   const Options options_;
   const std::unique_ptr<EtcdClient> client_;
   const HostRegistry registry_;
-  std::map<std::string, EtcdPair> pairs_;       // by key; of the watch's thread
+  // By key, each read once; of the watch's thread.
+  std::map<std::string, absl::StatusOr<HostPlace>> places_;
   std::map<std::string, std::string> refused_;  // why, by key; the same
 
   mutable std::mutex mutex_;

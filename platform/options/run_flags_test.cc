@@ -200,13 +200,15 @@ TEST(RunFlags, NamesFlagsThatCannotBeCombinedWithValuesAndReason) {
 }
 
 TEST(RunFlags, RefusesHostsWithoutUnitsOrWithTooMany) {
-  for (const std::string value : {"0", "65", "-1", "4.5", "many"}) {
+  for (const std::string value : {"0", "129", "-1", "4.5", "many"}) {
     FlagSet flags;
     RunFlags replay(flags);
     const std::vector<std::string> arguments = {"--units_per_host=" + value};
     EXPECT_FALSE(flags.ParseCommandLine(arguments).ok()) << value;
   }
-  EXPECT_EQ(RunOf({"--units_per_host=64"}).controller.units_per_host, 64u);
+  EXPECT_EQ(RunOf({"--units_per_host=128", "--max_units=256"})
+                .controller.units_per_host,
+            128u);
   EXPECT_EQ(RunOf({}).controller.units_per_host, 1u);
 }
 

@@ -3,14 +3,16 @@
 """Random events on the cluster of `./snf cluster up`, under live traffic.
 
 Units, loggers, all processes of a host at once, links and members of etcd fail,
-one event after the other, each once the last one's loss is made up for: two at
-once may be outside of the promise (proto/protocol.md, section 6). TCP
-connections go through `firewall | monitor | nat` meanwhile: none may break, and
-each packet is accounted for at the end.
+or a host is evacuated, one event after the other, each once the last one's loss
+is made up for: two at once may be outside of the promise (proto/protocol.md,
+section 6). TCP connections go through `firewall | monitor | nat` meanwhile: none
+may break, and each packet is accounted for at the end. Datagrams of 24 flows,
+each every 25 ms, tell how long flows were interrupted: a table by kind of event
+is printed at the end.
 
-20 events, or 200 with SNF_LONG_TESTS=1. SNF_TEST_SEED=n begins the random
-numbers otherwise, which a failure names. Wants root, network namespaces, etcd,
-Redis and nftables, and is skipped without.
+20 events, or 200 with SNF_LONG_TESTS=1, or SNF_TEST_EVENTS=n. SNF_TEST_SEED=n
+begins the random numbers otherwise, which a failure names. Wants root, network
+namespaces, etcd, Redis and nftables, and is skipped without.
 
 Usage: cluster_events_test.py PROGRAM SOURCE_DIR [TEST…]
 """
@@ -35,11 +37,12 @@ sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
 import cluster as made_here
 
 SEED = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
-EVENTS = 200 if os.environ.get("SNF_LONG_TESTS") else 20
+EVENTS = int(os.environ.get("SNF_TEST_EVENTS") or
+             (200 if os.environ.get("SNF_LONG_TESTS") else 20))
 PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                     "network_peer.py")
 ECHO = "10.77.0.4"  # the server's second address
-CONNECTIONS = 24
+CONNECTIONS = FLOWS = 24
 # Loggers may have something alone until units have taken each flow.
 REST_S, REST_OF_LOGGERS_S = 0.5, 3
 MISSING = [name for name in ("ip", "etcd", "etcdctl", "redis-server", "nft")
@@ -68,9 +71,53 @@ def named(namespace, *names):
     return found
 
 
+def running(namespace, word):
+    """The processes in a namespace with this word in their command line."""
+    found = []
+    for pid in made_here.pids_in(namespace):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if b"\0" + word + b"\0" in file.read():
+                    found.append(pid)
+    return found
+
+
 def kill(pid, number=signal.SIGKILL):
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
+
+
+def by_kind(events, told):
+    """Lines of a table: of each kind of event how often it came, and of the
+    flows that it interrupted the longest gaps between answers. An event goes on
+    until the next one begins."""
+    kinds = {}
+    for (kind, began), (_, end) in zip(events, [*events[1:], ("", 1e18)]):
+        longest = {}
+        for flow, from_s, to_s in told["gaps"]:
+            if to_s > began and from_s < end:
+                longest[flow] = max(longest.get(flow, 0), to_s - from_s)
+        row = kinds.setdefault(kind, {"events": 0, "gaps": [], "lost": 0})
+        row["events"] += 1
+        row["gaps"] += longest.values()
+        row["lost"] += sum(began <= sent < end for sent in told["lost"])
+    yield "kind              events  flows  p50 ms  p99 ms  datagrams lost"
+    for kind, row in sorted(kinds.items()):
+        gaps = sorted(1_000 * gap for gap in row["gaps"])
+        p50, p99 = (f"{gaps[max(0, -(-len(gaps) * share // 100) - 1)]:7.0f}"
+                    if gaps else "      –" for share in (50, 99))
+        yield (f"{kind:<17} {row['events']:>6} {len(gaps):>6} {p50} {p99} "
+               f"{row['lost']:>15}")
+
+
+class Tables(unittest.TestCase):
+    def test_a_gap_counts_for_the_event_that_made_it(self):
+        events = [("unit", 10), ("host", 20), ("unit", 30)]
+        told = {"gaps": [[0, 11, 12], [0, 13, 13.5], [1, 21, 22], [1, 29, 31]],
+                "lost": [9, 10, 25, 35, 36]}
+        self.assertEqual(list(by_kind(events, told))[1:], [
+            "host                   1      1    2000    2000               1",
+            "unit                   2      2    1000    2000               3"])
 
 
 class Events(unittest.TestCase):
@@ -164,12 +211,27 @@ class Events(unittest.TestCase):
         made_here.kill_all(self.spaces[self.host()])
         self.up()
 
+    def on_evacuation(self):
+        """A host that leaves is drained first: nothing is lost."""
+        host = self.host()
+        before = self.lost()
+        call(PROGRAM, "host", "leave", host, f"--etcd={made_here.ETCD}",
+             inside=self.edge)
+        space = self.spaces[host]
+        wait_for(f"the end of units and the entry of {host}",
+                 lambda: not named(space, "snf-unit") and not running(
+                     space, b"join"))
+        self.assertEqual(self.lost(), before)
+        self.up()
+
+    def lost(self):
+        return int(self.status()["count"].get("faults.packets_lost", 0))
+
     def on_an_agent(self):
-        for pid in made_here.pids_in(self.spaces[self.host()]):
-            with contextlib.suppress(OSError):
-                with open(f"/proc/{pid}/cmdline", "rb") as file:
-                    if b"\0serve\0" in file.read():
-                        kill(pid)
+        space = self.spaces[self.host()]
+        for pid in running(space, b"serve"):
+            kill(pid)
+        wait_for("the agent's end", lambda: not running(space, b"serve"))
         self.up()
 
     def on_a_link(self):
@@ -210,10 +272,15 @@ class Events(unittest.TestCase):
         call("tc", "qdisc", "del", "dev", "eth0", "root", inside=space)
 
     def on_etcd(self):
-        pid, = named(self.spaces[self.host()], "etcd")
-        kill(pid)
+        self.end_etcd(self.host())
         time.sleep(self.rng.uniform(0, 2))
         self.up()
+
+    def end_etcd(self, host):
+        space = self.spaces[host]
+        pid, = named(space, "etcd")
+        kill(pid)
+        wait_for("the end of etcd", lambda: pid not in named(space, "etcd"))
 
     def on_frozen_etcd(self):
         pid, = named(self.spaces[self.host()], "etcd")
@@ -222,8 +289,7 @@ class Events(unittest.TestCase):
         kill(pid, signal.SIGCONT)
 
     def on_leader_of_etcd(self):
-        pid, = named(self.spaces[self.leader_of_etcd()], "etcd")
-        kill(pid)
+        self.end_etcd(self.leader_of_etcd())
         self.up()
 
     def has_netem(self):
@@ -236,14 +302,15 @@ class Events(unittest.TestCase):
 
     def events(self):
         events = [self.on_a_unit, self.on_a_unit, self.on_loggers,
-                  self.on_a_host, self.on_an_agent, self.on_a_link,
+                  self.on_a_host, self.on_evacuation, self.on_an_agent,
+                  self.on_a_link,
                   self.on_one_way, self.on_loss, self.on_etcd,
                   self.on_frozen_etcd, self.on_leader_of_etcd]
         if self.has_netem():
             events.append(self.on_delay)
         else:
             print("no netem in this kernel: no delays")
-        # Each of them comes, in any order, and then any.
+        # Each of them comes first, if there is room, and then any.
         order = self.rng.sample(events, len(events))
         while len(order) < EVENTS:
             order.append(self.rng.choice(events))
@@ -274,9 +341,24 @@ class Events(unittest.TestCase):
                 self.assertEqual(talker.returncode, OK, errors)
                 self.told = json.loads(out)
 
+    @contextlib.contextmanager
+    def probes(self):
+        with subprocess.Popen(
+                ["ip", "netns", "exec", self.spaces["client"], sys.executable,
+                 PEER, "probe", ECHO, str(FLOWS)], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, text=True) as prober:
+            try:
+                yield
+                out, _ = prober.communicate(timeout=60)
+            finally:
+                prober.kill()
+            self.assertEqual(prober.returncode, OK)
+            self.probed = json.loads(out)
+
     def test_no_connection_breaks_whatever_fails(self):
         print(f"SNF_TEST_SEED={SEED}: {EVENTS} events", flush=True)
-        with self.echoes() as talker:
+        began_at = []
+        with self.echoes() as talker, self.probes():
             wait_for("units on all hosts", lambda: self.status()["unit"])
             for number, event in enumerate(self.events()):
                 what = event.__name__.removeprefix("on_")
@@ -284,6 +366,7 @@ class Events(unittest.TestCase):
                 time.sleep(REST_S)
                 self.assertIsNone(talker.poll(), f"before event {number}")
                 began = time.monotonic()
+                began_at.append((what, began))
                 event()
                 self.done[what] = self.done.get(what, 0) + 1
                 print(f"event {number}: {what}, "
@@ -293,7 +376,12 @@ class Events(unittest.TestCase):
         counts = {key: int(value) for key, value in status["count"].items()}
         away = sum(int(unit.get("packets", 0)) for unit in status["unit"]
                    if unit.get("host"))
+        for line in by_kind(began_at, self.probed):
+            print(line)
+        print(f"datagrams: {self.probed['sent']} sent, "
+              f"{self.probed['answered']} answered")
         told = f"SNF_TEST_SEED={SEED}: {self.done}: {self.told}: {counts}"
+        self.assertGreater(self.probed["answered"], 0, told)
         self.assertEqual(self.told["wrong"], 0, told)
         self.assertGreater(self.told["echoes"], 0, told)
         self.assertGreater(away, 0, told)

@@ -86,6 +86,33 @@ class Hosts(HostCase):
         self.assertIn("was removed", second.stdout.read())
         self.assertIn(b"has no hosts", run("host", "list", self.at).stdout)
 
+    def test_changes_of_the_list_are_followed(self):
+        first = self.join("a")
+        follower = subprocess.Popen(
+            [PROGRAM, "host", "list", self.at, "--follow", "--json"],
+            stdout=subprocess.PIPE, text=True)
+        self.processes.append(follower)
+        told = json.loads(follower.stdout.readline())["joined"]
+        self.assertEqual((told["name"], told["units"]), ("a", 8))
+        self.join("b")
+        told = json.loads(follower.stdout.readline())["joined"]
+        self.assertEqual((told["name"], told["address"]), ("b", "192.0.2.1"))
+        first.send_signal(signal.SIGTERM)
+        told = json.loads(follower.stdout.readline())["left"]
+        self.assertEqual(told["name"], "a")
+        follower.send_signal(signal.SIGINT)
+        self.assertEqual(follower.wait(PATIENCE_S), OK)
+        text = subprocess.Popen(
+            [PROGRAM, "host", "list", self.at, "--follow"],
+            stdout=subprocess.PIPE, text=True)
+        self.processes.append(text)
+        self.assertEqual(text.stdout.readline(), 'host "b" has joined, at '
+                         "192.0.2.1, with 8 units of 1.00 Gbit/s\n")
+        self.assertEqual(run("host", "leave", "b", self.at).returncode, OK)
+        self.assertEqual(text.stdout.readline(), 'host "b" has left\n')
+        text.send_signal(signal.SIGTERM)
+        self.assertEqual(text.wait(PATIENCE_S), OK)
+
     def test_a_host_of_the_same_name_or_another_version_is_refused(self):
         first = self.join("a")
         self.refused(UNAVAILABLE, ['"a" is there already', str(first.pid)],

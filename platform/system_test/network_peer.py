@@ -12,6 +12,7 @@ import http.server
 import json
 import os
 import random
+import select
 import socket
 import struct
 import sys
@@ -193,6 +194,84 @@ def soak(address, count, seed):
     print(json.dumps(talker.told), flush=True)
     if talker.errors:
         sys.exit("; ".join(talker.errors))
+
+
+class Prober:
+    """Numbered datagrams to an echo, by so many flows, every 25 ms by each;
+    notes when answers did not come for a while, and which never came."""
+
+    PERIOD_S, GAP_S, LOST_AFTER_S, MOST = 0.025, 0.2, 10, 100_000
+
+    def __init__(self, address, count):
+        self.sockets = []
+        for _ in range(count):
+            flow = socket.socket(of_family(address), socket.SOCK_DGRAM)
+            flow.setblocking(False)
+            flow.connect((address, 7))
+            self.sockets.append(flow)
+        self.number = 0
+        self.answered = 0
+        self.waiting = {}  # of each number, when it was sent
+        self.heard = [time.monotonic()] * count
+        self.told = {"gaps": [], "lost": []}
+
+    def receive(self):
+        for flow, one in enumerate(self.sockets):
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                while data := one.recv(64):
+                    self.note(flow, struct.unpack(">Q", data)[0])
+
+    def note(self, flow, number):
+        now = time.monotonic()
+        self.answered += self.waiting.pop(number, None) is not None
+        gap = now - self.heard[flow]
+        if gap > self.GAP_S and len(self.told["gaps"]) < self.MOST:
+            self.told["gaps"].append([flow, now - gap, now])
+        self.heard[flow] = now
+
+    def send(self):
+        now = time.monotonic()
+        for one in self.sockets:
+            self.number += 1
+            self.waiting[self.number] = now
+            with contextlib.suppress(BlockingIOError, ConnectionError):
+                one.send(struct.pack(">Q", self.number))
+        self.expire(now - self.LOST_AFTER_S)
+
+    def expire(self, sent_before):
+        while self.waiting:
+            number, sent = next(iter(self.waiting.items()))
+            if sent > sent_before:
+                return
+            del self.waiting[number]
+            if len(self.told["lost"]) < self.MOST:
+                self.told["lost"].append(sent)
+
+    def run(self, ends):
+        due = time.monotonic()
+        while not ends.is_set():
+            self.receive()
+            if time.monotonic() >= due:
+                self.send()
+                due += self.PERIOD_S
+            select.select(self.sockets, [], [],
+                          max(0, due - time.monotonic()))
+        end = time.monotonic() + 1
+        while self.waiting and time.monotonic() < end:
+            self.receive()
+        self.expire(time.monotonic())
+        return self.told | {"sent": self.number, "answered": self.answered}
+
+
+def probe(address, count):
+    """Datagrams until stdin ends: prints what Prober noted."""
+    ends = threading.Event()
+
+    def listen():
+        sys.stdin.read()
+        ends.set()
+    threading.Thread(target=listen, daemon=True).start()
+    print(json.dumps(Prober(address, int(count)).run(ends)), flush=True)
 
 
 def udp(address, *lengths):
@@ -418,7 +497,7 @@ def status(url):
 
 if __name__ == "__main__":
     {word.__name__: word for word in (
-        serve, get, tcp, soak, udp, send_numbers, receive_numbers,
+        serve, get, tcp, soak, probe, udp, send_numbers, receive_numbers,
         who, hairpin, refused, ping, send_frame, receive_frame, gro,
         finish_checksums, fetch, status, dhcp,
     )}[sys.argv[1]](*sys.argv[2:])

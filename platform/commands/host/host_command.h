@@ -24,6 +24,8 @@ class HostCommand : public FlagCommand {
     etcd_.AddTo(flags(), "servers of etcd, which keeps the cluster's hosts");
   }
   const std::string& cluster() const { return etcd_.cluster(); }
+  // After Registry().
+  EtcdClient& client() { return *client_; }
   absl::StatusOr<HostRegistry> Registry() {
     if (!etcd_.is_given()) {
       return absl::InvalidArgumentError(

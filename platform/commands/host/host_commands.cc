@@ -24,6 +24,7 @@
 #include "platform/process/command_group.h"
 #include "platform/process/exit_code.h"
 #include "platform/service/background.h"
+#include "resource_manager/etcd/host_follower.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -150,17 +151,23 @@ class HostLeaveCommand final : public HostCommand {
 class HostListCommand final : public HostCommand {
  public:
   HostListCommand()
-      : HostCommand({.summary = "list the hosts of a cluster",
-                     .usage = "snf host list --etcd=HOST:PORT,… [--json]",
-                     .about = "Lists the hosts of a cluster: name, address, "
-                              "version, capacity, and the time since the last "
-                              "heartbeat by etcd's clock."}) {
+      : HostCommand(
+            {.summary = "list the hosts of a cluster",
+             .usage = "snf host list --etcd=HOST:PORT,… [--json] [--follow]",
+             .about = "Lists the hosts of a cluster: name, address, version, "
+                      "capacity, and the time since the last heartbeat by "
+                      "etcd's clock. With --follow: a line for each of these "
+                      "hosts, and for each host that joins or leaves, until "
+                      "Ctrl-C or SIGTERM."}) {
     AddEtcd();
     flags().Switch("json", json_, "print a JSON object on one line");
+    flags().Switch("follow", follow_,
+                   "go on, with a line for each host that joins or leaves");
   }
 
  private:
   absl::Status Run() override {
+    if (follow_) return Follow();
     absl::StatusOr<HostRegistry> registry = Registry();
     if (!registry.ok()) return registry.status();
     const absl::StatusOr<proto::HostList> list = registry->List();
@@ -179,6 +186,44 @@ class HostListCommand final : public HostCommand {
     return absl::OkStatus();
   }
 
+  absl::Status Follow() {
+    // Before etcd's client has threads.
+    static FirstInterrupt interrupt;
+    EndCleanlyWhenInterrupted(name(), &interrupt);
+    absl::StatusOr<HostRegistry> registry = Registry();
+    if (!registry.ok()) return registry.status();
+    interrupt.is_awaited = true;
+    HostFollower follower(
+        [this](const HostFollower::Change& change) { Tell(change); });
+    const auto watch = client().Watch(registry->prefix(), follower);
+    while (!interrupt.came.load()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return absl::OkStatus();
+  }
+
+  void Tell(const HostFollower::Change& change) const {
+    if (!change.host.ok()) {
+      fmt::print(stderr, "snf host list: {}\n",
+                 std::string(change.host.status().message()));
+      return;
+    }
+    if (json_) {
+      proto::Host host = *change.host;
+      host.set_name(change.name);
+      fmt::print("{{\"{}\":{}}}\n", change.is_joined ? "joined" : "left",
+                 JsonOf(host));
+    } else if (change.is_joined) {
+      fmt::print("host \"{}\" has joined, at {}, with {} of {}\n",
+                 Printable(change.name), Printable(change.host->address()),
+                 Plural(change.host->units(), "unit"),
+                 FormatBitRate(change.host->unit_capacity_bps()));
+    } else {
+      fmt::print("host \"{}\" has left\n", Printable(change.name));
+    }
+    std::fflush(stdout);
+  }
+
   static void Print(const proto::ListedHost& listed) {
     const proto::Host& host = listed.host();
     fmt::print("{:<16} {:<24} {:<10} {:>5}  {:<12} {:<12} {} s ago\n",
@@ -189,6 +234,7 @@ class HostListCommand final : public HostCommand {
   }
 
   bool json_ = false;
+  bool follow_ = false;
 };
 
 // Runs the agent of this host.
