@@ -218,13 +218,15 @@ TEST(MetricsText, HasTheUnitsOfAllChainsOnEachHost) {
   EXPECT_THAT(MetricsText(MetricsOf(figures)), Not(HasSubstr("snf_host_")));
   figures.hosts = {{.name = "b", .address = "", .state = "joined"},
                    {.name = "c", .address = "", .state = "silent"}};
-  figures.units = {{.id = UnitId{0}, .is_up = true, .host = "b"},
-                   {.id = UnitId{1}, .host = "b"}};
-  for (const char* host : {"b", "c"}) {
-    figures.chains.push_back(
-        {.nf = "monitor",
-         .units = {{.id = UnitId{0}, .is_up = true, .host = host}}});
-  }
+  figures.units = {};
+  figures.chains = {{.nf = "monitor",
+                     .name = "dns",
+                     .units = {{.id = UnitId{0}, .is_up = true, .host = "b"},
+                               {.id = UnitId{1}, .host = "b"}}},
+                    {.nf = "monitor",
+                     .name = "rest",
+                     .units = {{.id = UnitId{0}, .is_up = true, .host = "b"},
+                               {.id = UnitId{1}, .is_up = true, .host = "c"}}}};
   const auto samples = Parse(MetricsText(MetricsOf(figures)));
   EXPECT_EQ(samples.at("snf_host_units_up{host=\"b\"}"), "2");
   EXPECT_EQ(samples.at("snf_host_units_up{host=\"c\"}"), "1");
