@@ -133,8 +133,7 @@ void RealFlags::AddIsolation() {
       "host_state", set_.request.real.host_state,
       "units show each other the states of flows in memory of the host, which "
       "each reads and only the state's own unit writes: a flow that moves "
-      "finds its state there, and no copies are pushed. With one controller, "
-      "which does not fail, and without --host");
+      "finds its state there, and no copies are pushed. Not with --host");
   if (!set_.has_captures) {
     set_.flags.Switch(
         "trust_modules", set_.request.trust_modules,
@@ -249,14 +248,6 @@ absl::Status RealFlags::Check() const {
         .with = "state",
         .when = real.host_state && request.run.state == StateMode::kExternal,
         .because = "a store has the states, not the host"},
-       {.flags = {"host_state"},
-        .with = "faults",
-        .when = real.host_state && request.run.faults.any_controller(),
-        .because = "no controller may fail then"},
-       {.flags = {"host_state"},
-        .with = "controllers",
-        .when = real.host_state && request.cluster.controllers > 1,
-        .because = "each controller has flows of its own"},
        {.flags = {"host"},
         .with = "isolation",
         .when = real.isolation == Isolation::kThread,

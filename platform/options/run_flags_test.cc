@@ -153,13 +153,6 @@ TEST(RunFlags, NamesFlagsThatCannotBeCombinedWithValuesAndReason) {
            {{"--host_state", "--clock=real", "--state=external"},
             "--host_state=true with --state=external: a store has the states, "
             "not the host"},
-           {{"--host_state", "--clock=real", "--controllers=2"},
-            "--host_state=true with --controllers=2: each controller has flows "
-            "of its own"},
-           {{"--host_state", "--clock=real", "--loggers=on",
-             "--isolation=process", "--faults=kill controller at 1s"},
-            "--host_state=true with --faults=kill controller at 1s: no "
-            "controller may fail then"},
            {{"--host_state", "--clock=real", "--loggers=on",
              "--isolation=process", "--host=away=127.0.0.1:1"},
             "--host_state=true with --host=away=127.0.0.1:1,units=1: units on "

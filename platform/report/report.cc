@@ -216,17 +216,17 @@ void AddHostRecords(const RunResult& result, Page& page) {
                           FormatCount(units.records_missed[i]),
                           ToString(static_cast<HostMiss>(i)));
   }
-  page.Count(
-      "", units.records_read,
-      fmt::format("states read where units of the host show them, {} "
-                  "shown, {} named in answers{}{}",
-                  FormatCount(units.records_shown),
-                  FormatCount(units.records_named),
-                  units.records_recovered == 0
-                      ? ""
-                      : fmt::format(", {} of units that failed",
-                                    FormatCount(units.records_recovered)),
-                  missed));
+  std::string recovered;
+  if (units.records_recovered + units.records_rebuilt > 0) {
+    recovered = fmt::format(", {} of units that failed, {} rebuilt from logs",
+                            FormatCount(units.records_recovered),
+                            FormatCount(units.records_rebuilt));
+  }
+  page.Count("", units.records_read,
+             fmt::format("states read where units of the host show them, {} "
+                         "shown, {} named in answers{}{}",
+                         FormatCount(units.records_shown),
+                         FormatCount(units.records_named), recovered, missed));
 }
 
 // How flowlets moved, where hosts have several units.

@@ -255,9 +255,10 @@ TEST(TextReport, TellsOfStatesInMemoryOfTheHost) {
                        4 named in answers; missed: 3 torn, 2 full
 )"));
   units.records_recovered = 5;
+  units.records_rebuilt = 1;
   EXPECT_THAT(Text(result), HasSubstr(R"(9 shown,
-                       4 named in answers, 5 of units that failed; missed:
-                       3 torn, 2 full
+                       4 named in answers, 5 of units that failed, 1 rebuilt
+                       from logs; missed: 3 torn, 2 full
 )"));
   // No message had bytes, but flows had state.
   EXPECT_THAT(text, Not(HasSubstr("kept a flow")));

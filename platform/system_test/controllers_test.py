@@ -157,6 +157,20 @@ class Controllers(Command):
             self.assertEqual(many["violations"], 0)
             self.assertGreaterEqual(many["leases"]["grants"], n)
 
+    def test_units_show_their_states_to_those_of_their_controller(self):
+        one = self.report(self.many, "--nf=chronicle")
+        for leases in ("shared", "independent"):
+            with self.subTest(leases):
+                many = self.report(
+                    self.many, "--nf=chronicle", "--clock=real",
+                    "--controllers=3", "--threads=2", f"--leases={leases}",
+                    "--policy=rotate", "--flowlet_timeout=100us",
+                    "--host_state")
+                self.assertEqual(many["digest"], one["digest"])
+                self.assertEqual(many["violations"], 0)
+                self.assertEqual(many["state_pushes"], 0)
+                self.assertGreater(many["host_records"]["shown"], 0)
+
     def test_goes_on_without_a_resource_manager_in_real_time(self):
         one = self.report(self.many, "--nf=chronicle")
         many = self.report(
@@ -169,13 +183,14 @@ class Controllers(Command):
         self.assertEqual(many["leases"]["gone"], 0)
 
     def test_goes_on_when_controllers_fail_in_real_time(self):
-        for leases in ("shared", "independent"):
-            with self.subTest(leases):
-                usage = pathlib.Path(self.folder.name, f"used_{leases}.jsonl")
+        for leases, more in (("shared", ()), ("independent", ()),
+                             ("shared", ("--host_state",))):
+            with self.subTest(leases, more=more):
+                usage = pathlib.Path(self.folder.name, f"used_{leases}{len(more)}.jsonl")
                 many = self.report(
                     self.many, "--nf=chronicle", "--clock=real",
                     "--controllers=3", "--threads=1", f"--leases={leases}",
-                    "--loggers=on", "--usage", usage,
+                    "--loggers=on", "--usage", usage, *more,
                     "--faults=kill controller 1 at 10ms; "
                     "kill controller p=0.01")
                 faults = many["controller_faults"]

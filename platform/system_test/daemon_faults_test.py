@@ -306,6 +306,11 @@ class DaemonFaults(control_test.Control):
     def test_flows_outlive_a_daemon_whatever_became_of_its_units(self):
         self.check_units_and_daemon_die("process")
 
+    def test_so_do_states_that_units_show(self):
+        report = self.check_units_and_daemon_die("process", "--host_state")
+        self.assertGreater(report["host_records"]["shown"], 0)
+        self.assertEqual(report["host_records"]["missed"]["malformed"], 0)
+
     def test_so_they_do_in_containers(self):
         try:
             ctypes.CDLL("liblxc.so.1")
@@ -321,9 +326,9 @@ class DaemonFaults(control_test.Control):
                      and processes_of(pid, UNITS)]
         return launcher
 
-    def check_units_and_daemon_die(self, isolation):
+    def check_units_and_daemon_die(self, isolation, *more):
         flags = [f"--isolation={isolation}", *STAY, WITHOUT_TABLES,
-                 "--keep=60s"]
+                 "--keep=60s", *more]
         self.up(*flags)
         launcher = self.launcher()
 
@@ -380,7 +385,7 @@ class DaemonFaults(control_test.Control):
                     self.up(*flags)
                     self.assertRegex(self.log(),
                                      r"took over [1-9]\d* flows")
-        self.check_down()
+        return self.check_down()
 
     def can_kill_loggers(self):
         return subprocess.run(

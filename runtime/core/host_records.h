@@ -30,6 +30,10 @@ struct HostRecord {
 // died. The record of a clock never changes, since clocks are given once, so
 // nothing is withdrawn: a reader that needs clock 4 finds that, or nothing.
 //
+// If the controller may fail, a record has the epoch to which its unit had
+// reported. A unit that has not reported to that epoch yet takes no such
+// record, as it handles no message of that unit (U14).
+//
 // Worked example: A has released clock 4 of flow 7, whose record is in slot 0
 // of A, and shows it. Clock 5 comes to B, with A as its source: B reads clock
 // 4, and runs clock 5. Had A shown clock 3 only, B's miss() would be kStale,
@@ -40,6 +44,9 @@ class HostRecords {
  public:
   virtual ~HostRecords() = default;
 
+  // The units of this loop have reported to the controller of this epoch (F9),
+  // or begin under it.
+  virtual void on_report(uint32_t epoch) = 0;
   // Returns true if that unit is on this host.
   virtual bool has(UnitId unit) const = 0;
   // Shows the record of a flow of this loop's unit, in the place of that slot.

@@ -24,6 +24,15 @@ bool IsSound(const State& state, std::span<const std::byte> record) {
          IsLinkType(state.link) && record.size() == state.bytes;
 }
 
+// Returns the failed unit whose logger was asked for the flow, or kNoUnit.
+UnitId AskedLogger(uint32_t slot, FlowStore& flows) {
+  PendingLists& pending = flows.pending();
+  const uint32_t p =
+      *pending.LinkOf(flows[slot].pending, Pending::Kind::kMyPull);
+  const bool is_logger = p != PendingLists::kNone && pending[p].of_logger != 0;
+  return is_logger ? pending[p].peer : kNoUnit;
+}
+
 }  // namespace
 
 std::string_view ToString(StateRefusal refusal) {
@@ -36,7 +45,7 @@ std::string_view ToString(StateRefusal refusal) {
 
 std::string_view ToString(HostMiss miss) {
   constexpr std::array<std::string_view, kHostMisses> kNames = {
-      "unknown", "stale", "torn", "malformed", "full"};
+      "unknown", "stale", "torn", "malformed", "full", "ahead"};
   return kNames[static_cast<size_t>(miss)];
 }
 
@@ -145,6 +154,9 @@ uint32_t Replication::on_state(Instant now, const State& state,
   const uint32_t slot = flows.FindOrAdd(state.flow);
   Take(now, state, record, slot, flows);
   counters_.replicas_taken += state.pushed ? 1 : 0;
+  if (!state.pushed && is_neighbour(AskedLogger(slot, flows))) {
+    ++counters_.records_rebuilt;
+  }
   return slot;
 }
 

@@ -17,7 +17,7 @@
 namespace snf {
 
 // TestHost keeps what units show, by unit and slot, as HostStore does. It may
-// lie: then some records are torn, of another clock, or nonsense.
+// lie: then some records are torn, ahead, of another clock, or nonsense.
 class TestHost final : public HostRecords {
  public:
   explicit TestHost(uint16_t units, uint32_t slots = ~uint32_t{0})
@@ -29,6 +29,7 @@ class TestHost final : public HostRecords {
     lies_ = lies;
   }
 
+  void on_report(uint32_t /*epoch*/) override {}
   bool has(UnitId unit) const override { return value(unit) < units_; }
   bool Show(UnitId unit, uint32_t slot, const State& state,
             std::span<const std::byte> bytes) override {
@@ -58,7 +59,7 @@ class TestHost final : public HostRecords {
   // Any record that is shown, as it is, or with a content that cannot be, or
   // none.
   std::optional<HostRecord> Lied(FlowId flow, Clock clock) {
-    miss_ = HostMiss::kTorn;
+    miss_ = rng_->Below(2) == 0 ? HostMiss::kTorn : HostMiss::kAhead;
     if (records.empty() || rng_->Below(3) == 0) return std::nullopt;
     read_ = std::next(records.begin(),
                       static_cast<int64_t>(rng_->Below(records.size())))

@@ -186,6 +186,7 @@ class UnitStates {
   class Host final : public HostRecords {
    public:
     explicit Host(const UnitStates& states) : states_(states) {}
+    void on_report(uint32_t) override {}
     bool has(UnitId) const override { return true; }
     bool Show(UnitId unit, uint32_t slot, const State& state,
               std::span<const std::byte> bytes) override;

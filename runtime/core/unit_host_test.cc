@@ -208,6 +208,22 @@ TEST_F(UnitHost, AnotherClockOfAFailedUnitComesFromItsLogger) {
   EXPECT_EQ(b_.on_state(1, 3), Lines{});
   EXPECT_EQ(b_.Serve(), (Lines{"release 1/4", "took 1/4 to 0"}));
   EXPECT_EQ(b_.unit.counters().records_recovered, 0u);
+  EXPECT_EQ(b_.unit.counters().records_rebuilt, 1u);
+}
+
+TEST_F(UnitHost, OnlyStatesOfFailedUnitsOfTheHostAreRebuilt) {
+  a_.Send(New(1));
+  a_.Serve();
+  b_.Send(First(1, 2, kA));
+  b_.Serve();
+  EXPECT_EQ(b_.on_state(1, 1), Lines{});  // of the unit itself
+  PacketMeta meta = FirstFromLogger(2, 2);
+  meta.source = UnitId{5};  // is elsewhere
+  b_.Send(meta);
+  b_.Serve();
+  EXPECT_EQ(b_.on_state(2, 1), Lines{});
+  EXPECT_EQ(b_.Serve(), (Lines{"release 2/2", "took 2/2 to 5"}));
+  EXPECT_EQ(b_.unit.counters().records_rebuilt, 0u);
 }
 
 TEST_F(UnitHost, APacketThatWaitsForAFailedUnitReadsTheState) {

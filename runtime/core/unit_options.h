@@ -90,8 +90,9 @@ enum class HostMiss : uint8_t {
   kTorn,       // was written while it was read, or its unit died meanwhile
   kMalformed,  // has a length, schema or content that cannot be
   kFull,       // the unit has no place for a further record
+  kAhead,      // the unit has reported to a newer controller than the reader
 };
-inline constexpr size_t kHostMisses = static_cast<size_t>(HostMiss::kFull) + 1;
+inline constexpr size_t kHostMisses = static_cast<size_t>(HostMiss::kAhead) + 1;
 // Returns the name that the JSON result has for it, such as "stale".
 std::string_view ToString(HostMiss miss);
 
@@ -117,6 +118,7 @@ struct UnitCounters {
   uint64_t records_read = 0;   // by units to which the flows moved
   uint64_t records_named = 0;  // in answer to Pulls, in place of their bytes
   uint64_t records_recovered = 0;  // among records_read, of units that failed
+  uint64_t records_rebuilt = 0;    // of units that failed, from their loggers
   std::array<uint64_t, kHostMisses> records_missed{};
 };
 

@@ -108,6 +108,7 @@ bool HostStore::Show(UnitId unit, uint32_t slot, const State& state,
   Store(place, At(kSchema), state.schema);
   Store(place, At(kSize), SizeWord(state));
   Store(place, At(kShown), static_cast<uint64_t>(time_().ns));
+  Store(place, At(kEpoch), uint64_t{epoch_});
   for (size_t i = 0; i < bytes.size(); i += sizeof(uint64_t)) {
     uint64_t word = 0;
     std::memcpy(&word, &bytes[i], sizeof(word));
@@ -193,6 +194,7 @@ std::optional<HostMiss> HostStore::CopySlot(std::span<const std::byte> place,
   const uint64_t age =
       static_cast<uint64_t>(time_().ns) - Load<uint64_t>(place, At(kShown));
   if (age > static_cast<uint64_t>(kLifetime.ns)) return HostMiss::kStale;
+  if (Load<uint64_t>(place, At(kEpoch)) > epoch_) return HostMiss::kAhead;
   const auto size = Load<uint64_t>(place, At(kSize));
   const auto bytes = static_cast<uint32_t>(size);
   const auto link = static_cast<LinkType>(static_cast<uint8_t>(size >> 32));

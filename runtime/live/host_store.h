@@ -27,7 +27,7 @@ namespace snf {
 //
 // A record is in the place of its slot in the unit's FlowStore, behind a head:
 //
-//   version │ flow │ clock │ timer │ schema │ bytes, link │ shown at │
+//   version │ flow │ clock │ timer │ schema │ bytes, link │ shown at │ epoch │
 //
 // The head has 64 bytes.
 //
@@ -83,6 +83,7 @@ class HostStore final : public HostRecords {
   HostStore(const Options& options, uint32_t loop, std::span<std::byte> own,
             std::span<const std::byte> all, Time time = &RealClock::Monotonic);
 
+  void on_report(uint32_t epoch) override { epoch_ = epoch; }
   bool has(UnitId unit) const override {
     return value(unit) < options_.max_units;
   }
@@ -101,7 +102,8 @@ class HostStore final : public HostRecords {
     kTimer,
     kSchema,
     kSize,
-    kShown
+    kShown,
+    kEpoch
   };
   static constexpr size_t kHeadBytes = 64;
 
@@ -128,6 +130,7 @@ class HostStore final : public HostRecords {
   const size_t slot_bytes_;
   const std::span<std::byte> own_;
   const std::span<const std::byte> all_;
+  uint32_t epoch_ = 0;  // of the controller to which this loop has reported
   HostMiss miss_ = HostMiss::kUnknown;
   State state_;
   std::vector<uint64_t> copied_;

@@ -192,6 +192,24 @@ TEST_F(HostStoreTest, TheNextProcessOfAUnitTakesPlacesOfTheFailedOne) {
   ExpectRecord(other, kA, TestRecord(8, 6));
 }
 
+TEST_F(HostStoreTest, AUnitThatHasReportedIsAheadOfOneThatHasNot) {
+  HostStore own = StoreOf(0);
+  HostStore other = StoreOf(1);
+  Show(own, kA, 3, TestRecord(7, 4));
+  own.on_report(2);
+  // A record of before is as good as a message that was under way.
+  ExpectRecord(other, kA, TestRecord(7, 4));
+  Show(own, kA, 3, TestRecord(7, 5));
+  ExpectMiss(other, kA, 7, 5, HostMiss::kAhead);
+  ExpectMiss(other, kA, 7, 4, HostMiss::kStale);
+  other.on_report(1);
+  ExpectMiss(other, kA, 7, 5, HostMiss::kAhead);
+  other.on_report(2);
+  ExpectRecord(other, kA, TestRecord(7, 5));
+  other.on_report(3);
+  ExpectRecord(other, kA, TestRecord(7, 5));
+}
+
 TEST_F(HostStoreTest, AnyContentOfAnotherPartIsHarmless) {
   const TestSeeds seeds(2'000, 100'000);
   HostStore own = StoreOf(0);

@@ -25,12 +25,14 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   std::optional<LinkOut>& to_new_loggers = links_.all().to_new_loggers;
   std::vector<TableShape> logged;
   if (to_new_loggers.has_value()) logged = LoggedTablesOf(*nf.create());
+  HostRecords* const host = links_.all().host;
+  if (host != nullptr) host->on_report(reporter_.epoch());
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
     Unit unit(id, options.unit, schema_, own->pools());
     if (!logged.empty()) unit.LogTables(TablesOf(*own));
-    if (links_.all().host != nullptr) unit.UseHost(*links_.all().host);
+    if (host != nullptr) unit.UseHost(*host);
     UnitTables tables(id, *own, options.tables, !logged.empty());
     shells_.push_back(
         {{.unit = std::move(unit), .nf = std::move(own)}, std::move(tables)});
@@ -495,6 +497,8 @@ void UnitLoop::MakeReport() {
     }
   }
   reporter_.Report(epoch, shells_, links_.to_controller(), loggers_->logs());
+  HostRecords* const host = links_.all().host;
+  if (host != nullptr) host->on_report(epoch);
 }
 
 }  // namespace snf

@@ -43,11 +43,29 @@ class NotedTurns final : public UnitTurns {
   std::string said_;
 };
 
+// Notes to which controllers loops have reported.
+class NotedReports final : public HostRecords {
+ public:
+  void on_report(uint32_t epoch) override { epochs.push_back(epoch); }
+  bool has(UnitId /*unit*/) const override { return true; }
+  bool Show(UnitId /*unit*/, uint32_t /*slot*/, const State& /*state*/,
+            std::span<const std::byte> /*bytes*/) override {
+    return true;
+  }
+  std::optional<HostRecord> Read(UnitId /*unit*/, FlowId /*flow*/,
+                                 Clock /*clock*/) override {
+    return std::nullopt;
+  }
+  HostMiss miss() const override { return HostMiss::kUnknown; }
+
+  std::vector<uint32_t> epochs;
+};
+
 // Loops of units, and a controller's ends of their links.
 class Loops {
  public:
   Loops(size_t count, std::string_view nf, UnitLoopOptions options = {},
-        UnitTurns* turns = nullptr) {
+        UnitTurns* turns = nullptr, HostRecords* host = nullptr) {
     clock_.Start(Instant{1'000'000});
     const std::vector<BufferPool::Options> shares(
         1 + count, {.small = 64, .medium = 0, .large = 0});
@@ -91,6 +109,7 @@ class Loops {
                         .to_controller = LinkOut(up.producer, 64),
                         .from_loops = std::move(ins[i]),
                         .to_loops = std::move(outs[i]),
+                        .host = host,
                         .to_loggers = OutToLoggers(has_logger),
                         .turns = turns,
                         .controllers = has_logger ? &controllers_ : nullptr}));
@@ -374,11 +393,13 @@ TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {
 TEST(UnitLoop, ReportsToANewControllerWhatItsUnitsHave) {
   UnitLoopOptions options;
   options.unit.has_logger = true;
-  Loops loops(2, "passthrough", options);
+  NotedReports noted;
+  Loops loops(2, "passthrough", options, nullptr, &noted);
   loops.Start(1);
   loops.Enqueue(1, New(7));
   loops.Turn();
   EXPECT_EQ(loops.logged(), 1u);
+  EXPECT_EQ(noted.epochs, (std::vector<uint32_t>{0, 0}));
   EXPECT_TRUE(loops.TakeHeard().empty());
   FlowName name = {.flow = FlowId{9}, .version = 4};
   name.key.form = FlowKeyForm::kIpv4;
@@ -410,6 +431,7 @@ TEST(UnitLoop, ReportsToANewControllerWhatItsUnitsHave) {
   EXPECT_EQ(of_loop[6].kind, Kind::kReported);
   EXPECT_EQ(of_loop[6].epoch, 1u);
   EXPECT_EQ(loops.logged(), 3u);  // the entry, and a word of each loop
+  EXPECT_EQ(noted.epochs, (std::vector<uint32_t>{0, 0, 1, 1}));
   // It does so once.
   loops.Enqueue(1, New(10));
   loops.Turn();

@@ -37,7 +37,9 @@ class UnitReporter {
     return controllers_ != nullptr &&
            controllers_->newest.load(std::memory_order_acquire) != epoch_;
   }
-  // Returns the epoch of that controller.
+  // Returns the epoch of the controller to which the units have reported.
+  uint32_t epoch() const { return epoch_; }
+  // Returns the epoch of the newest controller.
   uint32_t newest() const {
     return controllers_->newest.load(std::memory_order_acquire);
   }

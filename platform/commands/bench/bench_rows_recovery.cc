@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Row 13: how long flows stand still when the process of their unit is killed.
+// Row 13: how long flows stand still when the process of their unit is killed,
+// without and with states in memory of the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "platform/commands/bench/bench_rows.h"
 #include "platform/commands/bench/fixture_driven_chain.h"
 #include "platform/commands/bench/fixture_one_cpu.h"
+#include "platform/run/run_events.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/ring/real_clock.h"
 
@@ -83,24 +85,57 @@ absl::StatusOr<BenchCase> MakeRoundTrips() {
   }};
 }
 
+// Sees when flows of a unit that failed have run on its states at others.
+class Recovered final : public RunObserver {
+ public:
+  void on_unit_down(Instant now, UnitId /*unit*/) override {
+    if (!last_.has_value()) seen_ = now;
+  }
+  void on_run(Instant now, const PacketMeta& meta) override {
+    if (meta.source_kind != StateSource::kLogger) return;
+    last_ = now;
+  }
+  // Returns the time from when the death was seen until the last flow ran; 0 if
+  // the unit had no flow.
+  Nanos took() const { return last_.value_or(seen_) - seen_; }
+
+ private:
+  Instant seen_;
+  std::optional<Instant> last_;
+};
+
 // Runs in real time, each with one process of units that is killed.
 class KilledRuns {
  public:
+  // By default flowlets do not end; else flows are idle between packets, and
+  // units may show their states.
+  struct Options {
+    Nanos flowlet_timeout = Seconds(3'600);
+    bool host_state = false;
+  };
   // Times of one death, in ns.
   struct Times {
     double until_seen;   // from the kill until the controller knows
     double until_moved;  // from then until its flows are with other units
+    double until_run;    // … until all of them have run there; 0: no flows
   };
+
+  KilledRuns() = default;
+  explicit KilledRuns(const Options& options) : options_(options) {}
 
   // Makes a run; returns nothing if this run or an earlier one failed.
   std::optional<Times> Run() {
     if (!status_.ok()) return std::nullopt;  // the first failure is told
+    Recovered recovered;
     auto chain = DrivenChain::Start(
         {.nf = "nat(ip=203.0.113.1)",
          .flows = kFlows,
          .threads = 4,  // of them two processes
          .speed = {.kind = Speed::Kind::kPackets, .value = kPacketsPerSecond},
+         .flowlet_timeout = options_.flowlet_timeout,
          .killed_at = kKilledAt,
+         .host_state = options_.host_state,
+         .observer = &recovered,
          .seed = ++seed_});
     if (!chain.ok()) {
       status_ = chain.status();
@@ -120,7 +155,8 @@ class KilledRuns {
     const int64_t seen = faults.detection_ns.max();
     return Times{
         .until_seen = static_cast<double>(seen),
-        .until_moved = static_cast<double>(faults.recovery_ns.max() - seen)};
+        .until_moved = static_cast<double>(faults.recovery_ns.max() - seen),
+        .until_run = static_cast<double>(recovered.took().ns)};
   }
   const absl::Status& status() const { return status_; }
 
@@ -130,6 +166,7 @@ class KilledRuns {
   static constexpr uint64_t kPackets = 8'000;
   static constexpr Nanos kKilledAt = Milliseconds(30);
 
+  const Options options_;
   uint64_t seed_ = 0;
   absl::Status status_;
 };
@@ -152,7 +189,31 @@ struct Deaths {
     until_seen = SpreadOf(std::move(seen)).median;
     return SpreadOf(std::move(moved)).median;
   }
+  double UntilRun(uint64_t operations) {
+    std::vector<double> run;
+    const uint64_t deaths = operations / 25'000 + 1;
+    while (run.size() < deaths) {
+      const auto times = runs.Run();
+      if (!times.has_value()) return 0;
+      if (times->until_run > 0) run.push_back(times->until_run);
+    }
+    return SpreadOf(std::move(run)).median;
+  }
 };
+
+// Adds how long it takes until idle flows have run at other units.
+size_t AddIdleFlows(const char* name, bool host_state, BenchSuite& suite) {
+  const auto deaths = std::make_shared<Deaths>(
+      Deaths{.runs = KilledRuns({.flowlet_timeout = Microseconds(500),
+                                 .host_state = host_state})});
+  return suite.Add(name, [deaths]() -> absl::StatusOr<BenchCase> {
+    return BenchCase{.sample =
+                         [deaths](uint64_t operations) {
+                           return deaths->UntilRun(operations);
+                         },
+                     .check = [deaths] { return deaths->runs.status(); }};
+  });
+}
 
 }  // namespace
 
@@ -177,6 +238,10 @@ void AddRecoveryRows(int number, BenchSuite& suite,
           return deaths->until_seen;
         }};
       });
+  const size_t pulled =
+      AddIdleFlows("recovery, states of loggers", false, suite);
+  const size_t in_place =
+      AddIdleFlows("recovery, states of the host", true, suite);
   const size_t round_trip = suite.Add("futex round trip", MakeRoundTrips);
   rows.push_back({.number = 13,
                   .what = "recovery from kill -9 of a unit against a futex "
@@ -186,11 +251,15 @@ void AddRecoveryRows(int number, BenchSuite& suite,
                   .aim_ours = 60'000,
                   .ours = {{"recovery, once the death is seen", moved}},
                   .base = {{"futex round trip", round_trip}},
-                  .beside = {{"until the death is seen", seen}},
+                  .beside = {{"until the death is seen", seen},
+                             {"until idle flows have run", pulled},
+                             {"the same with --host_state", in_place}},
                   .notes = {"By the wall clock, medians: a NAT with output "
                             "loggers, in processes, under 100,000 packets/s of "
                             "200 connections. A death is seen when the kernel "
-                            "has taken the process's memory down."}});
+                            "has taken the process's memory down. Idle flows "
+                            "have flowlets of 500 us; their time ends when all "
+                            "of them have run at another unit."}});
 }
 
 }  // namespace snf

@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
   RealOptions real = {.speed = options.speed,
                       .threads = options.threads,
                       .buffers = {.small = 4'096, .medium = 4, .large = 1},
+                      .host_state = options.host_state,
                       .unpaced = true,
                       .wait_for_room = true};
   if (options.killed_at.ns >= 0) {
@@ -54,8 +55,8 @@ absl::StatusOr<std::unique_ptr<DrivenChain>> DrivenChain::Start(
     run.faults.kills.push_back({.at = options.killed_at});
     real.isolation = Isolation::kProcess;
   }
-  auto driver =
-      RealDriver::Start(run, real, *FindPlacementPolicy("snf"), *nf, {});
+  auto driver = RealDriver::Start(run, real, *FindPlacementPolicy("snf"), *nf,
+                                  {options.observer});
   if (!driver.ok()) return driver.status();
   std::unique_ptr<DrivenChain> chain(new DrivenChain(options));
   chain->driver_ = *std::move(driver);

@@ -41,6 +41,8 @@ class DrivenChain {
     // If not negative, units are in processes, with output loggers, and a
     // running unit is killed this long after the first packet.
     Nanos killed_at{-1};
+    bool host_state = false;          // RealOptions::host_state
+    RunObserver* observer = nullptr;  // may be null, and outlives the chain
     uint64_t seed = 1;
   };
   // The NF's text must be valid. Errors as in RealDriver::Start.

@@ -114,15 +114,28 @@ Seen RunWithFailures(RunOptions options, const RealOptions& real,
 }
 
 // Controllers share units, or have units of their own; so many threads run
-// them.
+// them. Units may show each other the states of flows.
 struct Setup {
   bool shared;
   uint32_t threads;
+  bool host_state = false;
 };
 
 class RealClusterFaults : public testing::TestWithParam<Setup> {
  protected:
-  RealOptions real() const { return AsFastAsCanBe(GetParam().threads); }
+  RealOptions real() const {
+    RealOptions real = AsFastAsCanBe(GetParam().threads);
+    real.host_state = GetParam().host_state;
+    return real;
+  }
+  // Flows are idle, and move, more often where their states are shown.
+  static RunOptions Options() {
+    RunOptions options = SmallTables();
+    if (GetParam().host_state) {
+      options.controller.flowlet_timeout = Microseconds(20);
+    }
+    return options;
+  }
   ClusterOptions Cluster(uint32_t controllers) const {
     return ClusterOf(controllers, GetParam().shared);
   }
@@ -131,7 +144,7 @@ class RealClusterFaults : public testing::TestWithParam<Setup> {
 TEST_P(RealClusterFaults, LoseNoFlowThatHasLostNothing) {
   const uint64_t seed = TestSeeds::One(1);
   const auto frames = FramesOf(10'000, 300, Microseconds(10));
-  RunOptions options = SmallTables();
+  RunOptions options = Options();
   options.controller.seed = seed;
   options.controller.flow_timeout = Nanos::max();
   options.controller.max_units = 1;
@@ -146,6 +159,12 @@ TEST_P(RealClusterFaults, LoseNoFlowThatHasLostNothing) {
   EXPECT_GE(faults.kills, 3u);
   EXPECT_GE(faults.flows, 150u);
   EXPECT_GE(seen.by_flow.CompareWith(whole), 30u);
+  const UnitCounters& units = seen.result.state.units;
+  EXPECT_EQ(units.records_shown > 100, GetParam().host_state);
+  // A controller that leases shares may have a single unit.
+  if (GetParam().host_state && !GetParam().shared) {
+    EXPECT_GT(units.records_read, 100u);
+  }
 }
 
 // Only one of them: the others lose nothing, also in the units that it shares.
@@ -198,7 +217,7 @@ TEST_P(RealClusterFaults, LeaveEachPortToOneFlow) {
                UdpFrame({.flow = static_cast<uint32_t>(of), .sequence = i})});
     }
   }
-  RunOptions options = SmallTables();
+  RunOptions options = Options();
   options.controller.seed = seed;
   options.controller.flow_timeout = Nanos::max();
   options.inside = *ParsePrefixes("10.0.0.0/8");
@@ -238,7 +257,9 @@ TEST_P(RealClusterFaults, TranslateAnswersOfFlowsThatTheyFound) {
 
 INSTANTIATE_TEST_SUITE_P(Setups, RealClusterFaults,
                          testing::Values(Setup{true, 1}, Setup{true, 2},
-                                         Setup{false, 1}, Setup{false, 2}));
+                                         Setup{false, 1}, Setup{false, 2},
+                                         Setup{true, 2, true},
+                                         Setup{false, 2, true}));
 
 // Units tell a successor of its leases, which nobody else could.
 TEST(RealClusterFaultsOfAll, GoOnWithTheirLeasesWithoutAResourceManager) {
@@ -308,6 +329,7 @@ TEST(RealClusterFaultsAtRandom, HoldTheInvariants) {
     RealOptions real = AsFastAsCanBe(static_cast<uint32_t>(rng.Uniform(1, 2)));
     if (rng.Chance(32'768)) real.speed = Speed{};
     real.unpaced = rng.Chance(32'768);
+    real.host_state = seed % 2 == 0;
     const std::string_view policy = rng.Chance(32'768) ? "snf" : "rotate";
     const Seen seen = RunWithFailures(
         options, real, cluster,

@@ -3,7 +3,8 @@
 // Random schedules of a controller's loop whose process is killed, at any point
 // between two messages, and of loops of units and loggers that live on: another
 // loop takes its place over the same memory, and may be killed over that. In
-// some, others take the place of the loggers now and then as well. All
+// some, others take the place of the loggers now and then as well; in half of
+// all, units show each other the states of flows. All
 // take their turns on one thread, in an order that follows from the seed. A
 // failure names its seed, which SNF_TEST_SEED=n runs alone; SNF_LONG_TESTS=1
 // runs 50 times as many.
@@ -18,6 +19,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -36,6 +38,7 @@
 #include "platform/system_test/test_run.h"
 #include "platform/system_test/test_tiny_nat.h"
 #include "runtime/live/loggers/logger_loop.h"
+#include "runtime/live/test_host_memory.h"
 #include "runtime/live/unit_loop.h"
 #include "runtime/ring/real_clock.h"
 
@@ -172,11 +175,16 @@ struct Plan {
     if (rng.Chance(32'768)) {
       replaced_65536 = static_cast<uint32_t>(rng.Uniform(64, 2'000));
     }
+    shows = seed / 2 % 2 == 0;
+    if (!shows) return;
+    c.units_per_host = c.max_units;
+    c.flowlet_timeout = Microseconds(rng.Uniform(2, 60));
   }
 
   Rng rng;
   RunOptions options;
   bool translates = false;
+  bool shows = false;  // units show each other the states of flows
   NfSpec nf = ForwardingNf();
   std::vector<OfferedFrame> frames;
   uint32_t loops = 1;
@@ -258,10 +266,18 @@ class World {
             UnitOptionsOf(plan.options, process_->loop.controller().replicas()),
         .tables = TableOptionsOf(plan.options),
         .service = {}};
+    if (plan.shows) {
+      host_.emplace(HostStore::Options{
+          .max_units = options.max_units,
+          .loops = plan.loops,
+          .slots = 1'024,
+          .record_bytes = example_->schema().record_bytes()});
+    }
     for (; options.index < options.loops; ++options.index) {
       auto side = LoopRegion::Attach(theirs_[options.index].bytes(), of_region_,
                                      options.index, faults_);
       EXPECT_TRUE(side.ok()) << side.status();
+      if (host_.has_value()) side->links.host = &host_->Open(options.index);
       units_.push_back(std::make_unique<UnitLoop>(options, plan.nf, clock_,
                                                   std::move(side->links)));
     }
@@ -311,6 +327,13 @@ class World {
     totals["flows found"] += flows_ + Found();
     totals["ports"] += witness_.ports();
     totals["processes of loggers replaced"] += logger_process_;
+    for (const auto& loop : units_) {
+      const UnitCounters units = loop->figures().state.units;
+      totals["states shown"] += units.records_shown;
+      totals["states read where they are shown"] += units.records_read;
+      totals["shown states of reports ahead"] +=
+          units.records_missed[static_cast<size_t>(HostMiss::kAhead)];
+    }
   }
 
  private:
@@ -476,6 +499,7 @@ class World {
   std::vector<int> fds_;
   std::vector<SharedRegion> theirs_;
   std::unique_ptr<ControllerProcess> process_;
+  std::optional<TestHostMemory> host_;
   std::vector<std::unique_ptr<UnitLoop>> units_;
   std::unique_ptr<RealLoggers> loggers_;
   std::vector<uint32_t> weights_;
@@ -511,6 +535,8 @@ TEST(RealHeirsRandom, GoOnWithWhatUnitsHaveOfADeadProcess) {
   EXPECT_GE(totals["flows found"], 2'000u);
   EXPECT_GE(totals["packets released"], totals["packets"] / 2);
   EXPECT_GE(totals["ports"], 100u);
+  EXPECT_GE(totals["states shown"], 500u);
+  EXPECT_GE(totals["states read where they are shown"], 200u);
 }
 
 }  // namespace

@@ -119,11 +119,6 @@ absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
 absl::Status CheckHostState(const RunOptions& options,
                             const RealOptions& real) {
   if (!real.host_state) return absl::OkStatus();
-  if (real.host != nullptr || real.controllers > 1 || MayFail(options, real)) {
-    return absl::InvalidArgumentError(
-        "--host_state: not with several controllers, or if a controller may "
-        "fail, as with --keep");
-  }
   if (!real.hosts.empty() || real.host_source != nullptr) {
     return absl::InvalidArgumentError(
         "--host_state: not with --host or --etcd: units on other hosts read "
@@ -346,6 +341,7 @@ std::string KeptIdentity(const RunOptions& options, const RealOptions& real,
       real.isolation == Isolation::kContainer ? "lxc" : "process", identity);
   Add("loops of units (--threads)", of.loops, identity);
   Add("--host", real.hosts.text(), identity);
+  Add("--host_state", real.host_state, identity);
   Add("--max_units", c.max_units, identity);
   Add("--max_flows", c.max_flows, identity);
   Add("packet buffers",
@@ -386,8 +382,6 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   const LoopRegion::Options layout = LayoutOf(run, resolved, *example);
   if (auto s = CheckHosts(run, resolved, layout.loops); !s.ok()) return s;
   const HostStore::Options host_of = SettleHostState(resolved, layout, run);
-  auto host = HostMemoryFor(host_of);
-  if (!host.ok()) return host.status();
   std::string identity;
   size_t table_bytes = 0;
   if (real.keep.has_value()) {
@@ -397,10 +391,14 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   auto adopted = AdoptMemory(resolved, identity, layout, table_bytes);
   if (!adopted.ok()) return adopted.status();
   std::optional<Memory> memory = *std::move(adopted);
+  std::optional<SharedRegion> host;  // absent: a kept launcher has it
   if (!memory.has_value()) {
     auto made = MakeMemory(layout, table_bytes);
     if (!made.ok()) return made.status();
     memory.emplace(*std::move(made));
+    auto of_host = HostMemoryFor(host_of);
+    if (!of_host.ok()) return of_host.status();
+    host = *std::move(of_host);
   }
   const bool recovers = Recovers(run, resolved);
   const bool may_fail = MayFail(run, resolved);
@@ -414,7 +412,7 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
                    .region = std::move(memory->region),
                    .tables = std::move(memory->tables),
                    .host_of = host_of,
-                   .host = *std::move(host),
+                   .host = std::move(host),
                    .kept = std::move(memory->kept)};
 }
 

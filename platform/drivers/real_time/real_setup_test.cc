@@ -117,6 +117,10 @@ TEST_F(KeptIdentityTest, ChangesWithFlagsAndTheProgram) {
   EXPECT_NE(Identity("identity_reader"), before);
   run_.controller.max_flows -= 1;
   EXPECT_EQ(Identity("identity_reader"), before);
+  real_.host_state = true;
+  EXPECT_NE(Identity("identity_reader"), before);
+  real_.host_state = false;
+  EXPECT_EQ(Identity("identity_reader"), before);
   real_.program = Write("program", "");
   EXPECT_NE(Identity("identity_reader"), before);
 }
