@@ -139,7 +139,8 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   // libmicrohttpd does not say why it cannot listen.
   const int listener = Listen(address, size);
   const auto place = [&](uint16_t port) {
-    return fmt::format(is_ipv6 ? "[{}]:{}" : "{}:{}", options.address, port);
+    return fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", options.address,
+                       is_ipv6 ? "]" : "", port);
   };
   if (listener < 0) {
     return FileStatus(fmt::format("cannot listen on {}", place(options.port)),
