@@ -13,7 +13,7 @@ TEST(Health, IsAliveWhileFiguresCome) {
   EXPECT_TRUE(Liveness(std::nullopt).is_good);  // a capture is loaded
   EXPECT_TRUE(Liveness(Nanos{}).is_good);
   EXPECT_TRUE(Liveness(kMostSilence).is_good);
-  const MetricsServer::Health silent = Liveness(kMostSilence + Nanos{1});
+  const MetricsServer::Health silent = Liveness(Nanos{kMostSilence.ns + 1});
   EXPECT_FALSE(silent.is_good);
   EXPECT_THAT(silent.text, HasSubstr("no figures for 10"));
   EXPECT_EQ(Liveness(Seconds(1)).text, "ok\n");
