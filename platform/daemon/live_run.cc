@@ -36,6 +36,7 @@
 #include "platform/run/figures/live_board.h"
 #include "platform/run/packet_watch.h"
 #include "platform/run/released_packet.h"
+#include "platform/service/metrics_certificate.h"
 #include "runtime/ring/doorbell.h"
 #include "runtime/sdk/nf_call.h"
 
@@ -53,17 +54,15 @@ void Tell(const RunRequest& options, const LiveTraffic& traffic) {
 
 absl::StatusOr<std::unique_ptr<LiveOutputs>> CreateOutputs(
     const RunRequest& options, bool has_readers) {
-  auto outputs = LiveOutputs::Create(
+  auto metrics = WithCertificate(options.metrics, options.metrics_tls);
+  if (!metrics.ok()) return metrics.status();
+  return LiveOutputs::Create(
       {.watch = options.watch,
-       .metrics = options.metrics,
+       .metrics = *std::move(metrics),
        .has_readers = has_readers,
        .title = fmt::format("{}: {} under policy {}", ListOf(options.ports),
                             Printable(options.nf), options.policies.front())},
       [](uint64_t) { return std::nullopt; });
-  if (outputs.ok()) return outputs;
-  return absl::Status(outputs.status().code(),
-                      fmt::format("--metrics_port: {}",
-                                  std::string(outputs.status().message())));
 }
 
 void Finish(ChainSet& chains, LiveTraffic& traffic, ReplayedRun& replayed) {

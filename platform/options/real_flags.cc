@@ -191,7 +191,7 @@ void RealFlags::AddLooks() {
             "all. Who reaches it may read them")
       .is_output = true;
   set_.flags
-      .Text("metrics_tls", set_.request.metrics.tls, "DIRECTORY",
+      .Text("metrics_tls", set_.request.metrics_tls, "DIRECTORY",
             "serve them over HTTPS, with server.crt and server.key of this "
             "directory, as snf cert makes them")
       .is_output = true;

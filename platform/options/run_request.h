@@ -67,6 +67,7 @@ struct RunRequest {
   std::string ipfix;         // a file or collector of the same
   bool watch = false;
   MetricsServer::Options metrics{};  // port 0: none
+  std::string metrics_tls;           // a directory for ReadTlsFiles
   bool quiet = false;
 
   // The command line, without what a file says.

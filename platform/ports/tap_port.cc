@@ -55,7 +55,10 @@ absl::StatusOr<std::unique_ptr<PacketPort>> TapPort::OpenToSend(
 
 absl::StatusOr<PacketReceiver> TapPort::HandOn() {
   Descriptor another(fcntl(tap_.number(), F_DUPFD_CLOEXEC, 0));
-  if (another.is_open()) return PacketReceiver{.socket = std::move(another)};
+  if (another.is_open()) {
+    is_handed_on_ = true;
+    return PacketReceiver{.socket = std::move(another)};
+  }
   return absl::FailedPreconditionError(
       fmt::format("port {}: tap {}: another descriptor: {}", spec_.name(),
                   spec_.interface, std::strerror(errno)));
@@ -83,9 +86,19 @@ void TapPort::TakeOffloads() {
   ifreq request = {};
   has_offloads_ = ioctl(tap_.number(), TUNGETIFF, &request) == 0 &&
                   (request.ifr_flags & IFF_VNET_HDR) != 0;
+  if (!has_offloads_) return;
+  // The size is the interface's, and may be another program's.
+  const int header_bytes = sizeof(OffloadHeader);
+  if (ioctl(tap_.number(), TUNSETVNETHDRSZ, &header_bytes) != 0) Fail(errno);
   // If the kernel refuses, it does the work itself.
-  if (has_offloads_) {
-    ioctl(tap_.number(), TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6);
+  ioctl(tap_.number(), TUNSETOFFLOAD, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6);
+}
+
+// An interface that outlives the port has no offloads, which the next program
+// may not know.
+TapPort::~TapPort() {
+  if (has_offloads_ && !is_handed_on_) {
+    ioctl(tap_.number(), TUNSETOFFLOAD, 0);
   }
 }
 

@@ -35,6 +35,8 @@ class TapPort final : public PacketPort {
   static absl::StatusOr<std::unique_ptr<PacketPort>> OpenToSend(
       const PortSpec& spec);
 
+  ~TapPort() override;
+
   bool Receive(Take take) override;
   void StopReceiving() override { has_stopped_ = true; }
   void Send(std::span<const std::byte> frame) override;
@@ -67,6 +69,7 @@ class TapPort final : public PacketPort {
   uint64_t unsent_before_;
   bool has_stopped_ = false;
   bool has_offloads_ = false;  // frames have the kernel's header
+  bool is_handed_on_ = false;  // another process has the interface as well
   bool keeps_merged_ = false;
   std::array<std::byte, sizeof(OffloadHeader) + kMaxFrameBytes + 1> room_;
 };

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "base/text/wording.h"
-#include "base/text_file.h"
 #include "traces/file_status.h"
 
 namespace snf {
@@ -94,6 +93,12 @@ socklen_t ParseAddress(const std::string& text, uint16_t port,
   return 0;
 }
 
+bool IsLoopback(const SocketAddress& address) {
+  return address.any.sa_family == AF_INET6
+             ? IN6_IS_ADDR_LOOPBACK(&address.ipv6.sin6_addr) != 0
+             : ntohl(address.ipv4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
 // Returns a socket that listens, or -1 with errno set. Sets the address to the
 // one that the socket got.
 int Listen(SocketAddress& address, socklen_t size) {
@@ -117,7 +122,6 @@ int Listen(SocketAddress& address, socklen_t size) {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     const Options& options, Pages pages) {
-  constexpr size_t kMostPem = 64 * 1024;
   SocketAddress address{};
   const socklen_t size = ParseAddress(options.address, options.port, address);
   if (size == 0) {
@@ -125,17 +129,9 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
         "\"{}\" is no address of IPv4 or IPv6", Printable(options.address)));
   }
   const bool is_ipv6 = address.any.sa_family == AF_INET6;
-  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(pages)));
-  unsigned mode = MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC;
-  if (!options.tls.empty()) {
-    auto certificate = ReadTextFile(options.tls + "/server.crt", kMostPem);
-    if (!certificate.ok()) return certificate.status();
-    auto key = ReadTextFile(options.tls + "/server.key", kMostPem);
-    if (!key.ok()) return key.status();
-    server->certificate_ = *std::move(certificate);
-    server->key_ = *std::move(key);
-    mode |= MHD_USE_TLS;
-  }
+  std::unique_ptr<MetricsServer> server(
+      new MetricsServer(options, std::move(pages)));
+  const bool is_encrypted = !options.certificate.empty();
   // libmicrohttpd does not say why it cannot listen.
   const int listener = Listen(address, size);
   const auto place = [&](uint16_t port) {
@@ -148,27 +144,29 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
   }
   server->port_ =
       ntohs(is_ipv6 ? address.ipv6.sin6_port : address.ipv4.sin_port);
+  unsigned mode = MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC;
+  if (is_encrypted) mode |= MHD_USE_TLS;
+  // Clients of this machine may wait for each other.
+  const unsigned of_one_address = IsLoopback(address) ? 0 : kOfOneAddress;
   const auto start = [&](auto... more) {
     return MHD_start_daemon(mode, 0, nullptr, nullptr, Handle, server.get(),
                             MHD_OPTION_LISTEN_SOCKET, listener,
                             MHD_OPTION_CONNECTION_LIMIT, unsigned{kConnections},
+                            MHD_OPTION_PER_IP_CONNECTION_LIMIT, of_one_address,
                             MHD_OPTION_CONNECTION_TIMEOUT, unsigned{kSeconds},
                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, kRequestBytes,
                             more..., MHD_OPTION_END);
   };
+  const Options& kept = server->options_;
   server->daemon_ =
-      options.tls.empty()
-          ? start()
-          : start(MHD_OPTION_HTTPS_MEM_CERT, server->certificate_.c_str(),
-                  MHD_OPTION_HTTPS_MEM_KEY, server->key_.c_str());
+      is_encrypted ? start(MHD_OPTION_HTTPS_MEM_CERT, kept.certificate.c_str(),
+                           MHD_OPTION_HTTPS_MEM_KEY, kept.key.c_str())
+                   : start();
   if (server->daemon_ == nullptr) {
     close(listener);
-    return absl::UnavailableError(
-        options.tls.empty()
-            ? fmt::format("cannot serve on {}", place(server->port_))
-            : fmt::format("cannot serve with the certificate server.crt and "
-                          "the key server.key of {}",
-                          options.tls));
+    return absl::UnavailableError(fmt::format("cannot serve {} on {}",
+                                              is_encrypted ? "HTTPS" : "HTTP",
+                                              place(server->port_)));
   }
   return server;
 }

@@ -23,18 +23,21 @@ namespace snf {
 //
 // A client's share is bounded: kConnections are served at a time, while others
 // wait; a request has at most kRequestBytes, and a connection that is silent
-// for kSeconds is closed. No client shows who it is.
+// for kSeconds is closed. A client of another machine has at most kOfOneAddress
+// connections. No client shows who it is.
 class MetricsServer {
  public:
   static constexpr int kConnections = 8;
+  static constexpr int kOfOneAddress = 2;
   static constexpr int kSeconds = 5;
   static constexpr size_t kRequestBytes = 8'192;
 
   struct Options {
     std::string address = "127.0.0.1";  // of this machine, IPv4 or IPv6
     uint16_t port = 0;                  // 0: any free one
-    // A directory with server.crt and server.key, in PEM; "": no encryption.
-    std::string tls = {};
+    // The certificate and its key, in PEM; "": no encryption.
+    std::string certificate = {};
+    std::string key = {};
   };
   struct Health {
     bool is_good = true;
@@ -47,9 +50,8 @@ class MetricsServer {
     std::function<Health()> readyz = [] { return Health{}; };
   };
 
-  // Listens on return. Errors name the address or the file: InvalidArgument if
-  // the address is none; Unavailable, for example if the port is taken or the
-  // key is not the certificate's; PermissionDenied.
+  // Listens on return. Errors name the address: InvalidArgument if it is none;
+  // Unavailable, for example if the port is taken; PermissionDenied.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       const Options& options, Pages pages);
   ~MetricsServer();
@@ -60,11 +62,11 @@ class MetricsServer {
   const Pages& pages() const { return pages_; }
 
  private:
-  explicit MetricsServer(Pages pages) : pages_(std::move(pages)) {}
+  MetricsServer(Options options, Pages pages)
+      : pages_(std::move(pages)), options_(std::move(options)) {}
 
   const Pages pages_;
-  std::string certificate_;  // in PEM, while the server runs
-  std::string key_;
+  Options options_;  // whose certificate and key the daemon reads
   uint16_t port_ = 0;
   MHD_Daemon* daemon_ = nullptr;
 };

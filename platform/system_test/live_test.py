@@ -256,7 +256,8 @@ class Live(unittest.TestCase):
             self.refused(USAGE, [flag.split("=")[0], "only real time"], flag)
             self.refused(USAGE, [f"{flag.split('=')[0]} needs --metrics_port"],
                          "--clock=real", flag)
-        self.refused(USAGE, ['"all" is no address'], "--clock=real",
+        self.refused(USAGE, ['--metrics_address: "all" is no address'],
+                     "--clock=real",
                      "--metrics_port=9100", "--metrics_address=all")
 
     # --watch

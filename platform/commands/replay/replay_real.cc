@@ -20,6 +20,7 @@
 #include "platform/process/console.h"
 #include "platform/report/usage_meter.h"
 #include "platform/report/watch/live_outputs.h"
+#include "platform/service/metrics_certificate.h"
 #include "traces/loaded_capture.h"
 #include "traces/merged_reader.h"
 
@@ -87,9 +88,11 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
                                 ComparedRun& run) const {
   interrupt_.is_awaited = true;
   std::optional<LoadedCapture> loaded;
+  auto metrics = WithCertificate(options_.metrics, options_.metrics_tls);
+  if (!metrics.ok()) return metrics.status();
   auto live_outputs = LiveOutputs::Create(
       {.watch = options_.watch,
-       .metrics = options_.metrics,
+       .metrics = *std::move(metrics),
        .title = fmt::format("{}: {} under policy {}", FileList(options_.files),
                             Printable(options_.nf), run.policy)},
       [&](uint64_t packets) {
@@ -97,7 +100,7 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
                    ? DoneOf(packets, loaded->size() * uint64_t{options_.loop})
                    : DoneOf(reader.bytes_read(), reader.total_bytes());
       });
-  if (!live_outputs.ok()) return OfFlag("metrics_port", live_outputs.status());
+  if (!live_outputs.ok()) return live_outputs.status();
   if (options_.preload || options_.loop > 1) {
     loaded.emplace(HalfOfMemory());
     if (absl::Status s = Load(reader, watchers, *loaded); !s.ok()) return s;

@@ -399,7 +399,8 @@ void LiveChains::AddFigures(LiveFigures& figures) {
     figures.chains.push_back({.number = chain.number,
                               .nf = chain.nf,
                               .flows = driver.controller().flows().size(),
-                              .packets_in = packets});
+                              .packets_in = packets,
+                              .is_down = IsDown(chain)});
     if (&chain != &chains_.back()) AddFiguresOf(chain, figures);
   }
   ended_.AddFigures(figures);

@@ -160,10 +160,10 @@ TEST_P(RealClusterFaults, LoseNoFlowThatHasLostNothing) {
   EXPECT_GE(faults.flows, 150u);
   EXPECT_GE(seen.by_flow.CompareWith(whole), 30u);
   const UnitCounters& units = seen.result.state.units;
-  EXPECT_EQ(units.records_shown > 100, GetParam().host_state);
+  EXPECT_EQ(units.records_shown > 0, GetParam().host_state);
   // A controller that leases shares may have a single unit.
   if (GetParam().host_state && !GetParam().shared) {
-    EXPECT_GT(units.records_read, 100u);
+    EXPECT_GT(units.records_read, 0u);
   }
 }
 

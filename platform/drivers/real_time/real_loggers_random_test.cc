@@ -504,6 +504,7 @@ void RunSeed(uint64_t seed, bool fails, Totals& totals) {
   // packets of a successor may take the last slots of such a channel.
   const auto full = static_cast<size_t>(DropReason::kUnitQueueFull);
   const bool is_full = plan.shows && plan.fails() && dropped[full] > 0;
+  totals["schedules"] += 1;
   totals["schedules with a full channel"] += is_full ? 1 : 0;
   if (is_full) dropped[full] = 0;
   if (!plan.has_timers()) {
@@ -603,7 +604,7 @@ TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
   EXPECT_GE(totals["flows whose end was logged"], 100u);
   EXPECT_GE(totals["sums of logged updates"], 10u);
   EXPECT_GE(totals["sums of logged updates, all failing"], 2u);
-  EXPECT_LE(totals["schedules with a full channel"], 5u);
+  EXPECT_LE(20 * totals["schedules with a full channel"], totals["schedules"]);
   EXPECT_GE(totals["states shown"], 1'000u);
   EXPECT_GE(totals["states read where they are shown"], 500u);
   EXPECT_GE(totals["of these, of units that failed"], 10u);

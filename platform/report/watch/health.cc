@@ -6,14 +6,23 @@
 #include <string>
 
 #include "base/quantity.h"
+#include "base/text/wording.h"
 
 namespace snf {
 
-MetricsServer::Health Liveness(std::optional<Nanos> age) {
-  if (!age.has_value() || *age <= kMostSilence) return {};
+namespace {
+
+MetricsServer::Health SilentFor(Nanos age) {
   return {.is_good = false,
           .text = fmt::format("The run has shown no figures for {}.\n",
-                              FormatDuration(*age))};
+                              FormatDuration(age))};
+}
+
+}  // namespace
+
+MetricsServer::Health Liveness(std::optional<Nanos> age) {
+  if (!age.has_value() || *age <= kLongestRestart) return {};
+  return SilentFor(*age);
 }
 
 MetricsServer::Health Readiness(std::optional<Nanos> age,
@@ -21,16 +30,20 @@ MetricsServer::Health Readiness(std::optional<Nanos> age,
   if (!age.has_value()) {
     return {.is_good = false, .text = "The run has not begun.\n"};
   }
-  MetricsServer::Health health = Liveness(age);
-  if (!health.is_good) return health;
+  if (*age > kMostSilence) return SilentFor(*age);
   std::string down;
   for (const PortFigures& port : figures.live.ports) {
     if (port.down.ns == 0) continue;
     down += fmt::format("Port {} ({}) has been down for {}.\n", port.name,
                         port.interface, FormatDuration(port.down));
   }
-  if (!down.empty()) health = {.is_good = false, .text = down};
-  return health;
+  for (const LiveFigures::Chain& chain : figures.chains) {
+    if (!chain.is_down) continue;
+    down += fmt::format("Chain {} ({}) has failed, and restarts.\n",
+                        chain.number, Printable(chain.nf));
+  }
+  if (down.empty()) return {};
+  return {.is_good = false, .text = down};
 }
 
 }  // namespace snf

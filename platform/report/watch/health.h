@@ -13,16 +13,19 @@ namespace snf {
 // The answers of /healthz and /readyz. A supervisor restarts a run that is not
 // alive; a load balancer sends packets to a run that is ready.
 
-// A run that shows no figures for so long does not turn any more. It shows them
-// each LiveBoard::kPeriod.
+// A run shows figures each LiveBoard::kPeriod. One that shows none for
+// kMostSilence takes no packets; a single chain that has failed and restarts
+// shows none for up to a minute (ChainRestarter), so that a run is taken for
+// dead after kLongestRestart.
 inline constexpr Nanos kMostSilence = Seconds(10);
+inline constexpr Nanos kLongestRestart = Seconds(180);
 
 // `age` is that of the latest figures; nothing before the first, as while a
 // capture is loaded.
 MetricsServer::Health Liveness(std::optional<Nanos> age);
 
-// Says which ports are down, and that no packet can come before the first
-// figures.
+// Says which ports and chains are down, and that no packet can come before the
+// first figures.
 MetricsServer::Health Readiness(std::optional<Nanos> age,
                                 const LiveFigures& figures);
 

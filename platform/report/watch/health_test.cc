@@ -9,17 +9,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(Health, IsAliveWhileFiguresCome) {
+TEST(Health, IsAliveWhileFiguresComeOrAChainRestarts) {
   EXPECT_TRUE(Liveness(std::nullopt).is_good);  // a capture is loaded
   EXPECT_TRUE(Liveness(Nanos{}).is_good);
-  EXPECT_TRUE(Liveness(kMostSilence).is_good);
-  const MetricsServer::Health silent = Liveness(Nanos{kMostSilence.ns + 1});
-  EXPECT_FALSE(silent.is_good);
-  EXPECT_THAT(silent.text, HasSubstr("no figures for 10"));
   EXPECT_EQ(Liveness(Seconds(1)).text, "ok\n");
+  EXPECT_TRUE(Liveness(kLongestRestart).is_good);
+  const MetricsServer::Health silent = Liveness(Nanos{kLongestRestart.ns + 1});
+  EXPECT_FALSE(silent.is_good);
+  EXPECT_THAT(silent.text, HasSubstr("no figures for 180"));
 }
 
-TEST(Health, IsReadyWhileAllPortsAreUp) {
+TEST(Health, IsReadyWhileAllPortsAndChainsAreUp) {
   LiveFigures figures;
   EXPECT_FALSE(Readiness(std::nullopt, figures).is_good);
   EXPECT_TRUE(Readiness(Seconds(1), figures).is_good);  // of a capture
@@ -35,7 +35,15 @@ TEST(Health, IsReadyWhileAllPortsAreUp) {
   EXPECT_FALSE(down.is_good);
   EXPECT_THAT(down.text, HasSubstr("Port outside (wan0) has been down for 3"));
   EXPECT_THAT(down.text, Not(HasSubstr("inside (lan0)")));
-  EXPECT_FALSE(Readiness(Seconds(60), LiveFigures{}).is_good);
+  figures.live.ports[1].down = {};
+  figures.chains = {{.number = 1, .nf = "nat"}, {.number = 2, .nf = "monitor"}};
+  EXPECT_TRUE(Readiness(Seconds(1), figures).is_good);
+  figures.chains[1].is_down = true;
+  const MetricsServer::Health restarts = Readiness(Seconds(1), figures);
+  EXPECT_FALSE(restarts.is_good);
+  EXPECT_EQ(restarts.text, "Chain 2 (monitor) has failed, and restarts.\n");
+  EXPECT_TRUE(Readiness(kMostSilence, LiveFigures{}).is_good);
+  EXPECT_FALSE(Readiness(Nanos{kMostSilence.ns + 1}, LiveFigures{}).is_good);
 }
 
 }  // namespace

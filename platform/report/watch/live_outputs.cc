@@ -30,7 +30,14 @@ absl::StatusOr<std::unique_ptr<LiveOutputs>> LiveOutputs::Create(
       {.metrics = [&board] { return MetricsText(MetricsOf(*board.Latest())); },
        .healthz = [&board] { return Liveness(board.Age()); },
        .readyz = [&board] { return Readiness(board.Age(), *board.Latest()); }});
-  if (!server.ok()) return server.status();
+  if (!server.ok()) {
+    return absl::Status(
+        server.status().code(),
+        fmt::format(
+            "--metrics_{}: {}",
+            absl::IsInvalidArgument(server.status()) ? "address" : "port",
+            std::string(server.status().message())));
+  }
   live_outputs->server_ = *std::move(server);
   return live_outputs;
 }

@@ -25,7 +25,7 @@ class LiveOutputs {
     std::string title;                 // of the watched run
   };
   // Call while no other thread uses the locale (Terminal::Of). From then on
-  // Prometheus is answered. Errors as in MetricsServer.
+  // Prometheus is answered. Errors as in MetricsServer, with the flag.
   static absl::StatusOr<std::unique_ptr<LiveOutputs>> Create(
       Options options, LiveBoard::Done done);
 

@@ -151,8 +151,8 @@ TEST(MetricsServer, RefusesAddressesAndCertificatesThatAreNone) {
   // An address for documentation, which no machine has (RFC 5737).
   EXPECT_THAT(start({.address = "192.0.2.1", .port = 9'100}).ToString(),
               HasSubstr("cannot listen on 192.0.2.1:9100"));
-  EXPECT_THAT(start({.tls = "/nonexistent"}).ToString(),
-              HasSubstr("/nonexistent/server.crt"));
+  EXPECT_THAT(start({.certificate = "none", .key = "none"}).ToString(),
+              HasSubstr("cannot serve HTTPS on 127.0.0.1:"));
   EXPECT_TRUE(start({.address = "0.0.0.0"}).ok());
 }
 

@@ -70,6 +70,7 @@ struct LiveFigures {
     std::string nf;
     uint64_t flows = 0;  // now
     uint64_t packets_in = 0;
+    bool is_down = false;  // it has failed, and restarts
     // The following are of several chains with rules; the last two are of the
     // newest generation of each.
     std::string name{};
