@@ -99,8 +99,8 @@ bool IsLoopback(const SocketAddress& address) {
              : ntohl(address.ipv4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-// Returns a socket that listens, or -1 with errno set. Sets the address to the
-// one that the socket got.
+// Returns a socket that listens, or -1 with errno set. Changes a port of 0 to a
+// free one.
 int Listen(SocketAddress& address, socklen_t size) {
   const int listener =
       socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);

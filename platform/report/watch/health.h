@@ -13,10 +13,9 @@ namespace snf {
 // The answers of /healthz and /readyz. A supervisor restarts a run that is not
 // alive; a load balancer sends packets to a run that is ready.
 
-// A run shows figures each LiveBoard::kPeriod. One that shows none for
-// kMostSilence takes no packets; a single chain that has failed and restarts
-// shows none for up to a minute (ChainRestarter), so that a run is taken for
-// dead after kLongestRestart.
+// A run shows figures each LiveBoard::kPeriod. A run without figures for
+// kMostSilence takes no packets. A single chain that restarts shows none for up
+// to a minute (ChainRestarter), so a run counts as dead after kLongestRestart.
 inline constexpr Nanos kMostSilence = Seconds(10);
 inline constexpr Nanos kLongestRestart = Seconds(180);
 
