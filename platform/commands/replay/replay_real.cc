@@ -27,11 +27,6 @@
 namespace snf {
 namespace {
 
-absl::Status OfFlag(std::string_view flag, const absl::Status& status) {
-  return {status.code(),
-          fmt::format("--{}: {}", flag, std::string(status.message()))};
-}
-
 // In 1/1000.
 std::optional<uint32_t> DoneOf(uint64_t done, uint64_t all) {
   if (all == 0) return std::nullopt;
