@@ -381,6 +381,7 @@ class Events(unittest.TestCase):
         print(f"datagrams: {self.probed['sent']} sent, "
               f"{self.probed['answered']} answered")
         told = f"SNF_TEST_SEED={SEED}: {self.done}: {self.told}: {counts}"
+        self.assertEqual(self.probed["silent"], [], told)
         self.assertGreater(self.probed["answered"], 0, told)
         self.assertEqual(self.told["wrong"], 0, told)
         self.assertGreater(self.told["echoes"], 0, told)

@@ -307,7 +307,8 @@ class DaemonFaults(control_test.Control):
         self.check_units_and_daemon_die("process")
 
     def test_so_do_states_that_units_show(self):
-        report = self.check_units_and_daemon_die("process", "--host_state")
+        report = self.check_units_and_daemon_die(
+            "process", "--host_state", cases=("just before", "while it waits"))
         self.assertGreater(report["host_records"]["shown"], 0)
         self.assertEqual(report["host_records"]["missed"]["malformed"], 0)
 
@@ -326,7 +327,10 @@ class DaemonFaults(control_test.Control):
                      and processes_of(pid, UNITS)]
         return launcher
 
-    def check_units_and_daemon_die(self, isolation, *more):
+    # When a unit's process ends: before its daemon, or after it.
+    CASES = ("long before", "just before", "while it waits", "after")
+
+    def check_units_and_daemon_die(self, isolation, *more, cases=CASES):
         flags = [f"--isolation={isolation}", *STAY, WITHOUT_TABLES,
                  "--keep=60s", *more]
         self.up(*flags)
@@ -350,8 +354,7 @@ class DaemonFaults(control_test.Control):
                         os.kill(pid, signal.SIGKILL)
         with self.traffic():
             wait_for("unit 0", lambda: units().get(0, {}).get("packets"))
-            for when in ("long before", "just before", "while it waits",
-                         "after"):
+            for when in cases:
                 with self.subTest(when):
                     self.some_packets_later()
                     victim = a_unit()

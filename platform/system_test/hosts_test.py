@@ -113,6 +113,17 @@ class Hosts(HostCase):
         text.send_signal(signal.SIGTERM)
         self.assertEqual(text.wait(PATIENCE_S), OK)
 
+    def test_a_list_that_cannot_be_followed_ends_with_the_reason(self):
+        self.refused(UNAVAILABLE, ["127.0.0.1:1"], "host", "list",
+                     "--etcd=127.0.0.1:1", "--follow")
+        self.join("a")
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [PROGRAM, "host", "list", self.at, "--follow"], stdout=full,
+                stderr=subprocess.PIPE, timeout=PATIENCE_S, check=False)
+        self.assertNotEqual(done.returncode, OK)
+        self.assertIn(b"stdout: No space left", done.stderr)
+
     def test_a_host_of_the_same_name_or_another_version_is_refused(self):
         first = self.join("a")
         self.refused(UNAVAILABLE, ['"a" is there already', str(first.pid)],

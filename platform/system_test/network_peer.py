@@ -198,7 +198,8 @@ def soak(address, count, seed):
 
 class Prober:
     """Numbered datagrams to an echo, by so many flows, every 25 ms by each;
-    notes when answers did not come for a while, and which never came."""
+    notes when answers did not come for a while, which never came, and which
+    flows have none at the end."""
 
     PERIOD_S, GAP_S, LOST_AFTER_S, MOST = 0.025, 0.2, 10, 100_000
 
@@ -224,10 +225,13 @@ class Prober:
     def note(self, flow, number):
         now = time.monotonic()
         self.answered += self.waiting.pop(number, None) is not None
+        self.close_gap(flow, now)
+        self.heard[flow] = now
+
+    def close_gap(self, flow, now):
         gap = now - self.heard[flow]
         if gap > self.GAP_S and len(self.told["gaps"]) < self.MOST:
             self.told["gaps"].append([flow, now - gap, now])
-        self.heard[flow] = now
 
     def send(self):
         now = time.monotonic()
@@ -247,15 +251,30 @@ class Prober:
             if len(self.told["lost"]) < self.MOST:
                 self.told["lost"].append(sent)
 
-    def run(self, ends):
+    def talk(self, until):
         due = time.monotonic()
-        while not ends.is_set():
+        while not until():
             self.receive()
             if time.monotonic() >= due:
                 self.send()
                 due += self.PERIOD_S
             select.select(self.sockets, [], [],
                           max(0, due - time.monotonic()))
+
+    def run(self, ends):
+        self.talk(ends.is_set)
+        last = time.monotonic()
+
+        def silent():
+            return [flow for flow, heard in enumerate(self.heard)
+                    if heard < last]
+
+        # Each flow answers once more, or is in a gap that does not end.
+        self.talk(lambda: not silent()
+                  or time.monotonic() > last + PATIENCE_S)
+        self.told["silent"] = silent()
+        for flow in self.told["silent"]:
+            self.close_gap(flow, time.monotonic())
         end = time.monotonic() + 1
         while self.waiting and time.monotonic() < end:
             self.receive()

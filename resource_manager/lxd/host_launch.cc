@@ -70,9 +70,11 @@ absl::Status CheckImage(LxdClient& client, const std::string& fingerprint,
   if (properties->contains(HostLauncher::kImageProperty)) {
     return absl::OkStatus();
   }
-  return Missing(fmt::format(
-      "image \"{}\" in LXD was not made by snf host image: left as it is",
-      Printable(name)));
+  return Missing(
+      fmt::format("--image: LXD has an image \"{}\" that was not made by snf "
+                  "host image: it "
+                  "is left as it is",
+                  Printable(name)));
 }
 
 }  // namespace

@@ -84,6 +84,7 @@ TEST_F(HostLaunch, GivesAnImageItsNameUnlessTheNameIsOfAnother) {
   lxd_.Forget();
   const absl::Status refused = give("debian").status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--image: "));
   EXPECT_THAT(std::string(refused.message()), HasSubstr("left as it is"));
   EXPECT_THAT(lxd_.changes(), IsEmpty());
 }

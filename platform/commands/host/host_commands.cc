@@ -4,8 +4,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -192,21 +195,29 @@ class HostListCommand final : public HostCommand {
     EndCleanlyWhenInterrupted(name(), &interrupt);
     absl::StatusOr<HostRegistry> registry = Registry();
     if (!registry.ok()) return registry.status();
+    // A watch tries again for ever, without a word: the list names what is
+    // wrong.
+    if (const auto list = registry->List(); !list.ok()) return list.status();
     interrupt.is_awaited = true;
-    HostFollower follower(
-        [this](const HostFollower::Change& change) { Tell(change); });
+    std::atomic<int> failure = 0;  // of the output
+    HostFollower follower([this, &failure](const HostFollower::Change& change) {
+      if (failure.load() == 0) failure.store(Tell(change));
+    });
     const auto watch = client().Watch(registry->prefix(), follower);
-    while (!interrupt.came.load()) {
+    while (!interrupt.came.load() && failure.load() == 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
-    return absl::OkStatus();
+    if (failure.load() == 0) return absl::OkStatus();
+    return absl::DataLossError(
+        fmt::format("stdout: {}", std::strerror(failure.load())));
   }
 
-  void Tell(const HostFollower::Change& change) const {
+  // Returns errno if the output fails, else 0.
+  int Tell(const HostFollower::Change& change) const {
     if (!change.host.ok()) {
       fmt::print(stderr, "snf host list: {}\n",
                  std::string(change.host.status().message()));
-      return;
+      return 0;
     }
     if (json_) {
       proto::Host host = *change.host;
@@ -221,7 +232,7 @@ class HostListCommand final : public HostCommand {
     } else {
       fmt::print("host \"{}\" has left\n", Printable(change.name));
     }
-    std::fflush(stdout);
+    return std::fflush(stdout) == 0 ? 0 : errno;
   }
 
   static void Print(const proto::ListedHost& listed) {
