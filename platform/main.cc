@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/version.h"
+#include "platform/bypass/bypass_process.h"
 #include "platform/commands/bench/bench_command.h"
 #include "platform/commands/config/config_commands.h"
 #include "platform/commands/control/capture_command.h"
@@ -75,6 +76,9 @@ int main(int argc, char** argv) {
   }
   if (argc == 2 && argv[1] == snf::kModuleProcessCommand) {
     return snf::ModuleProcessMain();
+  }
+  if (argc > 1 && argv[1] == snf::kBypassProcessCommand) {
+    return snf::BypassProcessMain({argv + 2, argv + argc});
   }
   if (argc > 1 && argv[1] == snf::kTryChainCommand) {
     const std::vector<std::string> words(argv + 2, argv + argc);

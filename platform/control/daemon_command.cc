@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "platform/bypass/bypass_state.h"
 #include "platform/control/daemon_cluster.h"
 #include "platform/service/tls_probe.h"
 
@@ -45,6 +46,13 @@ absl::Status NoDaemon(const std::string& name) {
         "that was killed, which goes on with their flows; snf down{1} ends "
         "them",
         name, flag, waits));
+  }
+  const std::string passes = files.ok() ? WhatPasses(*files) : "";
+  if (!passes.empty()) {
+    return absl::FailedPreconditionError(
+        fmt::format("no daemon \"{0}\" runs: {2}; snf up{1} takes its place, "
+                    "snf down{1} lets no packets pass",
+                    name, flag, passes));
   }
   const auto members = MembersOf(name);
   if (members.ok() && !members->empty()) {

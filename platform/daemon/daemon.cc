@@ -9,6 +9,7 @@
 
 #include "base/text/wording.h"
 #include "base/version.h"
+#include "platform/bypass/bypass_state.h"
 #include "platform/control/control_client.h"
 #include "platform/daemon/live_run.h"
 #include "platform/service/background.h"
@@ -51,7 +52,7 @@ Daemon::Daemon(const DaemonFiles& files, const std::optional<TlsEndpoint>& tcp,
       interrupt_(interrupt),
       tcp_(tcp),
       options_(options),
-      log_(log.file),
+      log_(log),
       settings_(options, log.level),
       chains_(settings_, options.real.program, files.modules, interrupt.came),
       desk_(AboutOf(files, options), settings_, interrupt.came) {}
@@ -102,17 +103,37 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
     lock_.emplace(DaemonLock::Adopt(files_, successor_->TakeLock().Release()));
     successor_->Attend(chains, desk_.mailbox());
   }
+  if (absl::Status s = StartBypass(); !s.ok()) return s;
   for (const std::string& note : traffic.notes()) {
     LogLine(LogLevel::kInfo, note);
   }
   LogLine(LogLevel::kInfo,
           fmt::format("runs {} between {}", Printable(options_.nf),
                       ListOf(options_.ports)));
-  Background::SayReady(log_);
+  Background::SayReady(log_.file);
   NotifySystemd(fmt::format("MAINPID={}\nREADY=1", getpid()).c_str());
   const std::scoped_lock lock(reload_mutex_);
   may_reload_ = true;
   return absl::OkStatus();
+}
+
+// A guard of the daemon before has made way for this one's ports.
+absl::Status Daemon::StartBypass() {
+  snf::EndBypass(files_);
+  if (bypass_.ns == 0) return absl::OkStatus();
+  const bool is_swapped = options_.ports.front().side == Side::kOutside;
+  auto guard = BypassGuard::Start(
+      files_, {.inside = options_.ports[is_swapped ? 1 : 0].interface,
+               .outside = options_.ports[is_swapped ? 0 : 1].interface,
+               .patience = bypass_,
+               .log = log_});
+  if (!guard.ok()) return guard.status();
+  guard_.emplace(*std::move(guard));
+  return absl::OkStatus();
+}
+
+void Daemon::EndBypass() {
+  if (guard_.has_value()) guard_->End();
 }
 
 void Daemon::Notice(std::string_view line) {

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/bypass/bypass_guard.h"
 #include "platform/control/control_server.h"
 #include "platform/daemon/chains/chain_set.h"
 #include "platform/daemon/control_desk.h"
@@ -65,6 +66,9 @@ class Daemon {
   // Lets the chains outlive the daemon if it is killed. Error: that of the file
   // of chains.
   absl::Status Keep(const RealOptions::Keep& keep);
+  // Lets packets pass unprocessed if the daemon dies and no other one comes
+  // within that time. The ports are two packet sockets.
+  void BypassAfter(Nanos patience) { bypass_ = patience; }
 
   // Returns true if another daemon has taken the place of this one.
   bool has_handed_on() const { return upgrade_.has_handed_on(); }
@@ -98,6 +102,9 @@ class Daemon {
   // Stops listening, once all chains have ended.
   void End(ChainSet& chains);
 
+  // Ends the guard, if there is one: the daemon's end is a clean one.
+  void EndBypass();
+
   // Names the files of NFs' logs, until null is set.
   void set_nf_logs(NfLogFiles* logs);
   // Opens these files again. Any thread.
@@ -119,6 +126,7 @@ class Daemon {
   void EndReload();
   absl::Status Listen();
   void ListenAgain();
+  absl::Status StartBypass();
   absl::Status TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
                         ChainSet& chains);
 
@@ -127,7 +135,7 @@ class Daemon {
   FirstInterrupt& interrupt_;
   const std::optional<TlsEndpoint>& tcp_;
   const RunRequest& options_;
-  const std::string log_;
+  const LogOptions log_;
   LiveSettings settings_;
   LiveChainSetter chains_;
   ControlDesk desk_;
@@ -137,6 +145,8 @@ class Daemon {
   std::unique_ptr<LiveSuccessor> successor_;
   Nanos within_ = Nanos::max();
   DaemonLeases* leases_ = nullptr;
+  Nanos bypass_;  // 0: no packets pass without a daemon
+  std::optional<BypassGuard> guard_;
   std::mutex reload_mutex_;
   // False before Begin, and once the run ends.
   bool may_reload_ ABSL_GUARDED_BY(reload_mutex_) = false;

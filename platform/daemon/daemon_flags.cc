@@ -71,6 +71,13 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
       "for "
       "this time for the next snf up with the same flags. It takes over their "
       "flows and the chains that were set; 0s: they end with the daemon");
+  flags.Duration(
+      "bypass", bypass, Nanos{}, Seconds(3'600),
+      "if the daemon dies without a clean end and no other one has the ports "
+      "within this time, packets pass between the ports as they are, without "
+      "any NF: no firewall, no translation (fail open). They do until the next "
+      "snf up or snf down of the name; 0s: none passes (fail closed). With one "
+      "inside and one outside port, both packet sockets without an address");
   flags
       .Switch("foreground", foreground,
               "stay in the foreground, and tell systemd when it is ready")
@@ -137,6 +144,7 @@ absl::Status DaemonFlags::CheckTogether() const {
   }
   const RunRequest& options = run.options();
   if (absl::Status s = CheckEtcd(); !s.ok()) return s;
+  if (absl::Status s = CheckBypass(); !s.ok()) return s;
   if (keep.ns > 0 && options.real.isolation == Isolation::kThread) {
     return absl::InvalidArgumentError(
         "--keep: wants --isolation=process or lxc: threads end with the "
@@ -157,6 +165,35 @@ absl::Status DaemonFlags::CheckTogether() const {
   }
   if (keep.ns > 0 && upgrade) {
     return absl::InvalidArgumentError("--keep: is not for --upgrade");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status DaemonFlags::CheckBypass() const {
+  if (bypass.ns == 0) return absl::OkStatus();
+  const auto refuse = [](const std::string& why) {
+    return absl::InvalidArgumentError(fmt::format("--bypass: {}", why));
+  };
+  const RunRequest& options = run.options();
+  if (controllers > 1 || options.controller.count > 1) {
+    return refuse("is not for --controllers, of which each has some frames");
+  }
+  if (upgrade) {
+    return refuse(
+        "is not for --upgrade: two daemons have the ports until the "
+        "predecessor ends");
+  }
+  if (network.has_value()) {
+    return refuse("wants --port: networks that are made end with the daemon");
+  }
+  for (const PortSpec& port : options.ports) {
+    if (port.kind != PortSpec::Kind::kPacket || port.router.is_routed()) {
+      return refuse(fmt::format(
+          "--port={}: wants packet sockets without an address", port.text()));
+    }
+  }
+  if (options.ports.size() != 2) {
+    return refuse("wants one inside and one outside port");
   }
   return absl::OkStatus();
 }

@@ -37,6 +37,8 @@ class DaemonFlags {
   // As Check, with what the flags need of this machine: units of a manager, a
   // way to isolate units, keys and certificates.
   absl::Status Settle();
+  // Checks --bypass alone. Error: InvalidArgument.
+  absl::Status CheckBypass() const;
 
   RunFlags run;
   std::string name = "default";
@@ -52,6 +54,7 @@ class DaemonFlags {
   std::string no_containers;  // why its units are in none, if they might be
   bool upgrade = false;
   Nanos keep;
+  Nanos bypass;
   Nanos within = Nanos::max();
   bool foreground = false;
   std::string log;

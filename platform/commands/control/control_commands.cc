@@ -16,6 +16,7 @@
 #include "base/messages/controller_counts.h"
 #include "base/text/terminal.h"
 #include "base/text/wording.h"
+#include "platform/bypass/bypass_state.h"
 #include "platform/control/control_figures.h"
 #include "platform/control/control_text.h"
 #include "platform/control/daemon_cluster.h"
@@ -436,7 +437,8 @@ class DownCommand final : public DaemonCommand {
                       "under way still leave. A daemon on this machine that "
                       "does not end in time is killed. After a kill of a "
                       "daemon with --keep, ends the processes that wait for "
-                      "its successor. If several controllers share ports (snf "
+                      "its successor, with --bypass the guard that lets "
+                      "packets pass. If several controllers share ports (snf "
                       "up --controllers), stops all of them."}) {
     flags().Duration("patience", patience_, Milliseconds(1), Seconds(3'600),
                      "time after which the daemon is killed");
@@ -487,12 +489,21 @@ class DownCommand final : public DaemonCommand {
     const absl::StatusOr<pid_t> pid = PidOf(*files);
     if (!pid.ok()) return pid.status();
     if (*pid == 0) {
+      has_any |= EndGuard(*files);
       if (RemoveRemains(*files) || has_any) return ended;
       return NoDaemon(daemon());
     }
     ended.Update(EndDaemon(*files, *pid, patience_));
+    EndGuard(*files);
     if (!ended.ok()) RemoveRemains(*files);
     return ended;
+  }
+
+  // Ends the guard of a daemon that is gone. Returns true if there was one.
+  static bool EndGuard(const DaemonFiles& files) {
+    if (!EndBypass(files)) return false;
+    fmt::print("Packets of \"{}\" pass unprocessed no more.\n", files.name);
+    return true;
   }
 
   // Removes the remains of a killed daemon. Returns true if there were

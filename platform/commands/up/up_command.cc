@@ -95,6 +95,7 @@ absl::Status UpCommand::Run() {
     fmt::print(stderr, "{}: {}\n", name(), line);
   }
   if (daemon_.controllers > 1) {
+    if (absl::Status s = daemon_.CheckBypass(); !s.ok()) return s;
     return StartSeveral({.flags = flags(),
                          .run = daemon_.run,
                          .name = daemon_.name,
@@ -228,6 +229,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   } else if (!daemon_.upgrade) {
     EndWaiting(files);
   }
+  daemon.BypassAfter(daemon_.bypass);
   running.Set(&daemon);
   const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt, &daemon);
   running.Set(nullptr);
@@ -246,6 +248,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   const absl::StatusOr<ExitCode> exit_code =
       live.ok() ? ReportOf(options, *live) : live.status();
+  // A daemon that fails is gone as one that was killed: its guard goes on.
+  if (interrupt.came || exit_code.ok()) daemon.EndBypass();
   if (live.ok()) LogLine(LogLevel::kInfo, EndOf(live->replayed.run.result));
   if (!exit_code.ok()) {
     LogLine(LogLevel::kError, std::string(exit_code.status().message()));

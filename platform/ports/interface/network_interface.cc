@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
+#include <optional>
 
 namespace snf {
 namespace {
@@ -31,6 +32,30 @@ ifreq RequestFor(const std::string& name) {
   // The name was checked to fit, with its end (ParsePort).
   std::memcpy(request.ifr_name, name.data(), name.size());
   return request;
+}
+
+// The address of a claim. An abstract name (unix(7)) belongs to a network
+// namespace, as interfaces do, and is free again as soon as nobody has the
+// socket.
+struct ClaimAddress {
+  const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&address);
+  }
+  sockaddr_un address;
+  socklen_t bytes;
+};
+
+// Returns nothing if the name is too long.
+std::optional<ClaimAddress> AddressOf(std::string_view interface,
+                                      std::string_view frames) {
+  ClaimAddress claim = {};
+  claim.address.sun_family = AF_UNIX;
+  const std::string name = fmt::format("snf-port-{}-{}", interface, frames);
+  if (name.size() >= sizeof claim.address.sun_path) return std::nullopt;
+  std::memcpy(&claim.address.sun_path[1], name.data(), name.size());
+  claim.bytes =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return claim;
 }
 
 }  // namespace
@@ -62,28 +87,25 @@ NetworkInterface::~NetworkInterface() {
   unlink(note_file_.c_str());
 }
 
-// An abstract name (unix(7)) belongs to a network namespace, as interfaces do,
-// and is free again as soon as nobody has the socket.
 bool NetworkInterface::Claim(std::string_view frames) {
   if (claim_.is_open()) return true;
   Descriptor claim(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!claim.is_open()) return false;
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  const std::string name = fmt::format("snf-port-{}-{}", name_, frames);
-  if (name.size() >= sizeof address.sun_path) {
+  const std::optional<ClaimAddress> address = AddressOf(name_, frames);
+  if (!address.has_value()) {
     errno = ENAMETOOLONG;
     return false;
   }
-  std::memcpy(&address.sun_path[1], name.data(), name.size());
-  const auto size =
-      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  if (bind(claim.number(), reinterpret_cast<const sockaddr*>(&address), size) !=
-      0) {
-    return false;
-  }
+  if (bind(claim.number(), address->get(), address->bytes) != 0) return false;
   claim_ = std::move(claim);
   return true;
+}
+
+bool NetworkInterface::is_claimed(std::string_view frames) const {
+  const Descriptor asks(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  const std::optional<ClaimAddress> address = AddressOf(name_, frames);
+  return asks.is_open() && address.has_value() &&
+         connect(asks.number(), address->get(), address->bytes) == 0;
 }
 
 // An interface of the same name in another network has another address.

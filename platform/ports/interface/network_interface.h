@@ -73,6 +73,9 @@ class NetworkInterface {
   // ends with its process, or this object. Returns false, with errno, if
   // another process has the claim.
   bool Claim(std::string_view frames);
+  // Returns true if a process of this network namespace has the claim. Claims
+  // nothing, so a process that claims meanwhile is not refused.
+  bool is_claimed(std::string_view frames) const;
   // Sets the length of the transmit queue, in frames. Failure is ignored.
   void QueueFrames(int frames);
   // Returns the frames that the machine sent by the interface and the kernel
