@@ -185,9 +185,14 @@ class Ports(net.Run):
                 capture_output=True, text=True, timeout=PATIENCE_S, check=False)
             self.assertEqual(done.returncode, net.OK, done.stderr)
             return done.stdout
-        snf("up", *FOUR)
+        metrics = net.free_port()
+        snf("up", *FOUR, f"--metrics_port={metrics}")
+
+        def ready():
+            return peer(MIDDLE, "status", f"http://127.0.0.1:{metrics}/readyz")
         try:
             self.check_talk(CLIENT, address(5))
+            wait_for("readiness", lambda: ready() == ["200", "ok"])
             ip("-n", MIDDLE, "link", "set", "wan1", "down")
             ip("-n", MIDDLE, "link", "set", "lan1", "down")
             self.check_talk(CLIENT, address(3))
@@ -195,6 +200,10 @@ class Ports(net.Run):
             wait_for("status", lambda: re.search(
                 r"\n  outside2  wan1: DOWN for [^;]+; [\d,]+ rec",
                 snf("status")))
+            status, *why = ready()
+            self.assertEqual(status, "503")
+            self.assertIn("Port outside2 (wan1) has been down for ",
+                          "".join(why))
             ip("-n", MIDDLE, "link", "set", "wan1", "up")
             log = net.pathlib.Path(f"/run/snf/ports-{os.getpid()}.log")
             wait_for("its return",
