@@ -98,7 +98,8 @@ absl::StatusOr<int> GeneveLink::OpenForStrays(int listener) {
   return BoundSocket(WithPort(own, kGenevePort));
 }
 
-absl::StatusOr<std::unique_ptr<GeneveLink>> GeneveLink::Open(int connection) {
+absl::StatusOr<std::unique_ptr<GeneveLink>> GeneveLink::Open(int connection,
+                                                             uint16_t port) {
   sockaddr_storage own = {};
   sockaddr_storage peer = {};
   socklen_t size = sizeof(own);
@@ -110,7 +111,7 @@ absl::StatusOr<std::unique_ptr<GeneveLink>> GeneveLink::Open(int connection) {
   if (own.ss_family != AF_INET && own.ss_family != AF_INET6) {
     return absl::UnavailableError("the connection has no IP addresses");
   }
-  std::unique_ptr<GeneveLink> link(new GeneveLink(own, peer));
+  std::unique_ptr<GeneveLink> link(new GeneveLink(own, peer, port));
   if (absl::Status s = link->Bind(); !s.ok()) return s;
   return link;
 }
@@ -167,9 +168,9 @@ absl::Status GeneveLink::Connect(const GeneveOffer& peer) {
   }
   if (peer.key != key_) return absl::InvalidArgumentError("another key");
   for (size_t i = 0; i < kCutChannels; ++i) {
-    sockaddr_storage to = WithPort(peer_, kGenevePort);
+    sockaddr_storage to = WithPort(peer_, port_);
     sockaddr_storage from = WithPort(peer_, peer.ports[i]);
-    const auto bound = BoundSocket(WithPort(own_, kGenevePort));
+    const auto bound = BoundSocket(WithPort(own_, port_));
     if (!bound.ok()) return bound.status();
     in_[i] = *bound;
     if (connect(out_[i], Generic(to), SizeOf(to)) != 0 ||
@@ -218,8 +219,8 @@ absl::Status GeneveLink::Measure() {
       case PathSearch::Outcome::kFound:
         return absl::OkStatus();
       case PathSearch::Outcome::kSilent:
-        return absl::UnavailableError(fmt::format(
-            "no answer to GENEVE packets (UDP port {})", kGenevePort));
+        return absl::UnavailableError(
+            fmt::format("no answer to GENEVE packets (UDP port {})", port_));
       case PathSearch::Outcome::kPending:
         changed_.wait_for(lock,
                           std::chrono::nanoseconds(PathSearch::kPause.ns));

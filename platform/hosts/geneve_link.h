@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "base/tunnels/geneve.h"
 #include "platform/hosts/channel_datagram.h"
 #include "platform/hosts/channel_receiver.h"
 #include "platform/hosts/channel_sender.h"
@@ -78,9 +79,11 @@ class GeneveLink final : public MirrorLink {
   // Returns a socket for datagrams to port 6081 of no link, at the address at
   // which the TCP socket listens. Errors: Unavailable.
   static absl::StatusOr<int> OpenForStrays(int listener);
-  // Binds UDP sockets to the address of this end of the TCP connection.
-  // Errors: Unavailable, naming the port and the system's reason.
-  static absl::StatusOr<std::unique_ptr<GeneveLink>> Open(int connection);
+  // Binds UDP sockets to the address of this end of the TCP connection. Both
+  // ends have the same port. Errors: Unavailable, naming the port and the
+  // system's reason.
+  static absl::StatusOr<std::unique_ptr<GeneveLink>> Open(
+      int connection, uint16_t port = kGenevePort);
   GeneveLink(const GeneveLink&) = delete;
   GeneveLink& operator=(const GeneveLink&) = delete;
   ~GeneveLink() override;
@@ -124,8 +127,9 @@ class GeneveLink final : public MirrorLink {
     bool is_ack_due = false;
   };
 
-  explicit GeneveLink(const sockaddr_storage& own, const sockaddr_storage& peer)
-      : own_(own), peer_(peer) {}
+  GeneveLink(const sockaddr_storage& own, const sockaddr_storage& peer,
+             uint16_t port)
+      : own_(own), peer_(peer), port_(port) {}
   absl::Status Bind();
 
   void Begin();
@@ -161,6 +165,7 @@ class GeneveLink final : public MirrorLink {
 
   const sockaddr_storage own_;
   const sockaddr_storage peer_;
+  const uint16_t port_;  // at which both ends receive
   ChannelKey key_;
   std::array<int, kCutChannels> out_{-1, -1, -1, -1, -1};
   std::array<int, kCutChannels> in_{-1, -1, -1, -1, -1};

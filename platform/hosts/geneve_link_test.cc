@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "platform/hosts/host_stream.h"
 #include "platform/hosts/mirror_relay.h"
@@ -22,14 +23,42 @@ namespace snf {
 namespace {
 
 constexpr Nanos kPatience = Seconds(120);
+// A machine may give the threads of a link no CPU for HostStream::kSilence.
+constexpr int kMostTries = 10;
 
-// Two ends of a link on loopback, with a TCP connection between them.
-class GeneveLinkTest : public testing::Test {
- protected:
+template <typename Condition>
+bool WaitFor(const Condition& condition) {
+  const Instant end = RealClock::Monotonic() + kPatience;
+  while (!condition()) {
+    if (RealClock::Monotonic() > end) return false;
+    poll(nullptr, 0, 1);
+  }
+  return true;
+}
+
+// Two ends of a link on loopback, with a TCP connection between them, and the
+// mirrors of both.
+struct Ends {
   struct End {
     std::unique_ptr<HostStream> stream{};
     std::unique_ptr<GeneveLink> link{};
     std::atomic<int> losses = 0;
+    std::atomic<bool> was_silent = false;
+
+    void Lose(const absl::Status& why) {
+      if (why.message().find("were not acknowledged") != std::string::npos) {
+        was_silent = true;
+      }
+      ++losses;
+    }
+    void Start(LoopMirror::Side side, LoopMirror& mirror) {
+      link->Start(
+          side,
+          [&mirror](std::span<const std::byte> message) {
+            return mirror.Apply(message);
+          },
+          [this](const absl::Status& why) { Lose(why); });
+    }
   };
 
   // Returns an address of loopback that other tests do not use now.
@@ -37,10 +66,14 @@ class GeneveLinkTest : public testing::Test {
     return fmt::format("127.{}.{}.{}", 1 + getpid() / 250 % 250,
                        1 + getpid() % 250, last);
   }
+  static sockaddr_in At(const std::string& address) {
+    sockaddr_in at = {};
+    at.sin_family = AF_INET;
+    inet_pton(AF_INET, address.c_str(), &at.sin_addr);
+    return at;
+  }
   static int ConnectFrom(const std::string& from, int listener) {
-    sockaddr_in own = {};
-    own.sin_family = AF_INET;
-    inet_pton(AF_INET, from.c_str(), &own.sin_addr);
+    sockaddr_in own = At(from);
     sockaddr_in to = {};
     socklen_t size = sizeof(to);
     const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -50,79 +83,95 @@ class GeneveLinkTest : public testing::Test {
     EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
     return fd;
   }
+  // Returns a UDP port that is free at both addresses, most likely.
+  static uint16_t FreePort() {
+    sockaddr_in any = {};
+    any.sin_family = AF_INET;
+    socklen_t size = sizeof(any);
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&any), sizeof(any)), 0);
+    EXPECT_EQ(getsockname(fd, reinterpret_cast<sockaddr*>(&any), &size), 0);
+    close(fd);
+    return ntohs(any.sin_port);
+  }
 
-  void SetUp() override {
+  absl::Status Open() {
     const auto listener = HostStream::Listen(Address(1) + ":0");
-    ASSERT_TRUE(listener.ok()) << listener.status();
-    home_.stream =
+    if (!listener.ok()) return listener.status();
+    home.stream =
         std::make_unique<HostStream>(ConnectFrom(Address(2), *listener));
-    away_.stream = std::make_unique<HostStream>(
+    away.stream = std::make_unique<HostStream>(
         accept4(*listener, nullptr, nullptr, SOCK_CLOEXEC));
     close(*listener);
-    for (End* end : {&home_, &away_}) {
-      auto link = GeneveLink::Open(end->stream->fd());
-      ASSERT_TRUE(link.ok()) << link.status();
+    const uint16_t port = FreePort();
+    for (End* end : {&home, &away}) {
+      auto link = GeneveLink::Open(end->stream->fd(), port);
+      if (!link.ok()) return link.status();
       end->link = *std::move(link);
     }
-    ASSERT_TRUE(home_.link->DrawKey().ok());
-    away_.link->SetKey(home_.link->Offer().key);
+    if (absl::Status s = home.link->DrawKey(); !s.ok()) return s;
+    away.link->SetKey(home.link->Offer().key);
     for (const auto& [end, other] :
-         {std::pair(&away_, &home_), std::pair(&home_, &away_)}) {
-      const absl::Status status = end->link->Connect(other->link->Offer());
-      if (status.message().find("Address already in use") !=
-          std::string::npos) {
-        GTEST_SKIP() << status;  // the kernel's own GENEVE
-      }
-      ASSERT_TRUE(status.ok()) << status;
+         {std::pair(&away, &home), std::pair(&home, &away)}) {
+      absl::Status status = end->link->Connect(other->link->Offer());
+      if (!status.ok()) return status;
     }
-    for (End* end : {&home_, &away_}) {
-      const absl::Status status = end->link->Measure();
-      ASSERT_TRUE(status.ok()) << status;
+    for (End* end : {&home, &away}) {
+      if (absl::Status s = end->link->Measure(); !s.ok()) return s;
       EXPECT_GE(end->link->counts().path, PathSearch::kLeast);
     }
+    return absl::OkStatus();
   }
 
-  static void Start(End& end, LoopMirror::Side side, LoopMirror& mirror) {
-    end.link->Start(
-        side,
-        [&mirror](std::span<const std::byte> message) {
-          return mirror.Apply(message);
-        },
-        [&end](const absl::Status&) { ++end.losses; });
-  }
-  template <typename Condition>
-  static bool WaitFor(const Condition& condition) {
-    const Instant end = RealClock::Monotonic() + kPatience;
-    while (!condition()) {
-      if (RealClock::Monotonic() > end) return false;
-      poll(nullptr, 0, 1);
-    }
-    return true;
-  }
-
-  TestMirrorPair pair_;
-  End home_;
-  End away_;
+  TestMirrorPair pair;
+  End home;
+  End away;
 };
 
-TEST_F(GeneveLinkTest, CarriesTheCellsOfMirrorsInOrderAndTheirReleaseBack) {
-  constexpr uint64_t kCells = 5'000;
+class GeneveLinkTest : public testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+
+  void Open() {
+    absl::Status status;
+    for (int tries = 0; tries < kMostTries; ++tries) {
+      ends_ = std::make_unique<Ends>();
+      status = ends_->Open();
+      if (!absl::IsUnavailable(status)) break;
+    }
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  // Carries cells down, and their release back. Returns false if the link was
+  // lost, as it was silent.
+  bool Carries(uint64_t cells);
+
+  std::unique_ptr<Ends> ends_;
+};
+
+bool GeneveLinkTest::Carries(uint64_t cells) {
+  TestMirrorPair& pair = ends_->pair;
+  Ends::End& home = ends_->home;
+  Ends::End& away = ends_->away;
+  const auto is_lost = [this] {
+    return ends_->home.losses + ends_->away.losses > 0;
+  };
   // The daemon measures before the units start, without threads.
-  away_.link->Stop();
-  Start(home_, LoopMirror::Side::kHome, *pair_.at_home);
-  Start(away_, LoopMirror::Side::kAway, *pair_.at_away);
-  MirrorRelay down(*pair_.at_home, *home_.stream, home_.link.get(),
-                   {pair_.home.units_bell},
-                   [this](const absl::Status&) { ++home_.losses; });
-  MirrorRelay up(*pair_.at_away, *away_.stream, away_.link.get(),
-                 {pair_.away->controller_bell, pair_.away->loggers_bell},
-                 [this](const absl::Status&) { ++away_.losses; });
+  away.link->Stop();
+  home.Start(LoopMirror::Side::kHome, *pair.at_home);
+  away.Start(LoopMirror::Side::kAway, *pair.at_away);
+  MirrorRelay down(*pair.at_home, *home.stream, home.link.get(),
+                   {pair.home.units_bell},
+                   [this](const absl::Status& why) { ends_->home.Lose(why); });
+  MirrorRelay up(*pair.at_away, *away.stream, away.link.get(),
+                 {pair.away->controller_bell, pair.away->loggers_bell},
+                 [this](const absl::Status& why) { ends_->away.Lose(why); });
   down.Start();
   up.Start();
   std::atomic<uint64_t> read = 0;
   std::atomic<bool> is_in_order = true;
   std::thread units([&] {
-    auto ring = pair_.away->Consumer(MirroredRing::kDown);
+    auto ring = ends_->pair.away->Consumer(MirroredRing::kDown);
     WaitFor([&] {
       Cell cell;
       while (ring.Read(std::span(&cell, 1)) == 1) {
@@ -130,57 +179,73 @@ TEST_F(GeneveLinkTest, CarriesTheCellsOfMirrorsInOrderAndTheirReleaseBack) {
         ring.Release(1);
         ++read;
       }
-      return read == kCells;
+      return read == cells || is_lost();
     });
   });
-  auto ring = pair_.home.Producer(MirroredRing::kDown);
+  auto ring = pair.home.Producer(MirroredRing::kDown);
   uint64_t pushed = 0;
   EXPECT_TRUE(WaitFor([&] {
-    while (pushed < kCells) {
+    while (pushed < cells) {
       const Cell cell = TestCell(pushed);
       if (ring.Push(std::span(&cell, 1)) == 0) break;
       ++pushed;
     }
-    pair_.home.units_bell->Ring();
-    return ring.released() == kCells;
+    ends_->pair.home.units_bell->Ring();
+    return ring.released() == cells || is_lost();
   })) << pushed
       << " pushed, " << read << " read";
   units.join();
-  EXPECT_EQ(read, kCells);
-  EXPECT_TRUE(is_in_order);
   down.Stop();
   up.Stop();
-  for (const End* end : {&home_, &away_}) {
+  EXPECT_TRUE(is_in_order);
+  if (home.was_silent || away.was_silent) return false;
+  EXPECT_FALSE(is_lost());
+  EXPECT_EQ(read, cells);
+  for (const Ends::End* end : {&home, &away}) {
     const GeneveLink::Counts counts = end->link->counts();
-    EXPECT_EQ(end->losses, 0);
     EXPECT_GT(counts.sent.datagrams, 0u);
     for (const uint64_t refused : counts.refused) EXPECT_EQ(refused, 0u);
   }
+  return true;
+}
+
+TEST_F(GeneveLinkTest, CarriesTheCellsOfMirrorsInOrderAndTheirReleaseBack) {
+  for (int tries = 0; tries < kMostTries; ++tries) {
+    if (Carries(5'000) || HasFailure()) return;
+    ASSERT_NO_FATAL_FAILURE(Open());
+  }
+  FAIL() << "the link was silent in each run";
 }
 
 TEST_F(GeneveLinkTest, IsLostOnceTheOtherEndIsGone) {
-  Start(home_, LoopMirror::Side::kHome, *pair_.at_home);
-  away_.link.reset();
-  auto ring = pair_.home.Producer(MirroredRing::kDown);
+  TestMirrorPair& pair = ends_->pair;
+  Ends::End& home = ends_->home;
+  Ends::End& away = ends_->away;
+  home.Start(LoopMirror::Side::kHome, *pair.at_home);
+  away.link.reset();
+  auto ring = pair.home.Producer(MirroredRing::kDown);
   const Cell cell = TestCell(0);
   ASSERT_EQ(ring.Push(std::span(&cell, 1)), 1u);
-  ASSERT_TRUE(home_.link->Send(TestMirrorPair::Collect(*pair_.at_home)).ok());
-  EXPECT_TRUE(WaitFor([this] { return home_.losses > 0; }));
-  EXPECT_EQ(home_.losses, 1);
-  EXPECT_FALSE(home_.link->Await(0, Nanos{0}).ok());
-  EXPECT_FALSE(home_.link->Send(TestMirrorPair::Collect(*pair_.at_home)).ok());
+  ASSERT_TRUE(home.link->Send(TestMirrorPair::Collect(*pair.at_home)).ok());
+  EXPECT_TRUE(WaitFor([this] { return ends_->home.losses > 0; }));
+  EXPECT_EQ(home.losses, 1);
+  EXPECT_TRUE(home.was_silent);
+  EXPECT_FALSE(home.link->Await(0, Nanos{0}).ok());
+  EXPECT_FALSE(home.link->Send(TestMirrorPair::Collect(*pair.at_home)).ok());
 }
 
 TEST_F(GeneveLinkTest, RefusesAnOfferThatCannotBe) {
-  GeneveOffer offer = away_.link->Offer();
+  GeneveOffer offer = ends_->away.link->Offer();
   offer.ports[3] = 0;
-  EXPECT_EQ(home_.link->Connect(offer).message(), "an offer that cannot be");
-  offer = away_.link->Offer();
+  EXPECT_EQ(ends_->home.link->Connect(offer).message(),
+            "an offer that cannot be");
+  offer = ends_->away.link->Offer();
   offer.key.network = 1u << 24;
-  EXPECT_EQ(home_.link->Connect(offer).message(), "an offer that cannot be");
-  offer = away_.link->Offer();
+  EXPECT_EQ(ends_->home.link->Connect(offer).message(),
+            "an offer that cannot be");
+  offer = ends_->away.link->Offer();
   ++offer.key.key;
-  EXPECT_EQ(home_.link->Connect(offer).message(), "another key");
+  EXPECT_EQ(ends_->home.link->Connect(offer).message(), "another key");
 }
 
 }  // namespace

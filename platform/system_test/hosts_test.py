@@ -21,7 +21,7 @@ import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import (OK, PATIENCE_S, PROGRAM, USAGE, Command, below,
+from command_case import (IO, OK, PATIENCE_S, PROGRAM, USAGE, Command, below,
                           free_port, run, wait_for)
 from etcd_peer import Etcd, skip_without_etcd
 
@@ -114,7 +114,7 @@ class Hosts(HostCase):
         self.assertEqual(text.wait(PATIENCE_S), OK)
 
     def test_a_list_that_cannot_be_followed_ends_with_the_reason(self):
-        self.refused(UNAVAILABLE, ["127.0.0.1:1"], "host", "list",
+        self.refused(IO, ["127.0.0.1:1"], "host", "list",
                      "--etcd=127.0.0.1:1", "--follow")
         self.join("a")
         with open("/dev/full", "wb") as full:
