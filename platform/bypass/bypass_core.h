@@ -19,8 +19,8 @@ namespace snf {
 //
 // A daemon that is ready ends the guard of the daemon before by a signal. Until
 // then the guard stays, so that a daemon that dies while it starts leaves the
-// link no worse. A process of another name sends no signal, and the guard ends
-// once that one has had the claim for kMostGivenWay.
+// link no worse. A process of another name sends no signal: then the guard ends
+// after kMostGivenWay of its claim.
 //
 // Owner-thread only. Times are of any one clock that never goes back.
 class BypassCore {
@@ -46,7 +46,7 @@ class BypassCore {
   void on_daemon_gone(Instant now);
   // The guard was told to end.
   void on_told_to_end() { state_ = Phase::kEnded; }
-  // Goes on to the state that is due, and returns that. `is_claimed`: another
+  // Enters the state that is due, and returns it. `is_claimed`: another
   // process has claimed any of the interfaces.
   Phase Look(Instant now, bool is_claimed);
 

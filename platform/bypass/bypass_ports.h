@@ -18,7 +18,7 @@ namespace snf {
 // claim it at any time. Owner-thread only.
 class BypassPorts {
  public:
-  // Errors: as of PacketPort::Open, without those of claims.
+  // Errors: as of PacketPort::Open, except of claims.
   static absl::StatusOr<BypassPorts> Open(const std::string& inside,
                                           const std::string& outside);
 
@@ -26,7 +26,7 @@ class BypassPorts {
   bool Pass();
   // Returns the error of a port that has failed.
   absl::Status status() const;
-  // Adds what was counted since the last call.
+  // Adds the frames since the last call.
   void AddCounts(BypassCounts& counts);
   // Returns descriptors that are readable if frames wait.
   std::array<int, 2> descriptors() const;

@@ -106,7 +106,7 @@ void Guard::Run() {
     if (ports_.has_value()) ports_->Pass();
   }
   ClosePorts();
-  // The file of a guard is the guard's, until this process has ended.
+  // The next guard opens its file after the end of this process.
   unlink(BypassFileOf(files_).c_str());
   if (!core_.is_daemon_gone()) return;
   for (const std::string& name : {inside_, outside_}) {
@@ -200,13 +200,13 @@ void Guard::ClosePorts() {
 
 std::string Guard::Counted() const {
   return fmt::format("{} came from the inside, {} from the outside, {} dropped",
-                     Plural(told_.counts.inside, "frame"),
-                     told_.counts.outside, told_.counts.dropped);
+                     Plural(told_.counts.inside, "frame"), told_.counts.outside,
+                     told_.counts.dropped);
 }
 
 void Guard::Write() { WriteBypassState(file_, told_); }
 
-// Tells of another state than before.
+// Writes and logs a new state.
 void Guard::Tell(Phase before) {
   told_.state = core_.state();
   told_.since = PacketPort::WallClock();

@@ -37,6 +37,25 @@ std::string ToTheSecond(Instant time) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", parts);
 }
 
+Descriptor OpenToRead(const DaemonFiles& files) {
+  return Descriptor(
+      open(BypassFileOf(files).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+}
+
+// Returns nothing if no guard has the file.
+std::optional<BypassState> ReadFrom(const Descriptor& file) {
+  if (!file.is_open()) return std::nullopt;
+  struct flock lock = WholeFile();
+  if (fcntl(file.number(), F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) {
+    return std::nullopt;
+  }
+  std::array<char, 256> text{};
+  if (pread(file.number(), text.data(), text.size() - 1, 0) <= 0) {
+    return BypassState();
+  }
+  return BypassState::Parse(text.data()).value_or(BypassState());
+}
+
 }  // namespace
 
 std::string BypassState::text() const {
@@ -83,18 +102,7 @@ void WriteBypassState(const Descriptor& file, const BypassState& state) {
 }
 
 std::optional<BypassState> FindBypass(const DaemonFiles& files) {
-  const Descriptor file(
-      open(BypassFileOf(files).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.is_open()) return std::nullopt;
-  struct flock lock = WholeFile();
-  if (fcntl(file.number(), F_OFD_GETLK, &lock) != 0 || lock.l_type == F_UNLCK) {
-    return std::nullopt;
-  }
-  std::array<char, 256> text{};
-  if (pread(file.number(), text.data(), text.size() - 1, 0) <= 0) {
-    return BypassState();
-  }
-  return BypassState::Parse(text.data()).value_or(BypassState());
+  return ReadFrom(OpenToRead(files));
 }
 
 std::string WhatPasses(const DaemonFiles& files) {
@@ -126,9 +134,11 @@ std::string WhatPasses(const DaemonFiles& files) {
 bool EndBypass(const DaemonFiles& files) {
   constexpr int kLooks = 500;
   constexpr std::chrono::milliseconds kLook(10);
+  const Descriptor file = OpenToRead(files);
   bool has_passed = false;
   for (int i = 0; i < kLooks; ++i) {
-    const std::optional<BypassState> guard = FindBypass(files);
+    // A guard removes the file before its process ends.
+    const std::optional<BypassState> guard = ReadFrom(file);
     if (!guard.has_value()) break;
     has_passed |= guard->state != Phase::kArmed;
     // Half of the looks are for a clean end.
@@ -138,6 +148,7 @@ bool EndBypass(const DaemonFiles& files) {
     std::this_thread::sleep_for(kLook);
   }
   unlink(BypassFileOf(files).c_str());  // of a guard that was killed
+  rmdir(files.directory.c_str());       // if it is empty
   return has_passed;
 }
 

@@ -15,15 +15,15 @@
 
 namespace snf {
 
-// Frames that a guard has taken and passed, and what it could not pass.
+// Counts frames that a guard has taken, and the dropped ones.
 struct BypassCounts {
   uint64_t inside = 0;   // frames that came from the inside
   uint64_t outside = 0;  // frames that came from the outside
   uint64_t dropped = 0;  // by the kernel before the guard, or not sent
 };
 
-// What a guard tells of itself, in a file beside the daemon's socket that it
-// locks as long as it lives.
+// Describes a guard, in a file beside the daemon's socket. The guard locks the
+// file as long as it lives.
 struct BypassState {
   pid_t pid = 0;  // 0: the guard is about to be started
   BypassCore::Phase state = BypassCore::Phase::kArmed;

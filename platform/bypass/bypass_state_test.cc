@@ -22,24 +22,22 @@ class BypassStateTest : public ::testing::Test {
  protected:
   BypassStateTest() {
     files_.name = "edge";
-    files_.directory = ::testing::TempDir() + "/bypass." +
-                       std::to_string(getpid());
+    files_.directory =
+        ::testing::TempDir() + "/bypass." + std::to_string(getpid());
     std::filesystem::create_directory(files_.directory);
   }
-  ~BypassStateTest() override {
-    std::filesystem::remove_all(files_.directory);
-  }
+  ~BypassStateTest() override { std::filesystem::remove_all(files_.directory); }
 
   DaemonFiles files_;
 };
 
 TEST_F(BypassStateTest, IsTheSameFromItsText) {
-  const BypassState state = {.pid = 4'194'303,
-                             .state = Phase::kPassing,
-                             .since = kTime,
-                             .patience = Seconds(1),
-                             .counts = {.inside = kMost, .outside = 2,
-                                        .dropped = 3}};
+  const BypassState state = {
+      .pid = 4'194'303,
+      .state = Phase::kPassing,
+      .since = kTime,
+      .patience = Seconds(1),
+      .counts = {.inside = kMost, .outside = 2, .dropped = 3}};
   const std::optional<BypassState> parsed = BypassState::Parse(state.text());
   ASSERT_TRUE(parsed.has_value());
   EXPECT_EQ(parsed->text(), state.text());
@@ -49,9 +47,8 @@ TEST_F(BypassStateTest, IsTheSameFromItsText) {
 }
 
 TEST_F(BypassStateTest, IsNoOtherText) {
-  for (const char* text :
-       {"", "1", "1 2 3 4 5 6", "1 5 3 4 5 6 7", "1 -1 3 4 5 6 7",
-        "a 2 3 4 5 6 7"}) {
+  for (const char* text : {"", "1", "1 2 3 4 5 6", "1 5 3 4 5 6 7",
+                           "1 -1 3 4 5 6 7", "a 2 3 4 5 6 7"}) {
     EXPECT_FALSE(BypassState::Parse(text).has_value()) << text;
   }
 }
@@ -59,9 +56,9 @@ TEST_F(BypassStateTest, IsNoOtherText) {
 TEST_F(BypassStateTest, IsFoundWhileItsFileIsLocked) {
   EXPECT_FALSE(FindBypass(files_).has_value());
   {
-    const Descriptor file = OpenBypassFile(files_, {.state = Phase::kPassing,
-                                                    .since = kTime,
-                                                    .counts = {.inside = 12}});
+    const Descriptor file = OpenBypassFile(
+        files_,
+        {.state = Phase::kPassing, .since = kTime, .counts = {.inside = 12}});
     ASSERT_TRUE(file.is_open());
     EXPECT_FALSE(OpenBypassFile(files_, {}).is_open());
     EXPECT_THAT(WhatPasses(files_),

@@ -146,7 +146,8 @@ class Bypass(control_test.Control):
                     self.assertIn("packets pass unprocessed between lan0 and "
                                   "wan0", LOG.read_text())
                     self.up(BYPASS, *flags)
-                    self.assertFalse(is_alive(guard))
+                    wait_for("end of the guard",
+                             lambda: not is_alive(guard))
                     self.assertEqual(len(guards()), 1)
                     self.check_denied()
                     self.assertIn("packets",
@@ -154,7 +155,7 @@ class Bypass(control_test.Control):
                     self.assertRegex(LOG.read_text(),
                                      r"unprocessed no more: [1-9]\d* frames? "
                                      r"came from the inside, [1-9]\d* from the "
-                                     r"outside, 0 dropped")
+                                     r"outside, \d+ dropped")
                     self.down()
                     self.check_nothing_left()
         self.assertEqual(gro(), before)
@@ -250,7 +251,8 @@ class Bypass(control_test.Control):
 
     def test_an_upgrade_ends_the_guard_of_the_predecessor(self):
         self.up(BYPASS)
-        done = snf("up", *PORTS, self.firewall, "--upgrade")
+        done = snf("up", *PORTS, self.firewall, "--upgrade",
+                   "--within=100ms")
         self.assertEqual(done.returncode, OK, done.stderr)
         wait_for("end of the predecessor", lambda: not is_alive(self.pid))
         self.assertEqual(guards(), set())
@@ -277,11 +279,11 @@ class Bypass(control_test.Control):
                 self.assertEqual(processes() | guards(), set())
 
 
+# What control_test.py tests itself.
+for name in [name for name in dir(control_test.Control)
+             if name.startswith("test_")]:
+    setattr(Bypass, name, None)
+
+
 if __name__ == "__main__":
-    reason = net.why_skipped()
-    if reason:
-        print(f"skipped: {reason}")
-        sys.exit(net.SKIPPED)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    net.remove_remains()
-    control_test.unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    net.main("Bypass")

@@ -248,7 +248,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   const absl::StatusOr<ExitCode> exit_code =
       live.ok() ? ReportOf(options, *live) : live.status();
-  // A daemon that fails is gone as one that was killed: its guard goes on.
+  // If a daemon fails, its guard takes its place, as after a kill.
   if (interrupt.came || exit_code.ok()) daemon.EndBypass();
   if (live.ok()) LogLine(LogLevel::kInfo, EndOf(live->replayed.run.result));
   if (!exit_code.ok()) {

@@ -58,7 +58,7 @@ COMMAND = CHECK | DRIVERS | REPORT | {
     "platform/hosts", "platform/modules", "resource_manager/etcd",
     "resource_manager/launch", "resource_manager/live", "resource_manager/lxd",
     "proto", "platform/process", "platform/service", "platform/ports", "platform/ports/interface",
-    "platform/options", "platform/outcome", "platform/control",
+    "platform/bypass", "platform/options", "platform/outcome", "platform/control",
     "platform/daemon", "platform/daemon/chains"}
 COMMANDS = {f"platform/commands/{name}": COMMAND for name in (
     "bench", "config", "control", "host", "manager", "nf", "recovery", "replay", "simulate",
@@ -160,6 +160,8 @@ MAY_INCLUDE = {
                              "platform/ports/gwlb",
                              "platform/ports/interface",
                              "platform/ports/router"},
+    "platform/bypass": RUN | {"platform/ports", "platform/ports/interface",
+                              "platform/process", "platform/service"},
     "platform/report/explain": RUN,
     "platform/report": RUN | {"platform/report/explain"},  # stories as JSON
     "platform/report/watch": RUN | {"platform/process"},
@@ -170,13 +172,13 @@ MAY_INCLUDE = {
         "platform/report/explain", "proto"},
     "platform/outcome": RUN | {"platform/options", "platform/process",
                                "platform/report", "platform/report/explain"},
-    "platform/control": RUN | {"platform/drivers/real_time", "platform/process",
+    "platform/control": RUN | {"platform/bypass", "platform/drivers/real_time", "platform/process",
                                "platform/service", "resource_manager/etcd",
                                "proto"},
     "platform/daemon/chains": RUN | {"platform/drivers/real_time",
                                      "platform/outcome"},
     "platform/daemon": RUN | {
-        "platform/control", "platform/daemon/chains", "platform/drivers/cluster",
+        "platform/bypass", "platform/control", "platform/daemon/chains", "platform/drivers/cluster",
         "platform/drivers/real_cluster", "platform/drivers/real_time",
         "platform/hosts",
         "platform/modules", "platform/options", "platform/outcome",
@@ -193,7 +195,7 @@ MAY_INCLUDE = {
 # From the ground to the roof. Tests may reach further (TESTS_MAY_INCLUDE).
 TOP = ["base", "traces", "proto", "runtime", "nfs", "controller",
        "resource_manager", "platform", "experiments"]
-WINGS = ["process", "service", "hosts", "modules", "run", "check", "drivers", "ports",
+WINGS = ["process", "service", "hosts", "modules", "run", "check", "drivers", "ports", "bypass",
          "report", "options", "outcome", "control", "daemon", "commands",
          "system_test"]
 # Tests of the drivers, and of what watches runs, make whole runs.
