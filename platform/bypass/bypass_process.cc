@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -27,6 +28,10 @@ namespace {
 
 using Phase = BypassCore::Phase;
 
+int PidfdOf(const std::string& pid) {
+  return static_cast<int>(syscall(SYS_pidfd_open, std::atoi(pid.c_str()), 0));
+}
+
 // The guard's loop. It has memory for packets only while packets pass.
 class Guard {
  public:
@@ -40,6 +45,7 @@ class Guard {
   static constexpr Nanos kTellPeriod = Milliseconds(100);
   static constexpr Nanos kOpenPeriod = Milliseconds(200);
   static constexpr int kMostSleepMs = 10;
+  static constexpr int kMostEndMs = 1'000;
 
   void Sleep();
   void HearDaemon();
@@ -57,6 +63,7 @@ class Guard {
   const std::string outside_;
   LogOptions log_;
   const std::string daemon_;  // the number of its process
+  const Descriptor process_;  // of the daemon
   const Descriptor life_;
   const Descriptor file_;
   Descriptor signals_;
@@ -75,6 +82,7 @@ Guard::Guard(const DaemonFiles& files, const std::vector<std::string>& words)
       outside_(words[2]),
       log_{.file = words[4], .json = words[5] == "json"},
       daemon_(words[7]),
+      process_(PidfdOf(words[7])),
       life_(kBypassLife),
       file_(kBypassFile),
       core_(Nanos{std::atoll(words[3].c_str())}) {
@@ -147,6 +155,10 @@ void Guard::HearDaemon() {
     return;
   }
   core_.on_daemon_gone(RealClock::Monotonic());
+  // A process that ends closes its descriptors one by one: its claims are gone
+  // with the process, and are no other daemon.
+  pollfd end = {.fd = process_.number(), .events = POLLIN, .revents = 0};
+  poll(&end, 1, kMostEndMs);
   OpenLog(log_).IgnoreError();  // packets matter more
   Tell(Phase::kArmed);
 }

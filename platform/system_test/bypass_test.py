@@ -136,6 +136,7 @@ class Bypass(control_test.Control):
                     self.check_denied()
                     self.kill_and_pass()
                     self.assertEqual(guards(), {guard})
+                    self.assertNotIn("another process", LOG.read_text())
                     self.assertEqual(
                         peer(CLIENT, "tcp", SERVER4, 3, 1_000_000),
                         ["3 right"])
