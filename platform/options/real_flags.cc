@@ -262,11 +262,14 @@ absl::Status RealFlags::Check() const {
         .because = "it pins to CPUs of this host"}});
   if (!status.ok()) return status;
   if (absl::Status s = CheckWarmPool(); !s.ok()) return s;
-  for (const char* flag : {"metrics_address", "metrics_tls"}) {
-    if (set_.given(flag) && request.metrics.port == 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("--{} needs --metrics_port=PORT", flag));
-    }
+  // Reports give flags back at their defaults.
+  const bool has_address =
+      request.metrics.address != MetricsServer::Options().address;
+  if (request.metrics.port == 0 &&
+      (has_address || !request.metrics_tls.empty())) {
+    return absl::InvalidArgumentError(
+        fmt::format("--metrics_{} needs --metrics_port=PORT",
+                    has_address ? "address" : "tls"));
   }
   return set_.Check({{.flags = {"watch"},
                       .with = "quiet",
