@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/bypass/bypass_ports.h"
 
+#include <fmt/format.h>
 #include <linux/if_packet.h>
 #include <sys/socket.h>
 
 #include <cstddef>
+#include <cstring>
 #include <utility>
 
 namespace snf {
@@ -48,7 +50,7 @@ absl::Status BypassPorts::status() const {
   for (const auto& port : ports_) {
     if (!port->status().ok()) return port->status();
   }
-  return absl::OkStatus();
+  return failed_;
 }
 
 // PacketPort::UpdateFigures would claim the interface.
@@ -59,6 +61,14 @@ void BypassPorts::AddCounts(BypassCounts& counts) {
     if (getsockopt(ports_[i]->descriptor(), SOL_PACKET, PACKET_STATISTICS,
                    &since, &size) == 0) {
       kernel_drops_[i] += since.tp_drops;
+    }
+    int error = 0;
+    size = sizeof error;
+    if (getsockopt(ports_[i]->descriptor(), SOL_SOCKET, SO_ERROR, &error,
+                   &size) == 0 &&
+        error != 0) {
+      failed_ = absl::UnavailableError(fmt::format(
+          "{}: {}", ports_[i]->figures().interface, std::strerror(error)));
     }
     const PortFigures& figures = ports_[i]->figures();
     const Told now = {.received = figures.received,

@@ -26,7 +26,8 @@ class BypassPorts {
   bool Pass();
   // Returns the error of a port that has failed.
   absl::Status status() const;
-  // Adds the frames since the last call.
+  // Adds the frames since the last call, and notes a port that has failed.
+  // Until then descriptors of such a port are readable.
   void AddCounts(BypassCounts& counts);
   // Returns descriptors that are readable if frames wait.
   std::array<int, 2> descriptors() const;
@@ -40,6 +41,7 @@ class BypassPorts {
   std::array<std::unique_ptr<PacketPort>, 2> ports_;  // inside, outside
   std::array<Told, 2> told_;
   std::array<uint64_t, 2> kernel_drops_{};
+  absl::Status failed_;
 };
 
 }  // namespace snf

@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_BYPASS_BYPASS_PROCESS_H_
 #define SNF_PLATFORM_BYPASS_BYPASS_PROCESS_H_
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>

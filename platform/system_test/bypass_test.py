@@ -204,6 +204,10 @@ class Bypass(control_test.Control):
     def test_interfaces_that_come_back_are_bridged_again(self):
         self.up(BYPASS)
         self.kill_and_pass()
+        # A link that goes and comes with no frame, then one amid frames.
+        for state in ("down", "up"):
+            ip("-n", MIDDLE, "link", "set", "lan0", state)
+        wait_for("packets", passes)
         ip("-n", MIDDLE, "link", "set", "wan0", "down")
         wait_for("word of it", lambda: "no packets pass" in LOG.read_text())
         ip("-n", MIDDLE, "link", "set", "wan0", "up")
