@@ -131,13 +131,18 @@ class EtcdHosts(HostPair):
         def counts():
             return {key: int(value)
                     for key, value in self.status()["count"].items()}
-        wait_for("all packets", lambda: counts()["packets_released"] +
-                 counts().get("packets_passed_through", 0) >= int(sent))
-        status = self.status()
-        dropped = {drop["reason"]: drop["packets"]
-                   for drop in status.get("drop", [])
-                   if int(drop.get("packets", 0))}
-        self.assertEqual(dropped, {})
+        def dropped():
+            return {drop["reason"]: int(drop["packets"])
+                    for drop in self.status().get("drop", [])
+                    if int(drop.get("packets", 0))}
+        try:
+            wait_for("all packets", lambda: counts()["packets_released"] +
+                     counts().get("packets_passed_through", 0) +
+                     sum(dropped().values()) >= int(sent))
+        except AssertionError:
+            self.fail(f"of {sent} packets: {counts()}, {dropped()}; "
+                      f"{self.said()}")
+        self.assertEqual(dropped(), {}, self.said())
         self.assertEqual(counts().get("faults.packets_lost", 0), 0)
 
     def end_all(self, agent):
