@@ -339,6 +339,19 @@ class Run(unittest.TestCase):
             self.assertGreater(port["split"], 0)
             self.assertEqual((port["merged"], port["refused"]), (0, 0))
 
+    def test_takes_a_tap_interface_of_others_and_leaves_it_plain(self):
+        """It had headers of another size, and outlives the run."""
+        peer(MIDDLE, "tap", "tap0")
+        ports = ["--port", "inside=tap:tap0", "--port", "outside=wan0"]
+        with self.server(), self.running(ports=ports):
+            ip("-n", MIDDLE, "addr", "add", f"{CLIENT4}/24", "dev", "tap0")
+            self.assertEqual(peer(MIDDLE, "leaves_checksums", "tap0"), ["1"])
+            self.assertEqual(peer(MIDDLE, "tcp", SERVER4, 3, 1_000_000),
+                             ["3 right"])
+        self.assertGreater(self.report["ports"]["inside"]["merged"], 0)
+        self.assertEqual(self.report["ports"]["inside"]["refused"], 0)
+        self.assertEqual(peer(MIDDLE, "leaves_checksums", "tap0"), ["0"])
+
     def program_of(self, interface):
         """Words about an XDP program that is attached to it."""
         shown = subprocess.run(["ip", "-n", MIDDLE, "link", "show", interface],

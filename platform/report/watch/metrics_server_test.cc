@@ -139,6 +139,27 @@ TEST(MetricsServer, TellsOfHealthByTheStatus) {
   EXPECT_THAT(Page(**server, "/ready"), StartsWith("HTTP/1.1 404 "));
 }
 
+// A client of another machine cannot take all connections. If the server is not
+// at loopback, clients of this machine count as well.
+TEST(MetricsServer, ServesFewConnectionsOfOneAddressAtATime) {
+  for (const std::string address : {"127.0.0.1", "0.0.0.0"}) {
+    const auto server = MetricsServer::Start(
+        {.address = address}, {.metrics = [] { return "snf_test 1\n"; }});
+    ASSERT_TRUE(server.ok()) << server.status();
+    std::vector<std::unique_ptr<Client>> silent;
+    silent.reserve(MetricsServer::kOfOneAddress);
+    for (int i = 0; i < MetricsServer::kOfOneAddress; ++i) {
+      silent.push_back(std::make_unique<Client>((*server)->port()));
+    }
+    const std::string answer = Client((*server)->port()).Ask(kGet);
+    if (address == "127.0.0.1") {
+      EXPECT_THAT(answer, EndsWith("snf_test 1\n"));
+    } else {
+      EXPECT_EQ(answer, "");
+    }
+  }
+}
+
 TEST(MetricsServer, RefusesAddressesAndCertificatesThatAreNone) {
   const auto start = [](const MetricsServer::Options& options) {
     return MetricsServer::Start(options, {.metrics = [] { return ""; }})
