@@ -36,15 +36,20 @@ import json
 import os
 import pathlib
 import random
-import shutil
 import statistics
 import struct
 import subprocess
 import sys
 import tempfile
 
-SOURCE = "https://github.com/tbarbette/fastclick"
-FETCH = ["git", "clone", "--depth=1", SOURCE, "."]
+sys.dont_write_bytecode = True  # nothing beside the sources
+from other_program import (CannotMeasure, OtherProgram, add_rounds, parsed,
+                           ratios, run_beside)
+
+FASTCLICK = OtherProgram(
+    what="FastClick", name="click", flag="click",
+    source="https://github.com/tbarbette/fastclick",
+    is_fetched="configure", built="userlevel/click")
 BUILD = [
     ["./configure", "--enable-userlevel", "--disable-linuxmodule",
      "--disable-dpdk", "--enable-batch", "--enable-flow", "--enable-research",
@@ -53,7 +58,6 @@ BUILD = [
      "CFLAGS=-O3 -march=native", "CXXFLAGS=-O3 -march=native -std=gnu++14"],
     ["nice", "make", "-j2", "-C", "userlevel", "click"],
 ]
-SKIPPED = 4
 PATIENCE_S = 600
 RULES = [(f"172.16.{i}.0/24", 1000 + i) for i in range(19)]
 OUTSIDE = "203.0.113.1"
@@ -84,10 +88,6 @@ ip[1] -> Discard;
 nat[1] -> Discard;
 DriverManager(wait_stop, print taken.count, print sent.count, stop);
 """
-
-
-class CannotMeasure(Exception):
-    pass
 
 
 def shell(words: list[str]) -> str:
@@ -199,99 +199,57 @@ def packet_ns(way, capture: pathlib.Path, loops: int, flags: list[str]):
 
 def measure(click, snf, capture: pathlib.Path, flags: list[str], rounds: int,
             loops: int) -> dict:
-    theirs, ours, ratios = [], [], []
+    theirs, ours = [], []
     for _ in range(rounds):
         their_ns, their_share = packet_ns(click, capture, loops, flags)
         our_ns, our_share = packet_ns(snf, capture, loops, flags)
         theirs.append(their_ns)
         ours.append(our_ns)
-        ratios.append(their_ns / our_ns)
     return {"fastclick_ns": round(statistics.median(theirs), 1),
             "snf_ns": round(statistics.median(ours), 1),
-            "ratio": round(statistics.median(ratios), 3),
-            "ratio_least": round(min(ratios), 3),
-            "ratio_greatest": round(max(ratios), 3),
+            **ratios([their / our
+                      for their, our in zip(theirs, ours, strict=True)]),
             "fastclick_released": round(their_share, 4),
             "snf_released": round(our_share, 4)}
 
 
-def built_click(folder: pathlib.Path, fetches: bool) -> pathlib.Path:
-    program = folder / "userlevel/click"
-    if program.exists():
-        return program
-    if not (folder / "configure").exists():
-        if not fetches:
-            raise CannotMeasure(f"there is no FastClick in {folder}; --fetch "
-                                f"gets it from {SOURCE}")
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(FETCH, cwd=folder, check=True, stdout=sys.stderr)
-    for command in BUILD:
-        subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
-    return program
-
-
-def find_click(arguments) -> pathlib.Path:
-    if arguments.build:
-        return built_click(arguments.build.resolve(), arguments.fetch)
-    named = arguments.click or shutil.which("click")
-    if named is None:
-        raise CannotMeasure("there is no FastClick: name its program by "
-                            "--click=PROGRAM, or build it by --build=DIR")
-    if not os.access(named, os.X_OK):
-        raise CannotMeasure(f"there is no FastClick: {named} is no program")
-    return pathlib.Path(named)
-
-
-def parse(words: list[str]):
-    commands = "\n".join("  " + shell(command) for command in [FETCH, *BUILD])
-    parser = argparse.ArgumentParser(
-        usage=__doc__.format(commands=commands).split("Usage: ")[1])
-    parser.add_argument("snf", type=pathlib.Path)
-    parser.add_argument("capture", type=pathlib.Path)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--click")
-    where.add_argument("--build", type=pathlib.Path)
-    parser.add_argument("--fetch", action="store_true")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--loops", type=int, default=20)
-    parser.add_argument("--rows", default=",".join(ROWS))
-    arguments = parser.parse_args(words)
-    arguments.rows = arguments.rows.split(",")
-    for row in arguments.rows:
-        if row not in ROWS:
-            parser.error(f"--rows: {row}: no row of that name")
-    if arguments.rounds < 1 or arguments.loops < 1:
-        parser.error("--rounds and --loops: at least 1")
-    if arguments.fetch and arguments.build is None:
-        parser.error("--fetch: wants --build=DIR")
-    return arguments
-
-
-def main(words: list[str]) -> int:
-    arguments = parse(words)
-    try:
-        program = find_click(arguments)
-    except (CannotMeasure, OSError, subprocess.CalledProcessError) as why:
-        print(f"skipped: {why}")
-        return SKIPPED
+def measured_rows(program: pathlib.Path, options) -> dict:
     rows = {}
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        click, snf = Click(program, folder), Snf(arguments.snf)
-        for row in arguments.rows:
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        click, snf = Click(program, folder), Snf(options.snf)
+        for row in options.rows:
             flows, flags = ROWS[row]
-            capture = arguments.capture.resolve()
+            capture = options.capture.resolve()
             if flows > 0:
                 capture = folder / f"{flows}.pcap"
                 make_capture(capture, flows)
             try:
                 rows[row] = measure(click, snf, capture, flags,
-                                    arguments.rounds, arguments.loops)
+                                    options.rounds, options.loops)
             except CannotMeasure as why:
-                print(f"fastclick.py: {row}: {why}", file=sys.stderr)
-                return 1
-    print(json.dumps({"rows": rows}, indent=2))
-    return 0
+                raise CannotMeasure(f"{row}: {why}") from why
+    return rows
+
+
+def parse(words: list[str]):
+    commands = "\n".join("  " + shell(command)
+                         for command in [FASTCLICK.fetch, *BUILD])
+    parser = argparse.ArgumentParser(
+        usage=__doc__.format(commands=commands).split("Usage: ")[1],
+        allow_abbrev=False)
+    parser.add_argument("snf", type=pathlib.Path)
+    parser.add_argument("capture", type=pathlib.Path)
+    FASTCLICK.add_flags(parser)
+    add_rounds(parser, 7, ROWS)
+    parser.add_argument("--loops", type=int, default=20)
+    return parsed(parser, words, ROWS, ("rounds", "loops"))
+
+
+def main(words: list[str]) -> int:
+    options = parse(words)
+    return run_beside("fastclick.py", lambda: FASTCLICK.find(options, BUILD),
+                      lambda program: measured_rows(program, options))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import fastclick
+from other_program import SKIPPED
 
 # Both take 10 packets a loop; a loop takes {per_loop} s of CPU time.
 CLICK = """#!{python}
@@ -85,7 +86,7 @@ class FastClickTest(unittest.TestCase):
                 (["--click=/nowhere/click"], "/nowhere/click is no program"),
                 ([f"--build={self.folder}"], "--fetch gets it from https://")):
             code, out, _ = self.run_script("snf", "c.pcap", *words)
-            self.assertEqual(code, fastclick.SKIPPED)
+            self.assertEqual(code, SKIPPED)
             self.assertTrue(out.startswith("skipped: "), out)
             self.assertIn(why, out)
         self.assertEqual(list(self.folder.iterdir()), [])

@@ -55,13 +55,18 @@ import sys
 import tempfile
 import time
 
-SOURCE = ("https://github.com/aws-samples/"
-          "aws-gateway-load-balancer-tunnel-handler")
-FETCH = ["git", "clone", "--depth=1", SOURCE, "."]
+sys.dont_write_bytecode = True  # nothing beside the sources
+from other_program import (CannotMeasure, OtherProgram, add_rounds, parsed,
+                           ratios, run_beside)
+
+HANDLER = OtherProgram(
+    what="tunnel handler", name="gwlbtun", flag="handler",
+    source="https://github.com/aws-samples/"
+           "aws-gateway-load-balancer-tunnel-handler",
+    is_fetched="GeneveHandler.cpp", built="gwlbtun")
 FILES = ("main", "UDPPacketReceiver", "GenevePacket", "TunInterface", "utils",
          "PacketHeaderV4", "PacketHeaderV6", "GeneveHandler",
          "FlowCacheHealthCheck", "Logger")
-SKIPPED = 4
 PATIENCE_S = 30
 QUIET_S = 0.3
 BALANCER, APPLIANCE = "10.77.6.2", "10.77.6.9"
@@ -77,10 +82,6 @@ ROWS = {"small": (100, 0), "large": (1_400, 0), "small_paced": (100, 20_000),
 HOOK = """#!/bin/sh
 [ "$1" = CREATE ] && ip route replace 198.51.0.0/16 dev "$3"
 """
-
-
-class CannotMeasure(Exception):
-    pass
 
 
 def build_command(boost: pathlib.Path | None) -> list[str]:
@@ -337,12 +338,9 @@ def medians(rounds: list[dict]) -> dict:
 
 def told(theirs: list[dict], ours: list[dict]) -> dict:
     """Of a row, from the figures of each round."""
-    ratios = [our["packets_s_core"] / their["packets_s_core"]
-              for their, our in zip(theirs, ours, strict=True)]
     return {"handler": medians(theirs), "snf": medians(ours),
-            "ratio": round(statistics.median(ratios), 3),
-            "ratio_least": round(min(ratios), 3),
-            "ratio_greatest": round(max(ratios), 3)}
+            **ratios([our["packets_s_core"] / their["packets_s_core"]
+                      for their, our in zip(theirs, ours, strict=True)])}
 
 
 def measure(options, handler: pathlib.Path) -> dict:
@@ -366,84 +364,40 @@ def measure(options, handler: pathlib.Path) -> dict:
 
 # --- The handler, and the command line.
 
-def built_handler(options) -> pathlib.Path:
-    folder = options.build.resolve()
-    program = folder / "gwlbtun"
-    if program.exists():
-        return program
-    if not (folder / "GeneveHandler.cpp").exists():
-        if not options.fetch:
-            raise CannotMeasure(f"there is no tunnel handler in {folder}; "
-                                f"--fetch gets it from {SOURCE}")
-        folder.mkdir(parents=True, exist_ok=True)
-        subprocess.run(FETCH, cwd=folder, check=True, stdout=sys.stderr)
-    boost = options.boost.resolve() if options.boost else None
-    subprocess.run(build_command(boost), cwd=folder, check=True,
-                   stdout=sys.stderr)
-    return program
-
-
-def find_handler(options) -> pathlib.Path:
-    if options.build:
-        return built_handler(options)
-    named = options.handler or shutil.which("gwlbtun")
-    if named is None:
-        raise CannotMeasure("there is no tunnel handler: name its program by "
-                            "--handler=PROGRAM, or build it by --build=DIR")
-    if not os.access(named, os.X_OK):
-        raise CannotMeasure(f"there is no tunnel handler: {named} is no "
-                            "program")
-    return pathlib.Path(named).resolve()
-
-
 def check_machine():
     if os.geteuid() != 0 or shutil.which("ip") is None:
         raise CannotMeasure("needs root, and ip of the package iproute2")
 
 
+def found_handler(options) -> pathlib.Path:
+    check_machine()
+    boost = options.boost.resolve() if options.boost else None
+    return HANDLER.find(options, [build_command(boost)])
+
+
 def parse(words: list[str]):
-    commands = "\n".join("  " + " ".join(command)
-                         for command in (FETCH, build_command(None)))
+    commands = "\n".join("  " + " ".join(command) for command in
+                         (HANDLER.fetch, build_command(None)))
     parser = argparse.ArgumentParser(
         usage=__doc__.format(commands=commands).split("Usage: ")[1],
         allow_abbrev=False)
     parser.add_argument("snf", type=pathlib.Path)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--handler")
-    where.add_argument("--build", type=pathlib.Path)
-    parser.add_argument("--fetch", action="store_true")
+    HANDLER.add_flags(parser)
     parser.add_argument("--boost", type=pathlib.Path)
-    parser.add_argument("--rounds", type=int, default=5)
+    add_rounds(parser, 5, ROWS)
     parser.add_argument("--seconds", type=int, default=3)
-    parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--nf", default="passthrough")
-    options = parser.parse_args(words)
-    options.rows = options.rows.split(",")
-    for row in options.rows:
-        if row not in ROWS:
-            parser.error(f"--rows: {row}: no row of that name")
-    if options.rounds < 1 or options.seconds < 1:
-        parser.error("--rounds and --seconds: at least 1")
-    if (options.fetch or options.boost) and options.build is None:
-        parser.error("--fetch and --boost: want --build=DIR")
+    options = parsed(parser, words, ROWS, ("rounds", "seconds"))
+    if options.boost and options.build is None:
+        parser.error("--boost: wants --build=DIR")
     options.snf = options.snf.resolve()
     return options
 
 
 def main(words: list[str]) -> int:
     options = parse(words)
-    try:
-        check_machine()
-        handler = find_handler(options)
-    except (CannotMeasure, OSError, subprocess.CalledProcessError) as why:
-        print(f"skipped: {why}")
-        return SKIPPED
-    try:
-        print(json.dumps({"rows": measure(options, handler)}, indent=2))
-    except (CannotMeasure, OSError, subprocess.SubprocessError) as why:
-        print(f"gwlb_tunnel.py: {why}", file=sys.stderr)
-        return 1
-    return 0
+    return run_beside("gwlb_tunnel.py", lambda: found_handler(options),
+                      lambda handler: measure(options, handler))
 
 
 def balancer(call: dict) -> dict:

@@ -13,6 +13,7 @@ from unittest import mock
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import gwlb_tunnel
+from other_program import SKIPPED, CannotMeasure
 
 
 class GwlbTunnelTest(unittest.TestCase):
@@ -66,7 +67,7 @@ class GwlbTunnelTest(unittest.TestCase):
             "packets_s": 500_000, "returned": 0.5, "cores": 0.5,
             "packets_s_core": 1_000_000, "gbit_s_core": 8})
         for nothing, cpu in ((sent | {"returned": 0}, 1.0), (sent, 0.0)):
-            with self.assertRaises(gwlb_tunnel.CannotMeasure):
+            with self.assertRaises(CannotMeasure):
                 gwlb_tunnel.figures_of(1_000, nothing, cpu)
 
     def test_ratios_are_of_rounds(self):
@@ -84,7 +85,7 @@ class GwlbTunnelTest(unittest.TestCase):
                     (["--handler=/nowhere/x"], "/nowhere/x is no program"),
                     ([f"--build={folder}"], "--fetch gets it from https://")):
                 code, out, _ = self.run_script("snf", *words)
-                self.assertEqual(code, gwlb_tunnel.SKIPPED)
+                self.assertEqual(code, SKIPPED)
                 self.assertTrue(out.startswith("skipped: "), out)
                 self.assertIn(why, out)
             self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
@@ -93,7 +94,7 @@ class GwlbTunnelTest(unittest.TestCase):
         with mock.patch.object(gwlb_tunnel.os, "geteuid", return_value=1):
             code, out, _ = self.run_script("snf")
         self.assertEqual((code, out.split(",")[0]),
-                         (gwlb_tunnel.SKIPPED, "skipped: needs root"))
+                         (SKIPPED, "skipped: needs root"))
 
     def test_refuses_words_that_mean_nothing(self):
         for words in (["--rows=most"], ["--rounds=0"], ["--fetch"],
