@@ -16,7 +16,7 @@
 #include "base/packet/link_reversal.h"
 #include "nfs/gwlb_options.h"
 #include "nfs/gwlb_packet.h"
-#include "nfs/lb_checker.h"
+#include "nfs/lb_checked_nf.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {
@@ -110,17 +110,15 @@ static_assert(sizeof(Entry) == 8);
 // 10.1.0.9:5000 to 192.0.2.7:80 goes from 10.0.2.1 to 10.0.2.12, say, with
 // cookie 7. It comes back with cookie 7, and leaves to 192.0.2.7. The answer,
 // from the outside, goes to 10.0.2.12 as well, and then to 10.1.0.9.
-class GatewayBalancer final : public NetworkFunction {
+class GatewayBalancer final : public CheckedNf {
  public:
   explicit GatewayBalancer(NfOptions& options) : options_(options) {
     if (options_.health.is_on()) DeclareHealth();
-    // Each counter costs a line in reports.
-    constexpr size_t kMaxCounted = 64;
-    if (options_.appliances.size() > kMaxCounted) return;
+    std::vector<std::string> names;
     for (const IpAddress& appliance : options_.appliances) {
-      by_appliance_.push_back(
-          declare_counter(Ipv4Text(appliance), "flows begun at the appliance"));
+      names.push_back(Ipv4Text(appliance));
     }
+    by_appliance_ = DeclareForEach(names, "flows begun at the appliance");
   }
 
   FlowScope flow_scope() const override { return FlowScope::kOwnKey; }
@@ -152,7 +150,7 @@ class GatewayBalancer final : public NetworkFunction {
   }
 
   Verdict process_packet(Packet& packet, FlowState& flow) override {
-    if (health_.has_value()) SendChecks(packet, flow);
+    if (has_checks()) SendChecks(packet, flow);
     if (IsForBalancer(packet.bytes(), packet.headers())) {
       return FromAppliance(packet, flow);
     }
@@ -161,7 +159,7 @@ class GatewayBalancer final : public NetworkFunction {
 
   std::vector<std::string> warnings() const override {
     std::vector<std::string> warnings;
-    if (!health_.has_value()) {
+    if (!has_checks()) {
       warnings.emplace_back(
           "check=none: flows also go to appliances that are dead");
     } else if (options_.all_unhealthy == GwlbAllUnhealthy::kPass) {
@@ -170,12 +168,6 @@ class GatewayBalancer final : public NetworkFunction {
           "unseen");
     }
     return warnings;
-  }
-
-  NfReport report() const override {
-    NfReport report;
-    if (health_.has_value()) report.tables.push_back(health_->checker.Report());
-    return report;
   }
 
   bool has_states() const override { return true; }
@@ -191,16 +183,6 @@ class GatewayBalancer final : public NetworkFunction {
  private:
   using Use = GwlbOptions::Use;
   using Bytes = std::span<const std::byte>;
-
-  // Health checks, if there are any.
-  struct Health {
-    LbChecker checker;
-    Counter sent;
-    Counter passed;
-    Counter refused;
-    Counter avoided;
-    Counter all_down;
-  };
 
   // The place of a packet in its flow.
   struct Place {
@@ -224,7 +206,7 @@ class GatewayBalancer final : public NetworkFunction {
            Ipv4DestinationOf(frame, headers) == options_.address;
   }
   bool IsCheckAnswer(Bytes frame, const ParsedPacket& headers) const {
-    return health_.has_value() && headers.l4_protocol == IpProtocol::kTcp &&
+    return has_checks() && headers.l4_protocol == IpProtocol::kTcp &&
            options_.ApplianceOf(Ipv4SourceOf(frame, headers)).has_value();
   }
 
@@ -284,7 +266,7 @@ class GatewayBalancer final : public NetworkFunction {
     if (!flow.has(entry_)) {
       flow.end();
       if (options_.all_unhealthy == GwlbAllUnhealthy::kPass &&
-          !FindUp(place.hash, packet.arrival()).has_value()) {
+          !Find(place.hash, packet.arrival()).has_value()) {
         return PassBy();
       }
       return Verdict::drop(kFragmentEarly);
@@ -312,27 +294,25 @@ class GatewayBalancer final : public NetworkFunction {
           .resets = options_.resets_deregistered,
           .rebalances = options_.on_deregistration == GwlbFailover::kRebalance};
     }
-    if (!health_.has_value() || health_->checker.IsUp(now, appliance)) {
-      return {};
-    }
+    if (IsUp(now, appliance)) return {};
     const Trouble trouble = {
         .is_any = true,
         .resets = options_.resets_unhealthy,
         .rebalances = options_.on_unhealthy == GwlbFailover::kRebalance};
     // A search reads the whole table if all are down: only if that matters.
     const bool matters = trouble.resets || trouble.rebalances || is_syn;
-    return matters && FindUp(hash, now).has_value() ? trouble : Trouble{};
+    return matters && Find(hash, now).has_value() ? trouble : Trouble{};
   }
 
   // Returns a registered appliance that is up, by the hash first.
-  std::optional<uint16_t> FindUp(uint64_t hash, Instant now) const {
+  std::optional<uint16_t> Find(uint64_t hash, Instant now) const {
     const GwlbOptions::Registered& registered = options_.AsOf(now);
     if (registered.table.empty()) return std::nullopt;
     const uint16_t first = registered.table.Find(hash);
-    if (!health_.has_value() || health_->checker.IsUp(now, first)) return first;
-    return health_->checker.FindUp(
-        now, registered.table, hash,
-        [&](uint16_t appliance) { return registered.has[appliance]; });
+    if (IsUp(now, first)) return first;
+    return FindUp(now, registered.table, hash, [&](uint16_t appliance) {
+      return registered.has[appliance];
+    });
   }
 
   // Returns nothing if all are down, and none of them is to be used.
@@ -340,13 +320,13 @@ class GatewayBalancer final : public NetworkFunction {
     const GwlbOptions::Registered& registered = options_.AsOf(now);
     if (registered.table.empty()) return std::nullopt;
     const uint16_t first = registered.table.Find(hash);
-    const std::optional<uint16_t> up = FindUp(hash, now);
+    const std::optional<uint16_t> up = Find(hash, now);
     if (up.has_value()) {
-      if (*up != first) count(health_->avoided);
+      if (*up != first) CountAvoided();
       return up;
     }
     if (options_.all_unhealthy != GwlbAllUnhealthy::kSend) return std::nullopt;
-    count(health_->all_down);
+    CountAllDown();
     return first;
   }
 
@@ -502,22 +482,10 @@ class GatewayBalancer final : public NetworkFunction {
                          .port = be16(options_.health.port),
                          .protocol = IpProtocol::kTcp});
     }
-    const auto table = declare_shared<uint64_t, LbChecks>(
-        "checks", LbChecker::TableEntries(targets.size()),
-        [](LbChecks& checks, const LbChecks& more) {
-          MergeChecks(checks, more);
-        });
-    const LogId log =
-        declare_log("health", "appliances that checks found down, or up");
-    health_.emplace(Health{
-        .checker = LbChecker(options_.health, std::move(targets), table, log),
-        .sent = declare_counter("checks", "health checks sent to appliances"),
-        .passed = declare_counter("checks_passed", "of them"),
-        .refused = declare_counter("checks_refused", "of them, by a reset"),
-        .avoided = declare_counter(
-            "down_avoided", "choices of another appliance, since one was down"),
-        .all_down = declare_counter(
-            "down_used", "choices of an appliance that is down, as all are")});
+    DeclareChecks(options_.health, std::move(targets),
+                  {.many = "appliances",
+                   .one = "an appliance",
+                   .other = "another appliance"});
   }
 
   // Beside a packet from the outside, checks go back there.
@@ -529,8 +497,7 @@ class GatewayBalancer final : public NetworkFunction {
     const LbProbe::Way way = packet.side() == Side::kOutside
                                  ? LbProbe::Way::kBack
                                  : LbProbe::Way::kOn;
-    count(health_->sent,
-          health_->checker.SendBeside(packet, way, is_used, flow));
+    CheckedNf::SendChecks(packet, way, is_used, flow);
   }
 
   Verdict CheckAnswer(const Packet& packet, FlowState& flow) {
@@ -538,10 +505,7 @@ class GatewayBalancer final : public NetworkFunction {
     const LbEnd from = {.address = ends.source,
                         .port = ends.source_port,
                         .protocol = IpProtocol::kTcp};
-    const LbAnswer answer = health_->checker.TakeAnswer(packet, from, flow);
-    if (answer == LbAnswer::kRefused) count(health_->refused);
-    if (answer == LbAnswer::kPassed) count(health_->passed);
-    return Verdict::consume();
+    return TakeAnswer(packet, from, flow);
   }
 
   NfState StateOf(uint16_t appliance, Instant now) const {
@@ -558,13 +522,7 @@ class GatewayBalancer final : public NetworkFunction {
       state.state = "draining";
       state.why = "deregistered";
     }
-    if (!health_.has_value()) return state;
-    const LbServerHealth health = health_->checker.HealthOf(now, appliance);
-    if (health.is_up && use == Use::kDraining) return state;
-    if (!health.is_up) state.state = "down";
-    state.why = health.why;
-    const auto since = health_->checker.SinceOf(health);
-    if (since.has_value()) state.since = since;
+    AddHealth(now, appliance, use == Use::kDraining, state);
     return state;
   }
 
@@ -608,7 +566,6 @@ class GatewayBalancer final : public NetworkFunction {
   Counter passed_by_ = declare_counter(
       "passed_by", "packets past the appliances, as all are down");
   std::vector<Counter> by_appliance_;  // empty if there are many
-  std::optional<Health> health_;
   // A packet that goes back, framed for its way.
   std::vector<std::byte> turned_ =
       std::vector<std::byte>(FlowState::kMaxFrameBytes);

@@ -14,8 +14,7 @@
 #include "base/packet/flow_key.h"
 #include "base/packet/l4_headers.h"
 #include "base/packet/rewrite.h"
-#include "nfs/lb_checker.h"
-#include "nfs/lb_health.h"
+#include "nfs/lb_checked_nf.h"
 #include "nfs/lb_options.h"
 #include "nfs/lb_packet.h"
 #include "nfs/lb_probe.h"
@@ -90,17 +89,15 @@ static_assert(sizeof(Connection) == 8);
 // of 203.0.113.9:5000 to 192.0.2.10:80 goes to 10.0.0.2:8080, say. Its answer
 // from there to 203.0.113.9:5000 leaves as of 192.0.2.10:80. From the time that
 // drain=10.0.0.2 is given, new connections go to 10.0.0.1, and this one stays.
-class LoadBalancer final : public NetworkFunction {
+class LoadBalancer final : public CheckedNf {
  public:
   explicit LoadBalancer(NfOptions& options) : options_(options) {
     if (options_.health.is_on()) DeclareHealth();
-    // Each counter costs a line in reports.
-    constexpr size_t kMaxCounted = 64;
-    if (options_.servers.size() > kMaxCounted) return;
+    std::vector<std::string> names;
     for (const LbServer& server : options_.servers) {
-      by_server_.push_back(declare_counter(NameOf(server.end),
-                                           "connections begun at the server"));
+      names.push_back(NameOf(server.end));
     }
+    by_server_ = DeclareForEach(names, "connections begun at the server");
   }
 
   FlowScope flow_scope() const override { return FlowScope::kOwnKey; }
@@ -151,12 +148,6 @@ class LoadBalancer final : public NetworkFunction {
     return ToClient(packet, view, flow);
   }
 
-  NfReport report() const override {
-    NfReport report;
-    if (health_.has_value()) report.tables.push_back(health_->checker.Report());
-    return report;
-  }
-
   bool has_states() const override { return true; }
 
   std::vector<NfState> states(Instant now) const override {
@@ -171,16 +162,6 @@ class LoadBalancer final : public NetworkFunction {
   }
 
  private:
-  // Health checks, if there are any.
-  struct Health {
-    LbChecker checker;
-    Counter sent;
-    Counter passed;
-    Counter refused;
-    Counter avoided;
-    Counter all_down;
-  };
-
   // Returns true if servers answer their clients themselves.
   bool is_direct() const { return options_.forward != LbForward::kRewrite; }
 
@@ -205,7 +186,7 @@ class LoadBalancer final : public NetworkFunction {
     if (view.is_malformed) return Verdict::drop(kMalformed);
     const bool has_state = flow.has(connection_);
     if (view.is_error) return ErrorToServer(packet, view, flow);
-    if (health_.has_value()) SendChecks(packet, flow);
+    if (has_checks()) SendChecks(packet, flow);
     if (view.is_later_fragment) {
       if (!has_state) return Verdict::drop(kFragmentEarly);
       return Forward(packet, view, flow.get(connection_).server, flow);
@@ -228,7 +209,7 @@ class LoadBalancer final : public NetworkFunction {
         count(moved_);
       }
     }
-    if (is_known && !view.has_tcp && health_.has_value() &&
+    if (is_known && !view.has_tcp && has_checks() &&
         Choose(servers, *service, view, packet.arrival(), before.server) !=
             before.server) {
       is_known = false;
@@ -359,9 +340,7 @@ class LoadBalancer final : public NetworkFunction {
     if (!server.has_value() || servers.use(*server) == LbServers::Use::kNone) {
       return std::nullopt;
     }
-    if (health_.has_value() && !IsUpAt(packet.arrival(), *server)) {
-      return std::nullopt;
-    }
+    if (!IsUp(packet.arrival(), *server)) return std::nullopt;
     return server;
   }
 
@@ -381,27 +360,13 @@ class LoadBalancer final : public NetworkFunction {
   // --- Health --------------------------------------------------------------
 
   void DeclareHealth() {
-    const size_t servers = options_.servers.size();
     std::vector<LbEnd> targets;
     for (const LbServer& server : options_.servers) {
       targets.push_back(Target(server.end));
     }
-    const auto table = declare_shared<uint64_t, LbChecks>(
-        "checks", LbChecker::TableEntries(servers),
-        [](LbChecks& checks, const LbChecks& more) {
-          MergeChecks(checks, more);
-        });
-    const LogId log =
-        declare_log("health", "servers that checks found down, or up");
-    health_.emplace(Health{
-        .checker = LbChecker(options_.health, std::move(targets), table, log),
-        .sent = declare_counter("checks", "health checks sent to servers"),
-        .passed = declare_counter("checks_passed", "of them"),
-        .refused = declare_counter("checks_refused", "of them, by a reset"),
-        .avoided = declare_counter(
-            "down_avoided", "choices of another server, since one was down"),
-        .all_down = declare_counter(
-            "down_used", "choices of a server that is down, as all are")});
+    DeclareChecks(
+        options_.health, std::move(targets),
+        {.many = "servers", .one = "a server", .other = "another server"});
   }
 
   // The end to which a server's checks go.
@@ -421,22 +386,13 @@ class LoadBalancer final : public NetworkFunction {
       return state;
     }
     if (use == LbServers::Use::kDraining) state.state = "draining";
-    if (!health_.has_value()) return state;
-    const LbServerHealth health = health_->checker.HealthOf(now, server);
-    if (health.is_up && use == LbServers::Use::kDraining) return state;
-    if (!health.is_up) state.state = "down";
-    state.why = health.why;
-    const auto since = health_->checker.SinceOf(health);
-    if (since.has_value()) state.since = since;
+    AddHealth(now, server, use == LbServers::Use::kDraining, state);
     return state;
   }
 
   static std::string NameOf(const LbEnd& end) {
     return absl::StrCat(end.protocol == IpProtocol::kTcp ? "tcp " : "udp ",
                         InWords(end));
-  }
-  bool IsUpAt(Instant time, uint16_t server) const {
-    return health_->checker.IsUp(time, server);
   }
 
   // Chooses the server of a connection. A server that is down is chosen only if
@@ -448,13 +404,17 @@ class LoadBalancer final : public NetworkFunction {
     const uint64_t hash = HashOf(view.from, view.to);
     const MaglevTable& table = servers.table(service);
     const uint16_t first = preferred.value_or(table.Find(hash));
-    if (!health_.has_value() || IsUpAt(now, first)) return first;
+    if (IsUp(now, first)) return first;
     const std::optional<uint16_t> other =
-        health_->checker.FindUp(now, table, hash, [&](uint16_t server) {
+        FindUp(now, table, hash, [&](uint16_t server) {
           return options_.servers[server].service == service &&
                  servers.use(server) == servers.use(first);
         });
-    count(other.has_value() ? health_->avoided : health_->all_down);
+    if (other.has_value()) {
+      CountAvoided();
+    } else {
+      CountAllDown();
+    }
     return other.value_or(first);
   }
 
@@ -463,25 +423,19 @@ class LoadBalancer final : public NetworkFunction {
     const auto is_used = [&servers](uint16_t server) {
       return servers.use(server) != LbServers::Use::kNone;
     };
-    count(health_->sent, health_->checker.SendBeside(packet, LbProbe::Way::kOn,
-                                                     is_used, flow));
+    CheckedNf::SendChecks(packet, LbProbe::Way::kOn, is_used, flow);
   }
 
   // Returns true for what a server sends to the source of checks.
   bool IsToChecker(const LbEnd& from, const LbEnd& to) const {
-    return health_.has_value() && health_->checker.IsToSource(to) &&
-           options_.IsServer(from.address);
+    return IsToChecks(to) && options_.IsServer(from.address);
   }
 
   Verdict CheckAnswer(const Packet& packet, const LbView& view,
                       FlowState& flow) {
     flow.end();
     if (view.is_error) return Verdict::consume();
-    const LbAnswer answer =
-        health_->checker.TakeAnswer(packet, view.from, flow);
-    if (answer == LbAnswer::kRefused) count(health_->refused);
-    if (answer == LbAnswer::kPassed) count(health_->passed);
-    return Verdict::consume();
+    return TakeAnswer(packet, view.from, flow);
   }
 
   // --- From servers --------------------------------------------------------
@@ -578,7 +532,6 @@ class LoadBalancer final : public NetworkFunction {
   Counter passed_by_ = declare_counter(
       "passed_by", "packets neither to a virtual address nor from a server");
   std::vector<Counter> by_server_;  // empty if there are many
-  std::optional<Health> health_;
 };
 SNF_REGISTER_NF(LoadBalancer, "lb",
                 "load balancer of TCP and UDP, by Maglev hashing");
