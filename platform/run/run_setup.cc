@@ -41,7 +41,8 @@ UnitOptions UnitOptionsOf(const RunOptions& options, uint32_t replicas) {
           .retry_after = options.state_retry,
           .has_logger = options.loggers,
           .has_store = options.state == StateMode::kExternal,
-          .nf_logs = options.nf_logs};
+          .nf_logs = options.nf_logs,
+          .large_pages = c.max_units <= UnitOptions::kMostWithLargePages};
 }
 
 TableOptions TableOptionsOf(const RunOptions& options, bool are_logged) {

@@ -10,7 +10,7 @@ may break, and each packet is accounted for at the end. Datagrams of 24 flows,
 each every 25 ms, tell how long flows were interrupted: a table by kind of event
 is printed at the end.
 
-20 events, or 200 with SNF_LONG_TESTS=1, or SNF_TEST_EVENTS=n. SNF_TEST_SEED=n
+6 events, or 200 with SNF_LONG_TESTS=1, or SNF_TEST_EVENTS=n. SNF_TEST_SEED=n
 begins the random numbers otherwise, which a failure names. Wants root, network
 namespaces, etcd, Redis and nftables, and is skipped without.
 
@@ -38,7 +38,7 @@ import cluster as made_here
 
 SEED = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
 EVENTS = int(os.environ.get("SNF_TEST_EVENTS") or
-             (200 if os.environ.get("SNF_LONG_TESTS") else 20))
+             (200 if os.environ.get("SNF_LONG_TESTS") else 6))
 PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                     "network_peer.py")
 ECHO = "10.77.0.4"  # the server's second address

@@ -30,8 +30,8 @@ class FlowIndex {
 
   // Makes room for `capacity` records of flows whose slots are mostly below
   // `slots`.
-  FlowIndex(uint32_t slots, uint32_t capacity)
-      : newest_(slots, Pages::kGrowing), others_(capacity) {}
+  FlowIndex(uint32_t slots, uint32_t capacity, Pages pages = Pages::kGrowing)
+      : newest_(slots, pages), others_(capacity) {}
 
   uint32_t size() const { return in_newest_ + others_.size(); }
 

@@ -45,11 +45,14 @@ uint32_t WordsOf(const StateSchema& schema) {
   return bytes == 0 ? 0 : rounded / 8;
 }
 
+Pages PagesOf(const UnitOptions& options) {
+  return options.large_pages ? Pages::kGrowing : Pages::kSmall;
+}
 // Records of several pages have parts without a write, which cost nothing in
 // small pages (ZeroLazily).
-Pages PagesOf(const StateSchema& schema) {
+Pages PagesOf(const UnitOptions& options, const StateSchema& schema) {
   return schema.record_bytes() > kLargeRecordBytes ? Pages::kSmall
-                                                   : Pages::kGrowing;
+                                                   : PagesOf(options);
 }
 
 }  // namespace
@@ -59,17 +62,17 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
       packets_(options.queue_packets),
       pending_(PacketsAnywhere(options) + 1, MaxTakeovers(options),
                MaxRecords(options)),
-      index_(options.max_flows, MaxRecords(options)),
-      records_(MaxRecords(options), Pages::kGrowing),
-      sets_(size_t{MaxRecords(options)} * options.replicas, Pages::kGrowing),
+      index_(options.max_flows, MaxRecords(options), PagesOf(options)),
+      records_(MaxRecords(options), PagesOf(options)),
+      sets_(size_t{MaxRecords(options)} * options.replicas, PagesOf(options)),
       flowlets_(options.replicas > 0 ? MaxRecords(options) : 0,
-                Pages::kGrowing),
+                PagesOf(options)),
       has_logger_(options.has_logger),
-      logged_(options.has_logger ? MaxRecords(options) : 0, Pages::kGrowing),
+      logged_(options.has_logger ? MaxRecords(options) : 0, PagesOf(options)),
       used_words_(schema.record_bytes() / 8),
       state_words_(WordsOf(schema)),
-      states_(MaxRecords(options) * size_t{state_words_}, PagesOf(schema)),
-      timers_(MaxRecords(options), Pages::kGrowing) {
+      states_(MaxRecords(options) * size_t{state_words_}, PagesOf(options, schema)),
+      timers_(MaxRecords(options), PagesOf(options)) {
   SNF_CHECK(max_set_ <= kMaxReplicas);
   FindHotLines(schema);
 }

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/core/flow_store.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -158,6 +163,27 @@ TEST(FlowStore, HasNoTargetsWhereNothingIsPushed) {
   const uint32_t slot = flows.FindOrAdd(FlowId{7});
   EXPECT_EQ(flows.announced(slot), 0u);
   EXPECT_THAT(flows.targets(slot), IsEmpty());
+}
+
+ptrdiff_t MappingsOfThisProcess() {
+  std::ifstream maps("/proc/self/maps");
+  return std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+}
+
+// A process may have 65,530 mappings (vm.max_map_count).
+TEST(FlowStore, TakesNoMappingsOfItsOwnWithoutLargePages) {
+  UnitOptions options = kSmallUnit;
+  options.max_flows = 32'768;
+  options.packets_elsewhere = 1 << 20;  // tables of many large pages
+  options.large_pages = false;
+  const StateSchema schema = ScriptedNf::Schema();
+  constexpr ptrdiff_t kStores = 64;
+  std::vector<std::unique_ptr<FlowStore>> stores;
+  const ptrdiff_t before = MappingsOfThisProcess();
+  for (ptrdiff_t i = 0; i < kStores; ++i) {
+    stores.push_back(std::make_unique<FlowStore>(options, schema));
+  }
+  EXPECT_LT(MappingsOfThisProcess() - before, kStores);
 }
 
 }  // namespace

@@ -62,6 +62,12 @@ struct UnitOptions {
 
   // The logs of NFs have a reader; otherwise FlowState::log does nothing.
   bool nf_logs = false;
+
+  // Large tables ask for large pages. Each such table is a mapping or two of
+  // its own, of which Linux gives a process 65,530 (vm.max_map_count): not for
+  // thousands of units in one process.
+  bool large_pages = true;
+  static constexpr uint32_t kMostWithLargePages = 1'024;  // units
 };
 
 // Reasons why a unit refuses a message about state. The run continues.
