@@ -32,6 +32,11 @@ struct RunRequest {
   // Frames of several packets stay whole if the NF takes them.
   bool gso = true;
   ControllerOf controller;         // of those at the ports
+  // Of several controllers, which packets are whose; else null.
+  std::shared_ptr<const Steering> steering;
+  // They have ports of their own, on several machines, of which each takes all
+  // frames.
+  bool has_own_ports = false;
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds
   std::string config_text;         // of that file, as it was read

@@ -140,8 +140,8 @@ absl::StatusOr<std::shared_ptr<const Steering>> Steering::Of(
   return steering;
 }
 
-std::string Steering::text() const {
-  std::string text = "controller " + controller_.text();
+std::string Steering::blocks_text() const {
+  std::string text;
   for (const be32 address : external_) {
     text += "; " + Ipv4Text(IpAddress::FromIpv4(address));
   }

@@ -105,7 +105,12 @@ class Steering {
   ControllerOf controller() const { return controller_; }
   // Describes the steering in words: "controller 0/2; 192.0.2.1; 1024 to 33279
   // are 0's". Equal steerings have equal texts.
-  std::string text() const;
+  std::string text() const {
+    return "controller " + controller_.text() + blocks_text();
+  }
+  // The same of the blocks alone: "; 192.0.2.1; 1024 to 33279 are 0's". Equal
+  // for all controllers.
+  std::string blocks_text() const;
   // Returns true for an address whose ports are the controllers' blocks.
   bool IsExternal(be32 address) const;
   bool has_external() const { return !external_.empty(); }

@@ -132,6 +132,8 @@ class GatewayGroup {
   bool is_in() const { return is_in_; }
   // Returns true if the member may handle its hosts, while it is vouched for.
   bool is_active() const { return is_active_; }
+  // The epoch of the table with which it joined.
+  uint64_t joined() const { return joined_; }
   // Until then; in the past if it may not. Of a member that is in. Read it
   // together with is_active() and table(): a member that joined again is
   // vouched for by another table.

@@ -25,7 +25,8 @@ absl::Status CheckChains(const RunRequest& options) {
 }
 
 absl::Status CheckFlags(const SeveralControllers& several) {
-  for (const char* flag : {"controller", "foreground", "control", "tls", "log",
+  for (const char* flag : {"controller", "foreground", "control", "tls",
+                           "group_address", "log",
                            "out", "drops", "json", "csv", "metrics_port",
                            "metrics_address", "metrics_tls", "watch"}) {
     if (!several.flags.given(flag)) continue;
