@@ -74,10 +74,10 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
     }
     return status();
   }
-  if (group_ != nullptr) group_->Leave();
   // What waits is less than this many turns.
   constexpr int kMostTurns = 10'000;
   for (const Place& place : places_) place.port->StopReceiving();
+  if (group_ != nullptr) group_->Leave();
   for (int i = 0; i < kMostTurns && Receive(chains); ++i) {
     chains.Poll();
     Flush();
@@ -421,6 +421,12 @@ std::string LiveTraffic::WhatDoesNotAddUp(
 
 std::vector<std::string> LiveTraffic::reasons() const {
   std::vector<std::string> lines;
+  if (group_ != nullptr) {
+    for (const NamedCount& count : group_->counts().named()) {
+      if (count.count == 0) continue;
+      lines.push_back(fmt::format("group: {} {}", count.count, count.name));
+    }
+  }
   for (const Place& place : places_) {
     for (const PortReason& reason : place.port->reasons()) {
       if (reason.count == 0) continue;

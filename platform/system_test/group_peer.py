@@ -3,8 +3,9 @@
 """Hosts that talk all the time, for tests of groups of controllers.
 
 Each host sends a numbered datagram to an echo every 20 ms, from a new port each
-second, until stdin ends. A line on stdin, a number, is answered by how long ago
-each host had its last answer. At the end comes what each had, as JSON.
+second, until stdin ends. A line on stdin is answered by how long ago each host
+had its last answer; after "begin", gaps count from then on. At the end comes
+what each had, as JSON.
 
 Usage: group_peer.py SERVER HOST…
 """
@@ -74,13 +75,14 @@ def main(server, *addresses):
         wait = max(0, begins - time.monotonic())
         if not select.select([sys.stdin], [], [], wait)[0]:
             continue
-        if not sys.stdin.readline():
+        line = sys.stdin.readline()
+        if not line:
             break
         now = time.monotonic()
         print(json.dumps({host.address: now - host.heard for host in hosts}),
               flush=True)
-        for host in hosts:
-            host.gap = 0  # from now on
+        for host in hosts if line == "begin\n" else []:
+            host.gap = 0
     end = time.monotonic() + 1
     while time.monotonic() < end:
         for host in hosts:

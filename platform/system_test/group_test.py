@@ -55,9 +55,10 @@ class Talk:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
-    def silent(self):
-        """How long each host has had no answer; gaps count from now on."""
-        self.process.stdin.write("1\n")
+    def silent(self, word="look"):
+        """How long each host has had no answer; "begin": gaps count from now
+        on."""
+        self.process.stdin.write(word + "\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
@@ -230,6 +231,7 @@ class Shared(Group):
         one = [hosts[0] for hosts in owners.values()]
         with self.connections(one[0]), self.talking(one) as talk:
             self.all_answered(talk)
+            talk.silent("begin")
             epoch = int(self.group(0)["epoch"])
             os.kill(self.pid(1), signal.SIGKILL)
             began = time.monotonic()
@@ -311,6 +313,7 @@ class Shared(Group):
         one = [hosts[0] for hosts in self.owners().values()]
         with self.talking(one) as talk:
             self.all_answered(talk)
+            talk.silent("begin")
             self.assertEqual(self.snf(0, "down").returncode, OK)
             self.await_all([1, 2])
             self.all_answered(talk)
@@ -320,7 +323,7 @@ class Shared(Group):
               f"{told[one[0]]['gap']} s")
 
     def check_refused(self, number, words, *flags, name=None):
-        name = name or f"{NAME}.x"
+        name = name or f"{NAME}-x"
         done = subprocess.run(
             net.in_network(self.network_of(number), net.PROGRAM, "up",
                            f"--name={name}", *self.ports_of(number),
@@ -483,6 +486,7 @@ class OwnPorts(Group):
         self.up_all()
         with self.talking() as talk:
             self.all_answered(talk)
+            talk.silent("begin")
             os.kill(self.pid(1), signal.SIGKILL)
             # As where the machine has lost its power.
             for port in ("lan0", "wan0"):
@@ -506,6 +510,21 @@ class OwnPorts(Group):
             self.await_all()
             self.all_answered(talk)
             self.check_nobody_was_served_twice(talk.end())
+
+    def test_who_alone_cannot_reach_etcd_is_told_by_the_others(self):
+        self.up_all()
+        with self.talking() as talk:
+            self.all_answered(talk)
+            ip("-n", GATES[2], "route", "add", "blackhole", "10.9.0.100/32")
+            wait_for("others", lambda: self.agree([0, 1]))
+            wait_for("word of it",
+                     lambda: self.group(2)["state"] == "waiting")
+            ip("-n", GATES[2], "route", "del", "blackhole", "10.9.0.100/32")
+            self.await_all()
+            self.all_answered(talk)
+            told = talk.end()
+        for host, one in told.items():
+            self.assertGreater(one["answered"], 0, (host, one))
 
     def test_a_frozen_machine_is_out_until_it_has_joined_again(self):
         self.up_all()

@@ -74,7 +74,8 @@ void GatewayGroup::OnLook(const Look& look, Instant begun, Instant now,
 void GatewayGroup::OnNoAnswer(Instant begun) {
   // Who was frozen may have been taken out meanwhile.
   const bool was_frozen = begun > vouched_until_;
-  if (is_in_ && !was_frozen) vouched_until_ = begun + hold();
+  const bool is_out = out_ > table_.epoch;
+  if (is_in_ && !was_frozen && !is_out) vouched_until_ = begun + hold();
 }
 
 // Returns true if the table is older than the one that the member acts by, or

@@ -2,6 +2,7 @@
 #ifndef SNF_RESOURCE_MANAGER_CORE_GATEWAY_GROUP_H_
 #define SNF_RESOURCE_MANAGER_CORE_GATEWAY_GROUP_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -69,7 +70,7 @@ struct GatewayBeat {
 // `hold` is shorter than `silence`: so a silent member has stopped before its
 // hosts are given to others. A member that finds itself out of the table joins
 // again. The exception is a member that alone cannot reach etcd: it goes on,
-// while others have its hosts.
+// while others have its hosts, unless one of these can tell it (OnOut).
 //
 // Each change raises the epoch. Its conditions are the revisions of the table
 // before, and of the last beats of members that are taken out. A table that is older than one seen before, as of a restored
@@ -118,6 +119,8 @@ class GatewayGroup {
   // says that the member wrote its beat in between, before it looked.
   void OnLook(const Look& look, Instant begun, Instant now, bool beaten);
   void OnNoAnswer(Instant begun);
+  // Another member says that this one is not in the table of that epoch.
+  void OnOut(uint64_t epoch) { out_ = std::max(out_, epoch); }
   // Packets are handled by the table of this epoch.
   void OnApplied(uint64_t epoch) { applied_ = epoch; }
 
@@ -181,6 +184,7 @@ class GatewayGroup {
   bool is_active_ = false;
   uint64_t joined_ = 0;  // the epoch
   uint64_t applied_ = 0;
+  uint64_t out_ = 0;  // the newest epoch of OnOut
   std::map<uint32_t, Peer> peers_{};  // of the stored table, without self
   std::optional<Instant> heard_{};    // the last answer
   Instant hearing_since_{};           // without a longer pause

@@ -154,6 +154,20 @@ TEST_F(GatewayGroupTest, TheTableStaysWhileEtcdIsAway) {
   EXPECT_GT(group_.vouched_until(), At(5'200));
 }
 
+TEST_F(GatewayGroupTest, WhoAloneIsWithoutEtcdStopsOnceAMemberTells) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  group_.OnNoAnswer(At(1'400));
+  group_.OnOut(6);  // of before it joined
+  group_.OnNoAnswer(At(1'600));
+  EXPECT_EQ(group_.vouched_until(), At(1'600) + group_.hold());
+  group_.OnOut(7);
+  group_.OnNoAnswer(At(1'800));
+  EXPECT_EQ(group_.vouched_until(), At(1'600) + group_.hold());
+}
+
 TEST_F(GatewayGroupTest, AnOldTableIsPutAgainWithAHigherEpoch) {
   Join(1'000);
   Beat(1, 6);

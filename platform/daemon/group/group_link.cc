@@ -138,6 +138,13 @@ bool GroupLink::Send(uint32_t from, uint32_t to, const Frame& frame) {
       frame.bytes.size() > kMostDatagram - kHeaderBytes || queue_ == kBatch) {
     return false;
   }
+  Queue(from, Kind::kFrame, *members_[to], frame);
+  return true;
+}
+
+void GroupLink::Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
+                      const Frame& frame) {
+  self_ = from;
   const std::span<std::byte> room = out_.room(queue_);
   std::array<std::byte, kOptionBytes> data{};
   StoreLong(data.data(), key_);
@@ -145,15 +152,25 @@ bool GroupLink::Send(uint32_t from, uint32_t to, const Frame& frame) {
   data[16] = std::byte(from);
   data[17] = std::byte(frame.side);
   data[18] = std::byte(frame.port);
+  data[19] = std::byte(kind);
   const std::array<GeneveOption, 1> options = {{{kFrameName, data}}};
   const BuiltGeneve built =
-      BuildGeneve({.protocol = kBridgedFrame}, options, room);
+      BuildGeneve({.is_control = kind != Kind::kFrame,
+                   .protocol = kBridgedFrame},
+                  options, room);
   std::ranges::copy(frame.bytes, room.begin() + built.bytes);
   out_.parts[queue_].iov_len = built.bytes + frame.bytes.size();
-  out_.ends[queue_] = *members_[to];
-  out_.messages[queue_].msg_hdr.msg_namelen = BytesOf(*members_[to]);
+  out_.ends[queue_] = to;
+  out_.messages[queue_].msg_hdr.msg_namelen = BytesOf(to);
   ++queue_;
-  return true;
+}
+
+void GroupLink::Greet(uint32_t from, GroupCounts& counts) {
+  for (uint32_t number = 0; number < members_.size(); ++number) {
+    if (!members_[number].has_value() || number == from) continue;
+    if (queue_ == kBatch) Flush(counts);
+    Queue(from, Kind::kGreeting, *members_[number], {});
+  }
 }
 
 void GroupLink::Flush(GroupCounts& counts) {
@@ -183,6 +200,19 @@ bool GroupLink::Receive(GroupCounts& counts, Take take) {
   return came > 0;
 }
 
+void GroupLink::TakeControl(size_t i, std::span<const std::byte> data,
+                            GroupCounts& counts) {
+  const bool is_member =
+      IsOfMember(std::to_integer<uint32_t>(data[16]), in_.ends[i]);
+  const Kind kind{std::to_integer<uint8_t>(data[19])};
+  if (kind == Kind::kGreeting && !is_member) {
+    if (queue_ == kBatch) Flush(counts);
+    Queue(self_, Kind::kOut, in_.ends[i], {});
+  } else if (kind == Kind::kOut && is_member) {
+    out_epoch_ = std::max(out_epoch_, LoadLong(&data[8]));
+  }
+}
+
 bool GroupLink::IsOfMember(uint32_t number,
                            const sockaddr_storage& from) const {
   return number < kMostAtPorts && members_[number].has_value() &&
@@ -196,7 +226,7 @@ void GroupLink::TakeDatagram(size_t i, GroupCounts& counts, Take take) {
   const std::array<GeneveOptionName, 1> known = {kFrameName};
   const bool is_whole = (in_.messages[i].msg_hdr.msg_flags & MSG_TRUNC) == 0;
   if (!is_whole || ParseGeneve(bytes, known, header) != GeneveFault::kNone ||
-      header.is_control || header.protocol != kBridgedFrame) {
+      header.protocol != kBridgedFrame) {
     counts.Add(GroupCount::kMalformed);
     return;
   }
@@ -208,7 +238,12 @@ void GroupLink::TakeDatagram(size_t i, GroupCounts& counts, Take take) {
     return;
   }
   const std::span<const std::byte> data = option->data;
-  if (LoadLong(data.data()) != key_ ||
+  const bool has_key = LoadLong(data.data()) == key_;
+  if (has_key && header.is_control) {
+    TakeControl(i, data, counts);
+    return;
+  }
+  if (!has_key ||
       !IsOfMember(std::to_integer<uint32_t>(data[16]), in_.ends[i])) {
     counts.Add(GroupCount::kStranger);
     return;

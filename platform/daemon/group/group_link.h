@@ -30,10 +30,12 @@ namespace snf {
 //
 //   protocol 0x6558, and a critical option of class 0xff53 and type 0x85 with
 //   20 bytes: the table's key (8), the sender's epoch (8), number, side
-//   (0 unknown, 1 inside, 2 outside) and port (1 each), 0 (1); then the frame
+//   (1 inside, 2 outside) and port (1 each), kind (1); then the frame
 //
 // A packet is taken if it comes from the address of a member and has the key of
-// the table. Nothing is encrypted: who can read the packets can forge them.
+// the table. Control packets (O bit) have no frame. Each member greets all
+// others (kind 1). Who greets and is no member, as one that etcd cannot reach,
+// is told so, with the epoch (kind 2). Nothing is encrypted: who can read the packets can forge them.
 // Datagrams longer than the path's MTU are fragmented by the kernel.
 //
 // Worked example: a frame of 1,514 bytes makes an IPv4 packet of 1,582 bytes,
@@ -70,6 +72,11 @@ class GroupLink {
   using Take = absl::FunctionRef<void(const Frame& frame)>;
   bool Receive(GroupCounts& counts, Take take);
   int descriptor() const { return socket_.number(); }
+  // Greets all other members.
+  void Greet(uint32_t from, GroupCounts& counts);
+  // Returns the newest epoch in which other members say that this is no member;
+  // 0: none said so.
+  uint64_t out() const { return out_epoch_; }
 
  private:
   static constexpr size_t kOptionBytes = 20;
@@ -90,11 +97,18 @@ class GroupLink {
   };
 
   explicit GroupLink(Descriptor socket) : socket_(std::move(socket)) {}
+  enum class Kind : uint8_t { kFrame, kGreeting, kOut };
   bool IsOfMember(uint32_t number, const sockaddr_storage& from) const;
+  void Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
+             const Frame& frame);
+  void TakeControl(size_t i, std::span<const std::byte> data,
+                   GroupCounts& counts);
   void TakeDatagram(size_t i, GroupCounts& counts, Take take);
 
   Descriptor socket_;
+  uint32_t self_ = 0;  // as it sends
   uint64_t epoch_ = 0;
+  uint64_t out_epoch_ = 0;
   uint64_t key_ = 0;
   std::array<std::optional<sockaddr_storage>, kMostAtPorts> members_{};
   Batch in_;

@@ -100,6 +100,25 @@ TEST_F(GroupLinkTest, RefusesStrangersByName) {
   EXPECT_FALSE(Send(*one_, 0, 100));  // 1 is no member any more
 }
 
+TEST_F(GroupLinkTest, TellsWhoGreetsAndIsNoMember) {
+  one_->Greet(0, counts_);
+  one_->Flush(counts_);
+  EXPECT_THAT(Receive(*two_), ElementsAre());
+  two_->Flush(counts_);
+  table_.epoch = 9;
+  table_.members.erase(table_.members.begin());
+  two_->Follow(table_);
+  two_->Greet(1, counts_);  // nobody
+  one_->Greet(0, counts_);
+  one_->Flush(counts_);
+  EXPECT_THAT(Receive(*two_), ElementsAre());
+  EXPECT_EQ(one_->out(), 0u);
+  two_->Flush(counts_);
+  EXPECT_THAT(Receive(*one_), ElementsAre());
+  EXPECT_EQ(one_->out(), 9u);
+  EXPECT_EQ(counts_.of(GroupCount::kStranger), 0u);
+}
+
 TEST_F(GroupLinkTest, RefusesBytesThatCannotBe) {
   const int raw = socket(AF_INET, SOCK_DGRAM, 0);
   sockaddr_in to = {};

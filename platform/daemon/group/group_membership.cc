@@ -136,6 +136,7 @@ bool GroupMembership::Cycle() {
   }
   const Instant begun = Now();
   group_.OnApplied(applied_.load(std::memory_order_acquire));
+  group_.OnOut(out_.load(std::memory_order_relaxed));
   const bool beats = group_.beats() && IsPathAlive(begun);
   if (beats) {
     const absl::Status put =

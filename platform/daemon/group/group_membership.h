@@ -61,6 +61,8 @@ class GroupMembership {
   View Current() const;
   // The path of packets says that it turns, and by which epoch.
   void OnTurn(uint64_t epoch);
+  // Another member says that this one is not in the table of that epoch.
+  void OnOut(uint64_t epoch) { out_.store(epoch, std::memory_order_relaxed); }
   // The clock of vouched_until. It counts suspended time as well.
   static Instant Now();
 
@@ -91,6 +93,7 @@ class GroupMembership {
 
   std::atomic<bool> wants_in_ = false;
   std::atomic<uint64_t> applied_ = 0;
+  std::atomic<uint64_t> out_ = 0;
   std::atomic<int64_t> turned_ns_ = 0;
   mutable std::mutex mutex_;
   std::condition_variable changed_;

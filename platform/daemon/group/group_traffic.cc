@@ -59,13 +59,25 @@ std::shared_ptr<const Steering> GroupTraffic::Turn() {
   if (view.table != view_.table || view.joined != view_.joined) Follow(view);
   view_ = view;
   may_receive_ = !view_.is_active || drains_ || IsVouchedFor();
-  if (link_ != nullptr) return nullptr;
+  if (link_ != nullptr) {
+    Greet();
+    return nullptr;
+  }
   const MemberSet wanted =
       view_.is_active && !drains_ ? view_.table->live() : MemberSet{0};
   if (wanted == filtered_ && !is_filter_old_) return nullptr;
   filtered_ = wanted;
   is_filter_old_ = false;
   return steering_->Among(wanted);
+}
+
+void GroupTraffic::Greet() {
+  constexpr Nanos kPeriod = Milliseconds(100);
+  membership_.OnOut(link_->out());
+  const Instant now = GroupMembership::Now();
+  if (!view_.is_in || now < next_greeting_) return;
+  next_greeting_ = now + kPeriod;
+  link_->Greet(steering_->controller().id, counts_);
 }
 
 void GroupTraffic::Follow(const GroupMembership::View& view) {

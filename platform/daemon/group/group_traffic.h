@@ -91,6 +91,7 @@ class GroupTraffic {
   };
 
   void Follow(const GroupMembership::View& view);
+  void Greet();
   bool IsVouchedFor() const;
   uint32_t PlaceOf(const Port& port, std::span<const std::byte> frame) const {
     return ResultOf(port.places, frame) - 1;
@@ -113,6 +114,7 @@ class GroupTraffic {
   Steering::Owners owners_{};
   MemberSet filtered_ = 0;  // the live members by which the ports filter
   bool is_filter_old_ = true;
+  Instant next_greeting_ = Instant::min();
   bool drains_ = false;     // what waits in the rings is dropped
   bool may_receive_ = false;
   // By owner: datagrams to external addresses whose first fragment went there.
