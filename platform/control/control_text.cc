@@ -105,15 +105,14 @@ std::string GroupLine(const LiveFigures::Group& group) {
     const auto member = std::ranges::find(group.members, number,
                                           &LiveFigures::Group::Member::number);
     if (member == group.members.end()) {
-      missing += fmt::format("{}{}", missing.empty() ? "; without " : ", ",
-                             number);
+      missing +=
+          fmt::format("{}{}", missing.empty() ? "; without " : ", ", number);
       continue;
     }
-    line += fmt::format(
-        "{}controller {}{}{} has {}.{} % of the hosts",
-        member == group.members.begin() ? "" : ", ", number,
-        member->address.empty() ? "" : " at ", member->address,
-        member->hosts_1000 / 10, member->hosts_1000 % 10);
+    line += fmt::format("{}controller {}{}{} has {}.{} % of the hosts",
+                        member == group.members.begin() ? "" : ", ", number,
+                        member->address.empty() ? "" : " at ", member->address,
+                        member->hosts_1000 / 10, member->hosts_1000 % 10);
   }
   return line + (group.members.empty() ? "no controller lives" : missing);
 }

@@ -9,8 +9,8 @@
 #include "base/messages/controller_counts.h"
 #include "platform/control/daemon_command.h"
 #include "platform/daemon/group/group_link.h"
+#include "platform/daemon/group/group_membership.h"
 #include "platform/ports/steering.h"
-#include "resource_manager/etcd/key_name.h"
 #include "resource_manager/launch/container_method.h"
 
 namespace snf {
@@ -63,8 +63,8 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "with --group: controllers run on several machines, each with "
              "ports of its own that take all frames. Frames of another "
              "controller's hosts are sent to its address, unencrypted, by "
-             "GENEVE over UDP; this is the one of this controller. Without "
-             "this flag the controllers share the ports of one machine");
+             "GENEVE over UDP. This flag says where this controller takes "
+             "them. Without it the controllers share the ports of one machine");
   flags.Duration("takeover", takeover, Milliseconds(200), Seconds(60),
                  "with --group: a controller that etcd has not heard of for "
                  "this time loses its hosts to others");
@@ -251,7 +251,7 @@ absl::Status DaemonFlags::CheckGroup() const {
           fmt::format("--group_address: {}", std::string(s.message())));
     }
   }
-  absl::Status named = CheckKeyName("name of a group", group);
+  const absl::Status named = GroupMembership::CheckName(group);
   if (!named.ok()) {
     return refuse(fmt::format("--group: {}", std::string(named.message())));
   }
@@ -278,7 +278,7 @@ absl::Status DaemonFlags::CheckEtcd() const {
        "--isolation=thread: threads stay in one process"},
       {!options.run.loggers,
        "--loggers=off: without loggers, a lost host loses state"},
-      {options.controller.count > 1, 
+      {options.controller.count > 1,
        "--controller without --group: hosts of units are one daemon's"},
       {options.real.pin, "--pin, which pins to CPUs of this host"},
       {flags_.given("threads"), "--threads: then processes do not come and go"},

@@ -344,10 +344,9 @@ void LiveTraffic::WaitForFrames(ChainSet& chains) {
     wanted[i] = {
         .fd = places_[i].port->descriptor(), .events = POLLIN, .revents = 0};
   }
-  wanted[places_.size()] = {
-      .fd = group_ == nullptr ? -1 : group_->descriptor(),
-      .events = POLLIN,
-      .revents = 0};
+  wanted[places_.size()] = {.fd = group_ == nullptr ? -1 : group_->descriptor(),
+                            .events = POLLIN,
+                            .revents = 0};
   const timespec timeout = {.tv_sec = most.ns / 1'000'000'000,
                             .tv_nsec = most.ns % 1'000'000'000};
   // Frames that are not taken wake nobody.

@@ -78,8 +78,8 @@ namespace snf {
 //             ┊                   └─ else ─channel─► the other ─► wan0
 //             └┄┄ later ┄┄► the other
 //
-// Where the controllers that share the ports, or have ports on several machines,
-// are a group, GroupTraffic says which frames are for this one.
+// Where the controllers that share the ports, or have ports on several
+// machines, are a group, GroupTraffic says which frames are for this one.
 //
 // A packet's time is when the kernel took it from the interface: so its latency
 // and its flowlets do not depend on how late it was read here.
@@ -181,7 +181,7 @@ class LiveTraffic final : public RunObserver {
   bool IsFromInside(std::span<const std::byte> frame) const;
   void WaitForFrames(ChainSet& chains);
   bool has_frames() const;
-  // Returns false while what has come is to wait.
+  // Returns false while frames are to wait.
   bool may_receive(const ChainSet& chains) const;
   // Looks for frames as long as --busy_poll says, but no longer than `most`.
   // Returns true as soon as there are some.

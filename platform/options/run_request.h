@@ -31,11 +31,11 @@ struct RunRequest {
   std::vector<PortSpec> ports;     // of live traffic, without files
   // Frames of several packets stay whole if the NF takes them.
   bool gso = true;
-  ControllerOf controller;         // of those at the ports
-  // Of several controllers, which packets are whose; else null.
+  ControllerOf controller;  // of those at the ports
+  // Divides packets among several controllers; null: there is one.
   std::shared_ptr<const Steering> steering;
-  // They have ports of their own, on several machines, of which each takes all
-  // frames.
+  // The controllers have ports of their own, on several machines. Each port
+  // takes all frames.
   bool has_own_ports = false;
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds

@@ -113,7 +113,7 @@ absl::Status PacketSocket::Connect() {
   return ConnectIn();
 }
 
-// With the filter before, two controllers could take one frame.
+// Fails if the filter stays: two controllers could take one frame.
 void PacketSocket::Steer(std::shared_ptr<const Steering> steering) {
   spec_.steering = std::move(steering);
   if (in_.is_open() && !AttachFilter()) Fail(errno);

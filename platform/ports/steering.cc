@@ -66,8 +66,8 @@ Steering::Owners Steering::OwnersAmong(MemberSet live, uint32_t controllers) {
   }
   for (uint32_t c = 0; c < controllers; ++c) {
     const uint32_t place = kFirstBlock + c;
-    owners[place] = static_cast<uint8_t>(
-        Has(live, c) ? c : *RendezvousOwner(place, live));
+    owners[place] =
+        static_cast<uint8_t>(Has(live, c) ? c : *RendezvousOwner(place, live));
   }
   owners[kRest] = static_cast<uint8_t>(std::countr_zero(live));
   return owners;

@@ -83,8 +83,8 @@ class Steering {
   // The controller of each place.
   static constexpr uint8_t kNobody = 0xff;
   using Owners = std::array<uint8_t, kPlaces>;
-  // Returns the owners if only these of the controllers live. Of none, nobody
-  // owns anything.
+  // Returns the owners if only these of the controllers live. Without live
+  // ones, no place has an owner.
   static Owners OwnersAmong(MemberSet live, uint32_t controllers);
 
   // Errors: InvalidArgument if the NF cannot be run by that many controllers.

@@ -311,7 +311,8 @@ class SteeringProgram {
   void WriteOwnBuckets() {
     std::array<uint32_t, Steering::kBuckets / 32> own{};
     for (uint32_t bucket = 0; bucket < Steering::kBuckets; ++bucket) {
-      if (steering_.Owns(bucket)) own[bucket / 32] |= uint32_t{1} << bucket % 32;
+      if (steering_.Owns(bucket))
+        own[bucket / 32] |= uint32_t{1} << bucket % 32;
     }
     Store(kHost);
     p_.Add(BPF_ALU | BPF_AND | BPF_K, 31);

@@ -160,8 +160,7 @@ TEST(Steering, MovesHostsOnlyToAControllerThatIsNew) {
 std::vector<Frame> FramesOfHosts() {
   std::vector<Frame> frames;
   for (uint8_t i = 1; i < 250; ++i) {
-    frames.push_back(
-        Between(V4(10, 9, 8, i), kPeer, kUdp, Udp(5'000, 53)));
+    frames.push_back(Between(V4(10, 9, 8, i), kPeer, kUdp, Udp(5'000, 53)));
   }
   return frames;
 }

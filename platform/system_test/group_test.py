@@ -335,9 +335,9 @@ class Shared(Group):
     def test_who_cannot_join_is_told_why(self):
         self.up(0)
         self.await_all([0])
-        there = f'controller 0 ("{NAME}.0 on '
-        self.check_refused(0, 'group "edge": controller 0 is there already: '
-                           f'"{NAME}.0 on ')
+        there = f'group "edge": controller 0 ("{NAME}.0 on '
+        self.check_refused(0, there)
+        self.check_refused(0, '") is a member already')
         self.check_refused(1, "this one is of 4 controllers, and the group has "
                            "3", "--controller=1/4")
         self.check_refused(1, there, "--nf=monitor")

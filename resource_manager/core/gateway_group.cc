@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "resource_manager/core/gateway_group.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+
+#include "absl/strings/str_cat.h"
 
 namespace snf {
 namespace {
@@ -15,12 +15,12 @@ absl::Status Refuse(const std::string& why) {
 // Says what differs, from the joining member's point of view.
 std::string Difference(const GroupShape& own, const GroupShape& theirs) {
   if (own.version != theirs.version) {
-    return fmt::format("this one has version {}, and the group {}", own.version,
-                       theirs.version);
+    return absl::StrCat("this one has version ", own.version,
+                        ", and the group ", theirs.version);
   }
   if (own.controllers != theirs.controllers) {
-    return fmt::format("this one is of {} controllers, and the group has {}",
-                       own.controllers, theirs.controllers);
+    return absl::StrCat("this one is of ", own.controllers,
+                        " controllers, and the group has ", theirs.controllers);
   }
   if (own.machine.empty() != theirs.machine.empty()) {
     return own.machine.empty()
@@ -33,8 +33,14 @@ std::string Difference(const GroupShape& own, const GroupShape& theirs) {
     return "the members share the ports of another machine, or network "
            "namespace; with --group_address each has ports of its own";
   }
-  return fmt::format("this one runs {}, and the group {}", own.program,
-                     theirs.program);
+  return absl::StrCat("this one runs ", own.program, ", and the group ",
+                      theirs.program);
+}
+
+// Names the member: "controller 1 ("d.1 on a") at 10.0.0.1:6083".
+std::string TextOf(const Gateway& member) {
+  return absl::StrCat("controller ", member.number, " (\"", member.name, "\")",
+                      member.address.empty() ? "" : " at ", member.address);
 }
 
 }  // namespace
@@ -72,14 +78,14 @@ void GatewayGroup::OnLook(const Look& look, Instant begun, Instant now,
 }
 
 void GatewayGroup::OnNoAnswer(Instant begun) {
-  // Who was frozen may have been taken out meanwhile.
+  // A member that was frozen may have been taken out meanwhile.
   const bool was_frozen = begun > vouched_until_;
   const bool is_out = out_ > table_.epoch;
   if (is_in_ && !was_frozen && !is_out) vouched_until_ = begun + hold();
 }
 
-// Returns true if the table is older than the one that the member acts by, or
-// another one of the same epoch: then etcd's data is of an earlier time.
+// Returns true if the table is older than table_, or another table of the same
+// epoch: then etcd's data is of an earlier time.
 bool GatewayGroup::IsOfOldData(const GatewayTable& stored) const {
   return stored.epoch < table_.epoch ||
          (stored.epoch == table_.epoch && stored != table_);
@@ -149,19 +155,14 @@ absl::Status GatewayGroup::CheckJoin() const {
   for (const Gateway& member : stored_->members) {
     if (IsSilent(member)) continue;
     if (stored_->shape != options_.shape) {
-      return Refuse(fmt::format("controller {} (\"{}\") is there: {}",
-                                member.number, member.name,
-                                Difference(options_.shape, stored_->shape)));
+      return Refuse(absl::StrCat(TextOf(member), " is a member: ",
+                                 Difference(options_.shape, stored_->shape)));
     }
     if (member.number == options_.self.number) {
-      return Refuse(
-          fmt::format("controller {} is there already: \"{}\"{}{}",
-                      member.number, member.name,
-                      member.address.empty() ? "" : " at ", member.address));
+      return Refuse(absl::StrCat(TextOf(member), " is a member already"));
     }
     if (!member.address.empty() && member.address == options_.self.address) {
-      return Refuse(fmt::format("controller {} (\"{}\") has the address {}",
-                                member.number, member.name, member.address));
+      return Refuse(absl::StrCat(TextOf(member), " has this address"));
     }
   }
   return absl::OkStatus();
@@ -174,8 +175,8 @@ std::optional<GatewayGroup::Swap> GatewayGroup::Wanted() const {
   std::map<uint32_t, int64_t> beats;
   if (stored_.has_value()) {
     std::erase_if(next.members, [&](const Gateway& member) {
-      const bool goes = member.incarnation != options_.self.incarnation &&
-                        IsSilent(member);
+      const bool goes =
+          member.incarnation != options_.self.incarnation && IsSilent(member);
       if (goes) beats[member.number] = RevisionOf(member.number);
       return goes;
     });

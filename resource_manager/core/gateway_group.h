@@ -24,7 +24,7 @@ struct Gateway {
   friend bool operator==(const Gateway&, const Gateway&) = default;
 };
 
-// What all members of a group must agree on.
+// All members of a group have the same shape.
 struct GroupShape {
   uint32_t controllers = 1;  // N
   std::string program{};     // the NF, its external addresses and ports
@@ -56,7 +56,7 @@ struct GatewayBeat {
 // Members write a beat several times in `silence`. A member whose beat does not
 // change for that time, by the clock of another member, is silent: a live
 // member takes it out of the table. Clocks are not compared. A member
-// without an answer for `pause` begins to count anew, so neither a pause of
+// without an answer for `pause` restarts its counts, so neither a pause of
 // etcd nor an own one makes others silent.
 //
 // A member handles packets of its hosts
@@ -69,18 +69,19 @@ struct GatewayBeat {
 //     no earlier owner of its hosts handles them any more.
 // `hold` is shorter than `silence`: so a silent member has stopped before its
 // hosts are given to others. A member that finds itself out of the table joins
-// again. The exception is a member that alone cannot reach etcd: it goes on,
+// again. The exception is a member that alone cannot reach etcd: it handles,
 // while others have its hosts, unless one of these can tell it (OnOut).
 //
 // Each change raises the epoch. Its conditions are the revisions of the table
-// before, and of the last beats of members that are taken out. A table that is older than one seen before, as of a restored
-// backup, is put again with a higher epoch.
+// before, and of the last beats of members that are taken out. A table that is
+// older than one seen before, as of a restored backup, is put again with a
+// higher epoch.
 //
 // Worked example: 0, 1 and 2 are members in epoch 5; silence is 1 s. 1 is
 // frozen at 0.1 s, and handles nothing from 0.9 s on. At 1.2 s, 0 puts epoch 6
-// with 0 and 2, which now have the hosts of 1. 1 goes on at 7 s, looks, finds
-// epoch 6, and drops what waits at its ports. It puts epoch 7 with all three;
-// once the beats of 0 and 2 say 7, it has its hosts again.
+// with 0 and 2, which now have the hosts of 1. 1 is continued at 7 s, looks,
+// finds epoch 6, and drops what waits at its ports. It puts epoch 7 with all
+// three; once the beats of 0 and 2 say 7, it has its hosts again.
 //
 // A value without clock and IO. Owner-thread only.
 class GatewayGroup {
@@ -91,7 +92,7 @@ class GatewayGroup {
     Nanos silence = Seconds(1);
     uint64_t key = 0;  // of the table, if this member makes it
   };
-  // What etcd has at one revision.
+  // The keys of a group at one revision.
   struct Look {
     struct Beat {
       GatewayBeat beat{};
@@ -148,8 +149,8 @@ class GatewayGroup {
   }
   // How long the member with this number had been silent at the last look.
   Nanos SilenceOf(uint32_t number) const;
-  // The pauses between two looks, and how long a look may take: after one that
-  // was not answered, the next one begins at once.
+  // The pauses between two looks, and how long a look may take. If a look was
+  // not answered, the next one begins at once.
   Nanos period() const { return {options_.silence.ns / 8}; }
   Nanos patience() const { return {options_.silence.ns / 5}; }
   Nanos hold() const { return {options_.silence.ns * 4 / 5}; }
@@ -184,7 +185,7 @@ class GatewayGroup {
   bool is_active_ = false;
   uint64_t joined_ = 0;  // the epoch
   uint64_t applied_ = 0;
-  uint64_t out_ = 0;  // the newest epoch of OnOut
+  uint64_t out_ = 0;                  // the newest epoch of OnOut
   std::map<uint32_t, Peer> peers_{};  // of the stored table, without self
   std::optional<Instant> heard_{};    // the last answer
   Instant hearing_since_{};           // without a longer pause

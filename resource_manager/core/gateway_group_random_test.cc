@@ -21,7 +21,7 @@ constexpr Nanos kTick = Milliseconds(5);
 constexpr Nanos kMostOften = Seconds(2);
 constexpr uint32_t kHosts = 24;
 
-// What etcd has.
+// The keys in etcd.
 struct Store {
   GatewayGroup::Look all;
   int64_t revision = 0;
@@ -152,8 +152,7 @@ class Process {
 class World {
  public:
   explicit World(uint64_t seed)
-      : rng_(seed),
-        processes_(static_cast<size_t>(rng_.Uniform(1, 5))) {
+      : rng_(seed), processes_(static_cast<size_t>(rng_.Uniform(1, 5))) {
     for (uint32_t i = 0; i < processes_.size(); ++i) Start(i);
   }
 

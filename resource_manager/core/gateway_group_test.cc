@@ -25,9 +25,8 @@ GroupShape Shape() {
 class GatewayGroupTest : public testing::Test {
  protected:
   GatewayGroupTest() : group_({.self = Member(0), .shape = Shape()}) {
-    look_.table = GatewayTable{.epoch = 5,
-                               .shape = Shape(),
-                               .members = {Member(1), Member(2)}};
+    look_.table = GatewayTable{
+        .epoch = 5, .shape = Shape(), .members = {Member(1), Member(2)}};
     look_.revision = 50;
     Beat(1, 5);
     Beat(2, 5);
@@ -37,7 +36,9 @@ class GatewayGroupTest : public testing::Test {
     look_.beats[number] = {.beat = {.incarnation = number + 10, .epoch = epoch},
                            .revision = ++revision_};
   }
-  void Look(int64_t ms) { group_.OnLook(look_, At(ms - 5), At(ms), group_.beats()); }
+  void Look(int64_t ms) {
+    group_.OnLook(look_, At(ms - 5), At(ms), group_.beats());
+  }
   // Has etcd take what is wanted.
   void Put() {
     const auto swap = group_.Wanted();
@@ -52,9 +53,7 @@ class GatewayGroupTest : public testing::Test {
     Put();
     Look(ms + 10);
   }
-  std::string WhyNot() {
-    return std::string(group_.CheckJoin().message());
-  }
+  std::string WhyNot() { return std::string(group_.CheckJoin().message()); }
 
   GatewayGroup group_;
   GatewayGroup::Look look_;
@@ -203,7 +202,7 @@ TEST_F(GatewayGroupTest, AMemberOfItsNumberIsReplacedOnceItIsSilent) {
   look_.table->members = {Member(0, 99), Member(1), Member(2)};
   group_.set_ready();
   Look(1'000);
-  EXPECT_THAT(WhyNot(), HasSubstr("controller 0 is there already: \"d\""));
+  EXPECT_THAT(WhyNot(), HasSubstr("controller 0 (\"d\") is a member already"));
   EXPECT_FALSE(group_.Wanted().has_value());
   for (int64_t ms = 1'200; ms <= 2'000; ms += 200) {
     Beat(1, 5);
@@ -227,7 +226,8 @@ TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
   EXPECT_THAT(why(shape), HasSubstr("has version 1, and the group 2"));
   shape = Shape();
   shape.controllers = 4;
-  EXPECT_THAT(why(shape), HasSubstr("is of 3 controllers, and the group has 4"));
+  EXPECT_THAT(why(shape),
+              HasSubstr("is of 3 controllers, and the group has 4"));
   shape = Shape();
   shape.program = "lb";
   EXPECT_THAT(why(shape), HasSubstr("runs nat, and the group lb"));
@@ -237,7 +237,7 @@ TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
   shape = Shape();
   shape.machine = "n";
   EXPECT_THAT(why(shape), HasSubstr("the ports of another machine"));
-  // None of them lives.
+  // All members are silent.
   for (int64_t ms = 1'200; ms <= 2'000; ms += 200) Look(ms);
   EXPECT_EQ(WhyNot(), "");
   EXPECT_EQ(group_.Wanted()->table.shape, Shape());
@@ -253,8 +253,9 @@ TEST_F(GatewayGroupTest, TwoMembersOfOneAddressAreRefused) {
   look_.table->shape = shape;
   look_.table->members[0].address = self.address;
   other.OnLook(look_, At(0), At(1), false);
-  EXPECT_THAT(std::string(other.CheckJoin().message()),
-              HasSubstr("controller 1 (\"d\") has the address 10.0.0.1:6081"));
+  EXPECT_THAT(
+      std::string(other.CheckJoin().message()),
+      HasSubstr("controller 1 (\"d\") at 10.0.0.1:6081 has this address"));
 }
 
 }  // namespace

@@ -120,9 +120,9 @@ absl::Status GroupStore::Take(const EtcdPair& pair,
   if (parsed.ec != std::errc() || parsed.ptr != end) return absl::OkStatus();
   proto::GatewayBeat message;
   if (absl::Status s = ReadText(pair, message); !s.ok()) return s;
-  look.beats[number] = {.beat = {.incarnation = message.incarnation(),
-                                 .epoch = message.epoch()},
-                        .revision = pair.mod_revision};
+  look.beats[number] = {
+      .beat = {.incarnation = message.incarnation(), .epoch = message.epoch()},
+      .revision = pair.mod_revision};
   return absl::OkStatus();
 }
 

@@ -19,7 +19,7 @@ namespace snf {
 // stays until the next member joins.
 //
 // Owner-thread only. The client must outlive the store. Errors of calls are
-// those of EtcdClient.
+// errors of EtcdClient.
 class GroupStore {
  public:
   // Error: InvalidArgument, a name is none.

@@ -56,7 +56,7 @@ std::string PlaceOfPorts() {
       text.ok()) {
     boot = text->substr(0, text->find('\n'));
   }
-  struct stat network{};
+  struct stat network {};
   stat("/proc/self/ns/net", &network);
   return fmt::format("{}, network {}", boot, network.st_ino);
 }

@@ -11,8 +11,8 @@
 
 namespace snf {
 
-// What became of frames because of the group. The first ones are of frames at
-// own ports that the chains did not get.
+// Counts frames that a group sends on, takes or drops. The first ones are of
+// frames at own ports that the chains did not get.
 enum class GroupCount : uint8_t {
   kForwarded,    // handed to the link, for the member whose hosts they are
   kOut,          // dropped: this process was not in the table
@@ -46,9 +46,9 @@ class GroupCounts {
   }
   std::vector<NamedCount> named() const {
     static constexpr std::array<const char*, kGroupCounts> kNames = {
-        "forwarded", "out",     "not_yet_own", "no_owner",
-        "no_first",  "unsendable", "taken",    "not_own",
-        "no_port",   "stranger", "malformed",  "link_dropped"};
+        "forwarded", "out",        "not_yet_own", "no_owner",
+        "no_first",  "unsendable", "taken",       "not_own",
+        "no_port",   "stranger",   "malformed",   "link_dropped"};
     std::vector<NamedCount> named;
     for (size_t i = 0; i < kGroupCounts; ++i) {
       named.push_back({kNames[i], counts_[i]});

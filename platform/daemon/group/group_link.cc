@@ -65,10 +65,9 @@ absl::StatusOr<sockaddr_storage> ParseEnd(const std::string& text) {
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   sockaddr_storage end{};
-  bool is_right = colon != std::string::npos && !host.empty() &&
-                  colon + 1 < text.size() &&
-                  getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints,
-                              &found) == 0;
+  bool is_right =
+      colon != std::string::npos && !host.empty() && colon + 1 < text.size() &&
+      getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found) == 0;
   if (is_right) {
     std::memcpy(&end, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);
@@ -154,10 +153,9 @@ void GroupLink::Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
   data[18] = std::byte(frame.port);
   data[19] = std::byte(kind);
   const std::array<GeneveOption, 1> options = {{{kFrameName, data}}};
-  const BuiltGeneve built =
-      BuildGeneve({.is_control = kind != Kind::kFrame,
-                   .protocol = kBridgedFrame},
-                  options, room);
+  const BuiltGeneve built = BuildGeneve(
+      {.is_control = kind != Kind::kFrame, .protocol = kBridgedFrame}, options,
+      room);
   std::ranges::copy(frame.bytes, room.begin() + built.bytes);
   out_.parts[queue_].iov_len = built.bytes + frame.bytes.size();
   out_.ends[queue_] = to;

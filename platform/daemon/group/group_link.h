@@ -34,9 +34,10 @@ namespace snf {
 //
 // A packet is taken if it comes from the address of a member and has the key of
 // the table. Control packets (O bit) have no frame. Each member greets all
-// others (kind 1). Who greets and is no member, as one that etcd cannot reach,
-// is told so, with the epoch (kind 2). Nothing is encrypted: who can read the packets can forge them.
-// Datagrams longer than the path's MTU are fragmented by the kernel.
+// others (kind 1). A process that greets and is no member, as if it alone
+// cannot reach etcd, is told so, with the epoch (kind 2). Nothing is encrypted:
+// who can read the packets can forge them. Datagrams longer than the path's MTU
+// are fragmented by the kernel.
 //
 // Worked example: a frame of 1,514 bytes makes an IPv4 packet of 1,582 bytes,
 // which goes in one piece where the link's MTU is 1,582 or more.
@@ -61,7 +62,7 @@ class GroupLink {
   // Returns OK if the text is ADDRESS:PORT. Error: InvalidArgument.
   static absl::Status Check(const std::string& address);
 
-  // Members' addresses, and the key, are those of the table from now on.
+  // Takes the addresses of members, and the key, from the table.
   void Follow(const GatewayTable& table);
   // Copies the frame into a queue, whose frames leave when it is full or at
   // Flush. Returns false if it cannot be sent.

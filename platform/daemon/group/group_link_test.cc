@@ -44,23 +44,22 @@ class GroupLinkTest : public testing::Test {
     std::vector<std::byte> bytes;
     bool operator==(const Came&) const = default;
   };
-  // Returns what comes until something was taken or refused.
+  // Waits for a datagram, and returns all frames.
   std::vector<Came> Receive(GroupLink& link) {
     std::vector<Came> came;
     pollfd wanted = {.fd = link.descriptor(), .events = POLLIN, .revents = 0};
     poll(&wanted, 1, 10'000);
     while (link.Receive(counts_, [&came](const GroupLink::Frame& frame) {
-      came.push_back({frame.side,
-                      frame.port,
-                      {frame.bytes.begin(), frame.bytes.end()}});
+      came.push_back(
+          {frame.side, frame.port, {frame.bytes.begin(), frame.bytes.end()}});
     })) {
     }
     return came;
   }
   bool Send(GroupLink& link, uint32_t from, size_t size) {
     const auto bytes = Bytes(size);
-    const bool is_sent = link.Send(
-        from, 1, {.side = Side::kOutside, .port = 2, .bytes = bytes});
+    const bool is_sent =
+        link.Send(from, 1, {.side = Side::kOutside, .port = 2, .bytes = bytes});
     link.Flush(counts_);
     return is_sent;
   }
@@ -108,7 +107,7 @@ TEST_F(GroupLinkTest, TellsWhoGreetsAndIsNoMember) {
   table_.epoch = 9;
   table_.members.erase(table_.members.begin());
   two_->Follow(table_);
-  two_->Greet(1, counts_);  // nobody
+  two_->Greet(1, counts_);  // alone
   one_->Greet(0, counts_);
   one_->Flush(counts_);
   EXPECT_THAT(Receive(*two_), ElementsAre());
@@ -139,9 +138,9 @@ TEST_F(GroupLinkTest, RefusesBytesThatCannotBe) {
   }
   close(raw);
   EXPECT_EQ(counts_.of(GroupCount::kMalformed), 8u + 24u);
-  EXPECT_EQ(counts_.of(GroupCount::kMalformed) +
-                counts_.of(GroupCount::kStranger),
-            sent);
+  EXPECT_EQ(
+      counts_.of(GroupCount::kMalformed) + counts_.of(GroupCount::kStranger),
+      sent);
 }
 
 TEST(GroupLinkAddress, IsAnAddressThatOthersCanSendTo) {
@@ -154,7 +153,8 @@ TEST(GroupLinkAddress, IsAnAddressThatOthersCanSendTo) {
                 HasSubstr("is no ADDRESS:PORT that others can send to"))
         << wrong;
   }
-  EXPECT_THAT(std::string(GroupLink::Open("192.0.2.77:6083").status().message()),
+  const auto opened = GroupLink::Open("192.0.2.77:6083");
+  EXPECT_THAT(std::string(opened.status().message()),
               HasSubstr("UDP at 192.0.2.77:6083: "));
 }
 

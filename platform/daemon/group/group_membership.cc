@@ -166,10 +166,10 @@ bool GroupMembership::Cycle() {
 void GroupMembership::OnNoAnswer(Instant begun, const absl::Status& why) {
   group_.OnNoAnswer(begun);
   if (!std::exchange(is_lost_, true)) {
-    options_.notice(true, fmt::format("group \"{}\": its table stays as it is: "
-                                      "{}",
-                                      options_.group,
-                                      std::string(why.message())));
+    options_.notice(true,
+                    fmt::format("group \"{}\": its table stays as it is: "
+                                "{}",
+                                options_.group, std::string(why.message())));
   }
   Publish();
 }

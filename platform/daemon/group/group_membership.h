@@ -12,11 +12,13 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "resource_manager/core/gateway_group.h"
 #include "resource_manager/etcd/etcd_client.h"
 #include "resource_manager/etcd/group_store.h"
+#include "resource_manager/etcd/key_name.h"
 
 namespace snf {
 
@@ -45,7 +47,7 @@ class GroupMembership {
   };
 
   // Looks whether the process can join. Errors: FailedPrecondition, names the
-  // member that is in the way; InvalidArgument, a name is none; those of
+  // member that is in the way; InvalidArgument, a name is none; errors of
   // EtcdClient.
   static absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
       std::unique_ptr<EtcdClient> client, Options options);
@@ -63,6 +65,10 @@ class GroupMembership {
   void OnTurn(uint64_t epoch);
   // Another member says that this one is not in the table of that epoch.
   void OnOut(uint64_t epoch) { out_.store(epoch, std::memory_order_relaxed); }
+  // Checks the name of a group. Error: InvalidArgument.
+  static absl::Status CheckName(const std::string& group) {
+    return CheckKeyName("name of a group", group);
+  }
   // The clock of vouched_until. It counts suspended time as well.
   static Instant Now();
 
@@ -85,7 +91,7 @@ class GroupMembership {
 
   const Options options_;
   const std::unique_ptr<EtcdClient> client_;
-  // Of the thread, once it runs.
+  // The following are for the thread, once it runs.
   GroupStore store_;
   GatewayGroup group_;
   bool is_lost_ = false;  // etcd does not answer

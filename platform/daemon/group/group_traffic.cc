@@ -81,8 +81,8 @@ void GroupTraffic::Greet() {
 }
 
 void GroupTraffic::Follow(const GroupMembership::View& view) {
-  owners_ = Steering::OwnersAmong(view.table->live(),
-                                  steering_->controller().count);
+  owners_ =
+      Steering::OwnersAmong(view.table->live(), steering_->controller().count);
   if (link_ != nullptr) {
     link_->Follow(*view.table);
   } else if (view.joined != view_.joined) {
@@ -118,10 +118,10 @@ bool GroupTraffic::AdmitsOfAll(size_t port, const PortFrame& frame,
   if (owner == self) {
     return view_.is_active || Drop(GroupCount::kNotYetOwn);
   }
-  const GroupLink::Frame out = {.side = ports_[port].side,
-                                .port =
-                                    static_cast<uint8_t>(ports_[port].number),
-                                .bytes = frame.bytes};
+  const GroupLink::Frame out = {
+      .side = ports_[port].side,
+      .port = static_cast<uint8_t>(ports_[port].number),
+      .bytes = frame.bytes};
   bool is_sent = link_->Send(self, owner, out);
   if (!is_sent) {
     // The queue may have been full.
@@ -154,9 +154,8 @@ void GroupTraffic::Remember(std::span<const std::byte> frame, uint8_t owner,
 
 bool GroupTraffic::Receive(Take take) {
   if (link_ == nullptr) return false;
-  return link_->Receive(counts_, [&](const GroupLink::Frame& frame) {
-    TakeFrom(frame, take);
-  });
+  return link_->Receive(
+      counts_, [&](const GroupLink::Frame& frame) { TakeFrom(frame, take); });
 }
 
 void GroupTraffic::TakeFrom(const GroupLink::Frame& frame, Take take) {

@@ -22,8 +22,8 @@
 
 namespace snf {
 
-// Theory of operation. Has live traffic go by the table of a group: what comes
-// to the ports of this process goes to the chains if its hosts are this
+// Theory of operation. Has live traffic go by the table of a group: frames that
+// come to the ports of this process go to the chains if their hosts are this
 // member's (Steering).
 //
 // Where members share the ports of one machine, the filter at each port follows
@@ -31,8 +31,8 @@ namespace snf {
 // What waits in the ports' rings when a member has joined again was let in
 // under an earlier table, and is dropped first.
 //
-// Where each member has ports of its own, all frames come in, and those of
-// another member's hosts are sent to it (GroupLink). What comes from another
+// Where each member has ports of its own, all frames come in, and frames of
+// another member's hosts are sent to it (GroupLink). A frame from another
 // member is taken if its hosts are this member's, else dropped: no frame is
 // sent on twice, whatever tables the two have. A later fragment goes where its
 // first one went.
@@ -46,8 +46,8 @@ namespace snf {
 // Owner-thread only.
 class GroupTraffic {
  public:
-  // `link` is null if the ports are shared. `ports` are those of the run, in
-  // their order.
+  // `link` is null if the ports are shared. `ports` are the run's, in their
+  // order.
   GroupTraffic(GroupMembership& membership,
                std::shared_ptr<const Steering> steering,
                std::unique_ptr<GroupLink> link,
@@ -70,16 +70,14 @@ class GroupTraffic {
   // Returns true if the chains are to get the frame that came by the port. Else
   // it was sent to its member, or dropped, and counted.
   bool Admits(size_t port, const PortFrame& frame, Instant now);
-  // Gives what has come from other members, with the port's place. Returns
+  // Gives frames that other members have sent, with the port's place. Returns
   // false if nothing has come.
   using Take = absl::FunctionRef<void(size_t port, const PortFrame& frame)>;
   bool Receive(Take take);
   void Flush();
 
   bool has_link() const { return link_ != nullptr; }
-  int descriptor() const {
-    return link_ == nullptr ? -1 : link_->descriptor();
-  }
+  int descriptor() const { return link_ == nullptr ? -1 : link_->descriptor(); }
   const GroupCounts& counts() const { return counts_; }
   LiveFigures::Group figures() const;
 
@@ -115,7 +113,7 @@ class GroupTraffic {
   MemberSet filtered_ = 0;  // the live members by which the ports filter
   bool is_filter_old_ = true;
   Instant next_greeting_ = Instant::min();
-  bool drains_ = false;     // what waits in the rings is dropped
+  bool drains_ = false;  // what waits in the rings is dropped
   bool may_receive_ = false;
   // By owner: datagrams to external addresses whose first fragment went there.
   // With a link.

@@ -92,7 +92,7 @@ struct LiveFigures {
     struct Member {
       uint32_t number = 0;
       std::string name;
-      std::string address;  // for frames from other members; "": none
+      std::string address;      // for frames from other members; "": none
       uint32_t hosts_1000 = 0;  // its share of all hosts, in thousandths
     };
     std::string name;
@@ -101,7 +101,7 @@ struct LiveFigures {
     // have its hosts.
     std::string state;
     uint64_t epoch = 0;
-    uint32_t controllers = 0;  // that live or not
+    uint32_t controllers = 0;       // that live or not
     std::vector<Member> members{};  // that live
     std::vector<NamedCount> counts{};
   };
