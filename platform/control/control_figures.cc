@@ -55,6 +55,43 @@ LiveFigures::Unit UnitOf(const proto::UnitFigures& unit) {
           .host = unit.host()};
 }
 
+void SetGroup(const LiveFigures::Group& from, proto::StatusReply& reply) {
+  proto::GroupFigures& to = *reply.mutable_group();
+  to.set_name(from.name);
+  to.set_state(from.state);
+  to.set_epoch(from.epoch);
+  to.set_controllers(from.controllers);
+  for (const LiveFigures::Group::Member& member : from.members) {
+    proto::GroupMember& added = *to.add_member();
+    added.set_number(member.number);
+    added.set_name(member.name);
+    added.set_address(member.address);
+    added.set_hosts_1000(member.hosts_1000);
+  }
+  for (const NamedCount& count : from.counts) {
+    proto::NamedCount& added = *to.add_count();
+    added.set_name(count.name);
+    added.set_count(count.count);
+  }
+}
+
+LiveFigures::Group GroupOf(const proto::GroupFigures& from) {
+  LiveFigures::Group to = {.name = from.name(),
+                           .state = from.state(),
+                           .epoch = from.epoch(),
+                           .controllers = from.controllers()};
+  for (const proto::GroupMember& member : from.member()) {
+    to.members.push_back({.number = member.number(),
+                          .name = member.name(),
+                          .address = member.address(),
+                          .hosts_1000 = member.hosts_1000()});
+  }
+  for (const proto::NamedCount& count : from.count()) {
+    to.counts.push_back({count.name(), count.count()});
+  }
+  return to;
+}
+
 }  // namespace
 
 void SetPort(const PortFigures& from, proto::Port& to) {
@@ -108,6 +145,7 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
     to.set_state(host.state);
     to.set_units(host.units);
   }
+  if (figures.group.has_value()) SetGroup(*figures.group, reply);
   for (const PortFigures& port : figures.live.ports) {
     SetPort(port, *reply.add_port());
   }
@@ -164,6 +202,7 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                              .state = host.state(),
                              .units = host.units()});
   }
+  if (reply.has_group()) figures.group = GroupOf(reply.group());
   for (const proto::Port& port : reply.port()) {
     figures.live.ports.push_back(PortOf(port));
   }

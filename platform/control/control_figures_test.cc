@@ -93,9 +93,55 @@ TEST(ControlText, TellsTheStatesOfObjectsThatNfsWatch) {
       << text();
 }
 
+LiveFigures::Group Group() {
+  return {.name = "edge",
+          .state = "active",
+          .epoch = 7,
+          .controllers = 3,
+          .members = {{.number = 0,
+                       .name = "d.0",
+                       .address = "10.0.0.1:6083",
+                       .hosts_1000 = 488},
+                      {.number = 2,
+                       .name = "d.2",
+                       .address = "10.0.0.3:6083",
+                       .hosts_1000 = 512}},
+          .counts = {{"forwarded", 1'000}, {"out", 0}, {"taken", 3}}};
+}
+
+TEST(ControlText, TellsWhoHasTheHostsOfAGroup) {
+  LiveFigures figures = Figures();
+  figures.group = Group();
+  proto::StatusReply reply;
+  reply.set_controllers(3);
+  reply.set_controller(2);
+  reply.add_port();
+  AddFigures(figures, reply);
+  EXPECT_NE(TextOf(reply).find(
+                "  shares    the hosts, as controller 2 of 3\n"
+                "  group     edge, active in epoch 7: controller 0 at "
+                "10.0.0.1:6083 has 48.8 % of the hosts, controller 2 at "
+                "10.0.0.3:6083 has 51.2 % of the hosts; without 1\n"
+                "            1,000 forwarded, 3 taken\n"),
+            std::string::npos)
+      << TextOf(reply);
+  proto::StatusReply all;
+  *all.add_member() = proto::StatusReply();
+  *all.add_member() = reply;
+  EXPECT_NE(TextOf(all).find("does not run: others of its group have its "
+                             "hosts"),
+            std::string::npos)
+      << TextOf(all);
+  EXPECT_NE(TextOf(all).find("  group         edge, active in epoch 7: "),
+            std::string::npos)
+      << TextOf(all);
+}
+
 TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   proto::StatusReply reply;
-  AddFigures(WithObjects(), reply);
+  LiveFigures before = WithObjects();
+  before.group = Group();
+  AddFigures(before, reply);
   proto::StatusReply again;
   AddFigures(FiguresOf(reply), again);
   EXPECT_EQ(JsonOf(again), JsonOf(reply));

@@ -66,17 +66,6 @@ std::string PortLine(const PortFigures& port) {
                                        FormatCount(port.too_long)));
 }
 
-// "12 arp_answered, 3 no_route"; "" of a port that does not route.
-std::string RouterLine(const PortFigures& port) {
-  std::string line;
-  for (const NamedCount& count : port.router) {
-    if (count.count == 0) continue;
-    line += fmt::format("{}{} {}", line.empty() ? "" : ", ",
-                        FormatCount(count.count), count.name);
-  }
-  return line;
-}
-
 // "tcp 10.0.0.1:8080 down for 3.2 s: checks fail: no answer".
 std::string ObjectLine(const LiveFigures::NfObject& object) {
   return fmt::format("{} {}{}{}{}", object.object, object.state,
@@ -107,10 +96,44 @@ std::string OnHost(const LiveFigures& figures, const std::string& host) {
   return (host.empty() ? "; here " : ": ") + units;
 }
 
-std::string MemberLine(const proto::StatusReply& member) {
+// "active in epoch 7: 0 has 48.0 % of the hosts, 2 52.0 %; 1 does not live".
+std::string GroupLine(const LiveFigures::Group& group) {
+  std::string line =
+      fmt::format("{}, {} in epoch {}: ", group.name, group.state, group.epoch);
+  std::string missing;
+  for (uint32_t number = 0; number < group.controllers; ++number) {
+    const auto member = std::ranges::find(group.members, number,
+                                          &LiveFigures::Group::Member::number);
+    if (member == group.members.end()) {
+      missing +=
+          fmt::format("{}{}", missing.empty() ? "; without " : ", ", number);
+      continue;
+    }
+    line += fmt::format("{}controller {}{}{} has {}.{} % of the hosts",
+                        member == group.members.begin() ? "" : ", ", number,
+                        member->address.empty() ? "" : " at ", member->address,
+                        member->hosts_1000 / 10, member->hosts_1000 % 10);
+  }
+  return line + (group.members.empty() ? "no controller lives" : missing);
+}
+
+// "12 forwarded, 3 stranger"; "" if all counts are 0.
+std::string CountLine(const std::vector<NamedCount>& counts) {
+  std::string line;
+  for (const NamedCount& count : counts) {
+    if (count.count == 0) continue;
+    line += fmt::format("{}{} {}", line.empty() ? "" : ", ",
+                        FormatCount(count.count), count.name);
+  }
+  return line;
+}
+
+std::string MemberLine(const proto::StatusReply& member, bool is_of_group) {
   if (member.pid() == 0) {
-    return "does not run: nobody takes the packets of its hosts; the same snf "
-           "up starts it";
+    return is_of_group ? "does not run: others of its group have its hosts; "
+                         "the same snf up starts it"
+                       : "does not run: nobody takes the packets of its hosts; "
+                         "the same snf up starts it";
   }
   if (member.version().empty()) {
     return fmt::format("process {} does not answer", member.pid());
@@ -132,9 +155,14 @@ std::string TextOfSeveral(const proto::StatusReply& reply) {
   const auto say = [&text](std::string_view what, const std::string& prose) {
     text += fmt::format("  {:<13} {}\n", what, Printable(prose));
   };
+  const auto of_group =
+      std::ranges::find_if(reply.member(), &proto::StatusReply::has_group);
+  const bool has_group = of_group != reply.member().end();
   for (const proto::StatusReply& member : reply.member()) {
-    say(fmt::format("controller {}", member.controller()), MemberLine(member));
+    say(fmt::format("controller {}", member.controller()),
+        MemberLine(member, has_group));
   }
+  if (has_group) say("group", GroupLine(*FiguresOf(*of_group).group));
   say("packets", PacketsOf(figures));
   for (const DropCount& drop : figures.drops) {
     if (drop.packets == 0) continue;
@@ -169,8 +197,17 @@ std::string TextOf(const proto::StatusReply& reply) {
     text += fmt::format("  {:<9} {}\n", what, Printable(prose));
   };
   if (reply.controllers() > 0) {
-    say("shares", fmt::format("the ports, as controller {} of {}",
+    const bool shares = !figures.group.has_value() ||
+                        figures.group->members.empty() ||
+                        figures.group->members.front().address.empty();
+    say("shares", fmt::format("{}, as controller {} of {}",
+                              shares ? "the ports" : "the hosts",
                               reply.controller(), reply.controllers()));
+  }
+  if (figures.group.has_value()) {
+    say("group", GroupLine(*figures.group));
+    const std::string counts = CountLine(figures.group->counts);
+    if (!counts.empty()) say("", counts);
   }
   say("packets", PacketsOf(figures));
   for (const DropCount& drop : figures.drops) {
@@ -232,7 +269,7 @@ std::string TextOf(const proto::StatusReply& reply) {
                       FormatDuration(figures.latency.max));
   for (const PortFigures& port : figures.live.ports) {
     say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
-    const std::string router = RouterLine(port);
+    const std::string router = CountLine(port.router);
     if (!router.empty()) say("", router);
   }
   return text;

@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "platform/bypass/bypass_state.h"
 #include "platform/control/control_client.h"
+#include "platform/daemon/group/group_traffic.h"
 #include "platform/daemon/live_run.h"
 #include "platform/service/background.h"
 
@@ -69,6 +70,11 @@ void Daemon::LeaseBy(DaemonLeases& leases) {
       "chain");
 }
 
+void Daemon::JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link) {
+  group_ = &group;
+  group_link_ = std::move(link);
+}
+
 absl::Status Daemon::Keep(const RealOptions::Keep& keep) {
   std::vector<std::string> names;
   for (const Config::Chain& chain : options_.config.chains) {
@@ -104,6 +110,10 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
     successor_->Attend(chains, desk_.mailbox());
   }
   if (absl::Status s = StartBypass(); !s.ok()) return s;
+  if (group_ != nullptr) {
+    traffic.Follow(std::make_unique<GroupTraffic>(
+        *group_, options_.steering, std::move(group_link_), options_.ports));
+  }
   for (const std::string& note : traffic.notes()) {
     LogLine(LogLevel::kInfo, note);
   }

@@ -19,6 +19,8 @@
 #include "platform/daemon/chains/chain_set.h"
 #include "platform/daemon/control_desk.h"
 #include "platform/daemon/daemon_leases.h"
+#include "platform/daemon/group/group_link.h"
+#include "platform/daemon/group/group_membership.h"
 #include "platform/daemon/live_chain_setter.h"
 #include "platform/daemon/live_settings.h"
 #include "platform/daemon/live_traffic.h"
@@ -63,6 +65,9 @@ class Daemon {
   void Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within);
   // Leases units. The leases must outlive the daemon.
   void LeaseBy(DaemonLeases& leases);
+  // Goes by the table of a group, whose membership must outlive the daemon.
+  // `link` is null if the members share the ports of one machine.
+  void JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link);
   // Lets the chains outlive the daemon if it is killed. Error: that of the file
   // of chains.
   absl::Status Keep(const RealOptions::Keep& keep);
@@ -145,6 +150,8 @@ class Daemon {
   std::unique_ptr<LiveSuccessor> successor_;
   Nanos within_ = Nanos::max();
   DaemonLeases* leases_ = nullptr;
+  GroupMembership* group_ = nullptr;
+  std::unique_ptr<GroupLink> group_link_;
   Nanos bypass_;  // 0: no packets pass without a daemon
   std::optional<BypassGuard> guard_;
   std::mutex reload_mutex_;

@@ -8,6 +8,8 @@
 #include "absl/status/statusor.h"
 #include "base/messages/controller_counts.h"
 #include "platform/control/daemon_command.h"
+#include "platform/daemon/group/group_link.h"
+#include "platform/daemon/group/group_membership.h"
 #include "platform/ports/steering.h"
 #include "resource_manager/launch/container_method.h"
 
@@ -41,7 +43,8 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "servers of etcd: units run on the hosts that have joined the "
              "cluster there (snf host join), in place of --host. Hosts may "
              "join and leave; with --loggers=on and --isolation=process or "
-             "lxc");
+             "lxc. With --group: servers that keep the group, and units run on "
+             "this host");
   flags.Count("own_units", own_units, 1, RealOptions::kMaxUnitProcesses,
               "with --etcd: units that run on this host; all others run on "
               "hosts that have joined");
@@ -51,6 +54,20 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
                  "GENEVE over UDP, unencrypted; hosts that have joined without "
                  "--geneve get no units"}},
                "with --etcd: the way on which packets and state go to hosts:");
+  flags.Text("group", group, "NAME",
+             "with --controller and --etcd: join the group of that name, whose "
+             "table in etcd says which controllers live. If one is killed, "
+             "stands still or is cut off, the others take over its hosts. All "
+             "have the same --nf");
+  flags.Text("group_address", group_address, "ADDRESS:PORT",
+             "with --group: controllers run on several machines, each with "
+             "ports of its own that take all frames. Frames of another "
+             "controller's hosts are sent to its address, unencrypted, by "
+             "GENEVE over UDP. This flag says where this controller takes "
+             "them. Without it the controllers share the ports of one machine");
+  flags.Duration("takeover", takeover, Milliseconds(200), Seconds(60),
+                 "with --group: a controller that etcd has not heard of for "
+                 "this time loses its hosts to others");
   flags
       .Switch("upgrade", upgrade,
               "take the place of the daemon of this name, with the same "
@@ -111,6 +128,7 @@ absl::Status DaemonFlags::ChoosePorts(bool looks) {
 }
 
 absl::Status DaemonFlags::Check() {
+  run.HaveOwnPorts(!group_address.empty());
   absl::Status status = ChoosePorts(false);
   if (status.ok()) status = run.Settle();
   if (status.ok()) status = CheckTogether();
@@ -118,6 +136,7 @@ absl::Status DaemonFlags::Check() {
 }
 
 absl::Status DaemonFlags::Settle() {
+  run.HaveOwnPorts(!group_address.empty());
   if (!manager.empty()) membership.emplace(manager, name);
   absl::Status status = ChoosePorts(true);
   if (status.ok() && membership.has_value()) {
@@ -143,6 +162,7 @@ absl::Status DaemonFlags::CheckTogether() const {
     return absl::InvalidArgumentError("--within: only --upgrade has that");
   }
   const RunRequest& options = run.options();
+  if (absl::Status s = CheckGroup(); !s.ok()) return s;
   if (absl::Status s = CheckEtcd(); !s.ok()) return s;
   if (absl::Status s = CheckBypass(); !s.ok()) return s;
   if (keep.ns > 0 && options.real.isolation == Isolation::kThread) {
@@ -198,7 +218,48 @@ absl::Status DaemonFlags::CheckBypass() const {
   return absl::OkStatus();
 }
 
+absl::Status DaemonFlags::CheckGroup() const {
+  const auto refuse = [](const std::string& why) {
+    return absl::InvalidArgumentError(why);
+  };
+  if (group.empty()) {
+    for (const char* const flag : {"group_address", "takeover"}) {
+      if (!flags_.given(flag)) continue;
+      return refuse(fmt::format("--{}: wants --group", flag));
+    }
+    return absl::OkStatus();
+  }
+  if (!etcd.is_given()) return refuse("--group: wants --etcd, which keeps it");
+  if (run.options().controller.count < 2) {
+    return refuse("--group: wants --controller=I/N, with N of 2 or more");
+  }
+  for (const char* const flag : {"own_units", "host_wire"}) {
+    if (!flags_.given(flag)) continue;
+    return refuse(fmt::format(
+        "--{}: is not for --group: --etcd then keeps the group, and hosts of "
+        "units are one daemon's",
+        flag));
+  }
+  if (upgrade) {
+    return refuse(
+        "--upgrade: is not for --group, of which each controller has one "
+        "process; end it, and start the other program");
+  }
+  if (!group_address.empty()) {
+    if (absl::Status s = GroupLink::Check(group_address); !s.ok()) {
+      return refuse(
+          fmt::format("--group_address: {}", std::string(s.message())));
+    }
+  }
+  const absl::Status named = GroupMembership::CheckName(group);
+  if (!named.ok()) {
+    return refuse(fmt::format("--group: {}", std::string(named.message())));
+  }
+  return etcd.Options().status();
+}
+
 absl::Status DaemonFlags::CheckEtcd() const {
+  if (!group.empty()) return absl::OkStatus();
   if (!etcd.is_given()) {
     if (flags_.given("own_units")) {
       return absl::InvalidArgumentError(
@@ -217,7 +278,8 @@ absl::Status DaemonFlags::CheckEtcd() const {
        "--isolation=thread: threads stay in one process"},
       {!options.run.loggers,
        "--loggers=off: without loggers, a lost host loses state"},
-      {options.controller.count > 1, "--controller: hosts are one daemon's"},
+      {options.controller.count > 1,
+       "--controller without --group: hosts of units are one daemon's"},
       {options.real.pin, "--pin, which pins to CPUs of this host"},
       {flags_.given("threads"), "--threads: then processes do not come and go"},
       {keep.ns > 0, "--keep: then processes do not come and go"},

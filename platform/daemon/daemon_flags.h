@@ -47,6 +47,9 @@ class DaemonFlags {
   EtcdFlags etcd;                               // of the hosts of units
   uint32_t own_units = 1;                       // with etcd
   HostWire host_wire = HostWire::kTcp;          // with etcd
+  std::string group;          // of controllers, in etcd; "": none
+  std::string group_address;  // for frames from other members; "": none
+  Nanos takeover = Seconds(1);
   uint32_t controllers = 1;
   uint32_t units = 0;  // of the resource manager of several; 0: none
   std::optional<TlsEndpoint> tcp;
@@ -67,6 +70,7 @@ class DaemonFlags {
   absl::Status ChoosePorts(bool looks);
   absl::Status CheckTogether() const;
   absl::Status CheckEtcd() const;
+  absl::Status CheckGroup() const;
   absl::Status CheckBackground() const;
 
   FlagSet& flags_;

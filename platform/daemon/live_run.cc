@@ -307,6 +307,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   std::mutex one_start;
   const auto amend = [&](LiveFigures& figures) {
     figures.live = (*traffic)->figures();
+    (*traffic)->AddGroup(figures);
     chains->AddFigures(figures);
     if (logs != nullptr) AddLogLosses(*logs, figures);
     losses.Look(figures);

@@ -79,7 +79,8 @@ LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
       config_text_(options.config_text),
       first_level_(Name(log_level)),
       began_(TuningOf(options)),
-      steering_(options.ports.front().steering) {
+      steering_(options.steering),
+      has_own_ports_(options.has_own_ports) {
   for (const PortSpec& port : options.ports) {
     ports_.push_back("--port=" + port.text());
   }
@@ -117,6 +118,7 @@ absl::StatusOr<LiveSettings::Tuning> LiveSettings::Check(
   const auto parsed = flags.ParseCommandLine(CommandLine(values));
   if (!parsed.ok()) return parsed.status();
   run_flags.UseConfig(config_text_);
+  run_flags.HaveOwnPorts(has_own_ports_);
   for (const auto& [name, text] : chains_) run_flags.ReplaceChain(name, text);
   if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
   const Tuning tuning = TuningOf(run_flags.options());
@@ -141,9 +143,10 @@ absl::StatusOr<RunRequest> LiveSettings::OptionsWith(
   const auto parsed = flags.ParseCommandLine(CommandLine());
   if (!parsed.ok()) return parsed.status();
   run_flags.UseConfig(config_text_);
+  run_flags.HaveOwnPorts(has_own_ports_);
   for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
   if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
-  const auto& steering = run_flags.options().ports.front().steering;
+  const auto& steering = run_flags.options().steering;
   if (steering_ != nullptr && *steering != *steering_) {
     return Refuse(
         "the chain has other external addresses or ports, by which those who "

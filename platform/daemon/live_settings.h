@@ -90,7 +90,8 @@ class LiveSettings {
   std::string first_level_;  // of the log
   Tuning began_;             // as the chains were started
   std::shared_ptr<const Steering>
-      steering_;  // null if its ports are not shared
+      steering_;  // null if it is the only controller
+  bool has_own_ports_;
 };
 
 }  // namespace snf

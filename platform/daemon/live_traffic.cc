@@ -77,11 +77,33 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
   // What waits is less than this many turns.
   constexpr int kMostTurns = 10'000;
   for (const Place& place : places_) place.port->StopReceiving();
+  if (group_ != nullptr) group_->Leave();
   for (int i = 0; i < kMostTurns && Receive(chains); ++i) {
     chains.Poll();
     Flush();
   }
   return status();
+}
+
+void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
+  group_ = std::move(group);
+  if (group_->has_link()) CutMerged();  // a datagram has one packet
+  group_->Begin();
+}
+
+void LiveTraffic::AddGroup(LiveFigures& figures) const {
+  if (group_ != nullptr) figures.group = group_->figures();
+}
+
+void LiveTraffic::FollowGroup() {
+  if (auto steering = group_->Turn(); steering != nullptr) {
+    for (const Place& place : places_) place.port->Steer(steering);
+  }
+  group_->OnTurned();
+}
+
+bool LiveTraffic::may_receive(const ChainSet& chains) const {
+  return !chains.has_no_unit() && (group_ == nullptr || group_->may_receive());
 }
 
 void LiveTraffic::Begin(ChainSet& chains) {
@@ -91,8 +113,9 @@ void LiveTraffic::Begin(ChainSet& chains) {
 bool LiveTraffic::Turn(ChainSet& chains) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
   KeepMerged(keeps_merged_ && chains.takes_merged());
+  if (group_ != nullptr) FollowGroup();
   // What cannot go anywhere waits in the ports' rings.
-  const bool has_received = !chains.has_no_unit() && Receive(chains);
+  const bool has_received = may_receive(chains) && Receive(chains);
   const bool did = chains.Poll();
   Flush();
   const Instant now = chains.Now();
@@ -118,6 +141,7 @@ void LiveTraffic::KeepMerged(bool keep) {
 
 void LiveTraffic::Flush() {
   for (const Place& place : places_) place.port->Flush();
+  if (group_ != nullptr) group_->Flush();
 }
 
 bool LiveTraffic::Receive(ChainSet& chains) {
@@ -126,9 +150,15 @@ bool LiveTraffic::Receive(ChainSet& chains) {
     Instant now = Instant::min();  // when the frames are here
     has_received |= places_[i].port->Receive([&, i](const PortFrame& frame) {
       if (now == Instant::min()) now = chains.Now();
+      if (group_ != nullptr && !group_->Admits(i, frame, now)) return;
       Offer(chains, i, frame, now + Nanos{-frame.age.ns});
     });
   }
+  if (group_ == nullptr) return has_received;
+  has_received |= group_->Receive([&](size_t port, const PortFrame& frame) {
+    Offer(chains, port, frame, chains.Now());
+  });
+  group_->OnReceived(has_received);
   return has_received;
 }
 
@@ -301,7 +331,7 @@ bool LiveTraffic::IsFromInside(std::span<const std::byte> frame) const {
 void LiveTraffic::WaitForFrames(ChainSet& chains) {
   constexpr Nanos kFirst = Milliseconds(1), kLongest = Milliseconds(4);
   constexpr Nanos kForUnits = Microseconds(100);
-  const bool takes_frames = !chains.has_no_unit();
+  const bool takes_frames = may_receive(chains);
   const Nanos most = chains.MayWait(std::max(idle_wait_, kFirst));
   if (most.ns <= 0) {
     chains.AwaitUnits(kForUnits, [&] { return takes_frames && has_frames(); });
@@ -309,15 +339,19 @@ void LiveTraffic::WaitForFrames(ChainSet& chains) {
   }
   if (takes_frames && PollForFrames(most)) return;
   idle_wait_ = std::min(Nanos{2 * most.ns}, kLongest);
-  std::array<pollfd, kMostPorts> wanted = {};
+  std::array<pollfd, kMostPorts + 1> wanted = {};
   for (size_t i = 0; i < places_.size(); ++i) {
     wanted[i] = {
         .fd = places_[i].port->descriptor(), .events = POLLIN, .revents = 0};
   }
+  wanted[places_.size()] = {.fd = group_ == nullptr ? -1 : group_->descriptor(),
+                            .events = POLLIN,
+                            .revents = 0};
   const timespec timeout = {.tv_sec = most.ns / 1'000'000'000,
                             .tv_nsec = most.ns % 1'000'000'000};
   // Frames that are not taken wake nobody.
-  ppoll(wanted.data(), takes_frames ? places_.size() : 0, &timeout, nullptr);
+  ppoll(wanted.data(), takes_frames ? places_.size() + 1 : 0, &timeout,
+        nullptr);
 }
 
 // A thread that sleeps is late for the next frame by a wake-up.
@@ -365,6 +399,10 @@ std::string LiveTraffic::WhatDoesNotAddUp(
       result.packets_in + passed_on_ + figures_.filtered + figures_.no_chain;
   uint64_t released = result.packets_released + result.packets_passed_through +
                       figures_.copies + came_out_of_frames;
+  if (group_ != nullptr) {
+    came_in += group_->counts().away();
+    received += group_->counts().of(GroupCount::kTaken);
+  }
   for (const EarlierChain& chain : earlier) {
     came_in += chain.packets_in;
     released += chain.packets_released + chain.packets_passed_through;
@@ -382,6 +420,12 @@ std::string LiveTraffic::WhatDoesNotAddUp(
 
 std::vector<std::string> LiveTraffic::reasons() const {
   std::vector<std::string> lines;
+  if (group_ != nullptr) {
+    for (const NamedCount& count : group_->counts().named()) {
+      if (count.count == 0) continue;
+      lines.push_back(fmt::format("group: {} {}", count.count, count.name));
+    }
+  }
   for (const Place& place : places_) {
     for (const PortReason& reason : place.port->reasons()) {
       if (reason.count == 0) continue;

@@ -17,6 +17,7 @@
 #include "base/packet/packet_info.h"
 #include "base/time.h"
 #include "platform/daemon/chains/chain_set.h"
+#include "platform/daemon/group/group_traffic.h"
 #include "platform/ports/address_table.h"
 #include "platform/ports/frame_channel.h"
 #include "platform/ports/packet_port.h"
@@ -77,6 +78,9 @@ namespace snf {
 //             ┊                   └─ else ─channel─► the other ─► wan0
 //             └┄┄ later ┄┄► the other
 //
+// Where the controllers that share the ports, or have ports on several
+// machines, are a group, GroupTraffic says which frames are for this one.
+//
 // A packet's time is when the kernel took it from the interface: so its latency
 // and its flowlets do not depend on how late it was read here.
 //
@@ -108,6 +112,10 @@ class LiveTraffic final : public RunObserver {
   absl::StatusOr<std::vector<HandedPort>> HandOn();
   bool has_handed_on() const { return !channels_.empty(); }
 
+  // Goes by the table of a group from now on. Call it before Run.
+  void Follow(std::unique_ptr<GroupTraffic> group);
+  // Adds figures of the group, if there is one.
+  void AddGroup(LiveFigures& figures) const;
   // Has frames of several packets cut even if the chains take them whole.
   void CutMerged() { keeps_merged_ = false; }
 
@@ -154,6 +162,7 @@ class LiveTraffic final : public RunObserver {
   LiveTraffic() = default;
   bool has_one_port() const { return places_.size() == 1; }
   bool Receive(ChainSet& chains);
+  void FollowGroup();
   void KeepMerged(bool keep);
   void Flush();
   void Offer(ChainSet& chains, size_t port, const PortFrame& frame,
@@ -172,6 +181,8 @@ class LiveTraffic final : public RunObserver {
   bool IsFromInside(std::span<const std::byte> frame) const;
   void WaitForFrames(ChainSet& chains);
   bool has_frames() const;
+  // Returns false while frames are to wait.
+  bool may_receive(const ChainSet& chains) const;
   // Looks for frames as long as --busy_poll says, but no longer than `most`.
   // Returns true as soon as there are some.
   bool PollForFrames(Nanos most) const;
@@ -185,6 +196,7 @@ class LiveTraffic final : public RunObserver {
   AddressTable addresses_;    // its ports are those of places_
   PortsFigures figures_;
   Instant next_update_ = Instant::min();
+  std::unique_ptr<GroupTraffic> group_;  // may be null
   uint64_t offered_ = 0;
   Instant last_came_ = Instant::min();
   std::vector<FrameChannel> channels_;      // by port, after HandOn

@@ -40,6 +40,12 @@ void LossLog::Look(const LiveFigures& figures) {
          port.send_drops - std::min(port.send_drops, port.too_long));
     look("longer than the MTU", port.too_long);
   }
+  if (figures.group.has_value()) {
+    for (const NamedCount& count : figures.group->counts) {
+      if (count.name == "forwarded" || count.name == "taken") continue;
+      Look("group: " + count.name, count.count, now, "frame");
+    }
+  }
   constexpr std::string_view kRecord = "log record";
   const FigureCounts& counts = figures.counts;
   Look("no_room", counts[&NfLogFigures::no_room], now, kRecord);

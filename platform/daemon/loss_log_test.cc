@@ -100,5 +100,13 @@ TEST_F(LossLogTest, TellsWhatPortsLose) {
                   "4 in all"));
 }
 
+TEST_F(LossLogTest, TellsWhatAGroupLosesAndNotWhatItForwards) {
+  LiveFigures figures;
+  figures.elapsed = Seconds(1);
+  figures.group = {.counts = {{"forwarded", 9}, {"out", 5}, {"taken", 7}}};
+  log_.Look(figures);
+  EXPECT_THAT(lines_, ElementsAre("5 frames lost: group: out; 5 in all"));
+}
+
 }  // namespace
 }  // namespace snf

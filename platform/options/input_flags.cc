@@ -457,6 +457,7 @@ absl::Status InputFlags::SettleController() {
   }
   const std::string flag = set_.flags.Printed("controller");
   for (const PortSpec& port : request.ports) {
+    if (request.has_own_ports && port.kind != PortSpec::Kind::kGwlb) continue;
     if (port.router.is_routed()) {
       return absl::InvalidArgumentError(fmt::format(
           "{} with --port {}: ports with addresses cannot be shared", flag,
@@ -476,7 +477,10 @@ absl::Status InputFlags::SettleController() {
     return absl::InvalidArgumentError(
         fmt::format("{}: {}", flag, std::string(steering.status().message())));
   }
-  for (PortSpec& port : request.ports) port.steering = *steering;
+  request.steering = *steering;
+  if (!request.has_own_ports) {
+    for (PortSpec& port : request.ports) port.steering = *steering;
+  }
   request.run.controller.controller_id = static_cast<uint8_t>(controller.id);
   request.real.controllers = controller.count;
   return absl::OkStatus();

@@ -64,6 +64,8 @@ class RunFlags {
   bool is_from_file(std::string_view flag) const {
     return settings_.gave(flag);
   }
+  // The controllers of --controller have ports of their own. Before Settle.
+  void HaveOwnPorts(bool have) { request_.has_own_ports = have; }
   // Uses this text in place of the file of --config, which is not read.
   void UseConfig(std::string text) { input_.UseConfig(std::move(text)); }
 

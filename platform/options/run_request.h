@@ -31,7 +31,12 @@ struct RunRequest {
   std::vector<PortSpec> ports;     // of live traffic, without files
   // Frames of several packets stay whole if the NF takes them.
   bool gso = true;
-  ControllerOf controller;         // of those at the ports
+  ControllerOf controller;  // of those at the ports
+  // Divides packets among several controllers; null: there is one.
+  std::shared_ptr<const Steering> steering;
+  // The controllers have ports of their own, on several machines. Each port
+  // takes all frames.
+  bool has_own_ports = false;
   std::string nf = "passthrough";  // of --nf, with its options
   std::string config_file;         // of --config; empty: --nf holds
   std::string config_text;         // of that file, as it was read

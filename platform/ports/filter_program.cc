@@ -42,12 +42,17 @@ std::vector<FilterStep> FilterProgram::Finish() {
   return std::move(steps_);
 }
 
-bool Takes(std::span<const FilterStep> program,
-           std::span<const std::byte> frame) {
+uint32_t ResultOf(std::span<const FilterStep> program,
+                  std::span<const std::byte> frame) {
   const auto length = static_cast<uint32_t>(frame.size());
   return bpf_filter(reinterpret_cast<const bpf_insn*>(program.data()),
                     reinterpret_cast<const u_char*>(frame.data()), length,
-                    length) != 0;
+                    length);
+}
+
+bool Takes(std::span<const FilterStep> program,
+           std::span<const std::byte> frame) {
+  return ResultOf(program, frame) != 0;
 }
 
 }  // namespace snf

@@ -51,7 +51,10 @@ class FilterProgram {
   std::vector<Fixup> fixups_;
 };
 
-// Returns true if the program accepts the frame; decides like the kernel.
+// Returns the program's result for the frame, as the kernel's would be.
+uint32_t ResultOf(std::span<const FilterStep> program,
+                  std::span<const std::byte> frame);
+// Returns true if the program accepts the frame.
 bool Takes(std::span<const FilterStep> program,
            std::span<const std::byte> frame);
 

@@ -91,6 +91,9 @@ class PacketPort {
   // port can do that, or are cut, as at the beginning.
   virtual void KeepMerged(bool /*keep*/) {}
   virtual void Flush() = 0;
+  // From now on takes the frames that this steering selects, at a port that
+  // several controllers share (steering.h); frames that have come stay.
+  virtual void Steer(std::shared_ptr<const Steering> /*steering*/) {}
   // Brings figures() up to date with the kernel's counters.
   virtual void UpdateFigures() {}
 

@@ -113,6 +113,12 @@ absl::Status PacketSocket::Connect() {
   return ConnectIn();
 }
 
+// Fails if the filter stays: two controllers could take one frame.
+void PacketSocket::Steer(std::shared_ptr<const Steering> steering) {
+  spec_.steering = std::move(steering);
+  if (in_.is_open() && !AttachFilter()) Fail(errno);
+}
+
 std::string PacketSocket::Share() const {
   return spec_.steering == nullptr ? "" : spec_.steering->controller().text();
 }

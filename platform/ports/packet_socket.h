@@ -66,6 +66,7 @@ class PacketSocket final : public PacketPort {
     return in_.is_open() && ring_.Next() != nullptr;
   }
   void StopReceiving() override;
+  void Steer(std::shared_ptr<const Steering> steering) override;
   void Send(std::span<const std::byte> frame) override;
   void SendMerged(std::span<const std::byte> frame,
                   uint16_t segment_bytes) override;

@@ -62,6 +62,11 @@ void ReturningPort::KeepMerged(bool keep) {
   if (port_ != nullptr) port_->KeepMerged(keep);
 }
 
+void ReturningPort::Steer(std::shared_ptr<const Steering> steering) {
+  spec_.steering = steering;
+  if (port_ != nullptr) port_->Steer(std::move(steering));
+}
+
 absl::StatusOr<PacketReceiver> ReturningPort::HandOn() {
   if (port_ == nullptr) {
     return absl::FailedPreconditionError(

@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <utility>
 
-#include "base/keyed_hash.h"
 #include "base/messages/controller_counts.h"
 #include "base/packet/headers.h"
 #include "base/packet/ip_address.h"
@@ -17,22 +17,6 @@
 
 namespace snf {
 namespace {
-
-// The controller with the highest weight for the bucket.
-uint32_t OwnerOfBucket(uint32_t bucket, uint32_t controllers) {
-  uint32_t owner = 0;
-  uint64_t most = 0;
-  for (uint32_t c = 0; c < controllers; ++c) {
-    // Odd constants of splitmix64 keep small numbers apart.
-    const uint64_t salt = (c + 1) * 0x9e37'79b9'7f4a'7c15u;
-    const uint64_t weight = Fold((bucket + 1) * 0xd6e8'feb8'6659'fd93u ^ salt,
-                                 0xbf58'476d'1ce4'e5b9u ^ salt);
-    if (weight <= most) continue;
-    most = weight;
-    owner = c;
-  }
-  return owner;
-}
 
 bool ParseNumber(const char*& at, const char* end, uint32_t& number) {
   const auto parsed = std::from_chars(at, end, number);
@@ -69,11 +53,30 @@ std::string ControllerOf::text() const {
   return fmt::format("{}/{}", id, count);
 }
 
-Steering::Steering(ControllerOf controller) : controller_(controller) {
+Steering::Steering(ControllerOf controller)
+    : controller_(controller),
+      owners_(OwnersAmong(FirstOf(controller.count), controller.count)) {}
+
+Steering::Owners Steering::OwnersAmong(MemberSet live, uint32_t controllers) {
+  Owners owners;
+  owners.fill(kNobody);
+  if (live == 0) return owners;
   for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
-    if (OwnerOfBucket(bucket, controller.count) != controller.id) continue;
-    own_[bucket / 32] |= uint32_t{1} << bucket % 32;
+    owners[bucket] = static_cast<uint8_t>(*RendezvousOwner(bucket, live));
   }
+  for (uint32_t c = 0; c < controllers; ++c) {
+    const uint32_t place = kFirstBlock + c;
+    owners[place] =
+        static_cast<uint8_t>(Has(live, c) ? c : *RendezvousOwner(place, live));
+  }
+  owners[kRest] = static_cast<uint8_t>(std::countr_zero(live));
+  return owners;
+}
+
+std::shared_ptr<const Steering> Steering::Among(MemberSet live) const {
+  std::shared_ptr<Steering> steering(new Steering(*this));
+  steering->owners_ = OwnersAmong(live, controller_.count);
+  return steering;
 }
 
 // Each controller's units have their own tables. If a table is only for
@@ -137,8 +140,8 @@ absl::StatusOr<std::shared_ptr<const Steering>> Steering::Of(
   return steering;
 }
 
-std::string Steering::text() const {
-  std::string text = "controller " + controller_.text();
+std::string Steering::blocks_text() const {
+  std::string text;
   for (const be32 address : external_) {
     text += "; " + Ipv4Text(IpAddress::FromIpv4(address));
   }

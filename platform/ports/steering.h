@@ -14,8 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/byte_order.h"
+#include "base/messages/controller_counts.h"
 #include "base/packet/fragment_table.h"
 #include "base/packet/packet_info.h"
+#include "base/rendezvous.h"
 #include "base/time.h"
 #include "platform/ports/filter_program.h"
 #include "runtime/sdk/nf.h"
@@ -57,6 +59,11 @@ struct ControllerOf {
 // Frames that are neither IP nor ARP, or lie behind PPPoE, MPLS or more than
 // four VLAN tags, are for controller 0.
 //
+// A place is what a frame goes by: its bucket, the block of a controller, or
+// the rest. A group of controllers (gateway_group.h) may have members that do
+// not live: then each place belongs to a live one (Among), and the places of
+// live controllers stay as they are.
+//
 //   Worked example: of 2 controllers, 10.0.0.1 is in a bucket of 1. A packet
 //   10.0.0.1:5000 → 192.0.2.9:53 from the inside is for 1, which rewrites it to
 //   198.51.100.1:33280, as 33280 … 65535 is its block. The answer to that port
@@ -66,6 +73,19 @@ struct ControllerOf {
 class Steering {
  public:
   static constexpr uint32_t kBuckets = 256;
+  // Places: buckets, then a block for each controller, then the rest.
+  static constexpr uint32_t kFirstBlock = kBuckets;
+  static constexpr uint32_t kRest = kFirstBlock + kMostAtPorts;
+  static constexpr uint32_t kPlaces = kRest + 1;
+  // A later fragment to an external address has this instead of a place.
+  static constexpr uint32_t kLaterFragment = kPlaces;
+
+  // The controller of each place.
+  static constexpr uint8_t kNobody = 0xff;
+  using Owners = std::array<uint8_t, kPlaces>;
+  // Returns the owners if only these of the controllers live. Without live
+  // ones, no place has an owner.
+  static Owners OwnersAmong(MemberSet live, uint32_t controllers);
 
   // Errors: InvalidArgument if the NF cannot be run by that many controllers.
   static absl::StatusOr<std::shared_ptr<const Steering>> Of(
@@ -75,10 +95,22 @@ class Steering {
   // side. It expects whole Ethernet frames, with VLAN tags in them or not.
   std::vector<FilterStep> Program(Side side) const;
 
+  // Returns a program whose result for a frame at a port of that side is its
+  // place, or kLaterFragment, plus 1. It depends on no owner.
+  std::vector<FilterStep> PlaceProgram(Side side) const;
+  // Returns the steering of the same controller if only these of the
+  // controllers live.
+  std::shared_ptr<const Steering> Among(MemberSet live) const;
+
   ControllerOf controller() const { return controller_; }
   // Describes the steering in words: "controller 0/2; 192.0.2.1; 1024 to 33279
   // are 0's". Equal steerings have equal texts.
-  std::string text() const;
+  std::string text() const {
+    return "controller " + controller_.text() + blocks_text();
+  }
+  // The same of the blocks alone: "; 192.0.2.1; 1024 to 33279 are 0's". Equal
+  // for all controllers.
+  std::string blocks_text() const;
   // Returns true for an address whose ports are the controllers' blocks.
   bool IsExternal(be32 address) const;
   bool has_external() const { return !external_.empty(); }
@@ -100,9 +132,12 @@ class Steering {
   static absl::Status Check(const NetworkFunction& example,
                             uint32_t controllers);
 
+  // Returns true if the place is this controller's.
+  bool Owns(uint32_t place) const { return owners_[place] == controller_.id; }
+
   ControllerOf controller_;
-  std::array<uint32_t, kBuckets / 32> own_{};  // a bit for each bucket
-  std::vector<be32> external_;                 // in ascending order
+  Owners owners_;
+  std::vector<be32> external_;  // in ascending order
   std::vector<Block> blocks_;
 };
 

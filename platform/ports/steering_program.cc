@@ -19,11 +19,14 @@ namespace snf {
 //         ├─► IPv4 ─┬─► ICMP error: quoted ┤
 //         │         └─► port, if it has one┴─► external address: block ─► own?
 //         ├─► IPv6 ───────────────────────► bucket of the address ─► own?
-//         └─► else: controller 0
+//         └─► else: the rest ─► own?
+//
+// A program that names places returns them where this asks "own?".
 class SteeringProgram {
  public:
-  SteeringProgram(const Steering& steering, Side side)
+  SteeringProgram(const Steering& steering, Side side, bool names_places)
       : steering_(steering),
+        names_places_(names_places),
         is_inside_(side == Side::kInside),
         knows_ports_(!is_inside_ && steering.has_external()) {}
 
@@ -256,16 +259,29 @@ class SteeringProgram {
     p_.Jump(bucket_);
     p_.Bind(block);
     Load(kPort);
-    p_.JumpIf(BPF_JEQ, kAnyPort, take_);
+    p_.JumpIf(BPF_JEQ, kAnyPort, later_);
     WriteBlocks();
     p_.Bind(bucket_);
     WriteBucket();
     p_.Bind(first_);
-    if (steering_.controller_.id == 0) p_.Jump(take_);
-    p_.Bind(leave_);
-    p_.Add(BPF_RET | BPF_K, 0);
+    End(Steering::kRest);
+    p_.Bind(later_);
+    if (names_places_) Return(Steering::kLaterFragment + 1);
     p_.Bind(take_);
-    p_.Add(BPF_RET | BPF_K, ~uint32_t{0});
+    Return(~uint32_t{0});
+    p_.Bind(leave_);
+    Return(0);
+  }
+
+  void Return(uint32_t result) { p_.Add(BPF_RET | BPF_K, result); }
+
+  // The frame goes by this place.
+  void End(uint32_t place) {
+    if (names_places_) {
+      Return(place + 1);
+    } else {
+      p_.Jump(steering_.Owns(place) ? take_ : leave_);
+    }
   }
 
   // A port in no block is the NF's to drop, at the controller of the address.
@@ -274,7 +290,7 @@ class SteeringProgram {
       const Label next = p_.NewLabel();
       p_.JumpIf(BPF_JGT, block.last, next);
       p_.JumpUnless(BPF_JGE, block.first, next);
-      p_.Jump(block.owner == steering_.controller_.id ? take_ : leave_);
+      End(Steering::kFirstBlock + block.owner);
       p_.Bind(next);
     }
   }
@@ -283,16 +299,31 @@ class SteeringProgram {
     Load(kHost);
     p_.Add(BPF_ALU | BPF_MUL | BPF_K, kGolden);
     p_.Add(BPF_ALU | BPF_RSH | BPF_K, 24);
+    if (names_places_) {
+      p_.Add(BPF_ALU | BPF_ADD | BPF_K, 1);
+      p_.Add(BPF_RET | BPF_A);
+    } else {
+      WriteOwnBuckets();
+    }
+  }
+
+  // By a bit for each bucket.
+  void WriteOwnBuckets() {
+    std::array<uint32_t, Steering::kBuckets / 32> own{};
+    for (uint32_t bucket = 0; bucket < Steering::kBuckets; ++bucket) {
+      if (steering_.Owns(bucket))
+        own[bucket / 32] |= uint32_t{1} << bucket % 32;
+    }
     Store(kHost);
     p_.Add(BPF_ALU | BPF_AND | BPF_K, 31);
     p_.Add(BPF_MISC | BPF_TAX);
     Load(kHost);
     p_.Add(BPF_ALU | BPF_RSH | BPF_K, 5);
     const Label shift = p_.NewLabel();
-    for (uint32_t i = 0; i < steering_.own_.size(); ++i) {
+    for (uint32_t i = 0; i < own.size(); ++i) {
       const Label other = p_.NewLabel();
       p_.JumpUnless(BPF_JEQ, i, other);
-      p_.Add(BPF_LD | BPF_IMM, steering_.own_[i]);
+      p_.Add(BPF_LD | BPF_IMM, own[i]);
       p_.Jump(shift);
       p_.Bind(other);
     }
@@ -303,6 +334,7 @@ class SteeringProgram {
   }
 
   const Steering& steering_;
+  const bool names_places_;
   const bool is_inside_;
   const bool knows_ports_;  // else an address is enough
   FilterProgram p_;
@@ -311,12 +343,17 @@ class SteeringProgram {
               ipv6_ = p_.NewLabel();
   const Label host_ = p_.NewLabel();    // by kHost, and kPort where it tells
   const Label bucket_ = p_.NewLabel();  // by kHost
-  const Label first_ = p_.NewLabel();   // for controller 0
+  const Label first_ = p_.NewLabel();   // the rest
+  const Label later_ = p_.NewLabel();   // all take it
   const Label take_ = p_.NewLabel(), leave_ = p_.NewLabel();
 };
 
 std::vector<FilterStep> Steering::Program(Side side) const {
-  return SteeringProgram(*this, side).Write();
+  return SteeringProgram(*this, side, false).Write();
+}
+
+std::vector<FilterStep> Steering::PlaceProgram(Side side) const {
+  return SteeringProgram(*this, side, true).Write();
 }
 
 }  // namespace snf

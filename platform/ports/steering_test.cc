@@ -156,6 +156,80 @@ TEST(Steering, MovesHostsOnlyToAControllerThatIsNew) {
   }
 }
 
+// A frame from each of some hosts, to the outside.
+std::vector<Frame> FramesOfHosts() {
+  std::vector<Frame> frames;
+  for (uint8_t i = 1; i < 250; ++i) {
+    frames.push_back(Between(V4(10, 9, 8, i), kPeer, kUdp, Udp(5'000, 53)));
+  }
+  return frames;
+}
+
+// The controllers that take the frame while only some live.
+std::vector<uint32_t> TakersAmong(All& all, MemberSet live, Side side,
+                                  const Frame& frame) {
+  std::vector<uint32_t> takers;
+  for (uint32_t c = 0; c < 3; ++c) {
+    const auto steering = all.steering(c)->Among(live);
+    if (Takes(steering->Program(side), frame)) takers.push_back(c);
+  }
+  return takers;
+}
+
+TEST(Steering, OfADeadControllerHostsAndPortsBelongToALiveOne) {
+  All all(3, kNat);
+  std::vector<Frame> outside;
+  for (uint16_t port = 1'024; port < 65'000; port += 500) {
+    outside.push_back(Between(kPeer, kExternal, kUdp, Udp(53, port)));
+  }
+  outside.push_back(Ethernet(0x88cc, Hex("0102")));  // the rest
+  for (MemberSet live = 0; live < 8; ++live) {
+    const auto check = [&](Side side, const Frame& frame) {
+      const auto takers = TakersAmong(all, live, side, frame);
+      const uint32_t usual = all.Of(side, frame);
+      if (live == 0) {
+        EXPECT_TRUE(takers.empty());
+      } else if (Has(live, usual)) {
+        EXPECT_THAT(takers, testing::ElementsAre(usual));
+      } else {
+        ASSERT_EQ(takers.size(), 1u);
+        EXPECT_TRUE(Has(live, takers.front()));
+      }
+    };
+    for (const Frame& frame : FramesOfHosts()) check(Side::kInside, frame);
+    for (const Frame& frame : outside) check(Side::kOutside, frame);
+  }
+}
+
+TEST(Steering, ThePlaceOfAFrameSaysWhoTakesIt) {
+  All all(3, kNat);
+  const auto owners = Steering::OwnersAmong(0b101, 3);
+  const Ipv4Fields later = {.source = kPeer,
+                            .destination = kExternal,
+                            .fragment_offset_bytes = 1'480};
+  std::vector<Frame> frames = FramesOfHosts();
+  for (uint16_t port = 1; port < 65'000; port += 500) {
+    frames.push_back(Between(kPeer, kExternal, kTcp, Tcp(80, port)));
+    frames.push_back(ErrorAbout({.source = kExternal, .destination = kPeer},
+                                Udp(port, 53), kExternal));
+  }
+  frames.push_back(Arp(kHost, kPeer));
+  frames.push_back(Ethernet(0x88cc, Hex("0102")));
+  frames.push_back({});
+  for (const Side side : {Side::kInside, Side::kOutside}) {
+    const auto places = all.steering(0)->PlaceProgram(side);
+    for (const Frame& frame : frames) {
+      const uint32_t place = ResultOf(places, frame) - 1;
+      ASSERT_LT(place, Steering::kPlaces);
+      EXPECT_THAT(TakersAmong(all, 0b101, side, frame),
+                  testing::ElementsAre(owners[place]));
+    }
+    const Frame fragment = Ethernet(0x0800, Ipv4(later, Udp(5'000, 53)));
+    EXPECT_EQ(ResultOf(places, fragment) - 1 == Steering::kLaterFragment,
+              side == Side::kOutside);
+  }
+}
+
 TEST(Steering, KeepsFragmentsAndErrorsWithTheirHost) {
   All all(5);
   for (uint8_t i = 1; i < 100; ++i) {

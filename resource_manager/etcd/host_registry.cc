@@ -4,33 +4,16 @@
 #include <fmt/format.h>
 #include <google/protobuf/util/json_util.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "base/text/wording.h"
+#include "resource_manager/etcd/key_name.h"
 
 namespace snf {
 namespace {
 
-constexpr size_t kMostName = 64;
 // Joins that meet others retry so often.
 constexpr int kMostTries = 16;
-
-bool IsName(const std::string& name) {
-  const auto is_right = [](unsigned char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.' ||
-           c == ':';
-  };
-  return !name.empty() && name.size() <= kMostName &&
-         std::ranges::all_of(name, is_right);
-}
-
-absl::Status NoName(const char* what, const std::string& name) {
-  return absl::InvalidArgumentError(fmt::format(
-      "\"{}\" is no {}: letters, digits and -_.: are wanted, at most {}",
-      Printable(name), what, kMostName));
-}
 
 std::string JsonOf(const google::protobuf::Message& message) {
   std::string text;
@@ -55,7 +38,9 @@ absl::StatusOr<proto::Host> HostRegistry::Read(const EtcdPair& pair) {
 
 absl::StatusOr<HostRegistry> HostRegistry::Of(EtcdClient& client,
                                               const std::string& cluster) {
-  if (!IsName(cluster)) return NoName("name of a cluster", cluster);
+  if (absl::Status s = CheckKeyName("name of a cluster", cluster); !s.ok()) {
+    return s;
+  }
   return HostRegistry(client, cluster);
 }
 
@@ -110,10 +95,9 @@ absl::StatusOr<int64_t> HostRegistry::Enter(const proto::Host& host,
 
 absl::StatusOr<std::unique_ptr<JoinedHost>> HostRegistry::Join(
     const proto::Host& host, Nanos term) {
-  if (!IsName(host.name())) return NoName("name of a host", host.name());
-  if (!IsName(host.address())) {
-    return NoName("address of a host", host.address());
-  }
+  absl::Status named = CheckKeyName("name of a host", host.name());
+  named.Update(CheckKeyName("address of a host", host.address()));
+  if (!named.ok()) return named;
   const absl::StatusOr<EtcdLease> lease = client_->Grant(term);
   if (!lease.ok()) return lease.status();
   std::unique_ptr<JoinedHost> joined(new JoinedHost(*this, host, *lease));
@@ -128,7 +112,7 @@ absl::StatusOr<std::unique_ptr<JoinedHost>> HostRegistry::Join(
 }
 
 absl::Status HostRegistry::Remove(const std::string& name) {
-  if (!IsName(name)) return NoName("name of a host", name);
+  if (absl::Status s = CheckKeyName("name of a host", name); !s.ok()) return s;
   const std::string key = KeyOf("hosts/" + name);
   const auto found = client_->Get(key);
   if (!found.ok()) return found.status();

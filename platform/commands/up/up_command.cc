@@ -3,16 +3,20 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
+#include "base/keyed_hash.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
+#include "base/text_file.h"
 #include "base/version.h"
 #include "platform/commands/up/several_controllers.h"
 #include "platform/control/daemon_cluster.h"
@@ -36,6 +40,25 @@ std::string EndOf(const RunResult& result) {
           result.packets_passed_through,
       result.packets_begun() == result.packets_ended() ? "all accounted for"
                                                        : "some are missing");
+}
+
+std::string NameOfMachine() {
+  std::array<char, 65> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+// Tells machines and network namespaces apart, by names of the kernel: others
+// of one group share the ports here.
+std::string PlaceOfPorts() {
+  std::string boot;
+  if (auto text = ReadTextFile("/proc/sys/kernel/random/boot_id", 64);
+      text.ok()) {
+    boot = text->substr(0, text->find('\n'));
+  }
+  struct stat network {};
+  stat("/proc/self/ns/net", &network);
+  return fmt::format("{}, network {}", boot, network.st_ino);
 }
 
 // The daemon of this process, for the thread of signals. Thread-safe.
@@ -157,6 +180,36 @@ absl::StatusOr<std::unique_ptr<HostWatch>> UpCommand::WatchHosts() const {
        }});
 }
 
+absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
+    const DaemonFiles& files, const RunRequest& options) const {
+  auto etcd = daemon_.etcd.Options();
+  if (!etcd.ok()) return etcd.status();
+  const bool has_link = !daemon_.group_address.empty();
+  GatewayGroup::Options member = {
+      .self = {.number = options.controller.id,
+               .name = fmt::format("{} on {}", files.name, NameOfMachine()),
+               .address = daemon_.group_address,
+               .incarnation = SecretSeed() | 1},
+      .shape = {.controllers = options.controller.count,
+                .program = options.nf + options.steering->blocks_text(),
+                .version = kVersion,
+                .machine = has_link ? "" : PlaceOfPorts()},
+      .silence = daemon_.takeover,
+      .key = SecretSeed()};
+  etcd->attempt = GatewayGroup(member).patience();
+  etcd->patience = etcd->attempt;
+  auto client = EtcdClient::Create(*etcd);
+  if (!client.ok()) return client.status();
+  return GroupMembership::Start(
+      *std::move(client),
+      {.cluster = daemon_.etcd.cluster(),
+       .group = daemon_.group,
+       .member = std::move(member),
+       .notice = [](bool is_warning, const std::string& line) {
+         LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
+       }});
+}
+
 absl::Status UpCommand::Serve(const DaemonFiles& files) {
   static FirstInterrupt interrupt;
   const LogOptions log = LogOf(files);
@@ -209,7 +262,22 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     options.real.warm_pool.reset();  // units are not started by need
   }
   std::unique_ptr<HostWatch> hosts;
-  if (daemon_.etcd.is_given()) {
+  std::unique_ptr<GroupMembership> group;
+  std::unique_ptr<GroupLink> link;
+  if (!daemon_.group.empty()) {
+    auto found = FindGroup(files, options);
+    if (!found.ok()) return found.status();
+    group = *std::move(found);
+    if (!daemon_.group_address.empty()) {
+      auto opened = GroupLink::Open(daemon_.group_address);
+      if (!opened.ok()) return opened.status();
+      link = *std::move(opened);
+    }
+    // Nothing comes in before it has joined.
+    for (PortSpec& port : options.ports) {
+      if (port.steering != nullptr) port.steering = port.steering->Among(0);
+    }
+  } else if (daemon_.etcd.is_given()) {
     auto watch = WatchHosts();
     if (!watch.ok()) return watch.status();
     hosts = *std::move(watch);
@@ -222,6 +290,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   Daemon daemon(files, daemon_.tcp, options, log, interrupt, lock);
   if (leases != nullptr) daemon.LeaseBy(*leases);
+  if (group != nullptr) daemon.JoinBy(*group, std::move(link));
   if (successor != nullptr)
     daemon.Succeed(std::move(successor), daemon_.within);
   if (daemon_.keep.ns > 0) {

@@ -37,6 +37,11 @@ MetricsServer::Health Readiness(std::optional<Nanos> age,
     down += fmt::format("Port {} ({}) has been down for {}.\n", port.name,
                         port.interface, FormatDuration(port.down));
   }
+  if (figures.group.has_value() && figures.group->state != "active") {
+    down += fmt::format("Group {}: this controller is {}, in epoch {}.\n",
+                        Printable(figures.group->name), figures.group->state,
+                        figures.group->epoch);
+  }
   for (const LiveFigures::Chain& chain : figures.chains) {
     if (!chain.is_down) continue;
     down += fmt::format("Chain {} ({}) has failed, and restarts.\n",

@@ -19,6 +19,16 @@ TEST(Health, IsAliveWhileFiguresComeOrAChainRestarts) {
   EXPECT_THAT(silent.text, HasSubstr("no figures for 180"));
 }
 
+TEST(Health, IsReadyWhileAGroupHasIt) {
+  LiveFigures figures;
+  figures.group = {.name = "edge", .state = "active", .epoch = 7};
+  EXPECT_TRUE(Readiness(Seconds(1), figures).is_good);
+  figures.group->state = "out";
+  const MetricsServer::Health out = Readiness(Seconds(1), figures);
+  EXPECT_FALSE(out.is_good);
+  EXPECT_EQ(out.text, "Group edge: this controller is out, in epoch 7.\n");
+}
+
 TEST(Health, IsReadyWhileAllPortsAndChainsAreUp) {
   LiveFigures figures;
   EXPECT_FALSE(Readiness(std::nullopt, figures).is_good);

@@ -243,6 +243,24 @@ void AddHosts(const LiveFigures& figures, Metrics& to) {
   }
 }
 
+void AddGroup(const LiveFigures& figures, Metrics& to) {
+  if (!figures.group.has_value()) return;
+  const LiveFigures::Group& group = *figures.group;
+  to.Gauge("snf_group_epoch", group.epoch,
+           "Epoch of the table of live controllers.");
+  to.Gauge("snf_group_active", group.state == "active" ? 1 : 0,
+           "Whether this controller handles its hosts.");
+  to.Begin("snf_group_hosts_thousandths", Metrics::Type::kGauge,
+           "A live controller's share of all hosts, in thousandths.");
+  for (const LiveFigures::Group::Member& member : group.members) {
+    to.Sample("controller", fmt::to_string(member.number), member.hosts_1000);
+  }
+  to.Counter("snf_group_frames_total", "What became of frames of the group.");
+  for (const NamedCount& count : group.counts) {
+    to.Sample("what", count.name, count.count);
+  }
+}
+
 void AddChains(const LiveFigures& figures, Metrics& to) {
   const bool has_names = std::ranges::any_of(
       figures.chains,
@@ -277,6 +295,7 @@ std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
   AddNfObjects(figures, to);
   AddUnits(figures, to);
   AddHosts(figures, to);
+  AddGroup(figures, to);
   AddChains(figures, to);
   to.Summary("snf_packet_latency_seconds", figures.latency,
              "From arrival to release, of packets that were released, since "

@@ -234,6 +234,25 @@ TEST(MetricsText, HasTheUnitsOfAllChainsOnEachHost) {
   EXPECT_EQ(samples.at("snf_host_joined{host=\"c\"}"), "0");
 }
 
+TEST(MetricsText, HasTheTableOfAGroup) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  EXPECT_THAT(MetricsText(MetricsOf(figures)), Not(HasSubstr("snf_group_")));
+  figures.group = {.name = "edge",
+                   .state = "active",
+                   .epoch = 7,
+                   .controllers = 3,
+                   .members = {{.number = 2, .hosts_1000 = 512}},
+                   .counts = {{"forwarded", 9}}};
+  auto samples = Parse(MetricsText(MetricsOf(figures)));
+  EXPECT_EQ(samples.at("snf_group_epoch"), "7");
+  EXPECT_EQ(samples.at("snf_group_active"), "1");
+  EXPECT_EQ(samples.at("snf_group_hosts_thousandths{controller=\"2\"}"), "512");
+  EXPECT_EQ(samples.at("snf_group_frames_total{what=\"forwarded\"}"), "9");
+  figures.group->state = "joining";
+  samples = Parse(MetricsText(MetricsOf(figures)));
+  EXPECT_EQ(samples.at("snf_group_active"), "0");
+}
+
 TEST(MetricsText, EscapesWhatAReasonIsCalled) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.drops[2].name = "nf:\"a\\b\"\n";

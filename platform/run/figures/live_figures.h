@@ -87,6 +87,25 @@ struct LiveFigures {
     std::string why{};
   };
   std::vector<NfObject> nf_objects{};
+  // The group of controllers that this one is a member of.
+  struct Group {
+    struct Member {
+      uint32_t number = 0;
+      std::string name;
+      std::string address;      // for frames from other members; "": none
+      uint32_t hosts_1000 = 0;  // its share of all hosts, in thousandths
+    };
+    std::string name;
+    // "active"; "joining": in the table, and the others have not all taken it
+    // yet; "waiting": active, and etcd has not answered lately; "out": others
+    // have its hosts.
+    std::string state;
+    uint64_t epoch = 0;
+    uint32_t controllers = 0;       // that live or not
+    std::vector<Member> members{};  // that live
+    std::vector<NamedCount> counts{};
+  };
+  std::optional<Group> group{};
   Times late{};  // how late packets were taken; count 0 without a schedule
 
   uint64_t packets_dropped() const {

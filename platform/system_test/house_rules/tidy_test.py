@@ -59,7 +59,7 @@ COMMAND = CHECK | DRIVERS | REPORT | {
     "resource_manager/launch", "resource_manager/live", "resource_manager/lxd",
     "proto", "platform/process", "platform/service", "platform/ports", "platform/ports/interface",
     "platform/bypass", "platform/options", "platform/outcome", "platform/control",
-    "platform/daemon", "platform/daemon/chains"}
+    "platform/daemon", "platform/daemon/chains", "platform/daemon/group"}
 COMMANDS = {f"platform/commands/{name}": COMMAND for name in (
     "bench", "config", "control", "host", "manager", "nf", "recovery", "replay", "simulate",
     "trace", "up")}
@@ -111,7 +111,8 @@ MAY_INCLUDE = {
                                             "runtime/ring", "runtime/tables",
                                             "runtime/wire"},
     "resource_manager/core": BASE,
-    "resource_manager/etcd": TEXT | {"runtime/ring", "proto"},
+    "resource_manager/etcd": TEXT | {"resource_manager/core", "runtime/ring",
+                                     "proto"},
     "resource_manager/launch": BASE,
     "resource_manager/lxd": TEXT,
     "resource_manager/live": TEXT | {"resource_manager/core",
@@ -177,8 +178,12 @@ MAY_INCLUDE = {
                                "proto"},
     "platform/daemon/chains": RUN | {"platform/drivers/real_time",
                                      "platform/outcome"},
+    "platform/daemon/group": RUN | {
+        "platform/hosts", "platform/ports", "platform/ports/interface",
+        "resource_manager/etcd", "proto"},
     "platform/daemon": RUN | {
-        "platform/bypass", "platform/control", "platform/daemon/chains", "platform/drivers/cluster",
+        "platform/bypass", "platform/control", "platform/daemon/chains",
+        "platform/daemon/group", "platform/drivers/cluster",
         "platform/drivers/real_cluster", "platform/drivers/real_time",
         "platform/hosts",
         "platform/modules", "platform/options", "platform/outcome",

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_GROUP_GROUP_LINK_H_
+#define SNF_PLATFORM_DAEMON_GROUP_GROUP_LINK_H_
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/messages/controller_counts.h"
+#include "base/packet/packet_info.h"
+#include "base/tunnels/geneve.h"
+#include "platform/daemon/group/group_counts.h"
+#include "platform/ports/interface/network_interface.h"
+#include "resource_manager/core/gateway_group.h"
+
+namespace snf {
+
+// Theory of operation. Carries frames between the members of a group whose
+// machines have ports of their own, as GENEVE packets (RFC 8926) over UDP:
+//
+//   protocol 0x6558, and a critical option of class 0xff53 and type 0x85 with
+//   20 bytes: the table's key (8), the sender's epoch (8), number, side
+//   (1 inside, 2 outside) and port (1 each), kind (1); then the frame
+//
+// A packet is taken if it comes from the address of a member and has the key of
+// the table. Control packets (O bit) have no frame. Each member greets all
+// others (kind 1). A process that greets and is no member, as if it alone
+// cannot reach etcd, is told so, with the epoch (kind 2). Nothing is encrypted:
+// who can read the packets can forge them. Datagrams longer than the path's MTU
+// are fragmented by the kernel.
+//
+// Worked example: a frame of 1,514 bytes makes an IPv4 packet of 1,582 bytes,
+// which goes in one piece where the link's MTU is 1,582 or more.
+//
+// Owner-thread only.
+class GroupLink {
+ public:
+  static constexpr size_t kBatch = 32;
+  static constexpr int kBufferBytes = 16 << 20;
+
+  // A frame, and the port of this name at which it came to the sender.
+  struct Frame {
+    Side side = Side::kUnknown;
+    uint8_t port = 0;  // PortSpec::number
+    std::span<const std::byte> bytes{};
+  };
+
+  // Binds to ADDRESS:PORT. Errors: InvalidArgument, the text is none;
+  // Unavailable, with the system's reason.
+  static absl::StatusOr<std::unique_ptr<GroupLink>> Open(
+      const std::string& address);
+  // Returns OK if the text is ADDRESS:PORT. Error: InvalidArgument.
+  static absl::Status Check(const std::string& address);
+
+  // Takes the addresses of members, and the key, from the table.
+  void Follow(const GatewayTable& table);
+  // Copies the frame into a queue, whose frames leave when it is full or at
+  // Flush. Returns false if it cannot be sent.
+  bool Send(uint32_t from, uint32_t to, const Frame& frame);
+  void Flush(GroupCounts& counts);
+  // Gives up to kBatch frames that have come from members; counts others.
+  // Returns false if nothing had come.
+  using Take = absl::FunctionRef<void(const Frame& frame)>;
+  bool Receive(GroupCounts& counts, Take take);
+  int descriptor() const { return socket_.number(); }
+  // Greets all other members.
+  void Greet(uint32_t from, GroupCounts& counts);
+  // Returns the newest epoch in which other members say that this is no member;
+  // 0: none said so.
+  uint64_t out() const { return out_epoch_; }
+
+ private:
+  static constexpr size_t kOptionBytes = 20;
+  static constexpr size_t kHeaderBytes =
+      kGeneveFixedBytes + kGeneveOptionHeaderBytes + kOptionBytes;
+  static constexpr size_t kRoomBytes = 65'536;
+  static constexpr size_t kMostDatagram = 65'507;
+
+  struct Batch {
+    Batch();
+    std::span<std::byte> room(size_t i) {
+      return {&rooms[i * kRoomBytes], kRoomBytes};
+    }
+    std::unique_ptr<std::byte[]> rooms;
+    std::array<mmsghdr, kBatch> messages{};
+    std::array<iovec, kBatch> parts{};
+    std::array<sockaddr_storage, kBatch> ends{};
+  };
+
+  explicit GroupLink(Descriptor socket) : socket_(std::move(socket)) {}
+  enum class Kind : uint8_t { kFrame, kGreeting, kOut };
+  bool IsOfMember(uint32_t number, const sockaddr_storage& from) const;
+  void Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
+             const Frame& frame);
+  void TakeControl(size_t i, std::span<const std::byte> data,
+                   GroupCounts& counts);
+  void TakeDatagram(size_t i, GroupCounts& counts, Take take);
+
+  Descriptor socket_;
+  uint32_t self_ = 0;  // as it sends
+  uint64_t epoch_ = 0;
+  uint64_t out_epoch_ = 0;
+  uint64_t key_ = 0;
+  std::array<std::optional<sockaddr_storage>, kMostAtPorts> members_{};
+  Batch in_;
+  Batch out_;
+  size_t queue_ = 0;  // datagrams in out_
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_GROUP_GROUP_LINK_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_GROUP_GROUP_MEMBERSHIP_H_
+#define SNF_PLATFORM_DAEMON_GROUP_GROUP_MEMBERSHIP_H_
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/time.h"
+#include "resource_manager/core/gateway_group.h"
+#include "resource_manager/etcd/etcd_client.h"
+#include "resource_manager/etcd/group_store.h"
+#include "resource_manager/etcd/key_name.h"
+
+namespace snf {
+
+// Keeps this process in the table of a group (GatewayGroup, which says by what
+// rules), on a thread of its own. Beats are written while the path of packets
+// turns: a process whose path stands still loses its hosts, as a dead one.
+//
+// Thread-safe, where a call does not say otherwise.
+class GroupMembership {
+ public:
+  // A line for people.
+  using Notice = std::function<void(bool is_warning, const std::string& line)>;
+  struct Options {
+    std::string cluster;
+    std::string group;
+    GatewayGroup::Options member;
+    Notice notice;  // called on the object's thread
+  };
+  // The table, and what this process may do by it; all of one moment.
+  struct View {
+    std::shared_ptr<const GatewayTable> table;
+    bool is_in = false;
+    bool is_active = false;
+    uint64_t joined = 0;  // the epoch of the table with which it joined
+    Instant vouched_until = Instant::min();  // of Now()
+  };
+
+  // Looks whether the process can join. Errors: FailedPrecondition, names the
+  // member that is in the way; InvalidArgument, a name is none; errors of
+  // EtcdClient.
+  static absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
+      std::unique_ptr<EtcdClient> client, Options options);
+  // Leaves, within about the time of a look.
+  ~GroupMembership();
+  GroupMembership(const GroupMembership&) = delete;
+  GroupMembership& operator=(const GroupMembership&) = delete;
+
+  // Joins from now on.
+  void Begin();
+  // Begins to leave, without waiting.
+  void Leave();
+  View Current() const;
+  // The path of packets says that it turns, and by which epoch.
+  void OnTurn(uint64_t epoch);
+  // Another member says that this one is not in the table of that epoch.
+  void OnOut(uint64_t epoch) { out_.store(epoch, std::memory_order_relaxed); }
+  // Checks the name of a group. Error: InvalidArgument.
+  static absl::Status CheckName(const std::string& group) {
+    return CheckKeyName("name of a group", group);
+  }
+  // The clock of vouched_until. It counts suspended time as well.
+  static Instant Now();
+
+  const Options& options() const { return options_; }
+
+ private:
+  GroupMembership(std::unique_ptr<EtcdClient> client, GroupStore store,
+                  Options options);
+
+  absl::Status AwaitPlace();
+  void Run();
+  // Returns true if the next cycle is to begin at once.
+  bool Cycle();
+  bool IsPathAlive(Instant now) const;
+  void OnNoAnswer(Instant begun, const absl::Status& why);
+  void Publish();
+  void TellChanges(const View& before, const View& now);
+  void Wait(Nanos time);
+  bool stops() const;
+
+  const Options options_;
+  const std::unique_ptr<EtcdClient> client_;
+  // The following are for the thread, once it runs.
+  GroupStore store_;
+  GatewayGroup group_;
+  bool is_lost_ = false;  // etcd does not answer
+  std::string refused_;   // why it cannot join, as it was told
+
+  std::atomic<bool> wants_in_ = false;
+  std::atomic<uint64_t> applied_ = 0;
+  std::atomic<uint64_t> out_ = 0;
+  std::atomic<int64_t> turned_ns_ = 0;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  View view_ ABSL_GUARDED_BY(mutex_);
+  bool stops_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_GROUP_GROUP_MEMBERSHIP_H_

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/group/group_membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "resource_manager/etcd/test_etcd.h"
+
+namespace snf {
+namespace {
+
+using testing::HasSubstr;
+
+// Waits without a clock of its own.
+void Pause(Nanos time) {
+  poll(nullptr, 0, static_cast<int>(time.ns / 1'000'000));
+}
+
+// A member, and a path of packets that applies each table at once.
+class Member {
+ public:
+  explicit Member(std::unique_ptr<GroupMembership> membership)
+      : membership_(std::move(membership)), path_([this] { Turn(); }) {
+    membership_->Begin();
+  }
+  ~Member() { End(); }
+
+  void StandStill() { stands_still_ = true; }
+  // Ends without leaving first, if the etcd is stopped.
+  void End() {
+    ends_ = true;
+    if (path_.joinable()) path_.join();
+    membership_.reset();
+  }
+  GroupMembership::View view() const { return membership_->Current(); }
+  bool handles() const {
+    const auto now = view();
+    return now.is_active && GroupMembership::Now() < now.vouched_until;
+  }
+
+ private:
+  void Turn() {
+    while (!ends_) {
+      if (!stands_still_) {
+        membership_->OnTurn(membership_->Current().table->epoch);
+      }
+      Pause(Milliseconds(1));
+    }
+  }
+
+  std::atomic<bool> ends_ = false;
+  std::atomic<bool> stands_still_ = false;
+  std::unique_ptr<GroupMembership> membership_;
+  std::thread path_;
+};
+
+class GroupMembershipTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!TestEtcd::IsHere()) {
+      GTEST_SKIP() << "needs etcd and etcdctl (packages etcd-server and "
+                      "etcd-client)";
+    }
+    etcd_.emplace();
+  }
+  absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
+      uint32_t number, const std::string& version = "1") {
+    GatewayGroup::Options member = {
+        .self = {.number = number, .name = "d", .incarnation = ++incarnations_},
+        .shape = {.controllers = 3, .version = version},
+        .silence = Seconds(2)};
+    const Nanos patience = GatewayGroup(member).patience();
+    return GroupMembership::Start(
+        *EtcdClient::Create({.endpoints = etcd_->endpoints(),
+                             .attempt = patience,
+                             .patience = patience}),
+        {.cluster = "test",
+         .group = "edge",
+         .member = member,
+         .notice = [](bool, const std::string&) {}});
+  }
+  std::unique_ptr<Member> Join(uint32_t number) {
+    return std::make_unique<Member>(*Start(number));
+  }
+  static bool Wait(const std::function<bool()>& until) {
+    const Instant end = GroupMembership::Now() + Seconds(60);
+    while (GroupMembership::Now() < end) {
+      if (until()) return true;
+      Pause(Milliseconds(5));
+    }
+    return false;
+  }
+
+  std::optional<TestEtcd> etcd_;
+  uint64_t incarnations_ = 0;
+};
+
+TEST_F(GroupMembershipTest, MembersAgreeOnATableThatEachLeaves) {
+  auto zero = Join(0);
+  auto two = Join(2);
+  ASSERT_TRUE(Wait([&] { return zero->handles() && two->handles(); }));
+  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b101; }));
+  EXPECT_EQ(*zero->view().table, *two->view().table);
+  const uint64_t epoch = zero->view().table->epoch;
+  two->End();
+  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b001; }));
+  EXPECT_EQ(zero->view().table->epoch, epoch + 1);
+  EXPECT_TRUE(zero->view().is_active);
+}
+
+TEST_F(GroupMembershipTest, AMemberWhosePathStandsStillLosesItsHosts) {
+  auto zero = Join(0);
+  auto one = Join(1);
+  ASSERT_TRUE(Wait([&] { return zero->handles() && one->handles(); }));
+  one->StandStill();
+  ASSERT_TRUE(Wait([&] { return !one->view().is_in; }));
+  EXPECT_FALSE(one->handles());
+  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b001; }));
+}
+
+TEST_F(GroupMembershipTest, ATableStaysWhileEtcdIsAway) {
+  auto zero = Join(0);
+  auto one = Join(1);
+  ASSERT_TRUE(Wait([&] { return zero->handles() && one->handles(); }));
+  const uint64_t epoch = zero->view().table->epoch;
+  etcd_->Kill(0);
+  const Instant end = GroupMembership::Now() + Seconds(5);
+  while (GroupMembership::Now() < end) {
+    EXPECT_TRUE(zero->view().is_active);
+    EXPECT_EQ(zero->view().table->epoch, epoch);
+    Pause(Milliseconds(50));
+  }
+  etcd_->Start(0);
+  ASSERT_TRUE(Wait([&] { return zero->handles() && one->handles(); }));
+  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b011; }));
+}
+
+TEST_F(GroupMembershipTest, RefusesWhatCannotJoinByName) {
+  auto zero = Join(0);
+  ASSERT_TRUE(Wait([&] { return zero->handles(); }));
+  const auto why = [this](uint32_t number, const std::string& version) {
+    return std::string(Start(number, version).status().message());
+  };
+  EXPECT_THAT(
+      why(0, "1"),
+      HasSubstr("group \"edge\": controller 0 (\"d\") is a member already"));
+  EXPECT_THAT(why(1, "2"),
+              HasSubstr("this one has version 2, and the group 1"));
+  etcd_->Kill(0);
+  EXPECT_THAT(why(1, "1"), HasSubstr("no endpoint of etcd answers"));
+}
+
+}  // namespace
+}  // namespace snf

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_RESOURCE_MANAGER_CORE_GATEWAY_GROUP_H_
+#define SNF_RESOURCE_MANAGER_CORE_GATEWAY_GROUP_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/rendezvous.h"
+#include "base/time.h"
+
+namespace snf {
+
+// A controller of a group, as a process at ports.
+struct Gateway {
+  uint32_t number = 0;       // --controller=NUMBER/N
+  std::string name{};        // of its daemon, for people
+  std::string address{};     // for frames from other members; "": none
+  uint64_t incarnation = 0;  // drawn by each process, never 0
+  friend bool operator==(const Gateway&, const Gateway&) = default;
+};
+
+// All members of a group have the same shape.
+struct GroupShape {
+  uint32_t controllers = 1;  // N
+  std::string program{};     // the NF, its external addresses and ports
+  std::string version{};     // of SNF
+  // The machine whose ports the members share; "": each has ports of its own.
+  std::string machine{};
+  friend bool operator==(const GroupShape&, const GroupShape&) = default;
+};
+
+// Says which controllers live: hosts of the others belong to these.
+struct GatewayTable {
+  uint64_t epoch = 0;  // grows with each change
+  uint64_t key = 0;    // of frames between members
+  GroupShape shape{};
+  std::vector<Gateway> members{};  // live ones, by number
+
+  MemberSet live() const;
+  const Gateway* Find(uint32_t number) const;  // null: not in the table
+  friend bool operator==(const GatewayTable&, const GatewayTable&) = default;
+};
+
+// A sign of life of a member.
+struct GatewayBeat {
+  uint64_t incarnation = 0;
+  uint64_t epoch = 0;  // of the table by which it handles packets
+};
+
+// Theory of operation. A member's view of its group, whose table is in etcd.
+// Members write a beat several times in `silence`. A member whose beat does not
+// change for that time, by the clock of another member, is silent: a live
+// member takes it out of the table. Clocks are not compared. A member
+// without an answer for `pause` restarts its counts, so neither a pause of
+// etcd nor an own one makes others silent.
+//
+// A member handles packets of its hosts
+//   - while it is in the table, and
+//   - while it is vouched for: less than `hold` ago it began to write a beat
+//     and to look, and etcd answered; or did not answer, and the member was
+//     vouched for. So if etcd is away, the table stays as it is, and a member
+//     that was frozen needs an answer first.
+//   - once all other members have applied the table with which it joined: so
+//     no earlier owner of its hosts handles them any more.
+// `hold` is shorter than `silence`: so a silent member has stopped before its
+// hosts are given to others. A member that finds itself out of the table joins
+// again. The exception is a member that alone cannot reach etcd: it handles,
+// while others have its hosts, unless one of these can tell it (OnOut).
+//
+// Each change raises the epoch. Its conditions are the revisions of the table
+// before, and of the last beats of members that are taken out. A table that is
+// older than one seen before, as of a restored backup, is put again with a
+// higher epoch.
+//
+// Worked example: 0, 1 and 2 are members in epoch 5; silence is 1 s. 1 is
+// frozen at 0.1 s, and handles nothing from 0.9 s on. At 1.2 s, 0 puts epoch 6
+// with 0 and 2, which now have the hosts of 1. 1 is continued at 7 s, looks,
+// finds epoch 6, and drops what waits at its ports. It puts epoch 7 with all
+// three; once the beats of 0 and 2 say 7, it has its hosts again.
+//
+// A value without clock and IO. Owner-thread only.
+class GatewayGroup {
+ public:
+  struct Options {
+    Gateway self{};
+    GroupShape shape{};
+    Nanos silence = Seconds(1);
+    uint64_t key = 0;  // of the table, if this member makes it
+  };
+  // The keys of a group at one revision.
+  struct Look {
+    struct Beat {
+      GatewayBeat beat{};
+      int64_t revision = 0;  // of its key
+    };
+    std::optional<GatewayTable> table{};
+    int64_t revision = 0;  // of the table's key; 0: there is no table
+    std::map<uint32_t, Beat> beats{};  // by number
+  };
+  struct Swap {
+    GatewayTable table{};
+    int64_t revision = 0;  // that the table's key must have
+    // Revisions that the keys of beats must have, by number: of members that
+    // are taken out. 0: there must be no such key.
+    std::map<uint32_t, int64_t> beats{};
+  };
+
+  explicit GatewayGroup(Options options) : options_(std::move(options)) {}
+
+  // From now on the member wants to be in the table.
+  void set_ready() { wants_in_ = true; }
+  // From now on it wants to be out.
+  void set_leaves() { wants_in_ = false; }
+  // `begun` is when the look was begun, `now` when its result is here. `beaten`
+  // says that the member wrote its beat in between, before it looked.
+  void OnLook(const Look& look, Instant begun, Instant now, bool beaten);
+  void OnNoAnswer(Instant begun);
+  // Another member says that this one is not in the table of that epoch.
+  void OnOut(uint64_t epoch) { out_ = std::max(out_, epoch); }
+  // Packets are handled by the table of this epoch.
+  void OnApplied(uint64_t epoch) { applied_ = epoch; }
+
+  // Returns the change that is to be tried now; none if all is right.
+  std::optional<Swap> Wanted() const;
+  // Returns why this process cannot join; OK if it can, or is in.
+  // Errors: FailedPrecondition, names the member that is in its way.
+  absl::Status CheckJoin() const;
+
+  // The following are of the table by which the member acts.
+  const GatewayTable& table() const { return table_; }
+  bool is_in() const { return is_in_; }
+  // Returns true if the member may handle its hosts, while it is vouched for.
+  bool is_active() const { return is_active_; }
+  // The epoch of the table with which it joined.
+  uint64_t joined() const { return joined_; }
+  // Until then; in the past if it may not. Of a member that is in. Read it
+  // together with is_active() and table(): a member that joined again is
+  // vouched for by another table.
+  Instant vouched_until() const { return vouched_until_; }
+  // Returns true if the beat may be written.
+  bool beats() const { return is_in_; }
+  GatewayBeat beat() const {
+    return {.incarnation = options_.self.incarnation, .epoch = applied_};
+  }
+  // How long the member with this number had been silent at the last look.
+  Nanos SilenceOf(uint32_t number) const;
+  // The pauses between two looks, and how long a look may take. If a look was
+  // not answered, the next one begins at once.
+  Nanos period() const { return {options_.silence.ns / 8}; }
+  Nanos patience() const { return {options_.silence.ns / 5}; }
+  Nanos hold() const { return {options_.silence.ns * 4 / 5}; }
+  Nanos pause() const { return {options_.silence.ns * 2 / 5}; }
+  const Options& options() const { return options_; }
+
+ private:
+  struct Peer {
+    uint64_t incarnation = 0;
+    int64_t revision = 0;  // of its beat
+    uint64_t epoch = 0;    // that it has applied
+    Instant changed{};     // when that was seen
+  };
+
+  void Hear(const Look& look, Instant now);
+  void Act(const GatewayTable& table);
+  bool HasAllApplied() const;
+  bool IsSilent(const Gateway& member) const {
+    return SilenceOf(member.number) >= options_.silence;
+  }
+  int64_t RevisionOf(uint32_t number) const;
+  const Gateway* SelfIn(const GatewayTable& table) const;
+  bool IsOfOldData(const GatewayTable& stored) const;
+
+  const Options options_;
+  bool wants_in_ = false;
+  std::optional<GatewayTable> stored_{};  // as etcd has it
+  int64_t revision_ = 0;
+  std::map<uint32_t, Look::Beat> beats_{};
+  GatewayTable table_{};  // by which it acts
+  bool is_in_ = false;
+  bool is_active_ = false;
+  uint64_t joined_ = 0;  // the epoch
+  uint64_t applied_ = 0;
+  uint64_t out_ = 0;                  // the newest epoch of OnOut
+  std::map<uint32_t, Peer> peers_{};  // of the stored table, without self
+  std::optional<Instant> heard_{};    // the last answer
+  Instant hearing_since_{};           // without a longer pause
+  Instant vouched_until_ = Instant::min();
+};
+
+}  // namespace snf
+
+#endif  // SNF_RESOURCE_MANAGER_CORE_GATEWAY_GROUP_H_

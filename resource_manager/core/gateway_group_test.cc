@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "resource_manager/core/gateway_group.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace snf {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Instant At(int64_t ms) { return {Milliseconds(ms).ns}; }
+
+Gateway Member(uint32_t number, uint64_t incarnation = 0) {
+  return {.number = number,
+          .name = "d",
+          .incarnation = incarnation == 0 ? number + 10 : incarnation};
+}
+
+GroupShape Shape() {
+  return {.controllers = 3, .program = "nat", .version = "1", .machine = "m"};
+}
+
+// A member 0 of a group with 1 and 2, and what etcd has.
+class GatewayGroupTest : public testing::Test {
+ protected:
+  GatewayGroupTest() : group_({.self = Member(0), .shape = Shape()}) {
+    look_.table = GatewayTable{
+        .epoch = 5, .shape = Shape(), .members = {Member(1), Member(2)}};
+    look_.revision = 50;
+    Beat(1, 5);
+    Beat(2, 5);
+  }
+
+  void Beat(uint32_t number, uint64_t epoch) {
+    look_.beats[number] = {.beat = {.incarnation = number + 10, .epoch = epoch},
+                           .revision = ++revision_};
+  }
+  void Look(int64_t ms) {
+    group_.OnLook(look_, At(ms - 5), At(ms), group_.beats());
+  }
+  // Has etcd take what is wanted.
+  void Put() {
+    const auto swap = group_.Wanted();
+    ASSERT_TRUE(swap.has_value());
+    ASSERT_EQ(swap->revision, look_.revision);
+    look_.table = swap->table;
+    look_.revision = ++revision_;
+  }
+  void Join(int64_t ms) {
+    group_.set_ready();
+    Look(ms);
+    Put();
+    Look(ms + 10);
+  }
+  std::string WhyNot() { return std::string(group_.CheckJoin().message()); }
+
+  GatewayGroup group_;
+  GatewayGroup::Look look_;
+  int64_t revision_ = 100;
+};
+
+TEST_F(GatewayGroupTest, JoinsAndHandlesOnceOthersHaveTheTable) {
+  Look(1'000);
+  EXPECT_FALSE(group_.Wanted().has_value());  // not ready
+  Join(1'100);
+  EXPECT_EQ(group_.table().epoch, 6u);
+  EXPECT_EQ(group_.table().live(), 0b111u);
+  EXPECT_TRUE(group_.is_in());
+  EXPECT_FALSE(group_.is_active());
+  EXPECT_FALSE(group_.Wanted().has_value());
+  Beat(1, 6);
+  Look(1'200);
+  EXPECT_FALSE(group_.is_active());
+  Beat(2, 6);
+  Look(1'300);
+  EXPECT_TRUE(group_.is_active());
+  EXPECT_EQ(group_.vouched_until(), At(1'295) + group_.hold());
+}
+
+TEST_F(GatewayGroupTest, TheFirstMemberMakesTheTable) {
+  look_ = {};
+  Join(1'000);
+  EXPECT_EQ(group_.table().epoch, 1u);
+  EXPECT_EQ(group_.table().live(), 0b001u);
+  EXPECT_TRUE(group_.is_active());
+}
+
+TEST_F(GatewayGroupTest, TakesASilentMemberOut) {
+  Join(1'000);
+  for (int64_t ms = 1'200; ms < 2'000; ms += 200) {
+    Beat(1, 6);
+    Look(ms);
+    EXPECT_FALSE(group_.Wanted().has_value()) << ms;
+  }
+  Beat(1, 6);
+  Look(2'000);
+  EXPECT_EQ(group_.Wanted()->beats,
+            (std::map<uint32_t, int64_t>{{2, look_.beats[2].revision}}));
+  Put();
+  Look(2'010);
+  EXPECT_EQ(group_.table().epoch, 7u);
+  EXPECT_EQ(group_.table().live(), 0b011u);
+  EXPECT_TRUE(group_.is_active());  // 2, which had not applied 6, is gone
+}
+
+TEST_F(GatewayGroupTest, AnOwnPauseOrEtcdsMakesNobodySilent) {
+  Join(1'000);
+  Look(1'200);
+  Look(1'900);  // it had not looked for 0.7 s
+  EXPECT_FALSE(group_.Wanted().has_value());
+  Look(2'300);
+  EXPECT_FALSE(group_.Wanted().has_value());
+  Look(2'700);
+  EXPECT_FALSE(group_.Wanted().has_value());
+  Look(2'900);
+  EXPECT_EQ(group_.Wanted()->table.live(), 0b001u);
+}
+
+TEST_F(GatewayGroupTest, AMemberThatFindsItselfOutHandlesNothingAndJoinsAgain) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  ASSERT_TRUE(group_.is_active());
+  look_.table->epoch = 7;
+  look_.table->members = {Member(1), Member(2)};
+  look_.revision = ++revision_;
+  Look(9'000);
+  EXPECT_FALSE(group_.is_in());
+  EXPECT_LT(group_.vouched_until(), At(0));
+  Put();
+  Look(9'010);
+  EXPECT_EQ(group_.table().epoch, 8u);
+  EXPECT_TRUE(group_.is_in());
+  EXPECT_FALSE(group_.is_active());  // they have applied 6
+}
+
+TEST_F(GatewayGroupTest, TheTableStaysWhileEtcdIsAway) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  group_.OnNoAnswer(At(1'400));
+  EXPECT_EQ(group_.vouched_until(), At(1'400) + group_.hold());
+  EXPECT_TRUE(group_.is_active());
+  EXPECT_EQ(group_.table().live(), 0b111u);
+  // Frozen until 5 s.
+  group_.OnNoAnswer(At(5'000));
+  EXPECT_LT(group_.vouched_until(), At(5'000));
+  Beat(1, 6);
+  Look(5'200);
+  EXPECT_GT(group_.vouched_until(), At(5'200));
+}
+
+TEST_F(GatewayGroupTest, WhoAloneIsWithoutEtcdStopsOnceAMemberTells) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  group_.OnNoAnswer(At(1'400));
+  group_.OnOut(6);  // of before it joined
+  group_.OnNoAnswer(At(1'600));
+  EXPECT_EQ(group_.vouched_until(), At(1'600) + group_.hold());
+  group_.OnOut(7);
+  group_.OnNoAnswer(At(1'800));
+  EXPECT_EQ(group_.vouched_until(), At(1'600) + group_.hold());
+}
+
+TEST_F(GatewayGroupTest, AnOldTableIsPutAgainWithAHigherEpoch) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  // As of a restored backup.
+  look_.table->epoch = 2;
+  look_.table->members = {Member(0), Member(1)};
+  look_.revision = 7;
+  Look(1'400);
+  EXPECT_EQ(group_.table().epoch, 6u);  // it acts by the newer one
+  Put();
+  EXPECT_EQ(look_.table->epoch, 7u);
+  EXPECT_EQ(look_.table->live(), 0b011u);
+  look_.table.reset();  // all is lost
+  look_.revision = 0;
+  Look(1'600);
+  EXPECT_EQ(group_.Wanted()->table.epoch, 7u);
+  EXPECT_EQ(group_.Wanted()->table.live(), 0b111u);
+}
+
+TEST_F(GatewayGroupTest, LeavesTheTableThatItIsIn) {
+  Join(1'000);
+  group_.set_leaves();
+  Put();
+  Look(1'100);
+  EXPECT_EQ(look_.table->live(), 0b110u);
+  EXPECT_FALSE(group_.is_in());
+  EXPECT_FALSE(group_.Wanted().has_value());
+}
+
+TEST_F(GatewayGroupTest, AMemberOfItsNumberIsReplacedOnceItIsSilent) {
+  look_.table->members = {Member(0, 99), Member(1), Member(2)};
+  group_.set_ready();
+  Look(1'000);
+  EXPECT_THAT(WhyNot(), HasSubstr("controller 0 (\"d\") is a member already"));
+  EXPECT_FALSE(group_.Wanted().has_value());
+  for (int64_t ms = 1'200; ms <= 2'000; ms += 200) {
+    Beat(1, 5);
+    Beat(2, 5);
+    Look(ms);
+  }
+  EXPECT_EQ(WhyNot(), "");
+  EXPECT_EQ(*group_.Wanted()->table.Find(0), Member(0));
+}
+
+TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
+  group_.set_ready();
+  const auto why = [this](GroupShape shape) {
+    look_.table->shape = std::move(shape);
+    Look(1'000);
+    EXPECT_FALSE(group_.Wanted().has_value());
+    return WhyNot();
+  };
+  GroupShape shape = Shape();
+  shape.version = "2";
+  EXPECT_THAT(why(shape), HasSubstr("has version 1, and the group 2"));
+  shape = Shape();
+  shape.controllers = 4;
+  EXPECT_THAT(why(shape),
+              HasSubstr("is of 3 controllers, and the group has 4"));
+  shape = Shape();
+  shape.program = "lb";
+  EXPECT_THAT(why(shape), HasSubstr("runs nat, and the group lb"));
+  shape = Shape();
+  shape.machine = "";
+  EXPECT_THAT(why(shape), HasSubstr("has no --group_address"));
+  shape = Shape();
+  shape.machine = "n";
+  EXPECT_THAT(why(shape), HasSubstr("the ports of another machine"));
+  // All members are silent.
+  for (int64_t ms = 1'200; ms <= 2'000; ms += 200) Look(ms);
+  EXPECT_EQ(WhyNot(), "");
+  EXPECT_EQ(group_.Wanted()->table.shape, Shape());
+  EXPECT_EQ(group_.Wanted()->table.epoch, 6u);
+}
+
+TEST_F(GatewayGroupTest, TwoMembersOfOneAddressAreRefused) {
+  Gateway self = Member(0);
+  self.address = "10.0.0.1:6081";
+  GroupShape shape = Shape();
+  shape.machine = "";
+  GatewayGroup other({.self = self, .shape = shape});
+  look_.table->shape = shape;
+  look_.table->members[0].address = self.address;
+  other.OnLook(look_, At(0), At(1), false);
+  EXPECT_THAT(
+      std::string(other.CheckJoin().message()),
+      HasSubstr("controller 1 (\"d\") at 10.0.0.1:6081 has this address"));
+}
+
+}  // namespace
+}  // namespace snf
