@@ -66,6 +66,31 @@ absl::Status TakeHealthPort(std::string& interface, PortSpec& spec) {
       "\"{}\": want ,health=PORT, a TCP port from 1 to 65535", option));
 }
 
+// Takes ",queues=N" off the options behind the interface's name.
+absl::Status TakeQueues(std::string& interface, PortSpec& spec) {
+  constexpr std::string_view kKey = ",queues=";
+  const size_t at = interface.find(kKey);
+  if (at == interface.npos) return absl::OkStatus();
+  const size_t end = std::min(interface.find(',', at + 1), interface.size());
+  const std::string option = interface.substr(at, end - at);
+  interface.erase(at, option.size());
+  if (spec.kind != PortSpec::Kind::kPacket) {
+    return Bad(fmt::format(
+        "\"{}\": only a packet socket has it; xdp: has a socket for each "
+        "receive queue of the interface",
+        option));
+  }
+  if (interface.find(kKey) != interface.npos) {
+    return Bad(fmt::format("\"{}\" is given twice", kKey.substr(1)));
+  }
+  if (absl::SimpleAtoi(option.substr(kKey.size()), &spec.queues) &&
+      spec.queues >= 1 && spec.queues <= kMostPortQueues) {
+    return absl::OkStatus();
+  }
+  return Bad(fmt::format("\"{}\": want ,queues=N, from 1 to {}", option,
+                         kMostPortQueues));
+}
+
 // Takes the options of a port that routes off the interface's name.
 absl::Status TakeRouter(std::string& interface, PortSpec& spec) {
   const size_t at = interface.find(',');
@@ -109,9 +134,9 @@ std::string PortSpec::name() const {
 
 std::string PortSpec::text() const {
   return fmt::format(
-      "{}={}{}{}{}", NameOf(side), PrefixOf(kind), interface,
+      "{}={}{}{}{}{}", NameOf(side), PrefixOf(kind), interface,
       health_port == 0 ? "" : fmt::format(",health={}", health_port),
-      router.text());
+      queues == 1 ? "" : fmt::format(",queues={}", queues), router.text());
 }
 
 absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
@@ -157,6 +182,7 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
       if (absl::Status s = TakeHealthPort(interface, spec); !s.ok()) return s;
     }
   }
+  if (absl::Status s = TakeQueues(interface, spec); !s.ok()) return s;
   if (absl::Status s = TakeRouter(interface, spec); !s.ok()) return s;
   if (!IsInterfaceName(interface)) {
     return Bad(

@@ -20,7 +20,8 @@ class Steering;
 // Describes a port, as the text of --port: SIDE=[KIND:]INTERFACE, as in
 // inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap; or
 // both=gwlb:eth0, with its health checks both=gwlb:eth0,health=8080. Of an
-// interface, options make the port a router of its hosts (RouterConfig).
+// interface, options make the port a router of its hosts (RouterConfig), and
+// queues=2 has two sockets receive.
 struct PortSpec {
   enum class Kind : uint8_t {
     kPacket,   // an existing interface, by a packet socket
@@ -34,6 +35,7 @@ struct PortSpec {
   std::string interface;     // of a capture, its file
   uint32_t number = 0;       // 0 for the only port of its side, else from 1 on
   uint16_t health_port = 0;  // of kGwlb, a TCP port; 0: none
+  uint32_t queues = 1;       // of kPacket: sockets that receive
   RouterConfig router = {};  // of kPacket
   // Selects this controller's frames; null: all frames.
   std::shared_ptr<const Steering> steering = nullptr;
@@ -50,8 +52,9 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text);
 // Numbers the ports of each side that has several, in their order.
 void NumberPorts(std::vector<PortSpec>& ports);
 
-// Most ports in all.
+// Most ports in all, and most queues of a port.
 inline constexpr size_t kMostPorts = 16;
+inline constexpr uint32_t kMostPortQueues = 16;
 
 // Returns an InvalidArgument error unless there are an inside and an outside,
 // each interface is named once, and there are at most kMostPorts; or there is

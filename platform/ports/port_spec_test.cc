@@ -128,6 +128,31 @@ TEST(PortSpec, RoutesWithAddressesAtBothPorts) {
   }
 }
 
+TEST(PortSpec, HasOneQueueOrAsManyAsItSays) {
+  EXPECT_EQ(ParsePort("inside=lan0")->queues, 1u);
+  EXPECT_EQ(ParsePort("inside=lan0,queues=1")->text(), "inside=lan0");
+  const absl::StatusOr<PortSpec> port =
+      ParsePort("inside=packet:lan0,queues=16");
+  ASSERT_TRUE(port.ok());
+  EXPECT_EQ(port->queues, 16u);
+  EXPECT_EQ(port->interface, "lan0");
+  EXPECT_EQ(port->text(), "inside=lan0,queues=16");
+  // Among the options of a port that routes.
+  EXPECT_EQ(ParsePort("inside=a,address=10.1.0.1/24,queues=2,proxy=10.1.0.9")
+                ->text(),
+            "inside=a,queues=2,address=10.1.0.1/24,proxy=10.1.0.9");
+  for (const char* wrong : {"", "0", "17", "x", "-1", "2x"}) {
+    EXPECT_THAT(ErrorOf("inside=a,queues=" + std::string(wrong)),
+                HasSubstr("want ,queues=N, from 1 to 16"))
+        << wrong;
+  }
+  EXPECT_THAT(ErrorOf("inside=a,queues=2,queues=3"), HasSubstr("given twice"));
+  for (const char* kind : {"xdp:", "tap:"}) {
+    EXPECT_THAT(ErrorOf("inside=" + std::string(kind) + "a,queues=2"),
+                HasSubstr("only a packet socket has it"));
+  }
+}
+
 TEST(PortSpec, ThereAreSixteenAtTheMost) {
   std::vector<std::string> texts = {"outside=w"};
   for (int i = 1; i < 16; ++i) texts.push_back("inside=i" + std::to_string(i));

@@ -52,14 +52,22 @@ bool IsOfDiscovery(std::span<const std::byte> frame, size_t ip_at) {
   return type >= 133 && type <= 137;
 }
 
+// Routers of a link advertise at times that differ.
+uint64_t SeedOf(const MacAddress& mac) {
+  uint64_t seed = 0;
+  for (const Byte byte : mac) seed = seed << 8 | std::to_integer<uint64_t>(byte);
+  return seed;
+}
+
 }  // namespace
 
 Router::Router(const RouterConfig& config, const MacAddress& mac,
                RouterWire& wire)
-    : config_(config),
+    : config_(config.Completed(mac)),
       mac_(config.mac.value_or(mac)),
       wire_(wire),
-      routes_(config),
+      routes_(config_),
+      advertisements_(Rng(SeedOf(mac_))),
       room_(new Byte[kMostBytes]) {}
 
 void Router::SetLearnedRoutes(std::span<const LearnedRoute> routes) {
@@ -306,6 +314,10 @@ void Router::TakeArp(Instant now, Bytes frame) {
 void Router::TakeDiscovery(Instant now, Bytes frame) {
   const auto type =
       std::to_integer<uint8_t>(frame[kLinkBytes + Ipv6Header<Byte>::kBytes]);
+  if (type == 133 && config_.advertises) {
+    TakeRouterQuestion(now, frame);
+    return;
+  }
   if (type != 135 && type != 136) {
     Count(RouterCount::kNdIgnored);
     return;
@@ -334,6 +346,19 @@ void Router::TakeDiscovery(Instant now, Bytes frame) {
   } else {
     Count(is_learned ? RouterCount::kNdLearned : RouterCount::kNdIgnored);
   }
+}
+
+void Router::TakeRouterQuestion(Instant now, Bytes frame) {
+  const std::optional<RouterQuestion> question = ReadRouterQuestion(frame);
+  if (!question.has_value()) {
+    Count(RouterCount::kNdMalformed);
+    return;
+  }
+  Count(RouterCount::kNdAnswered);
+  if (question->mac.has_value() && !IsOwn(question->sender)) {
+    Learn(now, question->sender, *question->mac, false);
+  }
+  advertisements_.on_question(now);
 }
 
 void Router::AnswerQuestion(const NeighbourMessage& message, Bytes frame) {
@@ -459,7 +484,17 @@ void Router::Transmit(Bytes frame, const MacAddress& to) {
                    [&](Bytes fragment) { wire_.SendRouted(fragment); });
 }
 
+void Router::Advertise(bool ends) {
+  Count(RouterCount::kAdvertisements);
+  wire_.SendOwn(AdvertisementFrame(config_, mac_, mtu_, ends).bytes());
+}
+
+void Router::TakeLeave() {
+  if (counts_[RouterCount::kAdvertisements] > 0) Advertise(true);
+}
+
 void Router::Tick(Instant now) {
+  if (config_.advertises && advertisements_.IsDue(now)) Advertise(false);
   neighbours_.Tick(
       now,
       [&](const IpAddress& hop) {

@@ -16,6 +16,7 @@
 #include "platform/ports/router/neighbour_table.h"
 #include "platform/ports/router/rate_limit.h"
 #include "platform/ports/router/route_table.h"
+#include "platform/ports/router/router_advertisement.h"
 #include "platform/ports/router/router_config.h"
 #include "platform/ports/router/router_counts.h"
 
@@ -97,8 +98,11 @@ class Router {
   // its packets fits the MTU: then Send is for each.
   bool SendMerged(Instant now, std::span<const std::byte> frame,
                   uint16_t segment_bytes);
-  // Asks again for neighbours; call it some times a second.
+  // Asks again for neighbours, and advertises the router if the config says so;
+  // call it some times a second.
   void Tick(Instant now);
+  // Tells hosts that this router ends, if it has advertised itself.
+  void TakeLeave();
   // Gives up the packets that wait for neighbours, without an error.
   void GiveUp();
 
@@ -129,6 +133,8 @@ class Router {
   void TakeForRouter(Instant now, Bytes frame, const IpFacts& ip);
   void TakeArp(Instant now, Bytes frame);
   void TakeDiscovery(Instant now, Bytes frame);
+  void TakeRouterQuestion(Instant now, Bytes frame);
+  void Advertise(bool ends);
   void AnswerQuestion(const NeighbourMessage& message, Bytes frame);
   bool Learn(Instant now, const IpAddress& address, const MacAddress& mac,
              bool is_answer);
@@ -157,6 +163,7 @@ class Router {
   RouteTable routes_;
   NeighbourTable neighbours_;
   uint32_t mtu_ = 0;
+  AdvertisementTimes advertisements_;
   RateLimit errors_{kErrorsPerSecond, kErrorBurst};
   RateLimit echoes_{kEchoesPerSecond, kEchoBurst};
   RateLimit questions_{kQuestionsPerSecond, kQuestionBurst};
