@@ -106,7 +106,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
 }
 
 void LiveTraffic::Finish() {
-  Flush();
+  for (const Place& place : places_) place.port->Settle();
   UpdateFigures();
 }
 

@@ -49,7 +49,8 @@ struct PortFrame {
 // into these, or stays whole (KeepMerged).
 // Frames that the machine sends by the interface do not come in.
 //
-// No call waits. Owner-thread only.
+// No call waits, but for Settle, and for Send while a thread of the port's own
+// has too much to send. Owner-thread only.
 class PacketPort {
  public:
   // A frame is valid during the call.
@@ -91,6 +92,9 @@ class PacketPort {
   // port can do that, or are cut, as at the beginning.
   virtual void KeepMerged(bool /*keep*/) {}
   virtual void Flush() = 0;
+  // Does the same, and waits until a thread of the port's own has sent them
+  // (PortSpec::sends_by_thread).
+  virtual void Settle() { Flush(); }
   // Brings figures() up to date with the kernel's counters.
   virtual void UpdateFigures() {}
 

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/filter.h>
-#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -31,19 +30,6 @@ Nanos AgeOf(const tpacket2_hdr& slot, Instant now) {
 }
 
 }  // namespace
-
-// Not cleared: pages are the kernel's zeros, and are there once they are used.
-PacketSocket::Batch::Batch() : rooms(new std::byte[kBatch * kRoomBytes]) {
-  for (size_t i = 0; i < kBatch; ++i) {
-    messages[i].msg_hdr.msg_iov = parts[i].data();
-    messages[i].msg_hdr.msg_iovlen = parts[i].size();
-  }
-}
-
-void PacketSocket::Batch::DescribePlain() {
-  static OffloadHeader plain{};
-  for (auto& frame : parts) frame[0] = {&plain, sizeof plain};
-}
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketSocket::Open(
     const PortSpec& spec) {
@@ -95,23 +81,10 @@ bool PacketSocket::Claim() { return interface_.Claim(Share()); }
 
 absl::Status PacketSocket::ConnectOut() {
   if (absl::Status s = interface_.Check(); !s.ok()) return s;
-  out_ = Descriptor(socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0));
-  if (!out_.is_open()) return Failed("a packet socket");
   mtu_ = interface_.mtu();
-  // If it is refused there is less room.
-  if (!SetOption(out_, SOL_SOCKET, SO_SNDBUFFORCE, kSendBytes)) {
-    SetOption(out_, SOL_SOCKET, SO_SNDBUF, kSendBytes);
-  }
-  sends_offload_ = SetOption(out_, SOL_PACKET, PACKET_VNET_HDR, 1);
-  if (sends_offload_) queued_.DescribePlain();
-  // The socket that sends has no protocol: nothing comes to it.
-  sockaddr_ll address = {};
-  address.sll_family = AF_PACKET;
-  address.sll_ifindex = interface_.index();
-  if (bind(out_.number(), reinterpret_cast<sockaddr*>(&address),
-           sizeof address) != 0) {
-    return Failed("binding a packet socket");
-  }
+  const char* const what = out_.Open(interface_.index(), mtu_);
+  if (what != nullptr) return Failed(what);
+  if (spec_.sends_by_thread) sender_ = std::make_unique<FrameSender>(out_);
   return absl::OkStatus();
 }
 
@@ -247,68 +220,77 @@ void PacketSocket::StopReceiving() {
 }
 
 void PacketSocket::Send(std::span<const std::byte> frame) {
-  if (queue_ == kBatch) Flush();
   if (frame.size() > kMaxFrameBytes) {
     ++figures_.send_drops;
     ++figures_.too_long;
     return;
   }
-  const std::span<std::byte> room = queued_.room(queue_);
+  if (sender_ != nullptr) {
+    sender_->Send(frame, 0);
+    return;
+  }
+  if (queue_ == kBatch) Flush();
+  const std::span<std::byte> room(&rooms_[queue_ * kRoomBytes], frame.size());
   std::ranges::copy(frame, room.begin());
-  queued_.parts[queue_][1] = {room.data(), frame.size()};
-  ++queue_;
+  queued_[queue_++] = room;
 }
 
-// Sends the frame at once, as the kernel reads it from the caller's memory.
+// Without a sender it leaves at once, as the kernel reads it from the caller's
+// memory.
 void PacketSocket::SendMerged(std::span<const std::byte> frame,
                               uint16_t segment_bytes) {
-  MergedFrame merged;
-  if (!sends_offload_ ||
-      !merged.Describe(frame, segment_bytes, mtu_ + ETH_HLEN)) {
-    PacketPort::SendMerged(frame, segment_bytes);
+  if (sender_ != nullptr) {
+    sender_->Send(frame, segment_bytes);
     return;
   }
   Flush();
-  msghdr message = {};
-  message.msg_iov = merged.parts().data();
-  message.msg_iovlen = merged.parts().size();
-  if (sendmsg(out_.number(), &message, MSG_DONTWAIT) >= 0) {
-    ++figures_.sent;
-  } else if (errno == EINVAL) {
-    // A kernel before 6.2 does not take frames of several UDP packets.
-    PacketPort::SendMerged(frame, segment_bytes);
+  SentFrames frames;
+  if (out_.SendMerged(frame, segment_bytes, frames)) {
+    Count(frames);
   } else {
-    CountUnsent(errno);
+    PacketPort::SendMerged(frame, segment_bytes);
   }
 }
 
 void PacketSocket::Flush() {
-  for (size_t done = 0; done < queue_;) {
-    const int sent =
-        sendmmsg(out_.number(), &queued_.messages[done],
-                 static_cast<unsigned>(queue_ - done), MSG_DONTWAIT);
-    if (sent > 0) {
-      figures_.sent += static_cast<uint64_t>(sent);
-      done += static_cast<size_t>(sent);
-      continue;
-    }
-    const int error = errno;
-    if (error == EINTR) continue;
-    ++done;
-    CountUnsent(error);
+  if (sender_ != nullptr) {
+    sender_->Flush();
+    return;
   }
+  SentFrames frames;
+  out_.Send(std::span(queued_).first(queue_), frames);
   queue_ = 0;
+  Count(frames);
 }
 
-// A frame is dropped that could not be sent, as where a link is full.
-void PacketSocket::CountUnsent(int error) {
-  ++figures_.send_drops;
-  figures_.too_long += error == EMSGSIZE ? 1 : 0;
-  if (IsOfInterface(error)) Fail(error);
+void PacketSocket::Settle() {
+  Flush();
+  if (sender_ == nullptr) return;
+  sender_->Settle();
+  CountSender();
+}
+
+void PacketSocket::Count(const SentFrames& frames) {
+  figures_.sent += frames.sent;
+  figures_.send_drops += frames.drops;
+  figures_.too_long += frames.too_long;
+  figures_.cut += frames.cut;
+  if (frames.lost != 0) Fail(frames.lost);
+}
+
+void PacketSocket::CountSender() {
+  const SentFrames before = counted_;
+  counted_ = sender_->counts();
+  Count({.sent = counted_.sent - before.sent,
+         .drops = counted_.drops - before.drops,
+         .too_long = counted_.too_long - before.too_long,
+         .cut = counted_.cut - before.cut,
+         .lost = counted_.lost});
 }
 
 void PacketSocket::UpdateFigures() {
   Claim();  // A predecessor had it until now.
+  if (sender_ != nullptr) CountSender();
   for (Queue& queue : in_) {
     const uint64_t drops = queue.in.TakeDrops();
     queue.drops += drops;

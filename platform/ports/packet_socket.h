@@ -15,10 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "platform/ports/frames/frame_offload.h"
+#include "platform/ports/frame_sender.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/packet_queue.h"
+#include "platform/ports/sending_socket.h"
 #include "platform/ports/steering.h"
 
 namespace snf {
@@ -26,7 +27,8 @@ namespace snf {
 // Theory of operation. A port of two packet sockets (packet(7)). One receives
 // all frames at the interface, for any address (promiscuous mode), into a ring
 // of memory that the kernel shares (packet_ring.h), without a system call a
-// frame. The other sends, by batches of kBatch frames a system call.
+// frame. The other sends, by batches of kBatch frames a system call, or on a
+// thread of its own (FrameSender).
 //
 // With PortSpec::queues, several sockets receive, each the frames of some flows
 // (packet_queue.h): so CPUs that take frames from a card do not wait for each
@@ -51,8 +53,7 @@ namespace snf {
 // frames that come when PacketQueue::kReceiveBytes of such frames wait.
 class PacketSocket final : public PacketPort {
  public:
-  static constexpr size_t kBatch = 64;
-  static constexpr int kSendBytes = 4 << 20;
+  static constexpr size_t kBatch = SendingSocket::kBatch;
 
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
   // Opens a socket that only sends, until it gets a receiver. Errors as in
@@ -78,6 +79,7 @@ class PacketSocket final : public PacketPort {
                   uint16_t segment_bytes) override;
   void KeepMerged(bool keep) override { keeps_merged_ = keep; }
   void Flush() override;
+  void Settle() override;
   void UpdateFigures() override;
   int descriptor() const override;
   // Names the queues whose rings were full: "queue_1_full".
@@ -92,23 +94,12 @@ class PacketSocket final : public PacketPort {
     PacketQueue in;
     uint64_t drops = 0;  // frames that the kernel had no room for
   };
-  // The first part of each message is the header of the kernel, all zeros.
-  struct Batch {
-    Batch();
-    // Each frame gets a header of the kernel's in front of it.
-    void DescribePlain();
-    std::span<std::byte> room(size_t i) {
-      return {&rooms[i * kRoomBytes], kRoomBytes};
-    }
-    std::unique_ptr<std::byte[]> rooms;
-    std::array<mmsghdr, kBatch> messages{};
-    std::array<std::array<iovec, 2>, kBatch> parts{};
-  };
 
   explicit PacketSocket(const PortSpec& spec)
       : PacketPort(spec),
         interface_(spec.interface),
-        gate_(spec.steering, spec.side) {}
+        gate_(spec.steering, spec.side),
+        rooms_(new std::byte[kBatch * kRoomBytes]) {}
   absl::Status Connect();
   absl::Status ConnectIn();
   absl::Status ConnectOut();
@@ -120,7 +111,9 @@ class PacketSocket final : public PacketPort {
   bool Group();
   bool AdmitFrames();
   absl::Status Failed(const char* what) const;
-  void CountUnsent(int error);
+  void Count(const SentFrames& frames);
+  // Counts what the sender has sent since the last call.
+  void CountSender();
   // Returns the queue of the frame that came first; null if none waits.
   Queue* Oldest();
   void TakeFrame(Queue& queue, Instant now, Take take);
@@ -129,11 +122,15 @@ class PacketSocket final : public PacketPort {
   FragmentGate gate_;
   std::deque<Queue> in_;
   Descriptor all_in_;  // an epoll of several queues
-  Descriptor out_;
-  bool sends_offload_ = false;  // the kernel takes its header
+  SendingSocket out_;
+  std::unique_ptr<FrameSender> sender_;  // null: the owner's thread sends
+  SentFrames counted_;                   // of the sender
   bool keeps_merged_ = false;
-  Batch queued_;
-  size_t queue_ = 0;  // frames in it
+  // Frames that wait for Flush. Not cleared: pages are the kernel's zeros, and
+  // are there once they are used.
+  const std::unique_ptr<std::byte[]> rooms_;
+  std::array<std::span<const std::byte>, kBatch> queued_;
+  size_t queue_ = 0;
 };
 
 }  // namespace snf

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
@@ -66,11 +67,12 @@ absl::Status TakeHealthPort(std::string& interface, PortSpec& spec) {
       "\"{}\": want ,health=PORT, a TCP port from 1 to 65535", option));
 }
 
-// Takes ",queues=N" off the options behind the interface's name.
-absl::Status TakeQueues(std::string& interface, PortSpec& spec) {
-  constexpr std::string_view kKey = ",queues=";
-  const size_t at = interface.find(kKey);
-  if (at == interface.npos) return absl::OkStatus();
+// Takes one option, ",queues=2", off those behind the interface's name.
+// Returns its value, or nothing if there is none.
+absl::StatusOr<std::optional<std::string>> TakeOption(
+    std::string& interface, std::string_view key, const PortSpec& spec) {
+  const size_t at = interface.find(key);
+  if (at == interface.npos) return std::nullopt;
   const size_t end = std::min(interface.find(',', at + 1), interface.size());
   const std::string option = interface.substr(at, end - at);
   interface.erase(at, option.size());
@@ -80,15 +82,29 @@ absl::Status TakeQueues(std::string& interface, PortSpec& spec) {
         "receive queue of the interface",
         option));
   }
-  if (interface.find(kKey) != interface.npos) {
-    return Bad(fmt::format("\"{}\" is given twice", kKey.substr(1)));
+  if (interface.find(key) != interface.npos) {
+    return Bad(fmt::format("\"{}\" is given twice", key.substr(1)));
   }
-  if (absl::SimpleAtoi(option.substr(kKey.size()), &spec.queues) &&
-      spec.queues >= 1 && spec.queues <= kMostPortQueues) {
-    return absl::OkStatus();
+  return option.substr(key.size());
+}
+
+// Takes ",queues=N" and ",send=thread" off the options.
+absl::Status TakeThreads(std::string& interface, PortSpec& spec) {
+  auto queues = TakeOption(interface, ",queues=", spec);
+  if (!queues.ok()) return queues.status();
+  if (queues->has_value() &&
+      (!absl::SimpleAtoi(**queues, &spec.queues) || spec.queues < 1 ||
+       spec.queues > kMostPortQueues)) {
+    return Bad(fmt::format("\"{}\": want ,queues=N, from 1 to {}", **queues,
+                           kMostPortQueues));
   }
-  return Bad(fmt::format("\"{}\": want ,queues=N, from 1 to {}", option,
-                         kMostPortQueues));
+  auto send = TakeOption(interface, ",send=", spec);
+  if (!send.ok()) return send.status();
+  if (!send->has_value()) return absl::OkStatus();
+  spec.sends_by_thread = **send == "thread";
+  if (spec.sends_by_thread || **send == "controller") return absl::OkStatus();
+  return Bad(fmt::format("\"{}\": want ,send=thread or ,send=controller",
+                         **send));
 }
 
 // Takes the options of a port that routes off the interface's name.
@@ -134,9 +150,10 @@ std::string PortSpec::name() const {
 
 std::string PortSpec::text() const {
   return fmt::format(
-      "{}={}{}{}{}{}", NameOf(side), PrefixOf(kind), interface,
+      "{}={}{}{}{}{}{}", NameOf(side), PrefixOf(kind), interface,
       health_port == 0 ? "" : fmt::format(",health={}", health_port),
-      queues == 1 ? "" : fmt::format(",queues={}", queues), router.text());
+      queues == 1 ? "" : fmt::format(",queues={}", queues),
+      sends_by_thread ? ",send=thread" : "", router.text());
 }
 
 absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
@@ -182,7 +199,7 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
       if (absl::Status s = TakeHealthPort(interface, spec); !s.ok()) return s;
     }
   }
-  if (absl::Status s = TakeQueues(interface, spec); !s.ok()) return s;
+  if (absl::Status s = TakeThreads(interface, spec); !s.ok()) return s;
   if (absl::Status s = TakeRouter(interface, spec); !s.ok()) return s;
   if (!IsInterfaceName(interface)) {
     return Bad(

@@ -21,7 +21,7 @@ class Steering;
 // inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap; or
 // both=gwlb:eth0, with its health checks both=gwlb:eth0,health=8080. Of an
 // interface, options make the port a router of its hosts (RouterConfig), and
-// queues=2 has two sockets receive.
+// queues=2 has two sockets receive, send=thread a thread send.
 struct PortSpec {
   enum class Kind : uint8_t {
     kPacket,   // an existing interface, by a packet socket
@@ -35,7 +35,10 @@ struct PortSpec {
   std::string interface;     // of a capture, its file
   uint32_t number = 0;       // 0 for the only port of its side, else from 1 on
   uint16_t health_port = 0;  // of kGwlb, a TCP port; 0: none
-  uint32_t queues = 1;       // of kPacket: sockets that receive
+  // Of kPacket: sockets that receive, and whether a thread of the port's own
+  // sends.
+  uint32_t queues = 1;
+  bool sends_by_thread = false;
   RouterConfig router = {};  // of kPacket
   // Selects this controller's frames; null: all frames.
   std::shared_ptr<const Steering> steering = nullptr;

@@ -153,6 +153,21 @@ TEST(PortSpec, HasOneQueueOrAsManyAsItSays) {
   }
 }
 
+TEST(PortSpec, SendsByTheControllersThreadOrOneOfItsOwn) {
+  EXPECT_FALSE(ParsePort("inside=lan0")->sends_by_thread);
+  EXPECT_EQ(ParsePort("inside=lan0,send=controller")->text(), "inside=lan0");
+  const char* const both =
+      "inside=lan0,queues=2,send=thread,address=10.1.0.1/24";
+  EXPECT_TRUE(ParsePort(both)->sends_by_thread);
+  EXPECT_EQ(ParsePort(both)->text(), both);
+  EXPECT_EQ(ParsePort("inside=lan0,send=thread,queues=2")->text(),
+            "inside=lan0,queues=2,send=thread");
+  EXPECT_THAT(ErrorOf("inside=a,send=me"),
+              HasSubstr("\"me\": want ,send=thread"));
+  EXPECT_THAT(ErrorOf("inside=xdp:a,send=thread"),
+              HasSubstr("only a packet socket has it"));
+}
+
 TEST(PortSpec, ThereAreSixteenAtTheMost) {
   std::vector<std::string> texts = {"outside=w"};
   for (int i = 1; i < 16; ++i) texts.push_back("inside=i" + std::to_string(i));

@@ -46,6 +46,7 @@ class ReturningPort final : public PacketPort {
                   uint16_t segment_bytes) override;
   void KeepMerged(bool keep) override;
   void Flush() override;
+  void Settle() override;
   // Also looks at the interface: call it again and again.
   void UpdateFigures() override;
   bool is_there() const override { return port_ != nullptr; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`snf run` whose ports have several receive queues each (queues=4).
+"""`snf run` whose ports have several receive queues each (queues=4), and
+threads that send (send=thread).
 
     client eth0 ── lan0 [ snf run ] wan0 ── eth0 server
 
@@ -10,6 +11,7 @@ Usage: queues_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -23,6 +25,10 @@ from run_test import CLIENT, MIDDLE, SERVER, SERVER4, inside, ip, peer
 QUEUES = 4
 PORTS = ["--port", f"inside=lan0,queues={QUEUES}",
          "--port", f"outside=wan0,queues={QUEUES}"]
+SENDERS = ["--port", "inside=lan0,send=thread",
+           "--port", "outside=wan0,send=thread"]
+BOTH = ["--port", f"inside=lan0,queues={QUEUES},send=thread",
+        "--port", f"outside=wan0,queues={QUEUES},send=thread"]
 NAT = f"--nf=firewall | monitor | nat(ip={net.EXTERNAL4})"
 
 # Sends the numbers from 0 on to port 9, by so many sockets in turn, then prints
@@ -68,6 +74,9 @@ print(json.dumps({"came": came, "late": late, "senders": len(last)}))
 
 class Queues(net.Run):
     def receiver(self):
+        """Begins one; nobody answers ARP while the run is stopped."""
+        ip("-n", CLIENT, "neigh", "add", SERVER4, "lladdr",
+           net.address_of_card(SERVER), "dev", "eth0", "nud", "permanent")
         process = subprocess.Popen(
             inside(SERVER, sys.executable, "-c", RECEIVE),
             stdout=subprocess.PIPE, text=True)
@@ -104,11 +113,12 @@ class Queues(net.Run):
         ip("-n", SERVER, "neigh", "add", net.EXTERNAL4, "lladdr",
            net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
 
-    def test_carries_traffic_both_ways(self):
+    def check_traffic(self, ports, queues):
         self.route_to_the_nat()
-        with self.server(), self.running(NAT, ports=PORTS):
+        with self.server(), self.running(NAT, ports=ports) as process:
             for interface in ("lan0", "wan0"):
-                self.assertEqual(self.sockets_at(interface), QUEUES)
+                self.assertEqual(self.sockets_at(interface), queues)
+            self.threads = len(os.listdir(f"/proc/{process.pid}/task"))
             self.check_downloads(SERVER4)
             self.check_udp(CLIENT, SERVER4, [0, 1, 1_472, 4_000])
             self.assertEqual(peer(CLIENT, "tcp", SERVER4, 50, 20_000),
@@ -121,11 +131,31 @@ class Queues(net.Run):
         self.assertEqual((outside["split"], inside_port["cut"]), (0, 0))
         for port in (inside_port, outside):
             self.assertEqual((port["refused"], port["kernel_drops"]), (0, 0))
+            self.assertEqual(port["send_drops"], 0)
         self.assertEqual(self.report["ports"]["filtered"], 0)
 
+    def test_carries_traffic_both_ways(self):
+        self.check_traffic(PORTS, QUEUES)
+
+    def test_carries_traffic_by_threads_that_send(self):
+        self.check_traffic(SENDERS, queues=1)
+        by_threads = self.threads
+        with self.running(NAT) as process:
+            without = len(os.listdir(f"/proc/{process.pid}/task"))
+        self.assertEqual(by_threads, without + 2)
+
+    def test_carries_traffic_by_both(self):
+        self.check_traffic(BOTH, QUEUES)
+
+    def test_flows_keep_their_order_through_threads(self):
+        self.check_order(BOTH)
+
     def test_each_flow_keeps_its_order(self):
+        self.check_order(PORTS)
+
+    def check_order(self, ports):
         receiver = self.receiver()
-        with self.running("--nf=monitor", ports=PORTS) as process:
+        with self.running("--nf=monitor", ports=ports) as process:
             process.send_signal(signal.SIGSTOP)  # frames wait in all queues
             sent = self.send(flows=16, count=200)
             process.send_signal(signal.SIGCONT)
