@@ -26,7 +26,18 @@ FrameSender::~FrameSender() {
   thread_.join();
 }
 
-void FrameSender::Send(std::span<const std::byte> frame,
+void FrameSender::SendMerged(std::span<const std::byte> frame,
+                             uint16_t segment_bytes) {
+  Flush();
+  if (is_idle()) {
+    SendOne(frame, segment_bytes);
+    Show();
+  } else {
+    Copy(frame, segment_bytes);
+  }
+}
+
+void FrameSender::Copy(std::span<const std::byte> frame,
                        uint16_t segment_bytes) {
   const size_t bytes = BytesOf(frame.size());
   std::byte* const at = At(MakeRoom(bytes));
@@ -59,14 +70,12 @@ uint64_t FrameSender::MakeRoom(size_t bytes) {
 
 void FrameSender::Flush() {
   if (unpublished_frames_ == 0) return;
-  const uint64_t published = published_.load(std::memory_order_relaxed);
-  const bool is_little = unpublished_frames_ < kWorthFrames &&
-                         written_ - published < kWorthBytes;
-  if (!is_little || released_.load(std::memory_order_acquire) != published) {
+  if (unpublished_frames_ >= kWorthFrames || !is_idle()) {
     Publish();
     return;
   }
   // The thread has nothing to send, and is not told of these.
+  const uint64_t published = published_.load(std::memory_order_relaxed);
   uint64_t at = published;
   while (at != written_) at = SendSome(at, written_);
   written_ = published;
@@ -82,10 +91,7 @@ void FrameSender::Publish() {
 
 void FrameSender::Settle() {
   Flush();
-  while (released_.load(std::memory_order_acquire) !=
-         published_.load(std::memory_order_relaxed)) {
-    std::this_thread::sleep_for(kPause);
-  }
+  while (!is_idle()) std::this_thread::sleep_for(kPause);
 }
 
 void FrameSender::Run() {
@@ -125,9 +131,7 @@ uint64_t FrameSender::SendSome(uint64_t from, uint64_t end) {
     if (head.segment_bytes == 0) {
       frames[count++] = frame;
     } else if (count == 0) {
-      if (!socket_.SendMerged(frame, head.segment_bytes, done_)) {
-        socket_.SendCut(frame, head.segment_bytes, done_);
-      }
+      SendOne(frame, head.segment_bytes);
     } else {
       break;  // those before it are sent first
     }
@@ -135,12 +139,23 @@ uint64_t FrameSender::SendSome(uint64_t from, uint64_t end) {
     if (head.segment_bytes != 0) break;
   }
   if (count > 0) socket_.Send(std::span(frames).first(count), done_);
+  Show();
+  return from;
+}
+
+void FrameSender::SendOne(std::span<const std::byte> frame,
+                          uint16_t segment_bytes) {
+  if (!socket_.SendMerged(frame, segment_bytes, done_)) {
+    socket_.SendCut(frame, segment_bytes, done_);
+  }
+}
+
+void FrameSender::Show() {
   shown_.sent.store(done_.sent, std::memory_order_relaxed);
   shown_.drops.store(done_.drops, std::memory_order_relaxed);
   shown_.too_long.store(done_.too_long, std::memory_order_relaxed);
   shown_.cut.store(done_.cut, std::memory_order_relaxed);
   shown_.lost.store(done_.lost, std::memory_order_relaxed);
-  return from;
 }
 
 SentFrames FrameSender::counts() const {

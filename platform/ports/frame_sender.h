@@ -25,17 +25,18 @@ namespace snf {
 //   owner ─Send─► ring ─► thread ─► SendingSocket
 //     └──── Flush, few frames, thread has none: sends them itself
 //
-// To wake a thread costs more than to send a few small frames, and the packet
-// waits meanwhile. So the owner sends a batch of fewer than kWorthFrames frames
-// and kWorthBytes bytes itself, unless frames before these are still with the
-// thread. If the ring is full, the owner waits until there is room: so packets
+// To wake a thread costs more than to send a few frames, and they wait
+// meanwhile. So the owner sends a batch of fewer than kWorthFrames frames
+// itself, unless frames before these are still with the thread. It does the
+// same with a frame of several packets, whose copy would cost as much as to
+// send it. If the ring is full, the owner waits until there is room: so packets
 // wait where they come in.
 //
 // Owner-thread only, but for the thread of its own.
 class FrameSender {
  public:
   static constexpr size_t kRingBytes = 2 << 20;
-  static constexpr size_t kWorthFrames = 8, kWorthBytes = 16 << 10;
+  static constexpr size_t kWorthFrames = 8;
 
   // Starts the thread. The socket must outlive the object, and be used by
   // nobody else.
@@ -45,9 +46,10 @@ class FrameSender {
   FrameSender(const FrameSender&) = delete;
   FrameSender& operator=(const FrameSender&) = delete;
 
-  // Copies a frame of at most kMaxFrameBytes into the ring. If `segment_bytes`
-  // is not 0, it is one of several packets.
-  void Send(std::span<const std::byte> frame, uint16_t segment_bytes);
+  // Copies a frame of at most kMaxFrameBytes into the ring.
+  void Send(std::span<const std::byte> frame) { Copy(frame, 0); }
+  // Sends a frame of several packets, after those that were copied.
+  void SendMerged(std::span<const std::byte> frame, uint16_t segment_bytes);
   // Lets the frames leave that were copied.
   void Flush();
   // Waits until all of them have left.
@@ -74,9 +76,17 @@ class FrameSender {
   std::byte* At(uint64_t position) {
     return &ring_[position % kRingBytes];
   }
+  void Copy(std::span<const std::byte> frame, uint16_t segment_bytes);
   uint64_t MakeRoom(size_t bytes);
+  // Returns true if the thread has sent all that it was told of.
+  bool is_idle() const {
+    return released_.load(std::memory_order_acquire) ==
+           published_.load(std::memory_order_relaxed);
+  }
   void Publish();
   void Run();
+  void SendOne(std::span<const std::byte> frame, uint16_t segment_bytes);
+  void Show();
   // Sends the frames from a position on, as far as `end` and a batch go.
   // Returns the position behind them.
   uint64_t SendSome(uint64_t from, uint64_t end);

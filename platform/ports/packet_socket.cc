@@ -226,7 +226,7 @@ void PacketSocket::Send(std::span<const std::byte> frame) {
     return;
   }
   if (sender_ != nullptr) {
-    sender_->Send(frame, 0);
+    sender_->Send(frame);
     return;
   }
   if (queue_ == kBatch) Flush();
@@ -240,7 +240,7 @@ void PacketSocket::Send(std::span<const std::byte> frame) {
 void PacketSocket::SendMerged(std::span<const std::byte> frame,
                               uint16_t segment_bytes) {
   if (sender_ != nullptr) {
-    sender_->Send(frame, segment_bytes);
+    sender_->SendMerged(frame, segment_bytes);
     return;
   }
   Flush();

@@ -27,8 +27,8 @@ namespace snf {
 // Theory of operation. A port of two packet sockets (packet(7)). One receives
 // all frames at the interface, for any address (promiscuous mode), into a ring
 // of memory that the kernel shares (packet_ring.h), without a system call a
-// frame. The other sends, by batches of kBatch frames a system call, or on a
-// thread of its own (FrameSender).
+// frame. The other sends, by batches of kBatch frames a system call, and many
+// frames on a thread of its own if the spec says so (FrameSender).
 //
 // With PortSpec::queues, several sockets receive, each the frames of some flows
 // (packet_queue.h): so CPUs that take frames from a card do not wait for each
