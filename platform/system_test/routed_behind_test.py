@@ -57,8 +57,10 @@ def has(namespace, interface, start):
         ["ip", "-n", namespace, "-j", "addr", "show", "dev", interface,
          "scope", "global"], capture_output=True, text=True,
         check=True).stdout)
-    return next((one["local"] for one in shown[0]["addr_info"]
-                 if one["local"].startswith(start)
+    # Objects without an address stand for those of other scopes.
+    return next((one["local"] for link in shown
+                 for one in link.get("addr_info", [])
+                 if one.get("local", "").startswith(start)
                  and not one.get("tentative")), None)
 
 
@@ -127,7 +129,6 @@ class Behind(routed.Routed):
         # Offer and acknowledgement, and what was asked for; nothing differs.
         self.assertGreaterEqual(len(far), 4)
         self.assertEqual(sorted(set(near)), sorted(set(far)))
-        self.assertEqual(self.router("inside")["group"], 0)
 
     @staticmethod
     def lease():

@@ -47,8 +47,10 @@ class Stun(net.Run):
             self.skipTest(why)
         super().setUp()
         ip("-n", SERVER, "addr", "add", f"{OTHER4}/24", "dev", "eth0")
-        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
-           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        # As routers would send it there, from both sides.
+        for namespace, other in ((SERVER, CLIENT), (CLIENT, SERVER)):
+            ip("-n", namespace, "neigh", "add", EXTERNAL4, "lladdr",
+               net.address_of_card(other), "dev", "eth0", "nud", "permanent")
         self.begin_server()
 
     def begin_server(self):
