@@ -126,6 +126,13 @@ class PacketPort {
   // Returns true while a process before this one reads.
   virtual bool has_predecessor() const { return false; }
 
+  // Returns how well the routes of a port that routes fit the destination of a
+  // packet that is to leave (Router::RouteLength); nothing if no route does, or
+  // the port is no router's.
+  virtual std::optional<uint8_t> RouteLength(
+      std::span<const std::byte> /*frame*/) const {
+    return std::nullopt;
+  }
   // Returns true if senders of both sides may come in here, as in a capture.
   virtual bool has_both_sides() const { return false; }
   // Returns a descriptor that poll() takes: it is readable if frames wait.

@@ -221,11 +221,18 @@ void NumberPorts(std::vector<PortSpec>& ports) {
       if (port.side == side) port.number = are_several ? ++number : 0;
     }
   }
+  for (PortSpec& port : ports) {
+    port.router.addresses_beside.clear();
+    port.router.networks_beside.clear();
+    for (const PortSpec& other : ports) {
+      if (&other == &port || other.side != port.side) continue;
+      port.router.AddBeside(other.router);
+    }
+  }
 }
 
 namespace {
 
-// A packet's way out is that of the other side: so there is one.
 absl::Status CheckRouters(const std::vector<PortSpec>& ports) {
   const auto routes = [](const PortSpec& port) {
     return port.router.is_routed();
@@ -235,17 +242,16 @@ absl::Status CheckRouters(const std::vector<PortSpec>& ports) {
       other != ports.end()) {
     return Bad(fmt::format(
         "--port: {} has no address, but another port has: want addresses for "
-        "both, or for none",
+        "all, or for none",
         other->text()));
   }
-  if (ports.size() > 2) {
-    return Bad(
-        fmt::format("--port: {} ports have addresses: a router has one inside "
-                    "and one outside",
-                    ports.size()));
+  for (size_t i = 0; i < ports.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const absl::Status apart = CheckApart(ports[j].router, ports[i].router);
+      if (!apart.ok()) return Bad("--port: " + std::string(apart.message()));
+    }
   }
-  const absl::Status apart = CheckApart(ports[0].router, ports[1].router);
-  return apart.ok() ? apart : Bad("--port: " + std::string(apart.message()));
+  return absl::OkStatus();
 }
 
 }  // namespace

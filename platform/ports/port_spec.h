@@ -52,7 +52,8 @@ struct PortSpec {
 // Parses one port. Errors: InvalidArgument, which names the part that is wrong.
 absl::StatusOr<PortSpec> ParsePort(const std::string& text);
 
-// Numbers the ports of each side that has several, in their order.
+// Numbers the ports of each side that has several, in their order, and tells
+// those that route what is beside them.
 void NumberPorts(std::vector<PortSpec>& ports);
 
 // Most ports in all, and most queues of a port.
@@ -61,8 +62,8 @@ inline constexpr uint32_t kMostPortQueues = 16;
 
 // Returns an InvalidArgument error unless there are an inside and an outside,
 // each interface is named once, and there are at most kMostPorts; or there is
-// a single port, of both sides. If a port routes, there are two, both do, and
-// they have no network in common.
+// a single port, of both sides. If a port routes, all do, and no two have a
+// network in common.
 absl::Status CheckPorts(const std::vector<PortSpec>& ports);
 
 }  // namespace snf

@@ -116,8 +116,11 @@ TEST(PortSpec, RoutesWithAddressesAtBothPorts) {
   EXPECT_EQ(ErrorOfAll({inside, outside}), "");
   EXPECT_THAT(ErrorOfAll({inside, "outside=b"}),
               HasSubstr("outside=b has no address"));
-  EXPECT_THAT(ErrorOfAll({inside, outside, "inside=c,address=10.2.0.1/24"}),
-              HasSubstr("3 ports have addresses"));
+  EXPECT_EQ(ErrorOfAll({inside, outside, "inside=c,address=10.2.0.1/24"}), "");
+  EXPECT_THAT(ErrorOfAll({inside, outside, "inside=c,address=10.1.0.2/16"}),
+              HasSubstr("in the networks of two ports"));
+  EXPECT_THAT(ErrorOfAll({inside, outside, "inside=c"}),
+              HasSubstr("inside=c has no address"));
   EXPECT_THAT(ErrorOfAll({inside, "outside=b,address=10.1.0.2/16"}),
               HasSubstr("in the networks of two ports"));
   EXPECT_THAT(ErrorOf("inside=a,addres=10.1.0.1/24"), HasSubstr("\"addres\""));

@@ -50,6 +50,11 @@ class ReturningPort final : public PacketPort {
   // Also looks at the interface: call it again and again.
   void UpdateFigures() override;
   bool is_there() const override { return port_ != nullptr; }
+  std::optional<uint8_t> RouteLength(
+      std::span<const std::byte> frame) const override {
+    if (port_ == nullptr) return std::nullopt;
+    return port_->RouteLength(frame);
+  }
   // Includes the counts of ports before this one.
   std::vector<PortReason> reasons() const override;
   int descriptor() const override {

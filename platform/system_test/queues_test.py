@@ -147,6 +147,17 @@ class Queues(net.Run):
     def test_carries_traffic_by_both(self):
         self.check_traffic(BOTH, QUEUES)
 
+    def test_what_waits_for_threads_at_the_end_leaves_and_is_counted(self):
+        receiver = self.receiver()
+        with self.running("--nf=monitor", ports=SENDERS, end=None) as process:
+            process.send_signal(signal.SIGSTOP)
+            sent = self.send(flows=15, count=200)
+            process.send_signal(signal.SIGINT)
+            process.send_signal(signal.SIGCONT)
+        told = json.loads(receiver.communicate(timeout=4 * PATIENCE_S)[0])
+        self.assertEqual(told["came"], sent)
+        self.assertGreaterEqual(self.report["ports"]["outside"]["sent"], sent)
+
     def test_flows_keep_their_order_through_threads(self):
         self.check_order(BOTH)
 
@@ -157,10 +168,11 @@ class Queues(net.Run):
         receiver = self.receiver()
         with self.running("--nf=monitor", ports=ports) as process:
             process.send_signal(signal.SIGSTOP)  # frames wait in all queues
-            sent = self.send(flows=16, count=200)
+            # No multiple of the queues: no flow has one by its turn.
+            sent = self.send(flows=15, count=200)
             process.send_signal(signal.SIGCONT)
             told = json.loads(receiver.communicate(timeout=4 * PATIENCE_S)[0])
-        self.assertEqual(told, {"came": sent, "late": 0, "senders": 16})
+        self.assertEqual(told, {"came": sent, "late": 0, "senders": 15})
         self.assertEqual(self.full_queues(), {})
 
     def test_a_flood_of_one_flow_fills_one_queue_alone(self):

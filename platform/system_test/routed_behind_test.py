@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`snf run` as the router of a router, behind which are hosts.
+"""`snf run` as the router of a router, behind which are hosts, and of hosts at
+several ports of a side.
 
     host eth0 ── eth1 client eth0 ── lan0 [ snf run ] wan0 ── eth0 server
     10.9.0.0/24    .1     10.1.0.9        .1      192.0.2.1       .9
@@ -198,10 +199,73 @@ class Behind(routed.Routed):
             wait_for("address", lambda: has(CLIENT, "eth0", "fd02:"))
 
 
+class SeveralPorts(routed.Routed):
+    """A third host is at a port of its own, on either side."""
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(lambda: subprocess.run(
+            ["ip", "netns", "del", HOST], capture_output=True, check=False))
+        ip("netns", "add", HOST)
+        ip("-n", HOST, "link", "add", "eth0", "type", "veth", "peer", "name",
+           "third0", "netns", net.MIDDLE)
+        ip("-n", net.MIDDLE, "link", "set", "third0", "addrgenmode", "none",
+           "up")
+        ip("-n", HOST, "link", "set", "eth0", "up")
+        for words in (["addr", "add", "10.2.0.9/24", "dev", "eth0"],
+                      ["addr", "add", "fd03::9/64", "dev", "eth0", "nodad"],
+                      ["route", "add", "default", "via", "10.2.0.1"],
+                      ["-6", "route", "add", "default", "via", "fd03::1"]):
+            ip("-n", HOST, *words)
+
+    third = "third0,address=10.2.0.1/24,address=fd03::1/64"
+
+    def test_two_ports_inside(self):
+        ports = ["--port", INSIDE, "--port", f"inside={self.third}",
+                 "--port", OUTSIDE]
+        with self.server(routed.ANY4), self.running(CHAIN, ports=ports):
+            for namespace, own4, own6 in ((CLIENT, CLIENT4, CLIENT6),
+                                          (HOST, "10.2.0.9", "fd03::9")):
+                self.assertEqual(len(peer(namespace, "ping", SERVER4, 2)), 2)
+                self.assertEqual(len(peer(namespace, "ping", SERVER6, 2)), 2)
+                self.assertEqual(len(peer(SERVER, "ping", own4, 2)), 2)
+                self.assertEqual(len(peer(SERVER, "ping", own6, 2)), 2)
+                self.check_udp(namespace, SERVER4, [1, 1_472, 4_000])
+                # The router's own addresses, at each of its ports.
+                for own in (routed.LAN4, routed.WAN4, "10.2.0.1", "fd03::1"):
+                    self.assertEqual(len(peer(namespace, "ping", own, 1)), 1)
+            self.check_file(SERVER4)
+            # Hosts of one side do not reach each other.
+            self.assertEqual(routed.probe(CLIENT, "10.2.0.9")[:3],
+                             [routed.LAN4, "3", "13"])
+            self.assertEqual(routed.probe(HOST, CLIENT6)[1:3], ["1", "1"])
+        self.assertEqual(self.router("inside1")["same_side"], 1)
+        self.assertEqual(self.router("inside2")["same_side"], 1)
+        for side in ("inside1", "inside2", "outside"):
+            self.assertGreater(self.router(side)["routed"], 0)
+            self.assertEqual(self.report["ports"][side]["send_drops"], 0)
+
+    def test_two_ports_outside(self):
+        nat = "--nf=firewall | nat(ip=192.0.2.5,other=pass)"
+        ports = ["--port", INSIDE, "--port", f"{OUTSIDE},gateway={SERVER4},"
+                 "proxy=192.0.2.5", "--port", f"outside={self.third}"]
+        ip("-n", SERVER, "addr", "add", "198.51.100.7/32", "dev", "lo")
+        with self.server(routed.ANY4), self.running(nat, ports=ports):
+            # The longest prefix, then the gateway to everything else.
+            for address in ("10.2.0.9", SERVER4, "198.51.100.7", "fd03::9",
+                            SERVER6):
+                self.assertEqual(len(peer(CLIENT, "ping", address, 2)), 2,
+                                 address)
+            self.check_file(SERVER4)
+        self.assertGreaterEqual(self.router("outside2")["routed"], 4)
+        self.assertEqual(self.router("outside2")["no_route"], 0)
+
+
 # The tests of hosts without others behind them are those of routed_test.py.
 for inherited in [name for name in dir(routed.Routed)
                   if name.startswith("test_")]:
     setattr(Behind, inherited, None)
+    setattr(SeveralPorts, inherited, None)
 
 if __name__ == "__main__":
     net.main()

@@ -87,6 +87,19 @@ bool Router::IsProxied(const IpAddress& address) const {
   });
 }
 
+bool Router::IsOwnBeside(const IpAddress& address) const {
+  return std::ranges::find(config_.addresses_beside, address) !=
+         config_.addresses_beside.end();
+}
+
+bool Router::IsBeside(const IpAddress& address) const {
+  return std::ranges::any_of(
+      config_.networks_beside, [&](const IpPrefix& network) {
+        return network.is_ipv4() == IsIpv4(address) &&
+               network.Contains(address);
+      });
+}
+
 std::optional<IpAddress> Router::OwnAddressFor(const IpAddress& to) const {
   std::optional<IpAddress> other;
   for (const RouterConfig::Address& own : config_.addresses) {
@@ -196,7 +209,8 @@ std::span<const std::byte> Router::TakeIp(Instant now, Bytes frame,
     Count(RouterCount::kBadSource);
     return {};
   }
-  if (IsOwn(ip->destination) && !IsProxied(ip->destination)) {
+  if ((IsOwn(ip->destination) || IsOwnBeside(ip->destination)) &&
+      !IsProxied(ip->destination)) {
     TakeForRouter(now, whole, *ip);
     return {};
   }
@@ -216,7 +230,8 @@ std::optional<RouterCount> Router::Refuse(const IpFacts& ip) const {
     return RouterCount::kLinkLocal;
   }
   if (!IsSender(ip.destination)) return RouterCount::kBadDestination;
-  if (!IsProxied(ip.destination) && routes_.IsNear(ip.destination)) {
+  if (!IsProxied(ip.destination) &&
+      (routes_.IsNear(ip.destination) || IsBeside(ip.destination))) {
     return RouterCount::kSameSide;
   }
   if (ip.ttl <= 1) return RouterCount::kTtlExceeded;
@@ -376,6 +391,14 @@ bool Router::Learn(Instant now, const IpAddress& address, const MacAddress& mac,
 }
 
 // --- Packets that leave
+
+std::optional<uint8_t> Router::RouteLength(Bytes frame) const {
+  constexpr uint8_t kOneHost = 128;
+  const std::optional<IpFacts> ip = Read(frame);
+  if (!ip.has_value()) return std::nullopt;
+  if (IsOwn(ip->destination) || IsProxied(ip->destination)) return kOneHost;
+  return routes_.LengthTo(ip->destination);
+}
 
 void Router::Send(Instant now, Bytes frame) {
   ++given_;

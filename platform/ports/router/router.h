@@ -91,6 +91,9 @@ class Router {
   // the next call, or nothing. Budget: ≤ 100 ns for a packet of 100 bytes.
   std::span<const std::byte> Take(Instant now,
                                   std::span<const std::byte> frame);
+  // Returns how well the port's routes fit the destination of a packet of the
+  // chain: the length of the prefix, of 128 bits; nothing if there is no route.
+  std::optional<uint8_t> RouteLength(std::span<const std::byte> frame) const;
   // Sends a packet of the chain. Budget: ≤ 100 ns for a packet of 100 bytes.
   void Send(Instant now, std::span<const std::byte> frame);
   // Sends a frame of several packets (ParsedPacket::segment_bytes) as one.
@@ -153,6 +156,9 @@ class Router {
   void Count(RouterCount count) { ++counts_[count]; }
   bool IsOwn(const IpAddress& address) const;
   bool IsProxied(const IpAddress& address) const;
+  // Returns true for an address, or the network, of another port of this side.
+  bool IsOwnBeside(const IpAddress& address) const;
+  bool IsBeside(const IpAddress& address) const;
   // Returns the own address that a host at `to` is to see; nothing if the port
   // has none of that version of IP.
   std::optional<IpAddress> OwnAddressFor(const IpAddress& to) const;

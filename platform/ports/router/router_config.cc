@@ -277,6 +277,17 @@ std::string RouterConfig::text() const {
   return text;
 }
 
+void RouterConfig::AddBeside(const RouterConfig& other) {
+  for (const Address& own : other.addresses) {
+    addresses_beside.push_back(own.address);
+    networks_beside.push_back(own.network());
+  }
+  for (const Route& route : other.routes) {
+    const uint8_t everything = IsIpv4(route.gateway) ? kMappedBits : 0;
+    if (route.to.length > everything) networks_beside.push_back(route.to);
+  }
+}
+
 RouterConfig RouterConfig::Completed(const MacAddress& interface) const {
   RouterConfig completed = *this;
   if (!advertises || std::ranges::any_of(addresses, [](const Address& own) {

@@ -63,6 +63,11 @@ struct RouterConfig {
   // well; 0: none.
   uint32_t kernel_table = 0;
   bool advertises = false;  // sends router advertisements (RFC 4861)
+  // Of other ports at the same side: their addresses, and the networks of these
+  // and of their routes, but for the gateways to everything. Not part of the
+  // text.
+  std::vector<IpAddress> addresses_beside;
+  std::vector<IpPrefix> networks_beside;
 
   // Parses ",KEY=VALUE…". Errors: InvalidArgument, which names the part.
   static absl::StatusOr<RouterConfig> Parse(std::string_view options);
@@ -72,6 +77,8 @@ struct RouterConfig {
   // Returns the config with a link-local address made of the link address
   // (RFC 4291, appendix A), if the port advertises and has none.
   RouterConfig Completed(const MacAddress& interface) const;
+  // Adds what is beside: another port of the same side.
+  void AddBeside(const RouterConfig& other);
   // Returns true if the address is in the network of one of the port's, or may
   // be a link-local address there, and is not the port's own.
   bool IsNeighbour(const IpAddress& address) const;
