@@ -30,11 +30,6 @@ absl::Status CheckTwice(const RunRequest& options) {
     return absl::FailedPreconditionError(
         "--pin: another chain has threads of its own, and no CPUs for them");
   }
-  if (options.run.state == StateMode::kExternal) {
-    return absl::FailedPreconditionError(
-        "--state=external: two chains in one store would take each other's "
-        "flows for theirs");
-  }
   return absl::OkStatus();
 }
 

@@ -34,6 +34,7 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
                                   : ReturningPort::Open(spec, notice);
     if (!port.ok()) return port.status();
     traffic->places_.push_back({spec.side, *std::move(port)});
+    traffic->routes_ |= spec.router.is_routed();
   }
   traffic->notice_ = notice;
   traffic->UpdateFigures();
@@ -129,7 +130,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
 }
 
 void LiveTraffic::Finish() {
-  Flush();
+  for (const Place& place : places_) place.port->Settle();
   UpdateFigures();
 }
 
@@ -265,6 +266,10 @@ void LiveTraffic::Send(PacketPort& port, const Leaving& frame) {
 }
 
 void LiveTraffic::SendTo(Side side, const Leaving& frame) {
+  if (routes_) {
+    Send(RoutedPortOf(side, frame.bytes), frame);
+    return;
+  }
   const std::optional<size_t> known = addresses_.PortOfReceiver(frame.bytes);
   if (known.has_value() && places_[*known].side == side &&
       places_[*known].port->is_there()) {
@@ -272,6 +277,25 @@ void LiveTraffic::SendTo(Side side, const Leaving& frame) {
   } else {
     SendToAll(side, frame);
   }
+}
+
+PacketPort& LiveTraffic::RoutedPortOf(Side side,
+                                      std::span<const std::byte> frame) const {
+  PacketPort* found = nullptr;
+  std::optional<uint8_t> longest;
+  size_t ports = 0;
+  for (const Place& place : places_) {
+    if (place.side != side) continue;
+    if (++ports == 1) found = place.port.get();
+  }
+  for (const Place& place : places_) {
+    if (ports < 2 || place.side != side) continue;
+    const std::optional<uint8_t> length = place.port->RouteLength(frame);
+    if (length <= longest) continue;
+    longest = length;
+    found = place.port.get();
+  }
+  return *found;
 }
 
 // If no port has its interface, the first one counts the frame.

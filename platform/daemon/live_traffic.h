@@ -54,6 +54,10 @@ namespace snf {
 //   comes in by lan1 from A, and leaves by wan0. What comes in by wan0 for A
 //   now leaves by lan1 alone; a broadcast by lan0 and lan1.
 //
+// Of several ports of a side that have addresses (router.h), a packet leaves by
+// the one whose routes have the longest prefix of its destination, the first of
+// equals; what has no route, by the first, which says so to the sender.
+//
 // A port of both sides (GwlbPort) is the only one: everything leaves by it, and
 // the port knows where to.
 //
@@ -172,6 +176,7 @@ class LiveTraffic final : public RunObserver {
   void AwaitPredecessor(ChainSet& chains);
   static void Send(PacketPort& port, const Leaving& frame);
   void SendTo(Side side, const Leaving& frame);
+  PacketPort& RoutedPortOf(Side side, std::span<const std::byte> frame) const;
   void SendToAll(Side side, const Leaving& frame);
   void SendToReceiver(const Leaving& frame);
   void SendBack(const Leaving& frame);
@@ -194,6 +199,7 @@ class LiveTraffic final : public RunObserver {
   bool are_kept_ = false;     // now, at the ports
   Nanos idle_wait_;           // the next wait while nothing happens
   AddressTable addresses_;    // its ports are those of places_
+  bool routes_ = false;       // ports have addresses
   PortsFigures figures_;
   Instant next_update_ = Instant::min();
   std::unique_ptr<GroupTraffic> group_;  // may be null

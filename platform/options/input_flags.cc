@@ -79,12 +79,14 @@ void InputFlags::AddPorts() {
       "AF_XDP, for network cards. With tap:, a TAP interface, which is made if "
       "it does not exist. With file:, a capture, whose frames come in as they "
       "were captured; packets that leave there are discarded. With "
-      ",address=IP/LENGTH (several, of IPv4 and IPv6) at an inside and an "
-      "outside without a KIND, SNF is the router of its hosts: it answers "
+      ",address=IP/LENGTH (several, of IPv4 and IPv6) at all ports, "
+      "without a KIND, SNF is the router of its hosts: it answers "
       "for its addresses, decrements TTLs and finds next hops; with "
       ",gateway=IP (all other networks), ,route=PREFIX@IP, ,routes=main "
       "(routes of the kernel), ,proxy=PREFIX "
-      "(addresses of a NAT, for which it answers) and ,mac=MAC. Alone, "
+      "(addresses of a NAT, for which it answers), ,mac=MAC and ,ra=on (router "
+      "advertisements). Without a KIND, ,send=thread has a thread of the port's "
+      "own send, and ,queues=N has N sockets receive. Alone, "
       "both=gwlb:INTERFACE[,health=PORT]: packets in GENEVE from AWS's Gateway "
       "Load Balancer, which go back to it; at the TCP port its health checks "
       "are answered",
@@ -378,12 +380,7 @@ absl::Status InputFlags::SettleLiveChains() {
                      {.flags = {"pin"},
                       .with = "config",
                       .when = request.real.pin,
-                      .because = "each chain has threads of its own"},
-                     {.flags = {"state"},
-                      .with = "config",
-                      .when = request.run.state == StateMode::kExternal,
-                      .because = "chains in one store would take each other's "
-                                 "flows for theirs"}});
+                      .because = "each chain has threads of its own"}});
 }
 
 absl::Status InputFlags::SettleChains() {

@@ -49,7 +49,8 @@ struct PortFrame {
 // into these, or stays whole (KeepMerged).
 // Frames that the machine sends by the interface do not come in.
 //
-// No call waits. Owner-thread only.
+// No call waits, but for Settle, and for Send while a thread of the port's own
+// has too much to send. Owner-thread only.
 class PacketPort {
  public:
   // A frame is valid during the call.
@@ -94,6 +95,9 @@ class PacketPort {
   // From now on takes the frames that this steering selects, at a port that
   // several controllers share (steering.h); frames that have come stay.
   virtual void Steer(std::shared_ptr<const Steering> /*steering*/) {}
+  // Does the same, and waits until a thread of the port's own has sent them
+  // (PortSpec::sends_by_thread).
+  virtual void Settle() { Flush(); }
   // Brings figures() up to date with the kernel's counters.
   virtual void UpdateFigures() {}
 
@@ -125,6 +129,13 @@ class PacketPort {
   // Returns true while a process before this one reads.
   virtual bool has_predecessor() const { return false; }
 
+  // Returns how well the routes of a port that routes fit the destination of a
+  // packet that is to leave (Router::RouteLength); nothing if no route does, or
+  // the port is no router's.
+  virtual std::optional<uint8_t> RouteLength(
+      std::span<const std::byte> /*frame*/) const {
+    return std::nullopt;
+  }
   // Returns true if senders of both sides may come in here, as in a capture.
   virtual bool has_both_sides() const { return false; }
   // Returns a descriptor that poll() takes: it is readable if frames wait.

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/ports/packet_socket.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/filter.h>
-#include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <poll.h>
-#include <time.h>
+#include <sys/epoll.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,59 +15,21 @@
 #include <string>
 #include <vector>
 
-#include "base/byte_order.h"
+#include "platform/ports/frames/packet_ring.h"
 
 namespace snf {
 namespace {
 
-constexpr int kSocketType = SOCK_RAW | SOCK_CLOEXEC;
-constexpr size_t kMacBytes = 12;         // of both addresses
 constexpr size_t kHeaderBytes = 14 + 8;  // of Ethernet with two tags
 // A clock that was set back or forth is not how long a frame waited.
 constexpr Nanos kMaxAge = Seconds(10);
 
-bool BindTo(const Descriptor& socket, int index, uint16_t protocol) {
-  sockaddr_ll address = {};
-  address.sll_family = AF_PACKET;
-  address.sll_ifindex = index;
-  address.sll_protocol = htons(protocol);
-  return bind(socket.number(), reinterpret_cast<sockaddr*>(&address),
-              sizeof address) == 0;
-}
-
-// Returns true if the error means that the interface is down or gone.
-bool IsOfInterface(int error) {
-  return error == ENETDOWN || error == ENXIO || error == ENODEV;
-}
-
 // How long ago the kernel took a frame.
 Nanos AgeOf(const tpacket2_hdr& slot, Instant now) {
-  const Instant came = {int64_t{slot.tp_sec} * 1'000'000'000 + slot.tp_nsec};
-  return std::clamp(now - came, Nanos{}, kMaxAge);
-}
-
-// The VLAN tag, with its type, that the kernel has taken out of a frame.
-std::optional<be32> TagOf(const tpacket2_hdr& slot) {
-  if ((slot.tp_status & TP_STATUS_VLAN_VALID) == 0) return std::nullopt;
-  const bool has_type = (slot.tp_status & TP_STATUS_VLAN_TPID_VALID) != 0;
-  const uint32_t type = has_type ? slot.tp_vlan_tpid : ETH_P_8021Q;
-  return be32(type << 16 | slot.tp_vlan_tci);
+  return std::clamp(now - PacketQueue::TimeOf(slot), Nanos{}, kMaxAge);
 }
 
 }  // namespace
-
-// Not cleared: pages are the kernel's zeros, and are there once they are used.
-PacketSocket::Batch::Batch() : rooms(new std::byte[kBatch * kRoomBytes]) {
-  for (size_t i = 0; i < kBatch; ++i) {
-    messages[i].msg_hdr.msg_iov = parts[i].data();
-    messages[i].msg_hdr.msg_iovlen = parts[i].size();
-  }
-}
-
-void PacketSocket::Batch::DescribePlain() {
-  static OffloadHeader plain{};
-  for (auto& frame : parts) frame[0] = {&plain, sizeof plain};
-}
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketSocket::Open(
     const PortSpec& spec) {
@@ -116,7 +76,7 @@ absl::Status PacketSocket::Connect() {
 // Fails if the filter stays: two controllers could take one frame.
 void PacketSocket::Steer(std::shared_ptr<const Steering> steering) {
   spec_.steering = std::move(steering);
-  if (in_.is_open() && !AttachFilter()) Fail(errno);
+  if (!in_.empty() && !AdmitFrames()) Fail(errno);
 }
 
 std::string PacketSocket::Share() const {
@@ -127,79 +87,83 @@ bool PacketSocket::Claim() { return interface_.Claim(Share()); }
 
 absl::Status PacketSocket::ConnectOut() {
   if (absl::Status s = interface_.Check(); !s.ok()) return s;
-  out_ = Descriptor(socket(AF_PACKET, kSocketType, 0));
-  if (!out_.is_open()) return Failed("a packet socket");
   mtu_ = interface_.mtu();
-  // If it is refused there is less room.
-  if (!SetOption(out_, SOL_SOCKET, SO_SNDBUFFORCE, kSendBytes)) {
-    SetOption(out_, SOL_SOCKET, SO_SNDBUF, kSendBytes);
-  }
-  sends_offload_ = SetOption(out_, SOL_PACKET, PACKET_VNET_HDR, 1);
-  if (sends_offload_) queued_.DescribePlain();
-  // The socket that sends has no protocol: nothing comes to it.
-  if (!BindTo(out_, interface_.index(), 0)) {
-    return Failed("binding a packet socket");
-  }
+  const char* const what = out_.Open(interface_.index(), mtu_);
+  if (what != nullptr) return Failed(what);
+  if (spec_.sends_by_thread) sender_ = std::make_unique<FrameSender>(out_);
   return absl::OkStatus();
 }
 
 absl::Status PacketSocket::ConnectIn() {
-  in_ = Descriptor(socket(AF_PACKET, kSocketType, 0));
-  if (!in_.is_open()) return Failed("a packet socket");
-  const int index = interface_.index();
-  packet_mreq all = {};
-  all.mr_ifindex = index;
-  all.mr_type = PACKET_MR_PROMISC;
-  if (!SetOption(in_, SOL_PACKET, PACKET_ADD_MEMBERSHIP, all)) {
-    return Failed("promiscuous mode");
-  }
-  if (!SetOption(in_, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1) ||
-      !SetOption(in_, SOL_PACKET, PACKET_VNET_HDR, 1)) {
-    return Failed("options of a packet socket (need Linux 4.20)");
-  }
-  // Nothing comes before it is bound.
-  if (!AttachFilter()) return Failed("a filter of a packet socket");
-  if (!ring_.Open(in_.number(), mtu_ + kHeaderBytes)) {
-    return Failed("a ring of a packet socket");
-  }
-  if (!SetOption(in_, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBytes)) {
-    SetOption(in_, SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
+  in_.clear();
+  const size_t ring_bytes = PacketRing::kMostBytes / spec_.queues;
+  for (uint32_t i = 0; i < spec_.queues; ++i) {
+    const char* const what = in_.emplace_back().in.Open(
+        interface_.index(), mtu_ + kHeaderBytes, ring_bytes);
+    if (what != nullptr) return Failed(what);
   }
   changes_ = interface_.MergeNothing();
   if (!changes_.empty()) changes_ += " off";
-  if (!BindTo(in_, index, ETH_P_ALL)) return Failed("binding a packet socket");
+  if (in_.size() > 1 && !Group()) return Failed("a group of packet sockets");
+  if (!AdmitFrames()) return Failed("a filter of a packet socket");
   return absl::OkStatus();
 }
 
-bool PacketSocket::AttachFilter() {
-  if (spec_.steering == nullptr) return true;
-  std::vector<sock_filter> steps;
-  for (const FilterStep& step : spec_.steering->Program(spec_.side)) {
-    steps.push_back({.code = step.code,
-                     .jt = step.if_true,
-                     .jf = step.if_false,
-                     .k = step.value});
+bool PacketSocket::Group() {
+  all_in_ = Descriptor(epoll_create1(EPOLL_CLOEXEC));
+  if (!all_in_.is_open()) return false;
+  std::optional<uint16_t> group;
+  for (Queue& queue : in_) {
+    epoll_event readable = {.events = EPOLLIN, .data = {}};
+    if (!queue.in.Join(group) ||
+        epoll_ctl(all_in_.number(), EPOLL_CTL_ADD, queue.in.descriptor(),
+                  &readable) != 0) {
+      return false;
+    }
   }
-  const sock_fprog program = {.len = static_cast<uint16_t>(steps.size()),
-                              .filter = steps.data()};
-  return SetOption(in_, SOL_SOCKET, SO_ATTACH_FILTER, program);
+  return true;
+}
+
+bool PacketSocket::AdmitFrames() {
+  std::vector<sock_filter> program;
+  if (spec_.steering != nullptr) {
+    for (const FilterStep& step : spec_.steering->Program(spec_.side)) {
+      program.push_back({.code = step.code,
+                         .jt = step.if_true,
+                         .jf = step.if_false,
+                         .k = step.value});
+    }
+  }
+  return std::ranges::all_of(
+      in_, [&program](Queue& queue) { return queue.in.Admit(program); });
+}
+
+int PacketSocket::descriptor() const {
+  if (in_.size() > 1) return all_in_.number();
+  return in_.empty() ? -1 : in_.front().in.descriptor();
 }
 
 absl::StatusOr<PacketReceiver> PacketSocket::HandOn() {
-  Descriptor in(fcntl(in_.number(), F_DUPFD_CLOEXEC, 0));
+  if (in_.size() != 1) return PacketPort::HandOn();
+  const PacketQueue& queue = in_.front().in;
+  Descriptor in(fcntl(queue.descriptor(), F_DUPFD_CLOEXEC, 0));
   if (!in.is_open()) return Failed("another descriptor");
   return PacketReceiver{.socket = std::move(in),
-                        .ring_bytes = ring_.bytes(),
-                        .slot_bytes = ring_.slot_bytes()};
+                        .ring_bytes = queue.ring().bytes(),
+                        .slot_bytes = queue.ring().slot_bytes()};
 }
 
-std::optional<uint64_t> PacketSocket::LetGo() { return ring_.next_slot(); }
+std::optional<uint64_t> PacketSocket::LetGo() {
+  if (in_.size() != 1) return std::nullopt;
+  return in_.front().in.ring().next_slot();
+}
 
 void PacketSocket::Adopt(PacketReceiver receiver, uint64_t next_slot) {
   interface_.Join();
-  in_ = std::move(receiver.socket);
-  if (in_.is_open() && ring_.Adopt(in_.number(), receiver.ring_bytes,
-                                   receiver.slot_bytes, next_slot)) {
+  in_.clear();
+  if (in_.emplace_back().in.Adopt(std::move(receiver.socket),
+                                  receiver.ring_bytes, receiver.slot_bytes,
+                                  next_slot)) {
     return;
   }
   const absl::Status status = ConnectIn();
@@ -207,158 +171,147 @@ void PacketSocket::Adopt(PacketReceiver receiver, uint64_t next_slot) {
 }
 
 bool PacketSocket::Receive(Take take) {
-  if (!in_.is_open()) return false;
-  tpacket2_hdr* slot = ring_.Next();
-  if (slot == nullptr) return false;
+  Queue* queue = Oldest();
+  if (queue == nullptr) return false;
   const Instant now = WallClock();
-  for (size_t i = 0; i < kBatch && slot != nullptr; ++i) {
-    TakeFrame(*slot, now, take);
-    ring_.Release();
-    slot = ring_.Next();
+  for (size_t i = 0; i < kBatch && queue != nullptr; ++i) {
+    TakeFrame(*queue, now, take);
+    queue->in.Release();
+    queue = Oldest();
   }
   return true;
 }
 
-void PacketSocket::TakeFrame(tpacket2_hdr& slot, Instant now, Take take) {
-  const std::optional<Whole> whole = WholeOf(slot);
-  if (!whole.has_value()) return;
-  const std::optional<be32> tag = TagOf(slot);
-  const size_t tag_bytes = tag.has_value() ? kTagBytes : 0;
-  const std::optional<FrameOffload> offload =
-      ReadOffload(whole->offload, tag_bytes);
-  if (!offload.has_value() || whole->frame.size() < kMacBytes) {
-    ++figures_.refused;
-    return;
+PacketSocket::Queue* PacketSocket::Oldest() {
+  Queue* oldest = nullptr;
+  Instant first = Instant::max();
+  for (Queue& queue : in_) {
+    const tpacket2_hdr* const slot = queue.in.Next();
+    if (slot == nullptr) continue;
+    if (in_.size() == 1) return &queue;
+    const Instant came = PacketQueue::TimeOf(*slot);
+    if (came >= first) continue;
+    first = came;
+    oldest = &queue;
   }
-  std::span<std::byte> frame = {whole->frame.data() - tag_bytes,
-                                whole->frame.size() + tag_bytes};
-  if (tag.has_value()) {
-    std::memmove(frame.data(), frame.data() + kTagBytes, kMacBytes);
-    Store(&frame[kMacBytes], *tag);
+  return oldest;
+}
+
+void PacketSocket::TakeFrame(Queue& queue, Instant now, Take take) {
+  tpacket2_hdr& slot = *queue.in.Next();
+  PacketQueue::Frame frame;
+  switch (queue.in.ReadFrame(slot, frame)) {
+    case PacketQueue::Read::kFrame:
+      break;
+    case PacketQueue::Read::kDropped:
+      ++figures_.kernel_drops;
+      return;
+    case PacketQueue::Read::kRefused:
+      ++figures_.refused;
+      return;
+    case PacketQueue::Read::kFailed:
+      Fail(errno);
+      return;
   }
-  if (!gate_.LetsIn(frame, now)) {
+  if (!gate_.LetsIn(frame.bytes, now)) {
     ++figures_.foreign;
     return;
   }
-  TakeOffloaded(frame, *offload, AgeOf(slot, now),
-                keeps_merged_ && !tag.has_value(), take);
-}
-
-// In a slot the offload stands in front of the frame, where a tag may go later.
-// Returns nothing, and counts the frame, if the rest of it is nowhere; nor
-// where the interface is gone.
-std::optional<PacketSocket::Whole> PacketSocket::WholeOf(tpacket2_hdr& slot) {
-  Whole whole{};
-  whole.frame = PacketRing::FrameOf(slot);
-  if ((slot.tp_status & TP_STATUS_COPY) == 0) {
-    std::memcpy(&whole.offload, whole.frame.data() - sizeof whole.offload,
-                sizeof whole.offload);
-    if (slot.tp_snaplen == slot.tp_len) return whole;
-    ++figures_.kernel_drops;
-    return std::nullopt;
-  }
-  std::byte* const room = long_room_.get() + kTagBytes;
-  std::array<iovec, 2> parts = {
-      {{&whole.offload, sizeof whole.offload}, {room, kRoomBytes - kTagBytes}}};
-  msghdr message = {};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = parts.size();
-  const ssize_t bytes = recvmsg(in_.number(), &message, MSG_DONTWAIT);
-  if (bytes < 0 && IsOfInterface(errno)) {
-    Fail(errno);
-    return std::nullopt;
-  }
-  if (bytes < static_cast<ssize_t>(sizeof whole.offload) ||
-      (message.msg_flags & MSG_TRUNC) != 0) {
-    ++figures_.refused;
-    return std::nullopt;
-  }
-  whole.frame = {room, static_cast<size_t>(bytes) - sizeof whole.offload};
-  return whole;
+  TakeOffloaded(frame.bytes, frame.offload, AgeOf(slot, now),
+                keeps_merged_ && !frame.has_tag, take);
 }
 
 void PacketSocket::StopReceiving() {
-  sock_filter nothing = {.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = 0};
-  const sock_fprog program = {.len = 1, .filter = &nothing};
-  SetOption(in_, SOL_SOCKET, SO_ATTACH_FILTER, program);
+  for (Queue& queue : in_) queue.in.AdmitNone();
 }
 
 void PacketSocket::Send(std::span<const std::byte> frame) {
-  if (queue_ == kBatch) Flush();
   if (frame.size() > kMaxFrameBytes) {
     ++figures_.send_drops;
     ++figures_.too_long;
     return;
   }
-  const std::span<std::byte> room = queued_.room(queue_);
+  if (sender_ != nullptr) {
+    sender_->Send(frame);
+    return;
+  }
+  if (queue_ == kBatch) Flush();
+  const std::span<std::byte> room(&rooms_[queue_ * kRoomBytes], frame.size());
   std::ranges::copy(frame, room.begin());
-  queued_.parts[queue_][1] = {room.data(), frame.size()};
-  ++queue_;
+  queued_[queue_++] = room;
 }
 
-// Sends the frame at once, as the kernel reads it from the caller's memory.
+// Without a sender it leaves at once, as the kernel reads it from the caller's
+// memory.
 void PacketSocket::SendMerged(std::span<const std::byte> frame,
                               uint16_t segment_bytes) {
-  MergedFrame merged;
-  if (!sends_offload_ ||
-      !merged.Describe(frame, segment_bytes, mtu_ + ETH_HLEN)) {
-    PacketPort::SendMerged(frame, segment_bytes);
+  if (sender_ != nullptr) {
+    sender_->SendMerged(frame, segment_bytes);
     return;
   }
   Flush();
-  msghdr message = {};
-  message.msg_iov = merged.parts().data();
-  message.msg_iovlen = merged.parts().size();
-  if (sendmsg(out_.number(), &message, MSG_DONTWAIT) >= 0) {
-    ++figures_.sent;
-  } else if (errno == EINVAL) {
-    // A kernel before 6.2 does not take frames of several UDP packets.
-    PacketPort::SendMerged(frame, segment_bytes);
+  SentFrames frames;
+  if (out_.SendMerged(frame, segment_bytes, frames)) {
+    Count(frames);
   } else {
-    CountUnsent(errno);
+    PacketPort::SendMerged(frame, segment_bytes);
   }
 }
 
 void PacketSocket::Flush() {
-  for (size_t done = 0; done < queue_;) {
-    const int sent =
-        sendmmsg(out_.number(), &queued_.messages[done],
-                 static_cast<unsigned>(queue_ - done), MSG_DONTWAIT);
-    if (sent > 0) {
-      figures_.sent += static_cast<uint64_t>(sent);
-      done += static_cast<size_t>(sent);
-      continue;
-    }
-    const int error = errno;
-    if (error == EINTR) continue;
-    ++done;
-    CountUnsent(error);
+  if (sender_ != nullptr) {
+    sender_->Flush();
+    return;
   }
+  SentFrames frames;
+  out_.Send(std::span(queued_).first(queue_), frames);
   queue_ = 0;
+  Count(frames);
 }
 
-// A frame is dropped that could not be sent, as where a link is full.
-void PacketSocket::CountUnsent(int error) {
-  ++figures_.send_drops;
-  figures_.too_long += error == EMSGSIZE ? 1 : 0;
-  if (IsOfInterface(error)) Fail(error);
+void PacketSocket::Settle() {
+  Flush();
+  if (sender_ == nullptr) return;
+  sender_->Settle();
+  CountSender();
+}
+
+void PacketSocket::Count(const SentFrames& frames) {
+  figures_.sent += frames.sent;
+  figures_.send_drops += frames.drops;
+  figures_.too_long += frames.too_long;
+  figures_.cut += frames.cut;
+  if (frames.lost != 0) Fail(frames.lost);
+}
+
+void PacketSocket::CountSender() {
+  const SentFrames before = counted_;
+  counted_ = sender_->counts();
+  Count({.sent = counted_.sent - before.sent,
+         .drops = counted_.drops - before.drops,
+         .too_long = counted_.too_long - before.too_long,
+         .cut = counted_.cut - before.cut,
+         .lost = counted_.lost});
 }
 
 void PacketSocket::UpdateFigures() {
   Claim();  // A predecessor had it until now.
-  tpacket_stats since = {};
-  socklen_t size = sizeof since;
-  if (getsockopt(in_.number(), SOL_PACKET, PACKET_STATISTICS, &since, &size) ==
-      0) {
-    figures_.kernel_drops += since.tp_drops;
+  if (sender_ != nullptr) CountSender();
+  for (Queue& queue : in_) {
+    const uint64_t drops = queue.in.TakeDrops();
+    queue.drops += drops;
+    figures_.kernel_drops += drops;
+    // No call of Receive would be told.
+    if (const int error = queue.in.TakeError(); error != 0) Fail(error);
   }
-  // No call of Receive would be told.
-  int error = 0;
-  size = sizeof error;
-  if (getsockopt(in_.number(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 &&
-      error != 0) {
-    Fail(error);
+}
+
+std::vector<PortReason> PacketSocket::reasons() const {
+  std::vector<PortReason> reasons;
+  for (size_t i = 0; in_.size() > 1 && i < in_.size(); ++i) {
+    reasons.push_back({fmt::format("queue_{}_full", i), in_[i].drops});
   }
+  return reasons;
 }
 
 }  // namespace snf

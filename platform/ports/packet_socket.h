@@ -4,18 +4,22 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "platform/ports/frames/frame_offload.h"
-#include "platform/ports/frames/packet_ring.h"
+#include "platform/ports/frame_sender.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
+#include "platform/ports/packet_queue.h"
+#include "platform/ports/sending_socket.h"
 #include "platform/ports/steering.h"
 
 namespace snf {
@@ -23,7 +27,12 @@ namespace snf {
 // Theory of operation. A port of two packet sockets (packet(7)). One receives
 // all frames at the interface, for any address (promiscuous mode), into a ring
 // of memory that the kernel shares (packet_ring.h), without a system call a
-// frame. The other sends, by batches of kBatch frames a system call.
+// frame. The other sends, by batches of kBatch frames a system call, and many
+// frames on a thread of its own if the spec says so (FrameSender).
+//
+// With PortSpec::queues, several sockets receive, each the frames of some flows
+// (packet_queue.h): so CPUs that take frames from a card do not wait for each
+// other at one ring. Of frames in several rings the oldest is read first.
 //
 // With each frame the kernel reports which parts were removed or left undone,
 // and the port restores the packet as a wire would have carried it: the VLAN
@@ -38,15 +47,13 @@ namespace snf {
 // If several controllers have sockets at an interface, a filter in the kernel
 // admits the frames of this one (steering.h).
 //
-// Memory: the ring, up to PacketRing::kMostBytes, and some 5 MB of addresses;
-// pages that no frame has reached cost nothing. Frames that come while the ring
-// is full are counted as the kernel's drops, and so are long frames that come
-// when kReceiveBytes of such frames wait.
+// Memory: the rings, up to PacketRing::kMostBytes in all, and some 5 MB of
+// addresses; pages that no frame has reached cost nothing. Frames that come
+// while their ring is full are counted as the kernel's drops, and so are long
+// frames that come when PacketQueue::kReceiveBytes of such frames wait.
 class PacketSocket final : public PacketPort {
  public:
-  static constexpr size_t kBatch = 64;
-  static constexpr int kReceiveBytes = 64 << 20;
-  static constexpr int kSendBytes = 4 << 20;
+  static constexpr size_t kBatch = SendingSocket::kBatch;
 
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
   // Opens a socket that only sends, until it gets a receiver. Errors as in
@@ -63,7 +70,8 @@ class PacketSocket final : public PacketPort {
   }
   bool Receive(Take take) override;
   bool has_frames() const override {
-    return in_.is_open() && ring_.Next() != nullptr;
+    return std::ranges::any_of(
+        in_, [](const Queue& queue) { return queue.in.Next() != nullptr; });
   }
   void StopReceiving() override;
   void Steer(std::shared_ptr<const Steering> steering) override;
@@ -72,39 +80,27 @@ class PacketSocket final : public PacketPort {
                   uint16_t segment_bytes) override;
   void KeepMerged(bool keep) override { keeps_merged_ = keep; }
   void Flush() override;
+  void Settle() override;
   void UpdateFigures() override;
-  int descriptor() const override { return in_.number(); }
+  int descriptor() const override;
+  // Names the queues whose rings were full: "queue_1_full".
+  std::vector<PortReason> reasons() const override;
+  // Error: also FailedPrecondition if the port has several queues.
   absl::StatusOr<PacketReceiver> HandOn() override;
   std::optional<uint64_t> LetGo() override;
 
  private:
-  // The frame lies behind room for a VLAN tag.
-  static constexpr size_t kTagBytes = 4;
-  static constexpr size_t kRoomBytes =
-      (kTagBytes + kMaxFrameBytes + 63) / 64 * 64;
-  // The first part of each message is the header of the kernel, all zeros.
-  struct Batch {
-    Batch();
-    // Each frame gets a header of the kernel's in front of it.
-    void DescribePlain();
-    std::span<std::byte> room(size_t i) {
-      return {&rooms[i * kRoomBytes], kRoomBytes};
-    }
-    std::unique_ptr<std::byte[]> rooms;
-    std::array<mmsghdr, kBatch> messages{};
-    std::array<std::array<iovec, 2>, kBatch> parts{};
-  };
-  // A frame with room for a VLAN tag ahead of it.
-  struct Whole {
-    OffloadHeader offload;
-    std::span<std::byte> frame;
+  static constexpr size_t kRoomBytes = (kMaxFrameBytes + 63) / 64 * 64;
+  struct Queue {
+    PacketQueue in;
+    uint64_t drops = 0;  // frames that the kernel had no room for
   };
 
   explicit PacketSocket(const PortSpec& spec)
       : PacketPort(spec),
         interface_(spec.interface),
         gate_(spec.steering, spec.side),
-        long_room_(new std::byte[kRoomBytes]) {}
+        rooms_(new std::byte[kBatch * kRoomBytes]) {}
   absl::Status Connect();
   absl::Status ConnectIn();
   absl::Status ConnectOut();
@@ -112,22 +108,30 @@ class PacketSocket final : public PacketPort {
   std::string Share() const;
   // Returns false, with errno, if another process forwards these frames.
   bool Claim();
-  bool AttachFilter();
+  // Makes the queues a group, and one descriptor of theirs.
+  bool Group();
+  bool AdmitFrames();
   absl::Status Failed(const char* what) const;
-  void CountUnsent(int error);
-  void TakeFrame(tpacket2_hdr& slot, Instant now, Take take);
-  std::optional<Whole> WholeOf(tpacket2_hdr& slot);
+  void Count(const SentFrames& frames);
+  // Counts what the sender has sent since the last call.
+  void CountSender();
+  // Returns the queue of the frame that came first; null if none waits.
+  Queue* Oldest();
+  void TakeFrame(Queue& queue, Instant now, Take take);
 
   NetworkInterface interface_;
   FragmentGate gate_;
-  Descriptor in_;
-  Descriptor out_;
-  bool sends_offload_ = false;  // the kernel takes its header
-  PacketRing ring_;
-  std::unique_ptr<std::byte[]> long_room_;  // for a frame that fits in no slot
+  std::deque<Queue> in_;
+  Descriptor all_in_;  // an epoll of several queues
+  SendingSocket out_;
+  std::unique_ptr<FrameSender> sender_;  // null: the owner's thread sends
+  SentFrames counted_;                   // of the sender
   bool keeps_merged_ = false;
-  Batch queued_;
-  size_t queue_ = 0;  // frames in it
+  // Frames that wait for Flush. Not cleared: pages are the kernel's zeros, and
+  // are there once they are used.
+  const std::unique_ptr<std::byte[]> rooms_;
+  std::array<std::span<const std::byte>, kBatch> queued_;
+  size_t queue_ = 0;
 };
 
 }  // namespace snf

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
@@ -66,6 +67,46 @@ absl::Status TakeHealthPort(std::string& interface, PortSpec& spec) {
       "\"{}\": want ,health=PORT, a TCP port from 1 to 65535", option));
 }
 
+// Takes one option, ",queues=2", off those behind the interface's name.
+// Returns its value, or nothing if there is none.
+absl::StatusOr<std::optional<std::string>> TakeOption(
+    std::string& interface, std::string_view key, const PortSpec& spec) {
+  const size_t at = interface.find(key);
+  if (at == interface.npos) return std::nullopt;
+  const size_t end = std::min(interface.find(',', at + 1), interface.size());
+  const std::string option = interface.substr(at, end - at);
+  interface.erase(at, option.size());
+  if (spec.kind != PortSpec::Kind::kPacket) {
+    return Bad(fmt::format(
+        "\"{}\": only a packet socket has it; xdp: has a socket for each "
+        "receive queue of the interface",
+        option));
+  }
+  if (interface.find(key) != interface.npos) {
+    return Bad(fmt::format("\"{}\" is given twice", key.substr(1)));
+  }
+  return option.substr(key.size());
+}
+
+// Takes ",queues=N" and ",send=thread" off the options.
+absl::Status TakeThreads(std::string& interface, PortSpec& spec) {
+  auto queues = TakeOption(interface, ",queues=", spec);
+  if (!queues.ok()) return queues.status();
+  if (queues->has_value() &&
+      (!absl::SimpleAtoi(**queues, &spec.queues) || spec.queues < 1 ||
+       spec.queues > kMostPortQueues)) {
+    return Bad(fmt::format("\"{}\": want ,queues=N, from 1 to {}", **queues,
+                           kMostPortQueues));
+  }
+  auto send = TakeOption(interface, ",send=", spec);
+  if (!send.ok()) return send.status();
+  if (!send->has_value()) return absl::OkStatus();
+  spec.sends_by_thread = **send == "thread";
+  if (spec.sends_by_thread || **send == "controller") return absl::OkStatus();
+  return Bad(fmt::format("\"{}\": want ,send=thread or ,send=controller",
+                         **send));
+}
+
 // Takes the options of a port that routes off the interface's name.
 absl::Status TakeRouter(std::string& interface, PortSpec& spec) {
   const size_t at = interface.find(',');
@@ -109,9 +150,10 @@ std::string PortSpec::name() const {
 
 std::string PortSpec::text() const {
   return fmt::format(
-      "{}={}{}{}{}", NameOf(side), PrefixOf(kind), interface,
+      "{}={}{}{}{}{}{}", NameOf(side), PrefixOf(kind), interface,
       health_port == 0 ? "" : fmt::format(",health={}", health_port),
-      router.text());
+      queues == 1 ? "" : fmt::format(",queues={}", queues),
+      sends_by_thread ? ",send=thread" : "", router.text());
 }
 
 absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
@@ -157,6 +199,7 @@ absl::StatusOr<PortSpec> ParsePort(const std::string& text) {
       if (absl::Status s = TakeHealthPort(interface, spec); !s.ok()) return s;
     }
   }
+  if (absl::Status s = TakeThreads(interface, spec); !s.ok()) return s;
   if (absl::Status s = TakeRouter(interface, spec); !s.ok()) return s;
   if (!IsInterfaceName(interface)) {
     return Bad(
@@ -178,11 +221,18 @@ void NumberPorts(std::vector<PortSpec>& ports) {
       if (port.side == side) port.number = are_several ? ++number : 0;
     }
   }
+  for (PortSpec& port : ports) {
+    port.router.addresses_beside.clear();
+    port.router.networks_beside.clear();
+    for (const PortSpec& other : ports) {
+      if (&other == &port || other.side != port.side) continue;
+      port.router.AddBeside(other.router);
+    }
+  }
 }
 
 namespace {
 
-// A packet's way out is that of the other side: so there is one.
 absl::Status CheckRouters(const std::vector<PortSpec>& ports) {
   const auto routes = [](const PortSpec& port) {
     return port.router.is_routed();
@@ -192,17 +242,16 @@ absl::Status CheckRouters(const std::vector<PortSpec>& ports) {
       other != ports.end()) {
     return Bad(fmt::format(
         "--port: {} has no address, but another port has: want addresses for "
-        "both, or for none",
+        "all, or for none",
         other->text()));
   }
-  if (ports.size() > 2) {
-    return Bad(
-        fmt::format("--port: {} ports have addresses: a router has one inside "
-                    "and one outside",
-                    ports.size()));
+  for (size_t i = 0; i < ports.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const absl::Status apart = CheckApart(ports[j].router, ports[i].router);
+      if (!apart.ok()) return Bad("--port: " + std::string(apart.message()));
+    }
   }
-  const absl::Status apart = CheckApart(ports[0].router, ports[1].router);
-  return apart.ok() ? apart : Bad("--port: " + std::string(apart.message()));
+  return absl::OkStatus();
 }
 
 }  // namespace

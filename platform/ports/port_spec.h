@@ -20,7 +20,8 @@ class Steering;
 // Describes a port, as the text of --port: SIDE=[KIND:]INTERFACE, as in
 // inside=lan0, inside=xdp:lan0, outside=tap:wan0 or inside=file:cap.pcap; or
 // both=gwlb:eth0, with its health checks both=gwlb:eth0,health=8080. Of an
-// interface, options make the port a router of its hosts (RouterConfig).
+// interface, options make the port a router of its hosts (RouterConfig), and
+// queues=2 has two sockets receive, send=thread a thread send.
 struct PortSpec {
   enum class Kind : uint8_t {
     kPacket,   // an existing interface, by a packet socket
@@ -34,6 +35,10 @@ struct PortSpec {
   std::string interface;     // of a capture, its file
   uint32_t number = 0;       // 0 for the only port of its side, else from 1 on
   uint16_t health_port = 0;  // of kGwlb, a TCP port; 0: none
+  // Of kPacket: sockets that receive, and whether a thread of the port's own
+  // sends.
+  uint32_t queues = 1;
+  bool sends_by_thread = false;
   RouterConfig router = {};  // of kPacket
   // Selects this controller's frames; null: all frames.
   std::shared_ptr<const Steering> steering = nullptr;
@@ -47,16 +52,18 @@ struct PortSpec {
 // Parses one port. Errors: InvalidArgument, which names the part that is wrong.
 absl::StatusOr<PortSpec> ParsePort(const std::string& text);
 
-// Numbers the ports of each side that has several, in their order.
+// Numbers the ports of each side that has several, in their order, and tells
+// those that route what is beside them.
 void NumberPorts(std::vector<PortSpec>& ports);
 
-// Most ports in all.
+// Most ports in all, and most queues of a port.
 inline constexpr size_t kMostPorts = 16;
+inline constexpr uint32_t kMostPortQueues = 16;
 
 // Returns an InvalidArgument error unless there are an inside and an outside,
 // each interface is named once, and there are at most kMostPorts; or there is
-// a single port, of both sides. If a port routes, there are two, both do, and
-// they have no network in common.
+// a single port, of both sides. If a port routes, all do, and no two have a
+// network in common.
 absl::Status CheckPorts(const std::vector<PortSpec>& ports);
 
 }  // namespace snf

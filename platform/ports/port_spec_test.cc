@@ -116,8 +116,11 @@ TEST(PortSpec, RoutesWithAddressesAtBothPorts) {
   EXPECT_EQ(ErrorOfAll({inside, outside}), "");
   EXPECT_THAT(ErrorOfAll({inside, "outside=b"}),
               HasSubstr("outside=b has no address"));
-  EXPECT_THAT(ErrorOfAll({inside, outside, "inside=c,address=10.2.0.1/24"}),
-              HasSubstr("3 ports have addresses"));
+  EXPECT_EQ(ErrorOfAll({inside, outside, "inside=c,address=10.2.0.1/24"}), "");
+  EXPECT_THAT(ErrorOfAll({inside, outside, "inside=c,address=10.1.0.2/16"}),
+              HasSubstr("in the networks of two ports"));
+  EXPECT_THAT(ErrorOfAll({inside, outside, "inside=c"}),
+              HasSubstr("inside=c has no address"));
   EXPECT_THAT(ErrorOfAll({inside, "outside=b,address=10.1.0.2/16"}),
               HasSubstr("in the networks of two ports"));
   EXPECT_THAT(ErrorOf("inside=a,addres=10.1.0.1/24"), HasSubstr("\"addres\""));
@@ -126,6 +129,46 @@ TEST(PortSpec, RoutesWithAddressesAtBothPorts) {
         ErrorOf("inside=" + std::string(kind) + "a,address=10.1.0.1/24"),
         HasSubstr("only an interface without xdp: and tap:"));
   }
+}
+
+TEST(PortSpec, HasOneQueueOrAsManyAsItSays) {
+  EXPECT_EQ(ParsePort("inside=lan0")->queues, 1u);
+  EXPECT_EQ(ParsePort("inside=lan0,queues=1")->text(), "inside=lan0");
+  const absl::StatusOr<PortSpec> port =
+      ParsePort("inside=packet:lan0,queues=16");
+  ASSERT_TRUE(port.ok());
+  EXPECT_EQ(port->queues, 16u);
+  EXPECT_EQ(port->interface, "lan0");
+  EXPECT_EQ(port->text(), "inside=lan0,queues=16");
+  // Among the options of a port that routes.
+  EXPECT_EQ(ParsePort("inside=a,address=10.1.0.1/24,queues=2,proxy=10.1.0.9")
+                ->text(),
+            "inside=a,queues=2,address=10.1.0.1/24,proxy=10.1.0.9");
+  for (const char* wrong : {"", "0", "17", "x", "-1", "2x"}) {
+    EXPECT_THAT(ErrorOf("inside=a,queues=" + std::string(wrong)),
+                HasSubstr("want ,queues=N, from 1 to 16"))
+        << wrong;
+  }
+  EXPECT_THAT(ErrorOf("inside=a,queues=2,queues=3"), HasSubstr("given twice"));
+  for (const char* kind : {"xdp:", "tap:"}) {
+    EXPECT_THAT(ErrorOf("inside=" + std::string(kind) + "a,queues=2"),
+                HasSubstr("only a packet socket has it"));
+  }
+}
+
+TEST(PortSpec, SendsByTheControllersThreadOrOneOfItsOwn) {
+  EXPECT_FALSE(ParsePort("inside=lan0")->sends_by_thread);
+  EXPECT_EQ(ParsePort("inside=lan0,send=controller")->text(), "inside=lan0");
+  const char* const both =
+      "inside=lan0,queues=2,send=thread,address=10.1.0.1/24";
+  EXPECT_TRUE(ParsePort(both)->sends_by_thread);
+  EXPECT_EQ(ParsePort(both)->text(), both);
+  EXPECT_EQ(ParsePort("inside=lan0,send=thread,queues=2")->text(),
+            "inside=lan0,queues=2,send=thread");
+  EXPECT_THAT(ErrorOf("inside=a,send=me"),
+              HasSubstr("\"me\": want ,send=thread"));
+  EXPECT_THAT(ErrorOf("inside=xdp:a,send=thread"),
+              HasSubstr("only a packet socket has it"));
 }
 
 TEST(PortSpec, ThereAreSixteenAtTheMost) {

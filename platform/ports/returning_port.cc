@@ -86,6 +86,10 @@ void ReturningPort::Flush() {
   if (port_ != nullptr) port_->Flush();
 }
 
+void ReturningPort::Settle() {
+  if (port_ != nullptr) port_->Settle();
+}
+
 void ReturningPort::UpdateFigures() {
   if (port_ != nullptr) {
     port_->UpdateFigures();
@@ -115,7 +119,7 @@ std::vector<PortReason> ReturningPort::reasons() const {
 }
 
 void ReturningPort::Lose() {
-  port_->Flush();  // what waits there is its drop
+  port_->Settle();  // what waits there is its drop
   reasons_before_ = reasons();
   const std::string why(port_->status().message());
   AddCounts(before_, port_->figures());

@@ -47,9 +47,15 @@ class ReturningPort final : public PacketPort {
   void KeepMerged(bool keep) override;
   void Flush() override;
   void Steer(std::shared_ptr<const Steering> steering) override;
+  void Settle() override;
   // Also looks at the interface: call it again and again.
   void UpdateFigures() override;
   bool is_there() const override { return port_ != nullptr; }
+  std::optional<uint8_t> RouteLength(
+      std::span<const std::byte> frame) const override {
+    if (port_ == nullptr) return std::nullopt;
+    return port_->RouteLength(frame);
+  }
   // Includes the counts of ports before this one.
   std::vector<PortReason> reasons() const override;
   int descriptor() const override {

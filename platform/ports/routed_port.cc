@@ -34,6 +34,8 @@ std::optional<IpAddress> AddressOf(const sockaddr* address) {
 // The kernel would answer for its own addresses as well. A link-local address
 // may be that of another link.
 absl::Status CheckKernel(const PortSpec& spec) {
+  const RouterConfig router =
+      spec.router.Completed(NetworkInterface(spec.interface).mac());
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return absl::OkStatus();
   absl::Status status;
@@ -41,7 +43,7 @@ absl::Status CheckKernel(const PortSpec& spec) {
     const std::optional<IpAddress> address = AddressOf(one->ifa_addr);
     if (!address.has_value() ||
         (IsLinkLocal(*address) && spec.interface != one->ifa_name) ||
-        std::ranges::count(spec.router.addresses, *address,
+        std::ranges::count(router.addresses, *address,
                            &RouterConfig::Address::address) == 0) {
       continue;
     }
@@ -131,6 +133,7 @@ bool RoutedPort::GiveReturned(Take take) {
 
 void RoutedPort::StopReceiving() {
   has_stopped_ = true;
+  router_.TakeLeave();
   port_->StopReceiving();
 }
 

@@ -43,6 +43,11 @@ class RoutedPort final : public PacketPort, private RouterWire {
                   uint16_t segment_bytes) override;
   void KeepMerged(bool keep) override { port_->KeepMerged(keep); }
   void Flush() override { port_->Flush(); }
+  void Settle() override { port_->Settle(); }
+  std::optional<uint8_t> RouteLength(
+      std::span<const std::byte> frame) const override {
+    return router_.RouteLength(frame);
+  }
   // Also asks for neighbours: call it again and again.
   void UpdateFigures() override;
   int descriptor() const override { return port_->descriptor(); }

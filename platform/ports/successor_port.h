@@ -47,6 +47,7 @@ class SuccessorPort final : public PacketPort {
     port_->KeepMerged(keep);
   }
   void Flush() override { port_->Flush(); }
+  void Settle() override { port_->Settle(); }
   void UpdateFigures() override;
   int descriptor() const override {
     return has_predecessor() ? channel_.descriptor() : port_->descriptor();

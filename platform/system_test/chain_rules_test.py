@@ -12,6 +12,7 @@ Usage: chain_rules_test.py PROGRAM SOURCE_DIR [TEST…]
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -96,6 +97,38 @@ class ChainRules(Connected, daemon_faults_test.DaemonFaults):
 
     def test_the_same_of_processes_with_loggers(self):
         self.check_chains(*PROCESSES)
+
+    def test_chains_keep_states_in_a_store_of_their_own(self):
+        """Each is a hash of its own in one Redis, as flows of both chains have
+        equal numbers; so has a chain that takes the place of another."""
+        if shutil.which("redis-server") is None:
+            self.skipTest("wants redis-server")
+        path = self.folder / "redis"
+        redis = subprocess.Popen(
+            ["redis-server", "--port", "0", "--unixsocket", path, "--save", ""],
+            stdout=subprocess.DEVNULL)
+        self.addCleanup(redis.wait)
+        self.addCleanup(redis.kill)
+        wait_for("the store", path.exists)
+
+        def hashes():
+            return subprocess.run(
+                ["redis-cli", "-s", path, "keys", "snf:*"], check=True,
+                capture_output=True, text=True).stdout.split()
+        self.up_with(CHAINS + REST, "--state=external", f"--redis=unix:{path}",
+                     "--flowlet_timeout=10ms")
+        with self.server():
+            def stored():
+                self.assertGreater(self.talk(), 10)
+                self.assertEqual(peer(CLIENT, "tcp", SERVER4, 20, 1_000),
+                                 ["20 right"])
+                return len(hashes())
+            wait_for("states of two chains", lambda: stored() >= 2)
+            self.said("chain", "set", "voice", "firewall | monitor")
+            wait_for("states of a third one", lambda: stored() >= 3)
+        report = self.down()
+        self.check_sound(report)
+        self.assertEqual(hashes(), [])
 
     def test_packets_without_a_chain_are_dropped_and_counted(self):
         drops = self.folder / "drops.pcapng"

@@ -28,13 +28,13 @@ PacketRing::~PacketRing() {
   if (!memory_.empty()) munmap(memory_.data(), memory_.size());
 }
 
-bool PacketRing::Open(int socket, size_t frame_bytes) {
+bool PacketRing::Open(int socket, size_t frame_bytes, size_t most_bytes) {
   slot_bytes_ = std::min(std::bit_ceil(frame_bytes + kAheadBytes), kBlockBytes);
   if (!SetOption(socket, PACKET_VERSION, TPACKET_V2) ||
       !SetOption(socket, PACKET_COPY_THRESH, 1)) {
     return false;
   }
-  size_t bytes = kMostBytes;
+  size_t bytes = std::bit_floor(std::clamp(most_bytes, kLeastBytes, kMostBytes));
   while (true) {
     tpacket_req wanted = {};
     wanted.tp_block_size = kBlockBytes;

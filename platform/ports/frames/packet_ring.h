@@ -25,9 +25,10 @@ class PacketRing {
   ~PacketRing();
 
   // Gives the socket slots for frames of `frame_bytes`, Ethernet header
-  // included: kMostBytes in all, or fewer if memory is short. Call once, before
-  // the socket is bound. Returns false, with errno, on failure.
-  bool Open(int socket, size_t frame_bytes);
+  // included: `most_bytes` in all, or fewer if memory is short, but at least
+  // kLeastBytes. Call once, before the socket is bound. Returns false, with
+  // errno, on failure.
+  bool Open(int socket, size_t frame_bytes, size_t most_bytes);
 
   // Takes over a ring that another process has opened, from that slot on.
   // Returns false, with errno, if it cannot be.

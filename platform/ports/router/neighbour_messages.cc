@@ -16,6 +16,8 @@ using Bytes = std::span<const std::byte>;
 constexpr size_t kLinkBytes = EthernetHeader<Byte>::kBytes;
 constexpr size_t kIpv6Bytes = Ipv6Header<Byte>::kBytes;
 constexpr size_t kMessageBytes = 24;  // of discovery, in front of its options
+constexpr size_t kRouterQuestionBytes = 8;  // the same, of a host's
+constexpr uint8_t kRouterQuestion = 133;
 constexpr uint8_t kSolicitation = 135, kAdvertisement = 136;
 constexpr uint8_t kSourceOption = 1, kTargetOption = 2;
 constexpr uint32_t kRouterFlag = 1u << 31, kSolicitedFlag = 1u << 30,
@@ -34,14 +36,7 @@ bool IsOfHost(const MacAddress& mac) {
   return (mac[0] & Byte{1}) == Byte{} && mac != MacAddress{};
 }
 
-// ff02::1, or ff02::1:ffXX:XXXX of a target (RFC 4291 §2.7.1).
-IpAddress AllNodes() {
-  IpAddress address;
-  address.bytes[0] = Byte{0xff};
-  address.bytes[1] = Byte{0x02};
-  address.bytes[15] = Byte{0x01};
-  return address;
-}
+// ff02::1:ffXX:XXXX of a target (RFC 4291 §2.7.1).
 IpAddress SolicitedNode(const IpAddress& target) {
   IpAddress address = AllNodes();
   address.bytes[11] = Byte{0x01};
@@ -49,13 +44,6 @@ IpAddress SolicitedNode(const IpAddress& target) {
   std::copy_n(&target.bytes[13], 3, &address.bytes[13]);
   return address;
 }
-// RFC 2464 §7.
-MacAddress MacOfGroup(const IpAddress& group) {
-  MacAddress mac = {Byte{0x33}, Byte{0x33}};
-  std::copy_n(&group.bytes[12], 4, &mac[2]);
-  return mac;
-}
-
 // Finds the link address among the options; false if these are malformed.
 bool ReadOptions(Bytes options, uint8_t wanted,
                  std::optional<MacAddress>& mac) {
@@ -72,7 +60,57 @@ bool ReadOptions(Bytes options, uint8_t wanted,
   return true;
 }
 
+// Returns an ICMPv6 message of one link, of at least so many bytes; nothing if
+// the frame is another, or is malformed.
+Bytes IcmpOfLink(Bytes frame, size_t least_bytes) {
+  constexpr uint8_t kNoRouterBetween = 255;
+  const auto ip = Ipv6Header<const Byte>::At(frame, kLinkBytes);
+  if (!ip || ip.next_header() != IpProtocol::kIcmpv6 ||
+      ip.hop_limit() != kNoRouterBetween || ip.payload_bytes() < least_bytes ||
+      ip.payload_bytes() > frame.size() - kLinkBytes - kIpv6Bytes) {
+    return {};
+  }
+  const Bytes icmp = frame.subspan(kLinkBytes + kIpv6Bytes, ip.payload_bytes());
+  const be16 sum =
+      L4Checksum(ip.source(), ip.destination(), IpProtocol::kIcmpv6, icmp);
+  return sum == be16(0) ? icmp : Bytes();
+}
+
 }  // namespace
+
+IpAddress AllNodes() {
+  IpAddress address;
+  address.bytes[0] = Byte{0xff};
+  address.bytes[1] = Byte{0x02};
+  address.bytes[15] = Byte{0x01};
+  return address;
+}
+
+MacAddress MacOfGroup(const IpAddress& group) {
+  MacAddress mac = {Byte{0x33}, Byte{0x33}};
+  std::copy_n(&group.bytes[12], 4, &mac[2]);
+  return mac;
+}
+
+std::optional<RouterQuestion> ReadRouterQuestion(Bytes frame) {
+  const Bytes icmp = IcmpOfLink(frame, kRouterQuestionBytes);
+  if (icmp.empty() || icmp[0] != Byte{kRouterQuestion} || icmp[1] != Byte{0}) {
+    return std::nullopt;
+  }
+  RouterQuestion question = {
+      .sender = Ipv6Header<const Byte>::At(frame, kLinkBytes).source(),
+      .mac = std::nullopt};
+  if (!ReadOptions(icmp.subspan(kRouterQuestionBytes), kSourceOption,
+                   question.mac) ||
+      question.sender.bytes[0] == Byte{0xff}) {
+    return std::nullopt;
+  }
+  // A host without an address yet says no link address (RFC 4861 §6.1.1).
+  if (question.sender == IpAddress{} && question.mac.has_value()) {
+    return std::nullopt;
+  }
+  return question;
+}
 
 std::optional<NeighbourMessage> ReadArp(Bytes frame) {
   constexpr size_t kArpBytes = 28;
@@ -96,21 +134,13 @@ std::optional<NeighbourMessage> ReadArp(Bytes frame) {
 }
 
 std::optional<NeighbourMessage> ReadDiscovery(Bytes frame) {
+  const Bytes icmp = IcmpOfLink(frame, kMessageBytes);
+  if (icmp.empty()) return std::nullopt;
   const auto ip = Ipv6Header<const Byte>::At(frame, kLinkBytes);
-  constexpr uint8_t kNoRouterBetween = 255;
-  if (!ip || ip.next_header() != IpProtocol::kIcmpv6 ||
-      ip.hop_limit() != kNoRouterBetween ||
-      ip.payload_bytes() < kMessageBytes ||
-      ip.payload_bytes() > frame.size() - kLinkBytes - kIpv6Bytes) {
-    return std::nullopt;
-  }
-  const Bytes icmp = frame.subspan(kLinkBytes + kIpv6Bytes, ip.payload_bytes());
   const auto type = std::to_integer<uint8_t>(icmp[0]);
   const auto target = LoadAs<IpAddress>(&icmp[8]);
   if ((type != kSolicitation && type != kAdvertisement) || icmp[1] != Byte{0} ||
-      target.bytes[0] == Byte{0xff} ||
-      L4Checksum(ip.source(), ip.destination(), IpProtocol::kIcmpv6, icmp) !=
-          be16(0)) {
+      target.bytes[0] == Byte{0xff}) {
     return std::nullopt;
   }
   NeighbourMessage message = {

@@ -30,6 +30,19 @@ struct NeighbourMessage {
 std::optional<NeighbourMessage> ReadArp(std::span<const std::byte> frame);
 std::optional<NeighbourMessage> ReadDiscovery(std::span<const std::byte> frame);
 
+// A host's question for routers (RFC 4861 §4.1).
+struct RouterQuestion {
+  IpAddress sender;  // zeros: it has no address yet
+  std::optional<MacAddress> mac;
+};
+// Reads a whole Ethernet frame. Returns nothing as ReadDiscovery.
+std::optional<RouterQuestion> ReadRouterQuestion(
+    std::span<const std::byte> frame);
+
+// ff02::1, and the link address of a group (RFC 2464 §7).
+IpAddress AllNodes();
+MacAddress MacOfGroup(const IpAddress& group);
+
 // A frame of ARP or of neighbour discovery.
 class NeighbourFrame {
  public:

@@ -67,6 +67,12 @@ std::optional<IpAddress> RouteTable::NextHop(const IpAddress& to) const {
   return found->gateway->value_or(to);
 }
 
+std::optional<uint8_t> RouteTable::LengthTo(const IpAddress& to) const {
+  const auto found = Find(to);
+  if (!found.has_value()) return std::nullopt;
+  return found->length;
+}
+
 bool RouteTable::IsNear(const IpAddress& to) const {
   const auto found = Find(to);
   return found.has_value() && found->length > (IsIpv4(to) ? kMappedBits : 0);

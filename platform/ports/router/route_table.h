@@ -41,6 +41,9 @@ class RouteTable {
   // Returns the neighbour that a packet for this address goes to; nothing if
   // there is no route.
   std::optional<IpAddress> NextHop(const IpAddress& to) const;
+  // Returns the length, of 128 bits, of the prefix that decides; nothing if
+  // there is no route.
+  std::optional<uint8_t> LengthTo(const IpAddress& to) const;
   // Returns true if the address is of a network that is named, not only of
   // everything (0.0.0.0/0, ::/0).
   bool IsNear(const IpAddress& to) const;

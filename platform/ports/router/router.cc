@@ -52,14 +52,22 @@ bool IsOfDiscovery(std::span<const std::byte> frame, size_t ip_at) {
   return type >= 133 && type <= 137;
 }
 
+// Routers of a link advertise at times that differ.
+uint64_t SeedOf(const MacAddress& mac) {
+  uint64_t seed = 0;
+  for (const Byte byte : mac) seed = seed << 8 | std::to_integer<uint64_t>(byte);
+  return seed;
+}
+
 }  // namespace
 
 Router::Router(const RouterConfig& config, const MacAddress& mac,
                RouterWire& wire)
-    : config_(config),
+    : config_(config.Completed(mac)),
       mac_(config.mac.value_or(mac)),
       wire_(wire),
-      routes_(config),
+      routes_(config_),
+      advertisements_(Rng(SeedOf(mac_))),
       room_(new Byte[kMostBytes]) {}
 
 void Router::SetLearnedRoutes(std::span<const LearnedRoute> routes) {
@@ -77,6 +85,19 @@ bool Router::IsProxied(const IpAddress& address) const {
   return std::ranges::any_of(config_.proxied, [&](const IpPrefix& prefix) {
     return prefix.is_ipv4() == IsIpv4(address) && prefix.Contains(address);
   });
+}
+
+bool Router::IsOwnBeside(const IpAddress& address) const {
+  return std::ranges::find(config_.addresses_beside, address) !=
+         config_.addresses_beside.end();
+}
+
+bool Router::IsBeside(const IpAddress& address) const {
+  return std::ranges::any_of(
+      config_.networks_beside, [&](const IpPrefix& network) {
+        return network.is_ipv4() == IsIpv4(address) &&
+               network.Contains(address);
+      });
 }
 
 std::optional<IpAddress> Router::OwnAddressFor(const IpAddress& to) const {
@@ -188,7 +209,8 @@ std::span<const std::byte> Router::TakeIp(Instant now, Bytes frame,
     Count(RouterCount::kBadSource);
     return {};
   }
-  if (IsOwn(ip->destination) && !IsProxied(ip->destination)) {
+  if ((IsOwn(ip->destination) || IsOwnBeside(ip->destination)) &&
+      !IsProxied(ip->destination)) {
     TakeForRouter(now, whole, *ip);
     return {};
   }
@@ -208,7 +230,8 @@ std::optional<RouterCount> Router::Refuse(const IpFacts& ip) const {
     return RouterCount::kLinkLocal;
   }
   if (!IsSender(ip.destination)) return RouterCount::kBadDestination;
-  if (!IsProxied(ip.destination) && routes_.IsNear(ip.destination)) {
+  if (!IsProxied(ip.destination) &&
+      (routes_.IsNear(ip.destination) || IsBeside(ip.destination))) {
     return RouterCount::kSameSide;
   }
   if (ip.ttl <= 1) return RouterCount::kTtlExceeded;
@@ -306,6 +329,10 @@ void Router::TakeArp(Instant now, Bytes frame) {
 void Router::TakeDiscovery(Instant now, Bytes frame) {
   const auto type =
       std::to_integer<uint8_t>(frame[kLinkBytes + Ipv6Header<Byte>::kBytes]);
+  if (type == 133 && config_.advertises) {
+    TakeRouterQuestion(now, frame);
+    return;
+  }
   if (type != 135 && type != 136) {
     Count(RouterCount::kNdIgnored);
     return;
@@ -336,6 +363,19 @@ void Router::TakeDiscovery(Instant now, Bytes frame) {
   }
 }
 
+void Router::TakeRouterQuestion(Instant now, Bytes frame) {
+  const std::optional<RouterQuestion> question = ReadRouterQuestion(frame);
+  if (!question.has_value()) {
+    Count(RouterCount::kNdMalformed);
+    return;
+  }
+  Count(RouterCount::kNdAnswered);
+  if (question->mac.has_value() && !IsOwn(question->sender)) {
+    Learn(now, question->sender, *question->mac, false);
+  }
+  advertisements_.on_question(now);
+}
+
 void Router::AnswerQuestion(const NeighbourMessage& message, Bytes frame) {
   const NeighbourFrame answer = NeighbourFrame::Answer(
       {.address = message.target, .mac = mac_},
@@ -351,6 +391,14 @@ bool Router::Learn(Instant now, const IpAddress& address, const MacAddress& mac,
 }
 
 // --- Packets that leave
+
+std::optional<uint8_t> Router::RouteLength(Bytes frame) const {
+  constexpr uint8_t kOneHost = 128;
+  const std::optional<IpFacts> ip = Read(frame);
+  if (!ip.has_value()) return std::nullopt;
+  if (IsOwn(ip->destination) || IsProxied(ip->destination)) return kOneHost;
+  return routes_.LengthTo(ip->destination);
+}
 
 void Router::Send(Instant now, Bytes frame) {
   ++given_;
@@ -459,7 +507,17 @@ void Router::Transmit(Bytes frame, const MacAddress& to) {
                    [&](Bytes fragment) { wire_.SendRouted(fragment); });
 }
 
+void Router::Advertise(bool ends) {
+  Count(RouterCount::kAdvertisements);
+  wire_.SendOwn(AdvertisementFrame(config_, mac_, mtu_, ends).bytes());
+}
+
+void Router::TakeLeave() {
+  if (counts_[RouterCount::kAdvertisements] > 0) Advertise(true);
+}
+
 void Router::Tick(Instant now) {
+  if (config_.advertises && advertisements_.IsDue(now)) Advertise(false);
   neighbours_.Tick(
       now,
       [&](const IpAddress& hop) {

@@ -16,6 +16,7 @@
 #include "platform/ports/router/neighbour_table.h"
 #include "platform/ports/router/rate_limit.h"
 #include "platform/ports/router/route_table.h"
+#include "platform/ports/router/router_advertisement.h"
 #include "platform/ports/router/router_config.h"
 #include "platform/ports/router/router_counts.h"
 
@@ -90,6 +91,9 @@ class Router {
   // the next call, or nothing. Budget: ≤ 100 ns for a packet of 100 bytes.
   std::span<const std::byte> Take(Instant now,
                                   std::span<const std::byte> frame);
+  // Returns how well the port's routes fit the destination of a packet of the
+  // chain: the length of the prefix, of 128 bits; nothing if there is no route.
+  std::optional<uint8_t> RouteLength(std::span<const std::byte> frame) const;
   // Sends a packet of the chain. Budget: ≤ 100 ns for a packet of 100 bytes.
   void Send(Instant now, std::span<const std::byte> frame);
   // Sends a frame of several packets (ParsedPacket::segment_bytes) as one.
@@ -97,8 +101,11 @@ class Router {
   // its packets fits the MTU: then Send is for each.
   bool SendMerged(Instant now, std::span<const std::byte> frame,
                   uint16_t segment_bytes);
-  // Asks again for neighbours; call it some times a second.
+  // Asks again for neighbours, and advertises the router if the config says so;
+  // call it some times a second.
   void Tick(Instant now);
+  // Tells hosts that this router ends, if it has advertised itself.
+  void TakeLeave();
   // Gives up the packets that wait for neighbours, without an error.
   void GiveUp();
 
@@ -129,6 +136,8 @@ class Router {
   void TakeForRouter(Instant now, Bytes frame, const IpFacts& ip);
   void TakeArp(Instant now, Bytes frame);
   void TakeDiscovery(Instant now, Bytes frame);
+  void TakeRouterQuestion(Instant now, Bytes frame);
+  void Advertise(bool ends);
   void AnswerQuestion(const NeighbourMessage& message, Bytes frame);
   bool Learn(Instant now, const IpAddress& address, const MacAddress& mac,
              bool is_answer);
@@ -147,6 +156,9 @@ class Router {
   void Count(RouterCount count) { ++counts_[count]; }
   bool IsOwn(const IpAddress& address) const;
   bool IsProxied(const IpAddress& address) const;
+  // Returns true for an address, or the network, of another port of this side.
+  bool IsOwnBeside(const IpAddress& address) const;
+  bool IsBeside(const IpAddress& address) const;
   // Returns the own address that a host at `to` is to see; nothing if the port
   // has none of that version of IP.
   std::optional<IpAddress> OwnAddressFor(const IpAddress& to) const;
@@ -157,6 +169,7 @@ class Router {
   RouteTable routes_;
   NeighbourTable neighbours_;
   uint32_t mtu_ = 0;
+  AdvertisementTimes advertisements_;
   RateLimit errors_{kErrorsPerSecond, kErrorBurst};
   RateLimit echoes_{kEchoesPerSecond, kEchoBurst};
   RateLimit questions_{kQuestionsPerSecond, kQuestionBurst};

@@ -132,9 +132,16 @@ absl::Status RouterConfig::Add(std::string_view key, std::string_view value) {
     return absl::OkStatus();
   }
   if (key == "routes") return AddTable(value);
+  if (key == "ra") {
+    if (value != "on" && value != "off") {
+      return Bad("ra={}: want on or off", value);
+    }
+    advertises = value == "on";
+    return absl::OkStatus();
+  }
   return Bad(
       "\"{}\": want address=IP/LENGTH, gateway=IP, route=PREFIX@IP, "
-      "routes=main, proxy=PREFIX or mac=MAC",
+      "routes=main, proxy=PREFIX, mac=MAC or ra=on",
       key);
 }
 
@@ -213,6 +220,12 @@ absl::Status RouterConfig::Check() const {
                size_t{kMostAddresses}, size_t{kMostRoutes},
                size_t{kMostRoutes});
   }
+  if (advertises && std::ranges::all_of(addresses, [](const Address& own) {
+        return IsIpv4(own.address) || IsLinkLocal(own.address);
+      })) {
+    return Bad("ra=on: want an IPv6 network to advertise, as in {}",
+               "address=fd00:1::1/64");
+  }
   for (size_t i = 0; i < addresses.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (addresses[i].address != addresses[j].address) continue;
@@ -260,7 +273,40 @@ std::string RouterConfig::text() const {
     text += fmt::format(",proxy={}", TextOf(prefix));
   }
   if (mac.has_value()) text += fmt::format(",mac={}", TextOf(*mac));
+  if (advertises) text += ",ra=on";
   return text;
+}
+
+void RouterConfig::AddBeside(const RouterConfig& other) {
+  for (const Address& own : other.addresses) {
+    addresses_beside.push_back(own.address);
+    networks_beside.push_back(own.network());
+  }
+  for (const Route& route : other.routes) {
+    const uint8_t everything = IsIpv4(route.gateway) ? kMappedBits : 0;
+    if (route.to.length > everything) networks_beside.push_back(route.to);
+  }
+}
+
+RouterConfig RouterConfig::Completed(const MacAddress& interface) const {
+  RouterConfig completed = *this;
+  if (!advertises || std::ranges::any_of(addresses, [](const Address& own) {
+        return IsLinkLocal(own.address);
+      })) {
+    return completed;
+  }
+  const MacAddress& link = mac.value_or(interface);
+  Address own = {.address = {}, .length = 64};
+  auto& bytes = own.address.bytes;
+  bytes[0] = std::byte{0xfe};
+  bytes[1] = std::byte{0x80};
+  bytes[8] = link[0] ^ std::byte{2};
+  std::copy_n(&link[1], 2, &bytes[9]);
+  bytes[11] = std::byte{0xff};
+  bytes[12] = std::byte{0xfe};
+  std::copy_n(&link[3], 3, &bytes[13]);
+  completed.addresses.push_back(own);
+  return completed;
 }
 
 absl::Status CheckApart(const RouterConfig& one, const RouterConfig& other) {

@@ -36,6 +36,7 @@ bool IsLinkLocal(const IpAddress& address);
 //   outside=wan0,address=192.0.2.2/24,gateway=192.0.2.1,proxy=192.0.2.5
 //   inside=lan0,address=10.1.0.1/24,route=10.8.0.0/16@10.1.0.254
 //   inside=lan0,address=10.1.0.1/24,routes=main
+//   inside=lan0,address=fd00:1::1/64,ra=on
 struct RouterConfig {
   static constexpr size_t kMostAddresses = 16, kMostRoutes = 64;
   static constexpr uint32_t kMainTable = 254;  // RT_TABLE_MAIN
@@ -61,12 +62,23 @@ struct RouterConfig {
   // The number of a routing table of the kernel, whose routes the port takes as
   // well; 0: none.
   uint32_t kernel_table = 0;
+  bool advertises = false;  // sends router advertisements (RFC 4861)
+  // Of other ports at the same side: their addresses, and the networks of these
+  // and of their routes, but for the gateways to everything. Not part of the
+  // text.
+  std::vector<IpAddress> addresses_beside;
+  std::vector<IpPrefix> networks_beside;
 
   // Parses ",KEY=VALUE…". Errors: InvalidArgument, which names the part.
   static absl::StatusOr<RouterConfig> Parse(std::string_view options);
   // Returns the text that Parse takes.
   std::string text() const;
   bool is_routed() const { return !addresses.empty(); }
+  // Returns the config with a link-local address made of the link address
+  // (RFC 4291, appendix A), if the port advertises and has none.
+  RouterConfig Completed(const MacAddress& interface) const;
+  // Adds what is beside: another port of the same side.
+  void AddBeside(const RouterConfig& other);
   // Returns true if the address is in the network of one of the port's, or may
   // be a link-local address there, and is not the port's own.
   bool IsNeighbour(const IpAddress& address) const;

@@ -31,7 +31,8 @@ TEST(RouterConfig, ReadsWhatItWrites) {
         ",address=10.1.0.1/24,address=10.2.0.1/31,address=fd00:1::1/64"
         ",gateway=10.1.0.254,gateway=fe80::1,route=10.8.0.0/16@10.1.0.253"
         ",routes=main"
-        ",proxy=192.0.2.5,proxy=192.0.2.8/30,mac=02:00:00:00:00:01"}) {
+        ",proxy=192.0.2.5,proxy=192.0.2.8/30,mac=02:00:00:00:00:01",
+        ",address=fd00::1/64,mac=02:00:00:00:00:01,ra=on"}) {
     const auto config = RouterConfig::Parse(text);
     ASSERT_TRUE(config.ok()) << config.status().message();
     EXPECT_EQ(config->text(), text);
@@ -56,6 +57,9 @@ TEST(RouterConfig, RefusesWhatIsWrongByName) {
         {",address=127.0.0.1/8", "no host can have that"},
         {",address=ff02::1/64", "no host can have that"},
         {good + good, "given twice"},
+        {good + ",ra=on", "ra=on: want an IPv6 network"},
+        {",address=fe80::1/64,ra=on", "ra=on: want an IPv6 network"},
+        {",address=fd01::1/64,ra=yes", "ra=yes: want on or off"},
         {good + ",gateway=10.2.0.1", "in no network of this port"},
         {good + ",gateway=fe80::1", "in no network of this port"},
         {good + ",gateway=10.1.0.1", "own address"},

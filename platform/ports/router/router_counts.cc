@@ -14,8 +14,8 @@ std::string_view Name(RouterCount count) {
       "no_route",      "no_neighbour",    "too_many_wait",  "asked_too_often",
       "too_big",       "out_group",       "out_for_router", "out_malformed",
       "errors",        "answers_limited", "questions",      "fragmented",
-      "routes_taken",  "routes_unused"};
-  static_assert(static_cast<size_t>(RouterCount::kRoutesUnused) + 1 ==
+      "routes_taken",  "routes_unused",   "advertisements"};
+  static_assert(static_cast<size_t>(RouterCount::kAdvertisements) + 1 ==
                 kRouterCounts);
   return kNames[static_cast<size_t>(count)];
 }

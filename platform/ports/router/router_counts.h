@@ -54,10 +54,11 @@ enum class RouterCount : uint8_t {
   kFragmented,      // packets that were cut into fragments
   kRoutesTaken,     // times that routes of the kernel replaced earlier ones
   kRoutesUnused,    // then: routes by the interface that are of no use
+  kAdvertisements,  // router advertisements sent
 };
 inline constexpr auto kFirstOut = static_cast<size_t>(RouterCount::kRouted);
 inline constexpr auto kFirstOwn = static_cast<size_t>(RouterCount::kErrors);
-inline constexpr size_t kRouterCounts = 38;
+inline constexpr size_t kRouterCounts = 39;
 
 // Returns "other_mac", "arp_answered" …
 std::string_view Name(RouterCount count);

@@ -487,5 +487,50 @@ TEST_F(RouterTest, EachTruncatedMessageIsCountedAsMalformed) {
   EXPECT_TRUE(wire.own.empty());
 }
 
+// --- Several ports of a side
+
+// The config of kOptions beside a port of two more networks.
+RouterConfig WithAPortBeside() {
+  RouterConfig config = *RouterConfig::Parse(kOptions);
+  config.AddBeside(*RouterConfig::Parse(
+      ",address=10.2.0.1/24,address=fd03::1/64,route=10.9.0.0/16@10.2.0.7"
+      ",gateway=10.2.0.8"));
+  return config;
+}
+
+TEST(RouterBeside, LeavesNetworksOfTheSameSideAloneAndAnswersForTheRouter) {
+  Wire wire;
+  Router router(WithAPortBeside(), kOwnMac, wire);
+  const auto take = [&](const std::string& text) {
+    return !router.Take(kStart, BytesOf(text + kToRouter)).empty();
+  };
+  EXPECT_FALSE(take("udp 10.1.0.9:1 > 10.2.0.9:2"));
+  EXPECT_FALSE(take("udp 10.1.0.9:1 > 10.9.3.4:2"));
+  EXPECT_FALSE(take("udp [fd01::9]:1 > [fd03::9]:2"));
+  EXPECT_EQ(router.counts()[RouterCount::kSameSide], 3u);
+  EXPECT_EQ(wire.own.size(), 3u);
+  EXPECT_FALSE(take("icmp 10.1.0.9 > 10.2.0.1 echo id=7 seq=1 \"abc\""));
+  EXPECT_EQ(router.counts()[RouterCount::kEchoAnswered], 1u);
+  // A gateway to everything is no network.
+  EXPECT_TRUE(take("udp 10.1.0.9:1 > 192.0.2.9:2"));
+}
+
+TEST(RouterBeside, TellsHowWellItsRoutesFit) {
+  Wire wire;
+  Router router(*RouterConfig::Parse(kOptions), kOwnMac, wire);
+  const auto length = [&](const std::string& text) {
+    const auto found = router.RouteLength(BytesOf(text));
+    return found.has_value() ? int{*found} : -1;
+  };
+  EXPECT_EQ(length("udp 9.9.9.9:1 > 10.1.0.9:2"), 96 + 24);
+  EXPECT_EQ(length("udp 9.9.9.9:1 > 10.8.1.2:2"), 96 + 16);
+  EXPECT_EQ(length("udp 9.9.9.9:1 > 192.0.2.9:2"), 96);
+  EXPECT_EQ(length("udp 9.9.9.9:1 > 10.1.0.1:2"), 128);  // its own
+  EXPECT_EQ(length("udp 9.9.9.9:1 > 10.1.0.5:2"), 128);  // answered for
+  EXPECT_EQ(length("udp [fd02::9]:1 > [fd01::9]:2"), 64);
+  EXPECT_EQ(length("udp [fd01::9]:1 > [fd02::9]:2"), -1);
+  EXPECT_EQ(length("frame x'0200000000aa 020000000009 88b5 0000'"), -1);
+}
+
 }  // namespace
 }  // namespace snf
