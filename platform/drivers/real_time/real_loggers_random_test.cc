@@ -8,7 +8,9 @@
 // fails, at any point between two messages, and has a successor, and loops of
 // units and loggers fail as well, whatever the controller is at, but not a unit
 // and its logger at once. In half of all, units show each other the states of
-// flows, in memory that outlives them. Only the clock is the machine's. A
+// flows, in memory that outlives them; in half of these, the loops of units are
+// on two hosts, and the next process of a loop may be on another one. Only the
+// clock is the machine's. A
 // failure names its seed, which SNF_TEST_SEED=n runs alone; SNF_LONG_TESTS=1
 // runs 50 times as many.
 #include <fmt/format.h>
@@ -116,8 +118,10 @@ struct Plan {
     options.table_period = Microseconds(rng.Uniform(1, 300));
     shows = seed / 16 % 2 == 0;
     if (!shows) return;
-    c.units_per_host = c.max_units;
     c.flowlet_timeout = Microseconds(rng.Uniform(2, 60));
+    hosts = loops > 1 && seed / 32 % 2 == 0 ? 2 : 1;
+    // Else units push states to units of other hosts.
+    if (hosts == 1) c.units_per_host = c.max_units;
   }
   bool fails() const { return fails_65536 > 0; }
   bool kills() const { return kills_65536 > 0; }
@@ -131,6 +135,7 @@ struct Plan {
   uint32_t loops = 1;
   bool is_apart = false;  // each loop of units has memory of its own
   bool shows = false;     // units show each other the states of flows
+  uint32_t hosts = 1;     // each with such memory
   size_t kind = 0;
   RunOptions options;
   NfSpec nf = ForwardingNf();
@@ -180,12 +185,16 @@ class World {
                 loop_, result_) {
     AddPiecePools(*example_, loop_.controller());
     units_.resize(plan.loops);
-    if (plan.shows) {
-      host_.emplace(HostStore::Options{
+    for (uint32_t i = 0; plan.shows && i < plan.hosts; ++i) {
+      hosts_.push_back(std::make_unique<TestHostMemory>(HostStore::Options{
           .max_units = plan.options.controller.max_units,
           .loops = plan.loops,
           .slots = 1'024,
-          .record_bytes = example_->schema().record_bytes()});
+          .record_bytes = example_->schema().record_bytes(),
+          .spread = plan.hosts > 1}));
+    }
+    for (uint32_t i = 0; i < plan.loops; ++i) {
+      host_of_.push_back(i % plan.hosts);
     }
     for (uint32_t i = 0; i < plan.loops; ++i) MakeUnits(i);
     MakeLoggers();
@@ -272,10 +281,15 @@ class World {
       totals["states shown"] += units.records_shown;
       totals["states read where they are shown"] += units.records_read;
       totals["of these, of units that failed"] += units.records_recovered;
+      if (plan_.hosts > 1) {
+        totals["states read on the own one of two hosts"] += units.records_read;
+      }
       totals["states of units that failed, from logs"] += units.records_rebuilt;
       for (size_t i = 0; i < kHostMisses; ++i) {
         if (i == static_cast<size_t>(HostMiss::kAhead)) {
           totals["shown states of reports ahead"] += units.records_missed[i];
+        } else if (i == static_cast<size_t>(HostMiss::kAway)) {
+          totals["states on the other host"] += units.records_missed[i];
         } else if (i == static_cast<size_t>(HostMiss::kMalformed)) {
           EXPECT_EQ(units.records_missed[i], 0u);
         }
@@ -331,7 +345,11 @@ class World {
     auto side = LoopRegion::Attach(region_.memory_of(index).bytes(), of_region_,
                                    index, *region_.faults);
     ASSERT_TRUE(side.ok()) << side.status();
-    if (host_.has_value()) side->links.host = &host_->Open(index);
+    if (!hosts_.empty()) {
+      TestHostMemory& host = *hosts_[host_of_[index]];
+      host.SetPresence(index, true);
+      side->links.host = &host.Open(index);
+    }
     units_[index] = std::make_unique<UnitLoop>(options, plan_.nf, clock_,
                                                std::move(side->links));
   }
@@ -342,6 +360,14 @@ class World {
     units_[index].reset();
     loop_.EndLoop(index, egress_);
     ++kills_;
+    if (plan_.hosts == 1) return;
+    // Its host may know at once, or only when the next process is elsewhere.
+    uint32_t& host = host_of_[index];
+    const auto next = static_cast<uint32_t>(plan_.rng.Below(plan_.hosts));
+    if (next != host || plan_.rng.Chance(32'768)) {
+      hosts_[host]->SetPresence(index, false);
+    }
+    host = next;
   }
   void StartAgain(uint32_t index) {
     if (!loop_.MayBegin(index)) return;
@@ -476,7 +502,8 @@ class World {
   LoggedFrames logged_;
   ControllerLoop loop_;
   Egress egress_;
-  std::optional<TestHostMemory> host_;
+  std::vector<std::unique_ptr<TestHostMemory>> hosts_;
+  std::vector<uint32_t> host_of_;  // by loop
   std::vector<std::unique_ptr<UnitLoop>> units_;
   std::unique_ptr<RealLoggers> loggers_;
   uint32_t process_ = 0;   // of the loggers
@@ -578,6 +605,8 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   EXPECT_GE(totals["records restored"], 15'000u);
   EXPECT_GE(totals["log records"], 10'000u);
   EXPECT_GE(totals["sums of logged updates"], 8u);
+  EXPECT_GE(totals["states read on the own one of two hosts"], 100u);
+  EXPECT_GE(totals["states on the other host"], 100u);
 }
 
 // F9: what a controller has not sent is lost, and nothing else is.
@@ -608,6 +637,8 @@ TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
   EXPECT_GE(totals["states shown"], 1'000u);
   EXPECT_GE(totals["states read where they are shown"], 500u);
   EXPECT_GE(totals["of these, of units that failed"], 10u);
+  EXPECT_GE(totals["states read on the own one of two hosts"], 100u);
+  EXPECT_GE(totals["states on the other host"], 100u);
 }
 
 }  // namespace
