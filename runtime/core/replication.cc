@@ -154,7 +154,7 @@ uint32_t Replication::on_state(Instant now, const State& state,
   const uint32_t slot = flows.FindOrAdd(state.flow);
   Take(now, state, record, slot, flows);
   counters_.replicas_taken += state.pushed ? 1 : 0;
-  if (!state.pushed && host_ != nullptr && AskedLogger(slot, flows) != kNoUnit) {
+  if (!state.pushed && is_neighbour(AskedLogger(slot, flows))) {
     ++counters_.records_rebuilt;
   }
   return slot;
