@@ -46,6 +46,8 @@ def frame(kind, number, data=b"", bytes_=None):
 
 class Hosts(HostPair):
     AWAY = f"away={AGENT}"  # of --host
+    UNITS = UNITS
+    UNITS_AWAY = 1  # of a run that goes on for long
 
     def setUp(self):
         super().setUp()
@@ -76,7 +78,7 @@ class Hosts(HostPair):
         path.unlink(missing_ok=True)
         on = (f"--host={self.AWAY},units={hosts}",) if hosts else ()
         done = self.home(*within, PROGRAM, "replay", capture or self.frames,
-                         "--quiet", f"--json={path}", *UNITS, *on, *flags)
+                         "--quiet", f"--json={path}", *self.UNITS, *on, *flags)
         return done, json.loads(path.read_text()) if path.exists() else None
 
     def start(self, *flags):
@@ -84,8 +86,9 @@ class Hosts(HostPair):
         self.path = pathlib.Path(self.folder.name) / "long.json"
         run = subprocess.Popen(
             ["ip", "netns", "exec", HOME, PROGRAM, "replay", self.frames,
-             "--clock=real", "--speed=1x", "--loop=1000", *UNITS,
-             f"--host={self.AWAY}", f"--json={self.path}", *flags],
+             "--clock=real", "--speed=1x", "--loop=1000", *self.UNITS,
+             f"--host={self.AWAY},units={self.UNITS_AWAY}",
+             f"--json={self.path}", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(run.stderr.close)
         self.addCleanup(run.wait)
@@ -158,12 +161,10 @@ class Shown(Hosts):
     """With --host_state, one unit is at home and three are on the host away.
     Flows go around, so states are read in place on the host away alone."""
 
-    STATES = ("--host_state", "--nf=chronicle", "--policy=rotate",
-              "--flow_timeout=1h", "--max_units=4", "--threads=6")
-
-    def start(self, *flags):
-        return super().start(*self.STATES, f"--host={self.AWAY},units=3",
-                             *flags)
+    UNITS = ("--isolation=process", "--loggers=on", "--threads=6",
+             "--max_units=4", "--host_state", "--nf=chronicle",
+             "--policy=rotate", "--flow_timeout=1h")
+    UNITS_AWAY = 3
 
     def memories(self, process):
         """Memories for states of which the process has descriptors."""
@@ -187,8 +188,7 @@ class Shown(Hosts):
 
     def test_flows_that_move_within_the_host_are_read_in_place(self):
         self.agent()
-        flags = ("--clock=real", "--speed=1x", "--unit_capacity=none",
-                 *self.STATES)
+        flags = ("--clock=real", "--speed=1x", "--unit_capacity=none")
         reports = []
         for hosts in (0, 3):
             done, report = self.replay(*flags, hosts=hosts)

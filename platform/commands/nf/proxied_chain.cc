@@ -42,12 +42,12 @@ struct Told {
 };
 static_assert(std::is_trivially_copyable_v<Told>);
 
-absl::Status Failed(const char* what) {
+absl::Status ProxyError(const char* what) {
   return absl::UnavailableError(
       fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-bool WriteAll(int fd, std::span<const std::byte> bytes) {
+bool SendAll(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
@@ -56,7 +56,7 @@ bool WriteAll(int fd, std::span<const std::byte> bytes) {
   }
   return true;
 }
-bool ReadAll(int fd, std::span<std::byte> bytes) {
+bool ReceiveAll(int fd, std::span<std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t size = read(fd, bytes.data(), bytes.size());
     if (size < 0 && errno == EINTR) continue;
@@ -66,7 +66,7 @@ bool ReadAll(int fd, std::span<std::byte> bytes) {
   return true;
 }
 template <typename T>
-std::span<std::byte> BytesOf(T& value) {
+std::span<std::byte> BytesIn(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
@@ -85,7 +85,7 @@ absl::Status MakeTcpPair(std::array<int, 2>& ends) {
                        connect(ends[0], generic, size) == 0;
   ends[1] = is_made ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
   absl::Status status =
-      ends[1] < 0 ? Failed("TCP to the proxy") : absl::OkStatus();
+      ends[1] < 0 ? ProxyError("TCP to the proxy") : absl::OkStatus();
   close(listener);
   const int now = 1;
   for (const int end : ends) {
@@ -173,7 +173,7 @@ class ProxiedChain::Out {
         .bytes = static_cast<uint32_t>(bytes_.size() - sizeof(BatchHead)),
         .packets = packets_};
     std::memcpy(bytes_.data(), &head, sizeof(head));
-    has_failed_ = has_failed_ || !WriteAll(to_, bytes_);
+    has_failed_ = has_failed_ || !SendAll(to_, bytes_);
     Begin();
   }
 
@@ -203,9 +203,9 @@ absl::Status ProxiedChain::Connect(size_t nfs) {
       if (absl::Status s = MakeTcpPair(ends); !s.ok()) return s;
     } else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0,
                           ends.data()) != 0) {
-      return Failed("socketpair");
+      return ProxyError("socketpair");
     }
-    if (pipe2(tells.data(), O_CLOEXEC) != 0) return Failed("pipe2");
+    if (pipe2(tells.data(), O_CLOEXEC) != 0) return ProxyError("pipe2");
     stages_.push_back({.to_proxy = ends[0],
                        .of_proxy = ends[1],
                        .told = tells[0],
@@ -217,7 +217,7 @@ absl::Status ProxiedChain::Connect(size_t nfs) {
 absl::StatusOr<pid_t> ProxiedChain::Fork(const std::function<int()>& body) {
   const pid_t parent = getpid();
   const pid_t child = fork();
-  if (child < 0) return Failed("fork");
+  if (child < 0) return ProxyError("fork");
   if (child > 0) return child;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   _exit(getppid() == parent ? body() : 1);
@@ -228,7 +228,7 @@ absl::Status ProxiedChain::StartAll(std::span<const NfSpec> nfs) {
   CPU_ZERO(&own);
   CPU_SET(static_cast<size_t>(sched_getcpu()), &own);
   if (sched_setaffinity(0, sizeof(own), &own) != 0) {
-    return Failed("one CPU for all");
+    return ProxyError("one CPU for all");
   }
   const auto proxy = Fork([this] { return RunProxy(); });
   if (!proxy.ok()) return proxy.status();
@@ -312,9 +312,9 @@ int ProxiedChain::RunStage(const NfSpec& nf, size_t stage) const {
   PlainProgram program(nf, options, nullptr);
   std::vector<std::byte> batch;
   BatchHead head;
-  while (ReadAll(own.to_proxy, BytesOf(head)) && head.packets > 0) {
+  while (ReceiveAll(own.to_proxy, BytesIn(head)) && head.packets > 0) {
     batch.resize(head.bytes);
-    if (!ReadAll(own.to_proxy, batch)) return 1;
+    if (!ReceiveAll(own.to_proxy, batch)) return 1;
     size_t at = 0;
     for (uint32_t i = 0; i < head.packets; ++i) {
       PacketHead packet;
@@ -333,7 +333,7 @@ int ProxiedChain::RunStage(const NfSpec& nf, size_t stage) const {
   if (!program.Finish().ok()) return 1;
   if (!is_last) out.End();
   Told told = {.totals = program.totals(), .digest = program.digest()};
-  const auto bytes = BytesOf(told);
+  const auto bytes = BytesIn(told);
   return write(own.tells, bytes.data(), bytes.size()) ==
                  static_cast<ssize_t>(bytes.size())
              ? 0
@@ -352,7 +352,7 @@ absl::StatusOr<ProxiedChain::Result> ProxiedChain::Finish() {
   Result result = {.totals = first_->totals()};
   for (size_t i = 1; i < stages_.size(); ++i) {
     Told told;
-    if (!ReadAll(stages_[i].told, BytesOf(told))) {
+    if (!ReceiveAll(stages_[i].told, BytesIn(told))) {
       return absl::UnavailableError(
           fmt::format("the process of NF {} has ended", i));
     }
