@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <span>
+#include <vector>
 
 #include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
@@ -38,16 +40,21 @@ void Refuse(int socket, const std::string& why) {
   std::fflush(stderr);
 }
 
+// Returns the address of ADDRESS:PORT.
+std::string AddressIn(const std::string& peer) {
+  const std::string address = peer.substr(0, peer.rfind(':'));
+  if (!address.starts_with('[')) return address;
+  return address.substr(1, address.size() - 2);
+}
+
 }  // namespace
 
-bool HostAgent::IsMember(const std::string& peer) const {
-  std::string address = peer.substr(0, peer.rfind(':'));
-  if (address.starts_with('[')) address = address.substr(1, address.size() - 2);
+bool HostAgent::IsMember(const std::string& address) const {
   return std::ranges::find(options_.from, address) != options_.from.end();
 }
 
 std::string HostAgent::WhyNot(const std::string& peer) const {
-  if (!IsMember(peer)) return fmt::format("{} is not named by --from", peer);
+  if (!IsMember(AddressIn(peer))) return fmt::format("{} is not named by --from", peer);
   if (sessions_.size() < kMostSessions) return "";
   return fmt::format("{} daemons' processes run already", kMostSessions);
 }
@@ -69,19 +76,25 @@ void HostAgent::Reap() {
   }
 }
 
-void HostAgent::Begin(int listener, int socket,
-                      const std::function<int(int)>& session) {
+void HostAgent::Begin(int listener, int socket, const Session& session) {
   const std::string peer = HostStream::AddressOf(socket, true);
-  const std::string why_not = WhyNot(peer);
+  std::string why_not = WhyNot(peer);
   if (!why_not.empty() && refusals_.size() >= kMostRefusals) {
     close(socket);
     return TellClosed(peer, why_not);
+  }
+  int memories = -1;
+  if (why_not.empty()) {
+    const auto opened = memories_.Open(AddressIn(peer));
+    if (opened.ok()) memories = *opened;
+    else why_not = std::string(opened.status().message());
   }
   const pid_t parent = getpid();
   const pid_t child = fork();
   if (child != 0) {
     if (child < 0) TellClosed(peer, std::strerror(errno));
     close(socket);
+    if (memories >= 0) close(memories);
     if (child > 0) (why_not.empty() ? sessions_ : refusals_).push_back(child);
     return;
   }
@@ -89,9 +102,10 @@ void HostAgent::Begin(int listener, int socket,
   if (getppid() != parent) _exit(1);
   close(listener);
   if (strays_ >= 0) close(strays_);
+  memories_.CloseAll();
   signal(SIGINT, SIG_IGN);  // the agent decides
   signal(SIGTERM, SIG_DFL);
-  if (why_not.empty()) _exit(session(socket));
+  if (why_not.empty()) _exit(session(socket, memories));
   Refuse(socket, why_not);
   _exit(1);
 }
@@ -116,7 +130,7 @@ void HostAgent::RefuseStrays() {
   }
 }
 
-absl::Status HostAgent::Serve(const std::function<int(int)>& session) {
+absl::Status HostAgent::Serve(const Session& session) {
   const auto listener = HostStream::Listen(options_.listen);
   if (!listener.ok()) return listener.status();
   if (options_.geneve) {
@@ -130,14 +144,16 @@ absl::Status HostAgent::Serve(const std::function<int(int)>& session) {
              hello.build);
   std::fflush(stdout);
   while (true) {
-    std::array<pollfd, 2> waits = {
+    std::vector<pollfd> waits = {
         pollfd{.fd = *listener, .events = POLLIN, .revents = 0},
         pollfd{.fd = strays_, .events = POLLIN, .revents = 0}};
+    memories_.AddTo(waits);
     const bool has_children = !sessions_.empty() || !refusals_.empty();
     const int ready =
         poll(waits.data(), waits.size(), has_children ? kReapMs : -1);
     Reap();
     if (ready <= 0) continue;
+    memories_.Serve(std::span(waits).subspan(2));
     if (waits[1].revents != 0) RefuseStrays();
     if (waits[0].revents == 0) continue;
     const int socket = accept4(*listener, nullptr, nullptr, SOCK_CLOEXEC);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "platform/hosts/host_memories.h"
 
 namespace snf {
 
@@ -19,7 +20,8 @@ namespace snf {
 // agent, by a signal of the kernel. A connection from an address that is not
 // named, or beyond kMostSessions, is refused by name, and takes no session's
 // place. Connections beyond kMostRefusals at a time are closed and counted. In
-// a process with one thread.
+// a process with one thread. Sessions of one daemon's run share memory for
+// states (HostMemories).
 class HostAgent {
  public:
   static constexpr size_t kMostSessions = 64;
@@ -34,15 +36,16 @@ class HostAgent {
   };
   explicit HostAgent(Options options) : options_(std::move(options)) {}
 
-  // Serves until a signal ends the process. `session` gets the socket of a
-  // connection, in a process of its own, and returns the exit code. Errors:
-  // as HostStream::Listen.
-  absl::Status Serve(const std::function<int(int)>& session);
+  // Gets the socket of a connection and that for HostMemories::Ask, in a
+  // process of its own, and returns the exit code.
+  using Session = std::function<int(int socket, int memories)>;
+  // Serves until a signal ends the process. Errors: as HostStream::Listen.
+  absl::Status Serve(const Session& session);
 
  private:
-  void Begin(int listener, int socket, const std::function<int(int)>& session);
+  void Begin(int listener, int socket, const Session& session);
   void RefuseStrays();
-  bool IsMember(const std::string& peer) const;
+  bool IsMember(const std::string& address) const;
   // Returns why a connection gets no session; "": it gets one.
   std::string WhyNot(const std::string& peer) const;
   void TellClosed(const std::string& peer, const std::string& why);
@@ -51,6 +54,7 @@ class HostAgent {
   Options options_;
   std::vector<pid_t> sessions_;
   std::vector<pid_t> refusals_;
+  HostMemories memories_;
   int strays_ = -1;  // a UDP socket
   uint64_t refused_ = 0;
   uint64_t closed_ = 0;

@@ -124,7 +124,7 @@ class HostStream {
 
 // The first frame: who asks, and by which program.
 struct HostHello {
-  static constexpr uint32_t kProtocol = 1;
+  static constexpr uint32_t kProtocol = 2;
   uint32_t protocol = kProtocol;
   uint32_t reserved = 0;
   uint64_t build = 0;     // a hash of the program's file

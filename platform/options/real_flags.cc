@@ -133,7 +133,7 @@ void RealFlags::AddIsolation() {
       "host_state", set_.request.real.host_state,
       "units show each other the states of flows in memory of the host, which "
       "each reads and only the state's own unit writes: a flow that moves "
-      "finds its state there, and no copies are pushed. Not with --host");
+      "finds its state there, and no copies are pushed. Each host has such memory");
   if (!set_.has_captures) {
     set_.flags.Switch(
         "trust_modules", set_.request.trust_modules,
@@ -240,10 +240,6 @@ absl::Status RealFlags::Check() const {
         .with = "host",
         .when = real.hosts.has_geneve() && !real.hosts.tls().empty(),
         .because = "wire=geneve encrypts nothing"},
-       {.flags = {"host_state"},
-        .with = "host",
-        .when = real.host_state && !real.hosts.empty(),
-        .because = "units on other hosts read nothing of this one"},
        {.flags = {"host_state"},
         .with = "state",
         .when = real.host_state && request.run.state == StateMode::kExternal,

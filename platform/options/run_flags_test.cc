@@ -153,10 +153,6 @@ TEST(RunFlags, NamesFlagsThatCannotBeCombinedWithValuesAndReason) {
            {{"--host_state", "--clock=real", "--state=external"},
             "--host_state=true with --state=external: a store has the states, "
             "not the host"},
-           {{"--host_state", "--clock=real", "--loggers=on",
-             "--isolation=process", "--host=away=127.0.0.1:1"},
-            "--host_state=true with --host=away=127.0.0.1:1,units=1: units on "
-            "other hosts read nothing of this one"},
            {{"--units_per_host=2", "--clock=real"},
             "--units_per_host=2 with --clock=real: only virtual time has that"},
            {{"--loggers=on", "--units_per_host=4", "--max_units=9",

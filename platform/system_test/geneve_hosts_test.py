@@ -274,6 +274,10 @@ class Clocks(Geneve, host_units_test.Clocks):
     """All that is there over TCP, too."""
 
 
+class Shown(Geneve, host_units_test.Shown):
+    """All that is there over TCP, too."""
+
+
 class Losses(Geneve, host_units_test.Losses):
     """All that is there over TCP, too."""
 

@@ -46,6 +46,8 @@ def frame(kind, number, data=b"", bytes_=None):
 
 class Hosts(HostPair):
     AWAY = f"away={AGENT}"  # of --host
+    UNITS = UNITS
+    UNITS_AWAY = 1  # of a run that goes on for long
 
     def setUp(self):
         super().setUp()
@@ -76,7 +78,7 @@ class Hosts(HostPair):
         path.unlink(missing_ok=True)
         on = (f"--host={self.AWAY},units={hosts}",) if hosts else ()
         done = self.home(*within, PROGRAM, "replay", capture or self.frames,
-                         "--quiet", f"--json={path}", *UNITS, *on, *flags)
+                         "--quiet", f"--json={path}", *self.UNITS, *on, *flags)
         return done, json.loads(path.read_text()) if path.exists() else None
 
     def start(self, *flags):
@@ -84,8 +86,9 @@ class Hosts(HostPair):
         self.path = pathlib.Path(self.folder.name) / "long.json"
         run = subprocess.Popen(
             ["ip", "netns", "exec", HOME, PROGRAM, "replay", self.frames,
-             "--clock=real", "--speed=1x", "--loop=1000", *UNITS,
-             f"--host={self.AWAY}", f"--json={self.path}", *flags],
+             "--clock=real", "--speed=1x", "--loop=1000", *self.UNITS,
+             f"--host={self.AWAY},units={self.UNITS_AWAY}",
+             f"--json={self.path}", *flags],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         self.addCleanup(run.stderr.close)
         self.addCleanup(run.wait)
@@ -152,6 +155,98 @@ class Runs(Hosts):
         self.assertTrue(report["conserved"])
         self.assertEqual(report["violation_messages"], [])
         self.assertEqual(report["units_used_max"], 4)
+
+
+class Shown(Hosts):
+    """With --host_state, one unit is at home and three are on the host away.
+    Flows go around, so states are read in place on the host away alone."""
+
+    UNITS = ("--isolation=process", "--loggers=on", "--threads=6",
+             "--max_units=4", "--host_state", "--nf=chronicle",
+             "--policy=rotate", "--flow_timeout=1h")
+    UNITS_AWAY = 3
+
+    def memories(self, process):
+        """Memories for states of which the process has descriptors."""
+        folder = pathlib.Path(f"/proc/{process}/fd")
+        found = set()
+        for path in folder.iterdir():
+            with contextlib.suppress(OSError):
+                if "snf host" in os.readlink(path):
+                    found.add(path.stat().st_ino)
+        return found
+
+    def rights(self, process):
+        """How the process maps memory for states, by its inode."""
+        found = {}
+        maps = pathlib.Path(f"/proc/{process}/maps").read_text()
+        for line in maps.splitlines():
+            _, rights, _, _, inode, *name = line.split(maxsplit=5)
+            if name and "snf host" in name[0]:
+                found.setdefault(int(inode), []).append(rights)
+        return found
+
+    def test_flows_that_move_within_the_host_are_read_in_place(self):
+        self.agent()
+        flags = ("--clock=real", "--speed=1x", "--unit_capacity=none")
+        reports = []
+        for hosts in (0, 3):
+            done, report = self.replay(*flags, hosts=hosts)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            self.assertTrue(report["conserved"])
+            self.assertEqual(report["violation_messages"], [])
+            reports.append(report)
+        for what in ("digest", "packets_released", "packets_dropped"):
+            self.assertEqual(reports[0][what], reports[1][what], what)
+        states = reports[1]["host_records"]
+        self.assertGreater(states["read"], 0)
+        # Two of four moves are between the hosts.
+        self.assertGreater(states["missed"]["away"], 0)
+        self.assertEqual(states["missed"]["malformed"], 0)
+        self.assertEqual(reports[0]["host_records"]["missed"]["away"], 0)
+        self.assertEqual(self.said(), "")
+
+    def test_what_a_unit_there_has_shown_outlives_it(self):
+        agent = self.agent()
+        run = self.start()
+        wait_for("units", lambda: len(self.units_of(agent)) == 3)
+        kills = 5
+        for _ in range(kills):
+            time.sleep(1)
+            units = self.units_of(agent)
+            os.kill(units[-1], signal.SIGKILL)
+            wait_for("another", lambda u=units: len(
+                found := self.units_of(agent)) == 3 and found != u)
+        time.sleep(1)
+        report, said = self.end(run)
+        self.assertEqual(said.count("was killed by signal 9"), kills)
+        self.assertEqual(report["faults"]["packets_lost"], 0)
+        self.assertEqual(report["packets_released"], report["packets_in"])
+        states = report["host_records"]
+        self.assertGreater(states["read"], 0)
+        self.assertGreater(states["recovered"], 0)
+
+    def test_daemons_share_nothing_and_leave_nothing(self):
+        agent = self.agent()
+        runs = [self.start("--seed=1"), self.start("--seed=2")]
+        units = wait_for("units", lambda: (found := self.units_of(agent))
+                         and len(found) == 6 and found)
+        self.assertEqual(len(self.memories(agent.pid)), 2)
+        mapped = {}
+        for unit in units:
+            self.assertEqual(self.memories(unit), set())
+            (inode, rights), = self.rights(unit).items()
+            # Its own part for writing, and all for reading.
+            self.assertEqual(sorted(rights), ["r--s", "rw-s"])
+            mapped[inode] = mapped.get(inode, 0) + 1
+        self.assertEqual(sorted(mapped.values()), [3, 3])
+        self.assertEqual(self.rights(agent.pid), {})
+        runs[0].kill()
+        wait_for("end of units", lambda: len(self.units_of(agent)) == 3)
+        wait_for("free memory",
+                 lambda: len(self.memories(agent.pid)) == 1)
+        runs[1].kill()
+        wait_for("free memory", lambda: not self.memories(agent.pid))
 
 
 class Clocks(Hosts):

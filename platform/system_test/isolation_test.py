@@ -613,6 +613,25 @@ class Intrusions(Isolation):
         if report is not None:
             self.assertGreater(report["packets_in"], 0)
 
+    def test_what_a_unit_lies_about_its_states_ends_nothing(self):
+        if ISOLATION == "lxc":
+            self.skipTest("in a container no file tells where its memory is")
+        mark = self.file("mark", b"")
+        os.unlink(mark)
+        done, report = self.replay(
+            f"--nf=chronicle | {INTRUDER}(how=lie,mark={mark})",
+            "--host_state", "--policy=rotate", "--max_units=3", "--threads=5",
+            "--loggers=on", "--max_flows=1024", pace=REAL)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertTrue(os.path.exists(mark), "none was hostile")
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["packets_released"], report["packets_in"])
+        records = report["host_records"]
+        missed = records["missed"]
+        self.assertGreater(records["read"], 0)
+        # What was spoilt is counted by its kind, and pulled.
+        self.assertGreater(missed["torn"] + missed["malformed"], 0, missed)
+
     # What a hostile unit does, and what is said of it.
     WORDS = {"report": "message", "state": "message", "entry": "log word",
              "itself": "message", "shared": r"\w+", "pull": "message"}

@@ -147,6 +147,22 @@ class PlainProgram(unittest.TestCase):
             self.assertIn(figure, fast)
             self.assertNotIn(figure, calm)
 
+    def test_a_chain_by_proxies_releases_what_calls_do(self):
+        for nf in ("firewall | firewall", "firewall | monitor | firewall",
+                   "chronicle | monitor"):
+            calls = self.plain(nf)
+            for way in ("local", "global"):
+                for batch in (1, 32, 1000):
+                    with self.subTest(nf=nf, way=way, batch=batch):
+                        found = self.plain(nf, f"--chain={way}",
+                                           f"--batch={batch}")
+                        for figure in ("digest", "packets_in",
+                                       "packets_released", "packets_dropped",
+                                       "packets_passed_through"):
+                            self.assertEqual(found[figure], calls[figure],
+                                             figure)
+                        self.assertGreater(found["cpu_s"], 0)
+
     def test_repeats_a_capture(self):
         once, thrice = self.plain("monitor"), self.plain("monitor", "--loop=3")
         self.assertEqual(thrice["packets_in"], 3 * once["packets_in"])
@@ -164,6 +180,11 @@ class PlainProgram(unittest.TestCase):
                 (USAGE, ["--batch", "0"], ["nat", CAPTURE, "--batch=0"]),
                 (USAGE, ["--speed", "fast"], ["nat", CAPTURE, "--speed=fast"]),
                 (USAGE, ["--state", "far"], ["nat", CAPTURE, "--state=far"]),
+                (USAGE, ["--chain", "two NFs"],
+                 ["firewall", CAPTURE, "--chain=local"]),
+                (USAGE, ["--chain", "--speed"],
+                 ["firewall | firewall", CAPTURE, "--chain=global",
+                  "--speed=1Gbps"]),
                 (IO, ["gone.pcap"], ["nat", self.folder / "gone.pcap"]),
                 (BAD_DATA, ["broken.pcap"], ["nat", broken]),
                 (BAD_DATA, ["empty.pcap", "no packets"], ["nat", empty])):

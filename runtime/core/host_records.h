@@ -39,6 +39,9 @@ struct HostRecord {
 // 4, and runs clock 5. Had A shown clock 3 only, B's miss() would be kStale,
 // and B would send a Pull.
 //
+// With units on several hosts, each host has records of its own. A unit of
+// another host shows nothing here, so its states are pulled (kAway).
+//
 // Owner-thread only, of a loop of units.
 class HostRecords {
  public:
@@ -47,7 +50,8 @@ class HostRecords {
   // The units of this loop have reported to the controller of this epoch (F9),
   // or begin under it.
   virtual void on_report(uint32_t epoch) = 0;
-  // Returns true if that unit is on this host.
+  // Returns true if that unit is on this host, as far as is known: its records
+  // may be read in any case.
   virtual bool has(UnitId unit) const = 0;
   // Shows the record of a flow of this loop's unit, in the place of that slot.
   // Its clock must be released. Returns false if there is no such place.

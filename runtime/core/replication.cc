@@ -45,7 +45,7 @@ std::string_view ToString(StateRefusal refusal) {
 
 std::string_view ToString(HostMiss miss) {
   constexpr std::array<std::string_view, kHostMisses> kNames = {
-      "unknown", "stale", "torn", "malformed", "full", "ahead"};
+      "unknown", "stale", "torn", "malformed", "full", "ahead", "away"};
   return kNames[static_cast<size_t>(miss)];
 }
 
@@ -213,7 +213,9 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
                                                  Clock clock) {
   const auto shown = host_->Read(unit, flow, clock);
   if (!shown.has_value()) {
-    Miss(host_->miss());
+    const HostMiss miss = host_->miss();
+    const bool is_away = miss == HostMiss::kUnknown && !host_->has(unit);
+    Miss(is_away ? HostMiss::kAway : miss);
     return std::nullopt;
   }
   const State& state = shown->state;
@@ -229,7 +231,8 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
 // This is what a held packet, a Pull and its answer come to, at once. A packet
 // behind held ones waits for their clocks, which may run here. If the source is
 // a logger, its unit showed the state before it failed: only what the logger
-// has is shown (U6), so the record of that clock is the logger's (F5).
+// has is shown (U6), so the record of that clock is the logger's (F5). What a
+// process has shown stays on its host, also if the next one is elsewhere.
 bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows) {
   const FlowRecord& copy = flows[slot];
@@ -239,7 +242,11 @@ bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
       has_failed ||
       (meta.source_kind == StateSource::kUnit && meta.source != id_);
   if (!is_elsewhere || need == Clock{} || need <= copy.applied ||
-      copy.is_busy() || !host_->has(meta.source)) {
+      copy.is_busy()) {
+    return false;
+  }
+  if (!has_failed && !host_->has(meta.source)) {
+    Miss(HostMiss::kAway);
     return false;
   }
   const auto shown = SNF_RULE(kF5, false, has_failed)
@@ -262,7 +269,7 @@ uint32_t Replication::on_named_state(Instant now, const State& state,
   }
   Pending* const pull = p != kNone ? &flows.pending()[p] : nullptr;
   if (pull == nullptr || pull->clock != state.applied || pull->of_logger != 0 ||
-      pull->by_bytes != 0 || !host_->has(pull->peer)) {
+      pull->by_bytes != 0) {
     Refuse(StateRefusal::kUnsolicited);
     return kNone;
   }

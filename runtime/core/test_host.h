@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -30,7 +31,9 @@ class TestHost final : public HostRecords {
   }
 
   void on_report(uint32_t /*epoch*/) override {}
-  bool has(UnitId unit) const override { return value(unit) < units_; }
+  bool has(UnitId unit) const override {
+    return value(unit) < units_ && !away.contains(unit);
+  }
   bool Show(UnitId unit, uint32_t slot, const State& state,
             std::span<const std::byte> bytes) override {
     if (slot >= slots_) return false;
@@ -54,6 +57,7 @@ class TestHost final : public HostRecords {
 
   using Shown = std::pair<State, std::vector<std::byte>>;
   std::map<std::pair<UnitId, uint32_t>, Shown> records;
+  std::set<UnitId> away;  // units that are on another host (now)
 
  private:
   // Any record that is shown, as it is, or with a content that cannot be, or

@@ -145,6 +145,36 @@ TEST_F(UnitHost, ANameThatNobodyAskedForIsRefused) {
   EXPECT_EQ(alone.refused(StateRefusal::kUnsolicited), 1u);
 }
 
+TEST_F(UnitHost, AUnitOfAnotherHostIsPulledAtOnce) {
+  RunAtA(3);
+  host_.away = {UnitId{kA}, UnitId{kB}};
+  b_.Send(First(1, 4, kA));
+  EXPECT_EQ(b_.Serve(), Lines{"pull 1 need 3 from 0"});
+  EXPECT_EQ(missed(HostMiss::kAway), 1u);
+  EXPECT_EQ(a_.on_pull(1, 3, kB), Lines{"state 1 applied 3 to 1"});
+  EXPECT_FALSE(a_.states.at(0).state.named);
+  EXPECT_EQ(b_.on_state(1, 3), Lines{});
+  EXPECT_EQ(b_.Serve(), (Lines{"release 1/4", "took 1/4 to 0"}));
+  EXPECT_EQ(b_.unit.counters().records_read, 0u);
+}
+
+TEST_F(UnitHost, WhatAUnitOfTheHostHasShownOutlivesItsPlaceThere) {
+  RunAtA(3);
+  host_.away = {UnitId{kA}};  // its process has failed, the next is elsewhere
+  PacketMeta next = First(1, 4, kA);
+  next.source_kind = StateSource::kLogger;
+  b_.Send(next);
+  EXPECT_EQ(b_.Begin(), Lines{"service 1/4"});
+  EXPECT_EQ(b_.unit.counters().records_recovered, 1u);
+  // Of another flow it has shown nothing: the logger has the state.
+  next = First(2, 4, kA);
+  next.source_kind = StateSource::kLogger;
+  b_.Finish();
+  b_.Send(next);
+  b_.Serve();
+  EXPECT_EQ(missed(HostMiss::kAway), 1u);
+}
+
 TEST_F(UnitHost, AUnitWithoutAPlaceAnswersWithBytes) {
   TestHost full(2, /*slots=*/0);
   UseHost(full);

@@ -97,8 +97,9 @@ enum class HostMiss : uint8_t {
   kMalformed,  // has a length, schema or content that cannot be
   kFull,       // the unit has no place for a further record
   kAhead,      // the unit has reported to a newer controller than the reader
+  kAway,       // the unit is on another host
 };
-inline constexpr size_t kHostMisses = static_cast<size_t>(HostMiss::kAhead) + 1;
+inline constexpr size_t kHostMisses = static_cast<size_t>(HostMiss::kAway) + 1;
 // Returns the name that the JSON result has for it, such as "stale".
 std::string_view ToString(HostMiss miss);
 

@@ -60,9 +60,17 @@ size_t HostStore::PartBytes(const Options& options) {
   return units * UnitBytes(options);
 }
 
+size_t HostStore::BytesFor(const Options& options) {
+  const size_t parts = options.loops * PartBytes(options);
+  return parts == 0 ? 0 : parts + RoundUp(options.loops, kPage);
+}
+
 uint32_t HostStore::SlotsFor(uint32_t max_flows, const Options& options) {
+  const size_t most_bytes =
+      options.spread ? std::min(options.loops * kMostSpreadBytes, kMostBytes)
+                     : kMostBytes;
   // The index and the rounding take less than the other half.
-  const size_t most = kMostBytes / 2 / SlotBytes(options) /
+  const size_t most = most_bytes / 2 / SlotBytes(options) /
                       (size_t{options.max_units} + options.loops);
   return static_cast<uint32_t>(std::min<size_t>(max_flows, most));
 }
@@ -81,6 +89,13 @@ HostStore::HostStore(const Options& options, uint32_t loop,
   SNF_CHECK(options.record_bytes % sizeof(uint64_t) == 0);
   SNF_CHECK(loop < options.loops && own.size() >= PartBytes(options) &&
             all.size() >= BytesFor(options));
+}
+
+bool HostStore::has(UnitId unit) const {
+  if (value(unit) >= options_.max_units) return false;
+  return !options_.spread ||
+         Load<uint8_t>(all_, PresenceAt(options_, value(unit) %
+                                                      options_.loops)) != 0;
 }
 
 size_t HostStore::BucketOf(FlowId flow) const {
@@ -144,7 +159,9 @@ void HostStore::List(std::span<std::byte> unit, uint32_t slot, FlowId flow) {
 std::optional<HostRecord> HostStore::Read(UnitId unit, FlowId flow,
                                           Clock clock) {
   miss_ = HostMiss::kUnknown;
-  if (!has(unit) || options_.slots == 0) return std::nullopt;
+  if (value(unit) >= options_.max_units || options_.slots == 0) {
+    return std::nullopt;
+  }
   const size_t part = value(unit) % options_.loops * PartBytes(options_);
   const auto of_unit = all_.subspan(part + PlaceOf(unit), UnitBytes(options_));
   const size_t bucket = BucketOf(flow);

@@ -24,6 +24,10 @@ namespace snf {
 //
 //   part of loop 0: │ index of unit 0 │ records of unit 0 │ index of unit 2 │ …
 //   part of loop 1: │ index of unit 1 │ records of unit 1 │ …
+//   │ presence of each loop │
+//
+// Loops may be on several hosts, each with a memory of its own. Then a byte for
+// each loop says whether its process is on this host; no unit can write that.
 //
 // A record is in the place of its slot in the unit's FlowStore, behind a head:
 //
@@ -57,9 +61,15 @@ class HostStore final : public HostRecords {
     // Places of each unit; slots above that are not shown. 0: no store.
     uint32_t slots = 0;
     uint32_t record_bytes = 0;  // of the NF's state, a multiple of 8
+    // Loops may be on other hosts: only those are here that PresenceAt says.
+    bool spread = false;
+    friend bool operator==(const Options&, const Options&) = default;
   };
   // Address space that all parts may take; the places become fewer else.
   static constexpr size_t kMostBytes = size_t{1} << 40;
+  // Most bytes of a loop's part if loops may be on other hosts, whose memory
+  // is not this host's to give.
+  static constexpr size_t kMostSpreadBytes = size_t{8} << 30;
   // Lookups of a flow that its unit is writing.
   static constexpr int kTries = 4;
   // Flows in a bucket of the index.
@@ -70,12 +80,16 @@ class HostStore final : public HostRecords {
   // Returns the time, which is the same for all loops of the host.
   using Time = Instant (*)();
 
-  // Returns the places of a unit with `max_flows`, within kMostBytes.
+  // Returns the places of a unit with `max_flows`, within kMostBytes and, if
+  // spread, kMostSpreadBytes.
   static uint32_t SlotsFor(uint32_t max_flows, const Options& options);
-  // Returns the bytes of each loop's part, in whole pages, and of all.
+  // Returns the bytes of each loop's part, in whole pages, and of all memory.
   static size_t PartBytes(const Options& options);
-  static size_t BytesFor(const Options& options) {
-    return options.loops * PartBytes(options);
+  static size_t BytesFor(const Options& options);
+  // Returns where the byte of the loop is: not 0 if its process is on this
+  // host.
+  static size_t PresenceAt(const Options& options, uint32_t loop) {
+    return options.loops * PartBytes(options) + loop;
   }
 
   // `own` is the loop's part; `all` may be another mapping of the same memory,
@@ -84,9 +98,7 @@ class HostStore final : public HostRecords {
             std::span<const std::byte> all, Time time = &RealClock::Monotonic);
 
   void on_report(uint32_t epoch) override { epoch_ = epoch; }
-  bool has(UnitId unit) const override {
-    return value(unit) < options_.max_units;
-  }
+  bool has(UnitId unit) const override;
   bool Show(UnitId unit, uint32_t slot, const State& state,
             std::span<const std::byte> bytes) override;
   std::optional<HostRecord> Read(UnitId unit, FlowId flow,

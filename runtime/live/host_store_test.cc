@@ -113,6 +113,33 @@ TEST_F(HostStoreTest, APlaceGoesToAnotherFlow) {
   ExpectRecord(own, kA, TestRecord(7, 5));
 }
 
+TEST_F(HostStoreTest, SaysWhichLoopsAreOnTheHostIfTheyMayBeElsewhere) {
+  HostStore::Options spread = kOptions;
+  spread.spread = true;
+  const size_t part = HostStore::PartBytes(spread);
+  HostStore own(spread, 0, memory().first(part), memory());
+  EXPECT_FALSE(own.has(kA));
+  EXPECT_FALSE(own.has(kB));
+  memory()[HostStore::PresenceAt(spread, 0)] = std::byte{1};
+  EXPECT_TRUE(own.has(kA));
+  EXPECT_TRUE(own.has(UnitId{2}));
+  EXPECT_FALSE(own.has(kB));
+  EXPECT_FALSE(own.has(UnitId{4}));
+  // What a process has shown stays when it has gone.
+  Show(own, kA, 3, TestRecord(7, 4));
+  memory()[HostStore::PresenceAt(spread, 0)] = std::byte{0};
+  EXPECT_FALSE(own.has(kA));
+  ExpectRecord(own, kA, TestRecord(7, 4));
+}
+
+TEST_F(HostStoreTest, SpreadPartsAreBounded) {
+  HostStore::Options large = {
+      .max_units = 4, .loops = 4, .record_bytes = 1 << 20, .spread = true};
+  large.slots = HostStore::SlotsFor(~uint32_t{0}, large);
+  EXPECT_GT(large.slots, 1'000u);
+  EXPECT_LE(HostStore::PartBytes(large), HostStore::kMostSpreadBytes);
+}
+
 TEST_F(HostStoreTest, ASlotWithoutAPlaceIsNotShown) {
   HostStore own = StoreOf(0);
   EXPECT_TRUE(Show(own, kA, 63, TestRecord(7, 4)));

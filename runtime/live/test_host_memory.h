@@ -22,6 +22,11 @@ class TestHostMemory {
         words_(HostStore::BytesFor(options) / sizeof(uint64_t)),
         stores_(options.loops) {}
 
+  // Says whether the process of that loop is on this host (Options::spread).
+  void SetPresence(uint32_t loop, bool is_here) {
+    std::as_writable_bytes(std::span(words_))[HostStore::PresenceAt(
+        options_, loop)] = std::byte{is_here};
+  }
   // Returns the records for the next process of that loop; the process before
   // must have ended.
   HostRecords& Open(uint32_t loop) {

@@ -37,6 +37,33 @@ absl::Status Error(std::string_view what, size_t bytes) {
                    : absl::UnavailableError(text);
 }
 
+// Returns the descriptor of zeroed memory whose size is sealed.
+absl::StatusOr<int> MakeSealed(const std::string& name, size_t bytes,
+                               unsigned flags) {
+  const int fd =
+      memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+  if (fd < 0) return Error("memfd_create", bytes);
+  const char* failed = nullptr;
+  if (ftruncate(fd, static_cast<off_t>(bytes)) != 0) {
+    failed = "ftruncate";
+  } else if (fcntl(fd, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0) {
+    failed = "sealing its size";
+  }
+  if (failed == nullptr) return fd;
+  absl::Status status = Error(failed, bytes);
+  close(fd);
+  return status;
+}
+
+bool IsPossible(size_t bytes) {
+  return bytes > 0 && bytes <= std::numeric_limits<off_t>::max() - kHugePage;
+}
+
+absl::Status Impossible(size_t bytes) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("shared region of ", bytes, " bytes"));
+}
+
 // Returns, in bytes, the figure of the line "key:   figure kB" in a file of
 // /proc, the first one from the line on that begins with `after`; 0 if there is
 // none.
@@ -85,23 +112,13 @@ absl::Status CheckMemory(size_t bytes) {
 }  // namespace
 
 absl::StatusOr<SharedRegion> SharedRegion::Create(const Options& options) {
-  if (options.bytes == 0 ||
-      options.bytes > std::numeric_limits<off_t>::max() - kHugePage) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shared region of ", options.bytes, " bytes"));
-  }
+  if (!IsPossible(options.bytes)) return Impossible(options.bytes);
   const auto create = [&](unsigned flags,
                           size_t page) -> absl::StatusOr<SharedRegion> {
     const size_t bytes = (options.bytes + page - 1) / page * page;
-    SharedRegion region(memfd_create(options.name.c_str(),
-                                     MFD_CLOEXEC | MFD_ALLOW_SEALING | flags));
-    if (region.fd_ < 0) return Error("memfd_create", bytes);
-    if (ftruncate(region.fd_, static_cast<off_t>(bytes)) != 0) {
-      return Error("ftruncate", bytes);
-    }
-    if (fcntl(region.fd_, F_ADD_SEALS, kSizeSeals | F_SEAL_SEAL) != 0) {
-      return Error("sealing its size", bytes);
-    }
+    const auto fd = MakeSealed(options.name, bytes, flags);
+    if (!fd.ok()) return fd.status();
+    SharedRegion region(*fd);
     const absl::Status status =
         region.MapAndTouch(bytes, options.huge_pages, options.in_advance);
     if (!status.ok()) return status;
@@ -118,6 +135,13 @@ absl::StatusOr<SharedRegion> SharedRegion::Create(const Options& options) {
       CheckMemory(std::min(options.bytes, options.in_advance));
   if (!status.ok()) return status;
   return create(0, static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+}
+
+absl::StatusOr<int> SharedRegion::CreateUnmapped(const std::string& name,
+                                                 size_t bytes) {
+  if (!IsPossible(bytes)) return Impossible(bytes);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  return MakeSealed(name, (bytes + page - 1) / page * page, 0);
 }
 
 absl::StatusOr<SharedRegion> SharedRegion::Map(int fd, size_t in_advance) {

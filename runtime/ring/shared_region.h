@@ -57,6 +57,12 @@ class SharedRegion {
   // if `fd` is not memory of sealed size, and the errors of Create.
   static absl::StatusOr<SharedRegion> Map(int fd, size_t in_advance = kAll);
 
+  // Makes zeroed memory of that size, in whole pages, for processes that map it
+  // (Map, or parts of it). Returns its descriptor, which the caller closes.
+  // Errors: as Create, but nothing is filled.
+  static absl::StatusOr<int> CreateUnmapped(const std::string& name,
+                                            size_t bytes);
+
   SharedRegion(SharedRegion&& other) noexcept;
   SharedRegion& operator=(SharedRegion&& other) noexcept;
   ~SharedRegion();

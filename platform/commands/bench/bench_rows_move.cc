@@ -100,7 +100,9 @@ class MovingFlows {
     of.slots = HostStore::SlotsFor(2 * flows, of);
     const size_t part = HostStore::PartBytes(of);
     auto memory = SharedRegion::Create(
-        {.name = "snf host", .bytes = 2 * part, .in_advance = 0});
+        {.name = "snf host",
+         .bytes = HostStore::BytesFor(of),
+         .in_advance = 0});
     SNF_CHECK(memory.ok());
     memory_.emplace(*std::move(memory));
     const auto all = memory_->bytes();

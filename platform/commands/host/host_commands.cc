@@ -296,14 +296,18 @@ class HostServeCommand final : public FlagCommand {
     return HostAgent({.listen = listen_,
                       .from = absl::StrSplit(from_, ','),
                       .geneve = geneve_})
-        .Serve([this](int socket) { return Session(socket); });
+        .Serve([this](int socket, int memories) {
+          return Session(socket, memories);
+        });
   }
 
   // Reads the certificates again, since they may have been renewed.
-  int Session(int socket) const {
-    if (tls_.empty()) return ServeHostSession(socket, nullptr, geneve_);
+  int Session(int socket, int memories) const {
+    if (tls_.empty()) return ServeHostSession(socket, memories, nullptr, geneve_);
     const auto files = ReadTlsFiles(tls_, TlsEnd::kServer);
-    if (files.ok()) return ServeHostSession(socket, &*files, geneve_);
+    if (files.ok()) {
+      return ServeHostSession(socket, memories, &*files, geneve_);
+    }
     fmt::print(stderr, "daemon at {} was refused: {}\n",
                HostStream::AddressOf(socket, true),
                std::string(files.status().message()));

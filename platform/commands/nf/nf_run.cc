@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "platform/commands/nf/proxied_chain.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/nf_guard.h"
 #include "runtime/ring/real_clock.h"
@@ -26,10 +27,20 @@ constexpr uint32_t kMostInBatch = 1024;
 constexpr size_t kLocal = 0;
 constexpr size_t kAllRemote = 2;
 
+constexpr size_t kByCalls = 0;
+constexpr size_t kByGlobalProxy = 2;
+
+// Of this process, and of its children that have ended.
 Nanos CpuTime() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return Nanos{now.tv_sec * 1'000'000'000 + now.tv_nsec};
+  rusage ended{};
+  getrusage(RUSAGE_CHILDREN, &ended);
+  const auto of = [](const timeval& time) {
+    return time.tv_sec * 1'000'000'000 + time.tv_usec * 1'000;
+  };
+  return Nanos{now.tv_sec * 1'000'000'000 + now.tv_nsec + of(ended.ru_utime) +
+               of(ended.ru_stime)};
 }
 
 double SecondsOf(Nanos time) { return static_cast<double>(time.ns) / 1e9; }
@@ -45,8 +56,8 @@ Json QuantilesOf(const Histogram& histogram) {
   return json;
 }
 
-Json DropsOf(const PlainProgram& program, uint64_t queue_full) {
-  const PlainTotals& totals = program.totals();
+Json DropsOf(const PlainTotals& totals, const NfSpec& nf,
+             uint64_t queue_full) {
   Json json = Json::object();
   for (size_t i = 0; i < kDropReasons; ++i) {
     const uint64_t more =
@@ -55,7 +66,8 @@ Json DropsOf(const PlainProgram& program, uint64_t queue_full) {
     const uint64_t count = totals.dropped[i] + more;
     if (count > 0) json[ToString(static_cast<DropReason>(i))] = count;
   }
-  const auto names = program.nf().drop_reasons();
+  const auto example = nf.create();
+  const auto names = example->drop_reasons();
   for (size_t i = 0; i < names.size(); ++i) {
     if (totals.nf_dropped[i] == 0) continue;
     json[fmt::format("nf:{}", names[i])] = totals.nf_dropped[i];
@@ -117,7 +129,16 @@ void NfRun::AddFlags() {
                  "where state is kept between packets:");
   flags().Count(
       "batch", batch_, 1, kMostInBatch,
-      "packets processed as one batch, whose state is requested together");
+      "packets processed as one batch, whose state is requested together; with "
+      "--chain=local or global, packets that go to the proxy together");
+  flags().Choice(
+      "chain", chain_,
+      {{"calls", "all in this thread, one call after the other"},
+       {"local",
+        "each NF is a process of its own, and a proxy carries batches from "
+        "each to the next one by unix sockets; all share one CPU"},
+       {"global", "the same, by TCP"}},
+      "how the NFs of a chain follow each other:");
 }
 
 absl::Status NfRun::Load(LoadedCapture& capture) const {
@@ -136,20 +157,18 @@ absl::Status NfRun::Load(LoadedCapture& capture) const {
   return absl::OkStatus();
 }
 
-absl::Status NfRun::Feed(const LoadedCapture& capture, PlainProgram& program,
-                         Timing& timing) const {
+absl::Status NfRun::FeedAll(
+    const LoadedCapture& capture,
+    const std::function<absl::Status(const CapturedPacket&)>& take) const {
   constexpr size_t kAhead = 8;
-  if (speed_.kind != Speed::Kind::kMax) {
-    return FeedPaced(capture, program, timing);
-  }
   for (uint32_t round = 0; round < loop_; ++round) {
     for (size_t i = 0; i < capture.size(); ++i) {
       capture.Prefetch(i + kAhead);
-      absl::Status status = program.Take(capture.Packet(i, round));
+      absl::Status status = take(capture.Packet(i, round));
       if (!status.ok()) return status;
     }
   }
-  return program.Flush();
+  return absl::OkStatus();
 }
 
 // Feeds packets at their times; while one is processed, the next ones queue, as
@@ -201,9 +220,9 @@ absl::Status NfRun::FeedPaced(const LoadedCapture& capture,
   return absl::OkStatus();
 }
 
-std::string NfRun::ReportOf(const PlainProgram& program, const Timing& timing,
-                            const RemoteState* remote) const {
-  const PlainTotals& totals = program.totals();
+std::string NfRun::ReportOf(const Outcome& outcome, const NfSpec& nf,
+                            const Timing& timing) const {
+  const PlainTotals& totals = outcome.totals;
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const uint64_t packets = totals.packets_in + timing.queue_full;
@@ -216,14 +235,14 @@ std::string NfRun::ReportOf(const PlainProgram& program, const Timing& timing,
       {"packets_consumed", totals.packets_consumed},
       {"packets_passed_through", totals.packets_passed_through},
       {"packets_emitted", totals.packets_emitted},
-      {"packets_dropped", DropsOf(program, timing.queue_full)},
+      {"packets_dropped", DropsOf(totals, nf, timing.queue_full)},
       {"flows", totals.flows},
-      {"digest", fmt::format("{:016x}", program.digest())},
+      {"digest", fmt::format("{:016x}", outcome.digest)},
       {"wall_s", wall_s},
       {"packets_per_s",
        wall_s > 0 ? static_cast<double>(packets) / wall_s : 0.0},
       {"memory_bytes", uint64_t{1024} * static_cast<uint64_t>(usage.ru_maxrss)},
-      {"store_requests", remote == nullptr ? 0 : remote->requests()}};
+      {"store_requests", outcome.store_requests}};
   for (const auto& [flag, value] : flags().values()) {
     json["flags"][flag] = value;
   }
@@ -237,13 +256,9 @@ std::string NfRun::ReportOf(const PlainProgram& program, const Timing& timing,
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-absl::Status NfRun::Run() {
-  EndCleanlyWhenInterrupted(name());
-  const auto nf = NfSpec::Parse(nf_);
-  if (!nf.ok()) return nf.status();
-  if (absl::Status s = nf->check(); !s.ok()) return s;
-  LoadedCapture capture(HalfOfMemory());
-  if (absl::Status s = Load(capture); !s.ok()) return s;
+absl::StatusOr<NfRun::Outcome> NfRun::RunAlone(const NfSpec& nf,
+                                               const LoadedCapture& capture,
+                                               Timing& timing) const {
   std::unique_ptr<RemoteState> remote;
   if (state_ != kLocal) {
     auto started = RemoteState::Start(state_ == kAllRemote);
@@ -251,15 +266,77 @@ absl::Status NfRun::Run() {
     remote = *std::move(started);
   }
   GuardNfCalls(name());
-  PlainProgram program(*nf, {.inside = inside_, .batch = batch_}, remote.get());
-  Timing timing;
+  PlainProgram program(nf, {.inside = inside_, .batch = batch_}, remote.get());
   const Instant begin = RealClock::Monotonic();
   const Nanos cpu = CpuTime();
-  if (absl::Status s = Feed(capture, program, timing); !s.ok()) return s;
+  absl::Status status;
+  if (speed_.kind == Speed::Kind::kMax) {
+    status = FeedAll(capture, [&program](const CapturedPacket& packet) {
+      return program.Take(packet);
+    });
+    if (status.ok()) status = program.Flush();
+  } else {
+    status = FeedPaced(capture, program, timing);
+  }
+  if (!status.ok()) return status;
   timing.cpu = Nanos{CpuTime().ns - cpu.ns};
   timing.wall = RealClock::Monotonic() - begin;
   if (absl::Status s = program.Finish(); !s.ok()) return s;
-  fmt::print("{}\n", ReportOf(program, timing, remote.get()));
+  return Outcome{.totals = program.totals(),
+                 .digest = program.digest(),
+                 .store_requests = remote == nullptr ? 0 : remote->requests()};
+}
+
+absl::StatusOr<NfRun::Outcome> NfRun::RunByProxies(const NfSpec& nf,
+                                                   const LoadedCapture& capture,
+                                                   Timing& timing) const {
+  std::vector<NfSpec> nfs;
+  for (const NfSpec::GivenNf& given : nf.nfs()) {
+    nfs.emplace_back(*given.nf);
+    for (const auto& [key, value] : given.options) {
+      absl::Status status = nfs.back().SetOption(given.nf->name, key, value);
+      if (!status.ok()) return status;
+    }
+  }
+  const bool is_line = nf_.find('{') == std::string::npos && nfs.size() > 1;
+  if (!is_line || state_ != kLocal || speed_.kind != Speed::Kind::kMax) {
+    return absl::InvalidArgumentError(
+        "--chain=local and global need two NFs at least, without braces, "
+        "--state=local and --speed=max");
+  }
+  GuardNfCalls(name());
+  const Nanos cpu = CpuTime();
+  auto chain = ProxiedChain::Start(
+      nfs, {.proxy = chain_ == kByGlobalProxy ? ProxiedChain::Proxy::kGlobal
+                                              : ProxiedChain::Proxy::kLocal,
+            .batch = batch_,
+            .nf = {.inside = inside_}});
+  if (!chain.ok()) return chain.status();
+  const Instant begin = RealClock::Monotonic();
+  absl::Status status =
+      FeedAll(capture, [&chain](const CapturedPacket& packet) {
+        return (*chain)->Take(packet);
+      });
+  if (!status.ok()) return status;
+  const auto result = (*chain)->Finish();
+  if (!result.ok()) return result.status();
+  timing.wall = RealClock::Monotonic() - begin;
+  timing.cpu = Nanos{CpuTime().ns - cpu.ns};
+  return Outcome{.totals = result->totals, .digest = result->digest};
+}
+
+absl::Status NfRun::Run() {
+  EndCleanlyWhenInterrupted(name());
+  const auto nf = NfSpec::Parse(nf_);
+  if (!nf.ok()) return nf.status();
+  if (absl::Status s = nf->check(); !s.ok()) return s;
+  LoadedCapture capture(HalfOfMemory());
+  if (absl::Status s = Load(capture); !s.ok()) return s;
+  Timing timing;
+  const auto outcome = chain_ == kByCalls ? RunAlone(*nf, capture, timing)
+                                          : RunByProxies(*nf, capture, timing);
+  if (!outcome.ok()) return outcome.status();
+  fmt::print("{}\n", ReportOf(*outcome, *nf, timing));
   return absl::OkStatus();
 }
 

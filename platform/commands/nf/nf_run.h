@@ -4,15 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/histogram.h"
 #include "base/packet/ip_prefix.h"
 #include "platform/commands/nf/plain_program.h"
 #include "platform/process/command.h"
 #include "platform/run/pace.h"
+#include "runtime/sdk/nf_spec.h"
 #include "traces/loaded_capture.h"
 
 namespace snf {
@@ -33,12 +36,26 @@ class NfRun final : public FlagCommand {
   void AddFlags();
   absl::Status Run() override;
   absl::Status Load(LoadedCapture& capture) const;
-  absl::Status Feed(const LoadedCapture& capture, PlainProgram& program,
-                    Timing& timing) const;
+  // Runs all packets as fast as it can: `take` is called with each.
+  absl::Status FeedAll(
+      const LoadedCapture& capture,
+      const std::function<absl::Status(const CapturedPacket&)>& take) const;
   absl::Status FeedPaced(const LoadedCapture& capture, PlainProgram& program,
                          Timing& timing) const;
-  std::string ReportOf(const PlainProgram& program, const Timing& timing,
-                       const RemoteState* remote) const;
+  // What has come out.
+  struct Outcome {
+    PlainTotals totals;
+    uint64_t digest = 0;
+    uint64_t store_requests = 0;
+  };
+  absl::StatusOr<Outcome> RunAlone(const NfSpec& nf,
+                                   const LoadedCapture& capture,
+                                   Timing& timing) const;
+  absl::StatusOr<Outcome> RunByProxies(const NfSpec& nf,
+                                       const LoadedCapture& capture,
+                                       Timing& timing) const;
+  std::string ReportOf(const Outcome& outcome, const NfSpec& nf,
+                       const Timing& timing) const;
 
   std::string nf_;
   std::vector<std::string> files_;
@@ -48,6 +65,7 @@ class NfRun final : public FlagCommand {
   uint32_t queue_ = 1024;
   uint32_t batch_ = 1;
   size_t state_ = 0;
+  size_t chain_ = 0;
 };
 
 }  // namespace snf

@@ -100,6 +100,7 @@ absl::Status PlainProgram::Take(const CapturedPacket& captured) {
   if (taken->fate == Fate::kPassesThrough) {
     ++totals_.packets_passed_through;
     digest_.Add(kNoFlow, captured.bytes);
+    if (options_.released != nullptr) options_.released(captured);
     return absl::OkStatus();
   }
   const uint32_t flow = FindOrBegin(*taken);
@@ -232,6 +233,7 @@ void PlainProgram::Settle(const Waiting& waiting, const Verdict& verdict) {
     case Verdict::Kind::kForward:
       ++totals_.packets_released;
       digest_.Add(flows_[waiting.flow].id, buffers_.bytes(waiting.packet));
+      if (options_.released != nullptr) Release(waiting.packet);
       return;
     case Verdict::Kind::kDrop:
       if (verdict.reason() >= nf_->drop_reasons().size()) {
@@ -246,6 +248,17 @@ void PlainProgram::Settle(const Waiting& waiting, const Verdict& verdict) {
       Drop(DropReason::kNoPieces);
       return;
   }
+}
+
+void PlainProgram::Release(PacketHandle packet) {
+  const PacketInfo& info = buffers_.info(packet);
+  const auto bytes = buffers_.bytes(packet);
+  options_.released({.time = now_,
+                     .bytes = bytes,
+                     .original_bytes = std::max(
+                         info.original_length,
+                         static_cast<uint32_t>(bytes.size())),
+                     .link = info.link});
 }
 
 // Returns why the flow does not get the alias that the NF asked for.

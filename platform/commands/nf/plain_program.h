@@ -65,6 +65,9 @@ class PlainProgram final : private FlowServices {
     std::vector<IpPrefix> inside;  // as RunOptions
     Nanos flow_timeout = Seconds(300);
     uint32_t batch = 1;  // packets
+    // Gets each packet that is released or passes through, which is valid
+    // during the call; may be null.
+    std::function<void(const CapturedPacket&)> released = nullptr;
   };
 
   // `nf` must be OK, and `remote` may be null; it must outlive this.
@@ -141,6 +144,7 @@ class PlainProgram final : private FlowServices {
   Verdict Process(uint32_t place, PacketHandle handle);
   std::optional<DropReason> SettleAlias(uint32_t place);
   void Settle(const Waiting& waiting, const Verdict& verdict);
+  void Release(PacketHandle packet);
   void Drop(DropReason reason) {
     ++totals_.dropped[static_cast<size_t>(reason)];
   }

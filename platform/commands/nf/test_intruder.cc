@@ -76,6 +76,7 @@ class Intruder final : public NetworkFunction {
     if (has_tried_) return Verdict::forward();
     has_tried_ = true;
     if (how_ == "spoil") Spoil(packet.bytes().data());
+    if (how_ == "lie" && IsFirst()) LieAboutStates();
     if (how_ == "threads") MakeThreads();
     if (how_ == "memory") TakeMemory();
     if (how_ == "hang") {
@@ -107,7 +108,8 @@ class Intruder final : public NetworkFunction {
   // process may look; after others were asked for their flows; and by loggers.
   static constexpr std::string_view kHows[] = {
       "all",   "memory", "hang", "threads", "spoil", "report",  "state",
-      "entry", "itself", "late", "shared",  "pull",  "loggers", "withhold"};
+      "entry", "itself", "late", "shared",  "pull",  "loggers", "withhold",
+      "lie"};
   // Rings in a loop's memory, in order.
   enum Ring : size_t {
     kDown,
@@ -407,6 +409,29 @@ class Intruder final : public NetworkFunction {
       while (!stand_still) poll(nullptr, 0, 1);
       Push(*rings[0], Nonsense());
     }).detach();
+  }
+
+  // Writes nonsense wherever this process shows states, as long as it runs.
+  static void LieAboutStates() {
+    std::thread([] {
+      for (uint64_t round = 0;; ++round) {
+        for (const Map& map : Maps()) {
+          const bool is_own = map.name.find("rw-s") != std::string::npos &&
+                              map.name.ends_with("snf host");
+          if (is_own) Spoil(map.memory, round);
+        }
+        poll(nullptr, 0, 1);
+      }
+    }).detach();
+  }
+  // Changes words that are not 0, each in some rounds.
+  static void Spoil(std::span<std::byte> memory, uint64_t round) {
+    constexpr uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
+    for (size_t at = 0; at + 8 <= memory.size(); at += 8) {
+      auto& word = *reinterpret_cast<volatile uint64_t*>(&memory[at]);
+      const uint64_t hash = (at + round) * kOdd;
+      if (word != 0 && hash % 4 == 0) word = word ^ hash >> 32;
+    }
   }
 
   // --- Memory. ---

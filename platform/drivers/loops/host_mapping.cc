@@ -34,6 +34,25 @@ absl::StatusOr<int> OpenReadable(int fd) {
   return readable;
 }
 
+HostPresence::HostPresence(const HostStore::Options& options, uint32_t loop,
+                           int writable)
+    : options_(options), loop_(loop), writable_(writable) {
+  Set(options_, loop_, writable_, true);
+}
+
+HostPresence::~HostPresence() { Set(options_, loop_, writable_, false); }
+
+// Without a mapping, so that no unit inherits one. A failure lets states be
+// pulled.
+void HostPresence::Set(const HostStore::Options& options, uint32_t loop,
+                       int writable, bool is_here) {
+  if (writable < 0 || !options.spread) return;
+  const char byte = is_here ? 1 : 0;
+  [[maybe_unused]] const ssize_t written =
+      pwrite(writable, &byte, sizeof(byte),
+             static_cast<off_t>(HostStore::PresenceAt(options, loop)));
+}
+
 absl::StatusOr<HostMapping> HostMapping::Map(
     const HostStore::Options& options, uint32_t loop,
     const HostDescriptors& descriptors) {

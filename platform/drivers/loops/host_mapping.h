@@ -23,6 +23,26 @@ struct HostDescriptors {
 // closes it. Errors: Unavailable, with the system's reason.
 absl::StatusOr<int> OpenReadable(int fd);
 
+// Says in the memory that the loop's process is on this host, until the object
+// ends. The descriptor must outlive the object, and be writable; -1: nothing is
+// said.
+class HostPresence {
+ public:
+  HostPresence(const HostStore::Options& options, uint32_t loop, int writable);
+  HostPresence(const HostPresence&) = delete;
+  HostPresence& operator=(const HostPresence&) = delete;
+  ~HostPresence();
+
+  // Says once whether the loop's process is on this host.
+  static void Set(const HostStore::Options& options, uint32_t loop,
+                  int writable, bool is_here);
+
+ private:
+  const HostStore::Options options_;
+  const uint32_t loop_;
+  const int writable_;
+};
+
 // The memory of a host's records as a process of units maps it: the part of its
 // own loop for writing, and all of it for reading. The process cannot make the
 // second mapping writable, and has no descriptor of the memory afterwards. So

@@ -74,6 +74,26 @@ TEST_F(HostMappingTest, TheOtherPartsCannotBeMadeWritable) {
             0);
 }
 
+TEST_F(HostMappingTest, NoUnitSaysWhichLoopsAreOnTheHost) {
+  HostStore::Options spread = kOptions;
+  spread.spread = true;
+  const size_t at = HostStore::PresenceAt(spread, 1);
+  {
+    const HostPresence here(spread, 1, region_.fd());
+    EXPECT_EQ(region_.bytes()[at], std::byte{1});
+    EXPECT_EQ(region_.bytes()[at - 1], std::byte{0});
+    Child child([&] {
+      signal(SIGSEGV, SIG_DFL);
+      const HostMapping mapping = MapAs(1);
+      const_cast<std::byte&>(mapping.all()[at]) = std::byte{0};
+      return 0;
+    });
+    EXPECT_EQ(child.Join(), -1) << "not ended by a signal";
+    EXPECT_EQ(region_.bytes()[at], std::byte{1});
+  }
+  EXPECT_EQ(region_.bytes()[at], std::byte{0});
+}
+
 TEST_F(HostMappingTest, NoDescriptorIsLeft) {
   const int writable = fcntl(region_.fd(), F_DUPFD_CLOEXEC, 0);
   const int readable = OpenReadable(region_.fd()).value();

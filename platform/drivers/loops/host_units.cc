@@ -85,6 +85,20 @@ absl::Status Bad(const char* field, uint64_t value) {
       fmt::format("a set-up with {} {}", field, value));
 }
 
+absl::Status CheckHostStore(const UnitProcessSetup& setup) {
+  const HostStore::Options& store = setup.host_store;
+  if (store.slots == 0) return absl::OkStatus();
+  if (!store.spread || store.loops != setup.region.loops ||
+      store.max_units != setup.loop.max_units ||
+      store.record_bytes % sizeof(uint64_t) != 0 ||
+      store.record_bytes > setup.region.record_bytes) {
+    return Bad("states of bytes", store.record_bytes);
+  }
+  const size_t bytes = HostStore::PartBytes(store);
+  if (bytes > HostStore::kMostSpreadBytes) return Bad("bytes of states", bytes);
+  return absl::OkStatus();
+}
+
 absl::Status Check(const UnitProcessSetup& setup) {
   const LoopRegion::Options& region = setup.region;
   if (region.loops == 0 || region.loops >= BufferPool::kMaxParties) {
@@ -115,6 +129,7 @@ absl::Status Check(const UnitProcessSetup& setup) {
       setup.isolation > Isolation::kContainer) {
     return Bad("isolation", static_cast<uint64_t>(setup.isolation));
   }
+  if (absl::Status s = CheckHostStore(setup); !s.ok()) return s;
   if (setup.command.back() != '\0') return Bad("command of bytes", 64);
   return absl::OkStatus();
 }
@@ -140,7 +155,21 @@ absl::StatusOr<Asked> Read(std::span<const std::byte> message) {
 
 // --- The session. ---
 
-absl::Status Serve(AwaySide& side, const Asked& asked) {
+// Returns descriptors of the memory that units of the same run share here. They
+// are closed with this process.
+absl::StatusOr<HostDescriptors> AskForStates(int memories,
+                                             const UnitProcessSetup& setup) {
+  if (setup.host_store.slots == 0) return HostDescriptors{};
+  const auto writable =
+      HostMemories::Ask(memories, {.key = setup.host_key,
+                                   .bytes = HostStore::BytesFor(setup.host_store)});
+  if (!writable.ok()) return writable.status();
+  const auto readable = OpenReadable(*writable);
+  if (!readable.ok()) return readable.status();
+  return HostDescriptors{.writable = *writable, .readable = *readable};
+}
+
+absl::Status Serve(AwaySide& side, int memories, const Asked& asked) {
   const UnitProcessSetup& setup = asked.setup;
   GuardNfCalls(setup.command.data());
   if (!asked.folder.empty() && chdir(asked.folder.c_str()) != 0) {
@@ -153,6 +182,8 @@ absl::Status Serve(AwaySide& side, const Asked& asked) {
   if (!method.ok()) return method.status();
   auto memory = LoopRegion::CreateApart(setup.region, setup.loop.index);
   if (!memory.ok()) return memory.status();
+  const auto host = AskForStates(memories, setup);
+  if (!host.ok()) return host.status();
   auto parts = PartsOf(memory->bytes(), setup.region);
   if (!parts.ok()) return parts.status();
   const auto begin = side.AskBegin();
@@ -171,7 +202,10 @@ absl::Status Serve(AwaySide& side, const Asked& asked) {
         fmt::format("socketpair: {}", std::strerror(errno)));
   }
   const LaunchMethod::Process process =
-      ProcessOfUnits(setup, *nf, setup.loop.index, memory->fd(), sockets[1]);
+      ProcessOfUnits(setup, *nf, setup.loop.index, memory->fd(), sockets[1],
+                     *host);
+  const HostPresence presence(setup.host_store, setup.loop.index,
+                              host->writable);
   const auto pid = (*method)->Start(0, 0, process);
   if (!pid.ok()) return pid.status();
   close(sockets[1]);
@@ -212,7 +246,8 @@ int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
   side.Run();
 }
 
-int ServeHostSession(int socket, const TlsFiles* files, bool takes_geneve) {
+int ServeHostSession(int socket, int memories, const TlsFiles* files,
+                     bool takes_geneve) {
   AwaySide side(socket);
   const std::string peer = HostStream::AddressOf(socket, true);
   const auto tell = [&peer](const absl::Status& status) {
@@ -226,7 +261,7 @@ int ServeHostSession(int socket, const TlsFiles* files, bool takes_geneve) {
   const auto message = side.Greet(HelloOfThisProgram(), takes_geneve);
   if (!message.ok()) return tell(message.status());
   const auto asked = Read(*message);
-  absl::Status status = asked.ok() ? Serve(side, *asked) : asked.status();
+  absl::Status status = asked.ok() ? Serve(side, memories, *asked) : asked.status();
   if (status.ok()) return kExitOk;
   side.Refuse(status);
   return tell(status);

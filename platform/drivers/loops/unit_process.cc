@@ -216,15 +216,24 @@ std::vector<LaunchMethod::Process> ProcessesOf(
 }
 
 // Starts processes that stand for units of other hosts by fork: in a container
-// there is no network. A process has the host of its start.
+// there is no network. A process has the host of its start. Units here hear by
+// HostPresence which others are here.
 class MethodOfHosts final : public LaunchMethod {
  public:
   MethodOfHosts(const std::vector<HostPlace>& hosts,
-                std::vector<Process> of_others, LaunchMethod& of_units)
-      : hosts_(hosts), of_others_(std::move(of_others)), of_units_(of_units) {}
+                std::vector<Process> of_others, LaunchMethod& of_units,
+                const HostStore::Options& store, int writable)
+      : hosts_(hosts),
+        of_others_(std::move(of_others)),
+        of_units_(of_units),
+        store_(store),
+        writable_(writable) {}
 
   absl::StatusOr<pid_t> Start(uint32_t index, uint32_t starts,
                               const Process& process) override {
+    if (index < store_.loops) {
+      HostPresence::Set(store_, index, writable_, !is_away(index));
+    }
     if (!is_away(index)) return of_units_.Start(index, starts, process);
     return of_hosts_.Start(index, starts, of_others_[index]);
   }
@@ -241,6 +250,8 @@ class MethodOfHosts final : public LaunchMethod {
   const std::vector<Process> of_others_;
   ForkMethod of_hosts_;
   LaunchMethod& of_units_;
+  const HostStore::Options store_;
+  const int writable_;
 };
 
 // Starts what the launch asks for, and returns when that is over.
@@ -269,7 +280,8 @@ absl::Status Serve(int socket, const Launch& launch) {
     of_others.push_back(ProcessOfHost(setup, launch.setup, hosts[i], i,
                                       launch.descriptors[i], sockets[i]));
   }
-  MethodOfHosts of_all(hosts, std::move(of_others), **method);
+  MethodOfHosts of_all(hosts, std::move(of_others), **method, setup.host_store,
+                       HostOf(setup, launch.descriptors).writable);
   ServeLaunch(socket, of_all,
               ProcessesOf(setup, *nf, hosts, launch.descriptors),
               launch.keep.has_value() ? &*launch.keep : nullptr);

@@ -17,6 +17,7 @@
 #include "platform/drivers/loops/host_mapping.h"
 #include "platform/drivers/loops/isolation.h"
 #include "platform/drivers/loops/loop_region.h"
+#include "platform/hosts/host_memories.h"
 #include "platform/hosts/host_place.h"
 #include "platform/modules/module_stand_ins.h"
 #include "platform/process/command.h"
@@ -48,6 +49,7 @@ struct UnitProcessSetup {
   HostPlaces hosts{};
   // Records that the units of this host show each other; no slots: none.
   HostStore::Options host_store{};
+  HostMemoryKey host_key{};  // of these records, on other hosts
   // The argument of each start is the HostPlace of the process; no processes:
   // this host.
   bool places_change = false;
@@ -106,8 +108,9 @@ int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
 // units as RunUnitsOnHost asks, and returns the exit code once it has ended. In
 // a process of its own with one thread. With `files` the connection is
 // encrypted; else the pointer is null. `takes_geneve` lets the daemon ask for
-// HostWire::kGeneve.
-int ServeHostSession(int socket, const TlsFiles* files, bool takes_geneve);
+// HostWire::kGeneve. `memories` is for HostMemories::Ask.
+int ServeHostSession(int socket, int memories, const TlsFiles* files,
+                     bool takes_geneve);
 
 }  // namespace snf
 

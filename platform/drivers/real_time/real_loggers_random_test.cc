@@ -8,7 +8,9 @@
 // fails, at any point between two messages, and has a successor, and loops of
 // units and loggers fail as well, whatever the controller is at, but not a unit
 // and its logger at once. In half of all, units show each other the states of
-// flows, in memory that outlives them. Only the clock is the machine's. A
+// flows, in memory that outlives them; in half of these, the loops of units are
+// on two hosts, and the next process of a loop may be on another one. Only the
+// clock is the machine's. A
 // failure names its seed, which SNF_TEST_SEED=n runs alone; SNF_LONG_TESTS=1
 // runs 50 times as many.
 #include <fmt/format.h>
@@ -18,10 +20,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -116,8 +120,10 @@ struct Plan {
     options.table_period = Microseconds(rng.Uniform(1, 300));
     shows = seed / 16 % 2 == 0;
     if (!shows) return;
-    c.units_per_host = c.max_units;
     c.flowlet_timeout = Microseconds(rng.Uniform(2, 60));
+    hosts = loops > 1 && seed / 32 % 2 == 0 ? 2 : 1;
+    // Else units push states to units of other hosts.
+    if (hosts == 1) c.units_per_host = c.max_units;
   }
   bool fails() const { return fails_65536 > 0; }
   bool kills() const { return kills_65536 > 0; }
@@ -131,6 +137,7 @@ struct Plan {
   uint32_t loops = 1;
   bool is_apart = false;  // each loop of units has memory of its own
   bool shows = false;     // units show each other the states of flows
+  uint32_t hosts = 1;     // each with such memory
   size_t kind = 0;
   RunOptions options;
   NfSpec nf = ForwardingNf();
@@ -139,6 +146,31 @@ struct Plan {
   uint32_t replaced_65536 = 0;  // chance of the loggers, with each turn
   uint32_t fails_65536 = 0;     // of the controller, with each step
   uint32_t kills_65536 = 0;     // the same of some loop of units
+};
+
+// What units of a loop see of the host's memory. Lets others take turns before
+// some reads, so that these come in the middle of the loop's turn.
+class InterruptedRecords final : public HostRecords {
+ public:
+  InterruptedRecords(HostRecords& records, std::function<void()> before_read)
+      : records_(records), before_read_(std::move(before_read)) {}
+
+  void on_report(uint32_t epoch) override { records_.on_report(epoch); }
+  bool has(UnitId unit) const override { return records_.has(unit); }
+  bool Show(UnitId unit, uint32_t slot, const State& state,
+            std::span<const std::byte> bytes) override {
+    return records_.Show(unit, slot, state, bytes);
+  }
+  std::optional<HostRecord> Read(UnitId unit, FlowId flow,
+                                 Clock clock) override {
+    before_read_();
+    return records_.Read(unit, flow, clock);
+  }
+  HostMiss miss() const override { return records_.miss(); }
+
+ private:
+  HostRecords& records_;
+  const std::function<void()> before_read_;
 };
 
 // The loops of a run, and what is around them.
@@ -180,12 +212,17 @@ class World {
                 loop_, result_) {
     AddPiecePools(*example_, loop_.controller());
     units_.resize(plan.loops);
-    if (plan.shows) {
-      host_.emplace(HostStore::Options{
+    seen_.resize(plan.loops);
+    for (uint32_t i = 0; plan.shows && i < plan.hosts; ++i) {
+      hosts_.push_back(std::make_unique<TestHostMemory>(HostStore::Options{
           .max_units = plan.options.controller.max_units,
           .loops = plan.loops,
           .slots = 1'024,
-          .record_bytes = example_->schema().record_bytes()});
+          .record_bytes = example_->schema().record_bytes(),
+          .spread = plan.hosts > 1}));
+    }
+    for (uint32_t i = 0; i < plan.loops; ++i) {
+      host_of_.push_back(i % plan.hosts);
     }
     for (uint32_t i = 0; i < plan.loops; ++i) MakeUnits(i);
     MakeLoggers();
@@ -231,7 +268,7 @@ class World {
   const ByFlow& by_flow() const { return by_flow_; }
   const LoggedFrames& logged() const { return logged_; }
   uint64_t records_refused() const {
-    uint64_t refused = 0;
+    uint64_t refused = refused_;
     for (const auto& loop : units_) {
       refused += loop->figures().state.units.records_refused;
     }
@@ -272,10 +309,15 @@ class World {
       totals["states shown"] += units.records_shown;
       totals["states read where they are shown"] += units.records_read;
       totals["of these, of units that failed"] += units.records_recovered;
+      if (plan_.hosts > 1) {
+        totals["states read on the own one of two hosts"] += units.records_read;
+      }
       totals["states of units that failed, from logs"] += units.records_rebuilt;
       for (size_t i = 0; i < kHostMisses; ++i) {
         if (i == static_cast<size_t>(HostMiss::kAhead)) {
           totals["shown states of reports ahead"] += units.records_missed[i];
+        } else if (i == static_cast<size_t>(HostMiss::kAway)) {
+          totals["states on the other host"] += units.records_missed[i];
         } else if (i == static_cast<size_t>(HostMiss::kMalformed)) {
           EXPECT_EQ(units.records_missed[i], 0u);
         }
@@ -331,7 +373,13 @@ class World {
     auto side = LoopRegion::Attach(region_.memory_of(index).bytes(), of_region_,
                                    index, *region_.faults);
     ASSERT_TRUE(side.ok()) << side.status();
-    if (host_.has_value()) side->links.host = &host_->Open(index);
+    if (!hosts_.empty()) {
+      TestHostMemory& host = *hosts_[host_of_[index]];
+      host.SetPresence(index, true);
+      seen_[index] = std::make_unique<InterruptedRecords>(
+          host.Open(index), [this, index] { Interrupt(index); });
+      side->links.host = seen_[index].get();
+    }
     units_[index] = std::make_unique<UnitLoop>(options, plan_.nf, clock_,
                                                std::move(side->links));
   }
@@ -339,9 +387,18 @@ class World {
   void KillUnits(uint32_t index) {
     // What recovery sends may leave no room for what was taken before.
     loop_.HandleBatch(egress_);
+    refused_ += units_[index]->figures().state.units.records_refused;
     units_[index].reset();
     loop_.EndLoop(index, egress_);
     ++kills_;
+    if (plan_.hosts == 1) return;
+    // Its host may know at once, or only when the next process is elsewhere.
+    uint32_t& host = host_of_[index];
+    const auto next = static_cast<uint32_t>(plan_.rng.Below(plan_.hosts));
+    if (next != host || plan_.rng.Chance(32'768)) {
+      hosts_[host]->SetPresence(index, false);
+    }
+    host = next;
   }
   void StartAgain(uint32_t index) {
     if (!loop_.MayBegin(index)) return;
@@ -428,7 +485,8 @@ class World {
     if (plan_.fails()) FailOrSucceed();
     if (plan_.rng.Chance(plan_.kills_65536)) {
       const auto victim = static_cast<uint32_t>(plan_.rng.Below(plan_.loops));
-      if (units_[victim] != nullptr && HaveLoggersAll()) {
+      if (units_[victim] != nullptr && victim != interrupted_ &&
+          HaveLoggersAll()) {
         KillUnits(victim);
         // Only if no unit was up there, these are not needed any more.
         if (plan_.rng.Chance(32'768)) ReplaceLoggers();
@@ -439,6 +497,7 @@ class World {
     uint64_t at = plan_.rng.Below(all);
     size_t chosen = 0;
     while (at >= weights_[chosen]) at -= weights_[chosen++];
+    if (chosen == interrupted_) return;
     if (chosen < units_.size() && units_[chosen] == nullptr) {
       StartAgain(static_cast<uint32_t>(chosen));
     } else if (chosen < units_.size()) {
@@ -451,6 +510,14 @@ class World {
     } else {
       loop_.Turn(egress_);
     }
+  }
+  // The loop is about to read what others show, and others are faster.
+  void Interrupt(size_t loop) {
+    if (!plan_.fails() || interrupted_.has_value()) return;
+    if (!plan_.rng.Chance(16'384)) return;
+    interrupted_ = loop;
+    for (uint64_t steps = plan_.rng.Below(60); steps > 0; --steps) Step();
+    interrupted_.reset();
   }
   void Drain() {
     loop_.HandleBatch(egress_);
@@ -476,12 +543,16 @@ class World {
   LoggedFrames logged_;
   ControllerLoop loop_;
   Egress egress_;
-  std::optional<TestHostMemory> host_;
+  std::vector<std::unique_ptr<TestHostMemory>> hosts_;
+  std::vector<uint32_t> host_of_;  // by loop
+  std::vector<std::unique_ptr<InterruptedRecords>> seen_;  // by loop
+  std::optional<size_t> interrupted_{};  // the loop that is in a turn
   std::vector<std::unique_ptr<UnitLoop>> units_;
   std::unique_ptr<RealLoggers> loggers_;
   uint32_t process_ = 0;   // of the loggers
   uint64_t failures_ = 0;  // of controllers
   uint64_t kills_ = 0;     // of loops of units
+  uint64_t refused_ = 0;   // log records of these, without a buffer
   uint64_t amid_ = 0;      // of loggers amid one of a controller, or vice versa
   std::vector<uint32_t> weights_;
 };
@@ -504,7 +575,6 @@ void RunSeed(uint64_t seed, bool fails, Totals& totals) {
   // packets of a successor may take the last slots of such a channel.
   const auto full = static_cast<size_t>(DropReason::kUnitQueueFull);
   const bool is_full = plan.shows && plan.fails() && dropped[full] > 0;
-  totals["schedules"] += 1;
   totals["schedules with a full channel"] += is_full ? 1 : 0;
   if (is_full) dropped[full] = 0;
   if (!plan.has_timers()) {
@@ -578,6 +648,8 @@ TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
   EXPECT_GE(totals["records restored"], 15'000u);
   EXPECT_GE(totals["log records"], 10'000u);
   EXPECT_GE(totals["sums of logged updates"], 8u);
+  EXPECT_GE(totals["states read on the own one of two hosts"], 100u);
+  EXPECT_GE(totals["states on the other host"], 100u);
 }
 
 // F9: what a controller has not sent is lost, and nothing else is.
@@ -608,6 +680,9 @@ TEST(RealControllersRandom, LoseNothingButWhatTheyHadNotSent) {
   EXPECT_GE(totals["states shown"], 1'000u);
   EXPECT_GE(totals["states read where they are shown"], 500u);
   EXPECT_GE(totals["of these, of units that failed"], 10u);
+  EXPECT_GE(totals["shown states of reports ahead"], 1u);
+  EXPECT_GE(totals["states read on the own one of two hosts"], 100u);
+  EXPECT_GE(totals["states on the other host"], 100u);
 }
 
 }  // namespace

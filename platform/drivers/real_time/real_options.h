@@ -49,8 +49,7 @@ struct RealOptions {
   // Says where loops of units run. Their loggers share one process.
   Isolation isolation = Isolation::kThread;
   // Units show each other the states of flows in memory of the host, in place
-  // of pushes and of the bytes of answers. With one controller, which does not
-  // fail, and without other hosts.
+  // of pushes and of the bytes of answers. Each host has memory of its own.
   bool host_state = false;
   // Other hosts, where some loops of units run: with processes, and loggers,
   // which are on this host.

@@ -119,11 +119,6 @@ absl::Status CheckHosts(const RunOptions& options, const RealOptions& real,
 absl::Status CheckHostState(const RunOptions& options,
                             const RealOptions& real) {
   if (!real.host_state) return absl::OkStatus();
-  if (!real.hosts.empty() || real.host_source != nullptr) {
-    return absl::InvalidArgumentError(
-        "--host_state: not with --host or --etcd: units on other hosts read "
-        "nothing of this one");
-  }
   if (options.state == StateMode::kExternal) {
     return absl::InvalidArgumentError(
         "--host_state: not with --state=external: a store has the states");
@@ -131,18 +126,22 @@ absl::Status CheckHostState(const RunOptions& options,
   return absl::OkStatus();
 }
 
-// All units of the run are on one host, so the controller names none of them
-// for pushes (proto/protocol.md 2.8).
+// If all units of the run are on one host, the controller names none of them
+// for pushes (proto/protocol.md 2.8). Else units leave out those of their host.
 HostStore::Options SettleHostState(const RealOptions& real,
                                    const LoopRegion::Options& layout,
                                    RunOptions& options) {
   if (!real.host_state) return {};
+  const bool is_spread = !real.hosts.empty() || real.host_source != nullptr;
   ControllerOptions& controller = options.controller;
-  controller.units_per_host =
-      std::min(controller.max_units, HostMap::kMaxUnitsPerHost);
+  if (!is_spread) {
+    controller.units_per_host =
+        std::min(controller.max_units, HostMap::kMaxUnitsPerHost);
+  }
   HostStore::Options of = {.max_units = controller.max_units,
                            .loops = layout.loops,
-                           .record_bytes = layout.record_bytes};
+                           .record_bytes = layout.record_bytes,
+                           .spread = is_spread};
   of.slots = HostStore::SlotsFor(controller.max_flows, of);
   return of;
 }

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/commands/nf/proxied_chain.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "platform/process/nf_guard.h"
+
+namespace snf {
+namespace {
+
+// Stands in front of a batch; without packets it is the end.
+struct BatchHead {
+  uint32_t bytes = 0;
+  uint32_t packets = 0;
+};
+struct PacketHead {
+  Instant time;
+  uint32_t captured = 0;
+  uint32_t original = 0;
+  LinkType link{};
+};
+struct Told {
+  PlainTotals totals;
+  uint64_t digest = 0;
+};
+static_assert(std::is_trivially_copyable_v<Told>);
+
+absl::Status ProxyError(const char* what) {
+  return absl::UnavailableError(
+      fmt::format("{}: {}", what, std::strerror(errno)));
+}
+
+bool SendAll(int fd, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(sent));
+  }
+  return true;
+}
+bool ReceiveAll(int fd, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t size = read(fd, bytes.data(), bytes.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return false;
+    bytes = bytes.subspan(static_cast<size_t>(size));
+  }
+  return true;
+}
+template <typename T>
+std::span<std::byte> BytesIn(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+absl::Status MakeTcpPair(std::array<int, 2>& ends) {
+  sockaddr_in address = {.sin_family = AF_INET,
+                         .sin_port = 0,
+                         .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)},
+                         .sin_zero = {}};
+  socklen_t size = sizeof(address);
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool is_made = bind(listener, generic, size) == 0 &&
+                       listen(listener, 1) == 0 &&
+                       getsockname(listener, generic, &size) == 0 &&
+                       connect(ends[0], generic, size) == 0;
+  ends[1] = is_made ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
+  absl::Status status =
+      ends[1] < 0 ? ProxyError("TCP to the proxy") : absl::OkStatus();
+  close(listener);
+  const int now = 1;
+  for (const int end : ends) {
+    setsockopt(end, IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
+  }
+  return status;
+}
+
+// Batches that come from one NF, and wait for the next one.
+class Passage {
+ public:
+  // Returns false at the end of the NF.
+  bool Receive(int from) {
+    const size_t before = bytes_.size();
+    constexpr size_t kAtOnce = 65'536;
+    bytes_.resize(before + kAtOnce);
+    const ssize_t size = recv(from, &bytes_[before], kAtOnce, MSG_DONTWAIT);
+    bytes_.resize(before + static_cast<size_t>(std::max<ssize_t>(size, 0)));
+    return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
+  }
+  // Returns false if the next NF has ended. Only whole batches are carried.
+  bool Send(int to) {
+    while (whole_ < bytes_.size()) {
+      BatchHead head;
+      if (bytes_.size() - whole_ < sizeof(head)) break;
+      std::memcpy(&head, &bytes_[whole_], sizeof(head));
+      if (bytes_.size() - whole_ - sizeof(head) < head.bytes) break;
+      whole_ += sizeof(head) + head.bytes;
+    }
+    if (whole_ == sent_) return true;
+    const ssize_t size =
+        send(to, &bytes_[sent_], whole_ - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (size < 0) return errno == EAGAIN || errno == EINTR;
+    sent_ += static_cast<size_t>(size);
+    if (sent_ < bytes_.size()) return true;
+    bytes_.clear();
+    sent_ = whole_ = 0;
+    return true;
+  }
+  bool is_full() const {
+    return bytes_.size() - sent_ >= ProxiedChain::kMostHeld;
+  }
+  bool has_whole() const { return whole_ > sent_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+  size_t whole_ = 0;  // bytes of whole batches
+  size_t sent_ = 0;
+};
+
+}  // namespace
+
+class ProxiedChain::Out {
+ public:
+  Out(int to, uint32_t batch) : to_(to), batch_(batch) { Begin(); }
+
+  void Add(const CapturedPacket& packet) {
+    const PacketHead head = {
+        .time = packet.time,
+        .captured = static_cast<uint32_t>(packet.bytes.size()),
+        .original = packet.original_bytes,
+        .link = packet.link};
+    const auto bytes = std::as_bytes(std::span(&head, 1));
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    bytes_.insert(bytes_.end(), packet.bytes.begin(), packet.bytes.end());
+    if (++packets_ == batch_) Flush();
+  }
+  void Flush() {
+    if (packets_ > 0) Send();
+  }
+  // Sends what is left, and the end.
+  void End() {
+    Flush();
+    Send();
+  }
+  bool has_failed() const { return has_failed_; }
+
+ private:
+  void Begin() {
+    bytes_.resize(sizeof(BatchHead));
+    packets_ = 0;
+  }
+  void Send() {
+    const BatchHead head = {
+        .bytes = static_cast<uint32_t>(bytes_.size() - sizeof(BatchHead)),
+        .packets = packets_};
+    std::memcpy(bytes_.data(), &head, sizeof(head));
+    has_failed_ = has_failed_ || !SendAll(to_, bytes_);
+    Begin();
+  }
+
+  const int to_;
+  const uint32_t batch_;
+  uint32_t packets_ = 0;
+  bool has_failed_ = false;
+  std::vector<std::byte> bytes_;
+};
+
+absl::StatusOr<std::unique_ptr<ProxiedChain>> ProxiedChain::Start(
+    std::span<const NfSpec> nfs, const Options& options) {
+  std::unique_ptr<ProxiedChain> chain(new ProxiedChain(options));
+  absl::Status status = chain->Connect(nfs.size());
+  if (status.ok()) status = chain->StartAll(nfs);
+  if (!status.ok()) return status;
+  return chain;
+}
+
+ProxiedChain::ProxiedChain(const Options& options) : options_(options) {}
+
+absl::Status ProxiedChain::Connect(size_t nfs) {
+  for (size_t i = 0; i < nfs; ++i) {
+    std::array<int, 2> ends = {-1, -1};
+    std::array<int, 2> tells = {-1, -1};
+    if (options_.proxy == Proxy::kGlobal) {
+      if (absl::Status s = MakeTcpPair(ends); !s.ok()) return s;
+    } else if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0,
+                          ends.data()) != 0) {
+      return ProxyError("socketpair");
+    }
+    if (pipe2(tells.data(), O_CLOEXEC) != 0) return ProxyError("pipe2");
+    stages_.push_back({.to_proxy = ends[0],
+                       .of_proxy = ends[1],
+                       .told = tells[0],
+                       .tells = tells[1]});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<pid_t> ProxiedChain::Fork(const std::function<int()>& body) {
+  const pid_t parent = getpid();
+  const pid_t child = fork();
+  if (child < 0) return ProxyError("fork");
+  if (child > 0) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  _exit(getppid() == parent ? body() : 1);
+}
+
+absl::Status ProxiedChain::StartAll(std::span<const NfSpec> nfs) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(static_cast<size_t>(sched_getcpu()), &own);
+  if (sched_setaffinity(0, sizeof(own), &own) != 0) {
+    return ProxyError("one CPU for all");
+  }
+  const auto proxy = Fork([this] { return RunProxy(); });
+  if (!proxy.ok()) return proxy.status();
+  proxy_ = *proxy;
+  for (size_t i = 1; i < nfs.size(); ++i) {
+    const auto stage = Fork([&, i] { return RunStage(nfs[i], i); });
+    if (!stage.ok()) return stage.status();
+    stages_[i].process = *stage;
+  }
+  for (Stage& stage : stages_) {
+    close(std::exchange(stage.of_proxy, -1));
+    close(std::exchange(stage.tells, -1));
+    if (&stage != stages_.data()) close(std::exchange(stage.to_proxy, -1));
+  }
+  out_ = std::make_unique<Out>(stages_[0].to_proxy, options_.batch);
+  PlainProgram::Options options = options_.nf;
+  options.released = [this](const CapturedPacket& packet) {
+    out_->Add(packet);
+  };
+  first_ = std::make_unique<PlainProgram>(nfs[0], options, nullptr);
+  return absl::OkStatus();
+}
+
+ProxiedChain::~ProxiedChain() {
+  for (const Stage& stage : stages_) {
+    for (const int fd :
+         {stage.to_proxy, stage.of_proxy, stage.told, stage.tells}) {
+      if (fd >= 0) close(fd);
+    }
+    if (stage.process > 0) kill(stage.process, SIGKILL);
+    if (stage.process > 0) waitpid(stage.process, nullptr, 0);
+  }
+  if (proxy_ > 0) kill(proxy_, SIGKILL);
+  if (proxy_ > 0) waitpid(proxy_, nullptr, 0);
+}
+
+// Ends when the last NF has closed its connection.
+int ProxiedChain::RunProxy() const {
+  for (const Stage& stage : stages_) close(stage.to_proxy);
+  const size_t count = stages_.size();
+  std::vector<Passage> passages(count);  // from each NF to the next one
+  std::vector<pollfd> waits(count);
+  while (true) {
+    for (size_t i = 0; i < count; ++i) {
+      const bool takes = i + 1 < count && !passages[i].is_full();
+      const bool gives = i > 0 && passages[i - 1].has_whole();
+      waits[i] = {.fd = stages_[i].of_proxy,
+                  .events = static_cast<int16_t>((takes ? POLLIN : 0) |
+                                                 (gives ? POLLOUT : 0)),
+                  .revents = 0};
+    }
+    if (poll(waits.data(), waits.size(), -1) < 0) continue;
+    if ((waits.back().revents & (POLLHUP | POLLERR)) != 0) return 0;
+    for (size_t i = 0; i < count; ++i) {
+      if ((waits[i].revents & POLLIN) != 0 && i + 1 < count) {
+        if (!passages[i].Receive(stages_[i].of_proxy)) return 1;
+        if (!passages[i].Send(stages_[i + 1].of_proxy)) return 1;
+      }
+      if ((waits[i].revents & POLLOUT) != 0 && i > 0 &&
+          !passages[i - 1].Send(stages_[i].of_proxy)) {
+        return 1;
+      }
+    }
+  }
+}
+
+int ProxiedChain::RunStage(const NfSpec& nf, size_t stage) const {
+  const Stage& own = stages_[stage];
+  for (const Stage& other : stages_) {
+    close(other.of_proxy);
+    if (&other != &own) close(other.to_proxy);
+  }
+  const bool is_last = stage + 1 == stages_.size();
+  Out out(own.to_proxy, options_.batch);
+  PlainProgram::Options options = options_.nf;
+  if (!is_last) {
+    options.released = [&out](const CapturedPacket& packet) {
+      out.Add(packet);
+    };
+  }
+  PlainProgram program(nf, options, nullptr);
+  std::vector<std::byte> batch;
+  BatchHead head;
+  while (ReceiveAll(own.to_proxy, BytesIn(head)) && head.packets > 0) {
+    batch.resize(head.bytes);
+    if (!ReceiveAll(own.to_proxy, batch)) return 1;
+    size_t at = 0;
+    for (uint32_t i = 0; i < head.packets; ++i) {
+      PacketHead packet;
+      std::memcpy(&packet, &batch[at], sizeof(packet));
+      at += sizeof(packet);
+      const CapturedPacket captured = {
+          .time = packet.time,
+          .bytes = std::span(batch).subspan(at, packet.captured),
+          .original_bytes = packet.original,
+          .link = packet.link};
+      if (!program.Take(captured).ok()) return 1;
+      at += packet.captured;
+    }
+    if (!is_last) out.Flush();
+  }
+  if (!program.Finish().ok()) return 1;
+  if (!is_last) out.End();
+  Told told = {.totals = program.totals(), .digest = program.digest()};
+  const auto bytes = BytesIn(told);
+  return write(own.tells, bytes.data(), bytes.size()) ==
+                 static_cast<ssize_t>(bytes.size())
+             ? 0
+             : 1;
+}
+
+absl::Status ProxiedChain::Take(const CapturedPacket& packet) {
+  if (absl::Status s = first_->Take(packet); !s.ok()) return s;
+  if (!out_->has_failed()) return absl::OkStatus();
+  return absl::UnavailableError("the proxy has ended");
+}
+
+absl::StatusOr<ProxiedChain::Result> ProxiedChain::Finish() {
+  if (absl::Status s = first_->Finish(); !s.ok()) return s;
+  out_->End();
+  Result result = {.totals = first_->totals()};
+  for (size_t i = 1; i < stages_.size(); ++i) {
+    Told told;
+    if (!ReceiveAll(stages_[i].told, BytesIn(told))) {
+      return absl::UnavailableError(
+          fmt::format("the process of NF {} has ended", i));
+    }
+    PlainTotals& totals = result.totals;
+    for (size_t reason = 0; reason < kDropReasons; ++reason) {
+      totals.dropped[reason] += told.totals.dropped[reason];
+    }
+    for (size_t reason = 0; reason < totals.nf_dropped.size(); ++reason) {
+      totals.nf_dropped[reason] += told.totals.nf_dropped[reason];
+    }
+    totals.packets_released = told.totals.packets_released;
+    totals.packets_consumed += told.totals.packets_consumed;
+    totals.packets_passed_through = told.totals.packets_passed_through;
+    totals.packets_emitted += told.totals.packets_emitted;
+    result.digest = told.digest;
+  }
+  for (Stage& stage : stages_) {
+    const pid_t process = std::exchange(stage.process, 0);
+    if (process > 0) waitpid(process, nullptr, 0);
+  }
+  waitpid(std::exchange(proxy_, 0), nullptr, 0);
+  return result;
+}
+
+}  // namespace snf

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_HOSTS_HOST_MEMORIES_H_
+#define SNF_PLATFORM_HOSTS_HOST_MEMORIES_H_
+
+#include <poll.h>
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace snf {
+
+// Names the memory that units of a run share on each host. The daemon draws it
+// at random, one for each chain: who does not know it cannot ask for it.
+struct HostMemoryKey {
+  std::array<uint64_t, 2> words{};
+
+  static HostMemoryKey Draw();
+  friend auto operator<=>(const HostMemoryKey&,
+                          const HostMemoryKey&) = default;
+};
+
+// Theory of operation. The memories in which units of a host show each other
+// states, as the host's agent keeps them for its sessions. A session that knows
+// its daemon asks once; the first one of a run lets the memory be made, and it
+// is freed with the last one. The agent itself maps no memory, and a session
+// gets the descriptor of one alone.
+//
+//   session of daemon A, loop 3 ─ key, bytes ─► agent ─► makes memory 1
+//   session of daemon A, loop 4 ─ key, bytes ─► agent ─► memory 1
+//   session of daemon B, loop 1 ─ key, bytes ─► agent ─► makes memory 2
+//
+// A key is the daemon's address and what the daemon drew. Pages are filled as
+// units write, each process into its own part, so a limit on a part is one on
+// what a process may take (HostStore::kMostSpreadBytes).
+//
+// Owner-thread only, of the agent.
+class HostMemories {
+ public:
+  HostMemories() = default;
+  HostMemories(const HostMemories&) = delete;
+  HostMemories& operator=(const HostMemories&) = delete;
+  ~HostMemories() { CloseAll(); }
+
+  // A session begins, for the daemon at that address: returns the descriptor
+  // for Ask, which the caller closes. Errors: Unavailable.
+  absl::StatusOr<int> Open(std::string daemon);
+  // Adds what to wait for, and answers sessions that it came for: `waits` has
+  // these alone, in the same order. A session that has ended is forgotten.
+  void AddTo(std::vector<pollfd>& waits) const;
+  void Serve(std::span<const pollfd> waits);
+  // In the process of a session: what is of others is out of reach.
+  void CloseAll();
+
+  size_t sessions() const { return sessions_.size(); }
+  size_t memories() const { return memories_.size(); }
+
+  // Returns the descriptor of the memory, which the caller closes. In the
+  // process of the session, which keeps `socket` open while it uses the memory.
+  // Errors: the agent's own; Unavailable if there is no answer.
+  struct Request {
+    HostMemoryKey key;
+    uint64_t bytes = 0;
+  };
+  static absl::StatusOr<int> Ask(int socket, const Request& request);
+
+ private:
+  using Key = std::pair<std::string, HostMemoryKey>;
+  struct Memory {
+    int fd = -1;
+    uint64_t bytes = 0;
+    size_t sessions = 0;
+  };
+  struct Session {
+    int socket = -1;
+    std::string daemon;
+    std::optional<Key> memory{};
+  };
+
+  bool Hear(Session& session);
+  absl::StatusOr<int> Give(Session& session, const Request& request);
+  void End(Session& session);
+
+  std::vector<Session> sessions_;
+  std::map<Key, Memory> memories_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_HOSTS_HOST_MEMORIES_H_
