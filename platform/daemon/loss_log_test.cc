@@ -103,7 +103,9 @@ TEST_F(LossLogTest, TellsWhatPortsLose) {
 TEST_F(LossLogTest, TellsWhatAGroupLosesAndNotWhatItForwards) {
   LiveFigures figures;
   figures.elapsed = Seconds(1);
-  figures.group = {.counts = {{"forwarded", 9}, {"out", 5}, {"taken", 7}}};
+  figures.group = {.name = "edge",
+                   .state = "active",
+                   .counts = {{"forwarded", 9}, {"out", 5}, {"taken", 7}}};
   log_.Look(figures);
   EXPECT_THAT(lines_, ElementsAre("5 frames lost: group: out; 5 in all"));
 }

@@ -413,7 +413,7 @@ struct PortFigures {
   // platform/ports/router/README.md explains; else none.
   std::vector<NamedCount> router = {};
 };
-// Tells of all ports. Then
+// Tells of all ports. Then, without frames of a group (GroupCounts),
 //   the sum of received + answer_copies = packets_in + filtered + no_chain, and
 //   packets_released + packets_passed_through + copies + the sum of cut
 //     = the sum of sent + send_drops, unrouted and packets_hairpinned.

@@ -143,7 +143,6 @@ bool GroupLink::Send(uint32_t from, uint32_t to, const Frame& frame) {
 
 void GroupLink::Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
                       const Frame& frame) {
-  self_ = from;
   const std::span<std::byte> room = out_.room(queue_);
   std::array<std::byte, kOptionBytes> data{};
   StoreLong(data.data(), key_);
@@ -164,6 +163,7 @@ void GroupLink::Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
 }
 
 void GroupLink::Greet(uint32_t from, GroupCounts& counts) {
+  self_ = from;
   for (uint32_t number = 0; number < members_.size(); ++number) {
     if (!members_[number].has_value() || number == from) continue;
     if (queue_ == kBatch) Flush(counts);

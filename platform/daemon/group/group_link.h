@@ -107,7 +107,7 @@ class GroupLink {
   void TakeDatagram(size_t i, GroupCounts& counts, Take take);
 
   Descriptor socket_;
-  uint32_t self_ = 0;  // as it sends
+  uint32_t self_ = 0;  // as it greets
   uint64_t epoch_ = 0;
   uint64_t out_epoch_ = 0;
   uint64_t key_ = 0;

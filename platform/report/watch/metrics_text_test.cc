@@ -237,12 +237,13 @@ TEST(MetricsText, HasTheUnitsOfAllChainsOnEachHost) {
 TEST(MetricsText, HasTheTableOfAGroup) {
   LiveFigures figures = LiveFiguresAfter(21);
   EXPECT_THAT(MetricsText(MetricsOf(figures)), Not(HasSubstr("snf_group_")));
-  figures.group = {.name = "edge",
-                   .state = "active",
-                   .epoch = 7,
-                   .controllers = 3,
-                   .members = {{.number = 2, .hosts_1000 = 512}},
-                   .counts = {{"forwarded", 9}}};
+  figures.group = {
+      .name = "edge",
+      .state = "active",
+      .epoch = 7,
+      .controllers = 3,
+      .members = {{.number = 2, .name = "d", .address = "", .hosts_1000 = 512}},
+      .counts = {{"forwarded", 9}}};
   auto samples = Parse(MetricsText(MetricsOf(figures)));
   EXPECT_EQ(samples.at("snf_group_epoch"), "7");
   EXPECT_EQ(samples.at("snf_group_active"), "1");
