@@ -55,8 +55,8 @@ namespace snf {
 //   now leaves by lan1 alone; a broadcast by lan0 and lan1.
 //
 // Of several ports of a side that have addresses (router.h), a packet leaves by
-// the one whose routes have the longest prefix of its destination, the first of
-// equals; what has no route, by the first, which says so to the sender.
+// port whose routes have the longest prefix of its destination, the first of
+// equals; without a route, by the first, which answers with an error.
 //
 // A port of both sides (GwlbPort) is the only one: everything leaves by it, and
 // the port knows where to.

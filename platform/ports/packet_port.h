@@ -49,8 +49,8 @@ struct PortFrame {
 // into these, or stays whole (KeepMerged).
 // Frames that the machine sends by the interface do not come in.
 //
-// No call waits, but for Settle, and for Send while a thread of the port's own
-// has too much to send. Owner-thread only.
+// No call waits, except Settle, and Send while a thread of the port's own has
+// too much to send. Owner-thread only.
 class PacketPort {
  public:
   // A frame is valid during the call.

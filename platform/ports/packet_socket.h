@@ -15,11 +15,11 @@
 #include <string>
 #include <vector>
 
-#include "platform/ports/frame_sender.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
-#include "platform/ports/packet_queue.h"
-#include "platform/ports/sending_socket.h"
+#include "platform/ports/sockets/frame_sender.h"
+#include "platform/ports/sockets/packet_queue.h"
+#include "platform/ports/sockets/sending_socket.h"
 #include "platform/ports/steering.h"
 
 namespace snf {
@@ -92,7 +92,7 @@ class PacketSocket final : public PacketPort {
  private:
   static constexpr size_t kRoomBytes = (kMaxFrameBytes + 63) / 64 * 64;
   struct Queue {
-    PacketQueue in;
+    PacketQueue in{kMaxFrameBytes};
     uint64_t drops = 0;  // frames that the kernel had no room for
   };
 

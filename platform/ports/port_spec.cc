@@ -69,8 +69,9 @@ absl::Status TakeHealthPort(std::string& interface, PortSpec& spec) {
 
 // Takes one option, ",queues=2", off those behind the interface's name.
 // Returns its value, or nothing if there is none.
-absl::StatusOr<std::optional<std::string>> TakeOption(
-    std::string& interface, std::string_view key, const PortSpec& spec) {
+absl::StatusOr<std::optional<std::string>> TakeOption(std::string& interface,
+                                                      std::string_view key,
+                                                      const PortSpec& spec) {
   const size_t at = interface.find(key);
   if (at == interface.npos) return std::nullopt;
   const size_t end = std::min(interface.find(',', at + 1), interface.size());
@@ -103,8 +104,8 @@ absl::Status TakeThreads(std::string& interface, PortSpec& spec) {
   if (!send->has_value()) return absl::OkStatus();
   spec.sends_by_thread = **send == "thread";
   if (spec.sends_by_thread || **send == "controller") return absl::OkStatus();
-  return Bad(fmt::format("\"{}\": want ,send=thread or ,send=controller",
-                         **send));
+  return Bad(
+      fmt::format("\"{}\": want ,send=thread or ,send=controller", **send));
 }
 
 // Takes the options of a port that routes off the interface's name.

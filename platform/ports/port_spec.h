@@ -35,7 +35,7 @@ struct PortSpec {
   std::string interface;     // of a capture, its file
   uint32_t number = 0;       // 0 for the only port of its side, else from 1 on
   uint16_t health_port = 0;  // of kGwlb, a TCP port; 0: none
-  // Of kPacket: sockets that receive, and whether a thread of the port's own
+  // Sockets of kPacket that receive, and whether a thread of the port's own
   // sends.
   uint32_t queues = 1;
   bool sends_by_thread = false;
@@ -53,7 +53,7 @@ struct PortSpec {
 absl::StatusOr<PortSpec> ParsePort(const std::string& text);
 
 // Numbers the ports of each side that has several, in their order, and tells
-// those that route what is beside them.
+// ports that route what is beside them.
 void NumberPorts(std::vector<PortSpec>& ports);
 
 // Most ports in all, and most queues of a port.

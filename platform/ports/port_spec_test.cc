@@ -141,9 +141,9 @@ TEST(PortSpec, HasOneQueueOrAsManyAsItSays) {
   EXPECT_EQ(port->interface, "lan0");
   EXPECT_EQ(port->text(), "inside=lan0,queues=16");
   // Among the options of a port that routes.
-  EXPECT_EQ(ParsePort("inside=a,address=10.1.0.1/24,queues=2,proxy=10.1.0.9")
-                ->text(),
-            "inside=a,queues=2,address=10.1.0.1/24,proxy=10.1.0.9");
+  EXPECT_EQ(
+      ParsePort("inside=a,address=10.1.0.1/24,queues=2,proxy=10.1.0.9")->text(),
+      "inside=a,queues=2,address=10.1.0.1/24,proxy=10.1.0.9");
   for (const char* wrong : {"", "0", "17", "x", "-1", "2x"}) {
     EXPECT_THAT(ErrorOf("inside=a,queues=" + std::string(wrong)),
                 HasSubstr("want ,queues=N, from 1 to 16"))

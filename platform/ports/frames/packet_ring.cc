@@ -34,7 +34,8 @@ bool PacketRing::Open(int socket, size_t frame_bytes, size_t most_bytes) {
       !SetOption(socket, PACKET_COPY_THRESH, 1)) {
     return false;
   }
-  size_t bytes = std::bit_floor(std::clamp(most_bytes, kLeastBytes, kMostBytes));
+  size_t bytes =
+      std::bit_floor(std::clamp(most_bytes, kLeastBytes, kMostBytes));
   while (true) {
     tpacket_req wanted = {};
     wanted.tp_block_size = kBlockBytes;

@@ -60,7 +60,7 @@ bool ReadOptions(Bytes options, uint8_t wanted,
   return true;
 }
 
-// Returns an ICMPv6 message of one link, of at least so many bytes; nothing if
+// Returns an ICMPv6 message of one link, if it has that many bytes; nothing if
 // the frame is another, or is malformed.
 Bytes IcmpOfLink(Bytes frame, size_t least_bytes) {
   constexpr uint8_t kNoRouterBetween = 255;

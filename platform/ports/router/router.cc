@@ -55,7 +55,8 @@ bool IsOfDiscovery(std::span<const std::byte> frame, size_t ip_at) {
 // Routers of a link advertise at times that differ.
 uint64_t SeedOf(const MacAddress& mac) {
   uint64_t seed = 0;
-  for (const Byte byte : mac) seed = seed << 8 | std::to_integer<uint64_t>(byte);
+  for (const Byte byte : mac)
+    seed = seed << 8 | std::to_integer<uint64_t>(byte);
   return seed;
 }
 
@@ -93,11 +94,11 @@ bool Router::IsOwnBeside(const IpAddress& address) const {
 }
 
 bool Router::IsBeside(const IpAddress& address) const {
-  return std::ranges::any_of(
-      config_.networks_beside, [&](const IpPrefix& network) {
-        return network.is_ipv4() == IsIpv4(address) &&
-               network.Contains(address);
-      });
+  return std::ranges::any_of(config_.networks_beside,
+                             [&](const IpPrefix& network) {
+                               return network.is_ipv4() == IsIpv4(address) &&
+                                      network.Contains(address);
+                             });
 }
 
 std::optional<IpAddress> Router::OwnAddressFor(const IpAddress& to) const {

@@ -23,10 +23,10 @@ constexpr uint32_t kLeastIpv6Mtu = 1'280;
 constexpr uint8_t kBitsOfHosts = 64;
 
 IpAddress LinkLocalOf(const RouterConfig& config) {
-  const auto found = std::ranges::find_if(
-      config.addresses, [](const RouterConfig::Address& own) {
-        return IsLinkLocal(own.address);
-      });
+  const auto found = std::ranges::find_if(config.addresses,
+                                          [](const RouterConfig::Address& own) {
+                                            return IsLinkLocal(own.address);
+                                          });
   SNF_CHECK(found != config.addresses.end());
   return found->address;
 }
@@ -70,10 +70,9 @@ AdvertisementFrame::AdvertisementFrame(const RouterConfig& config,
   const auto header = Ipv6Header<Byte>::At(ip, 0);
   header.set_payload_bytes(static_cast<uint16_t>(size_ - kIpAndLinkBytes));
   header.set_hop_limit(255);
-  Store(&icmp[2],
-        L4Checksum(from, to, IpProtocol::kIcmpv6,
-                   std::span(bytes_).subspan(kIpAndLinkBytes,
-                                             size_ - kIpAndLinkBytes)));
+  Store(&icmp[2], L4Checksum(from, to, IpProtocol::kIcmpv6,
+                             std::span(bytes_).subspan(
+                                 kIpAndLinkBytes, size_ - kIpAndLinkBytes)));
 }
 
 void AdvertisementFrame::AddPrefixes(const RouterConfig& config) {

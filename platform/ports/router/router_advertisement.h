@@ -41,8 +41,8 @@ class AdvertisementTimes {
   uint32_t sent_ = 0;  // up to kInitial
 };
 
-// A frame that tells all hosts of a link of its router: that the router is
-// there, its link address, the MTU and the networks of its addresses. From the
+// A frame by which a router tells all hosts of a link its link address, the MTU
+// and the networks of its addresses. From the
 // networks whose length is 64 a host takes an address (RFC 4862).
 class AdvertisementFrame {
  public:

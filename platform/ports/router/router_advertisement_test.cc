@@ -18,8 +18,8 @@ namespace {
 using Frame = std::vector<std::byte>;
 
 constexpr Instant kBegin = {1'000'000'000'000};
-constexpr MacAddress kRouterMac = {std::byte{2}, {}, {}, {}, {},
-                                   std::byte{0xaa}};
+constexpr MacAddress kRouterMac = {std::byte{2}, {}, {},
+                                   {},           {}, std::byte{0xaa}};
 constexpr MacAddress kAskerMac = {std::byte{2}, {}, {}, {}, {}, std::byte{9}};
 constexpr size_t kIcmpAt = 14 + 40;
 constexpr Nanos kTick = Milliseconds(100);
@@ -130,9 +130,8 @@ TEST(AdvertisementFrame, TellsNoMtuThatIpv6LacksAndItsEnd) {
   EXPECT_EQ(icmp.size(), 16u + 8 + 32);
   EXPECT_EQ(LoadBe16(&icmp[6]), be16(0));
   EXPECT_EQ(SumOf(frame.bytes()), be16(0));
-  EXPECT_EQ(
-      TextOf(Ipv6Header<const std::byte>::At(frame.bytes(), 14).source()),
-      "fe80::7");
+  EXPECT_EQ(TextOf(Ipv6Header<const std::byte>::At(frame.bytes(), 14).source()),
+            "fe80::7");
 }
 
 // A solicitation of a host, with its link address as an option or not.
@@ -180,8 +179,7 @@ TEST(RouterQuestion, IsReadOrRefused) {
     EXPECT_FALSE(ReadRouterQuestion(wrong).has_value()) << at;
   }
   for (size_t size = 0; size < right.size(); ++size) {
-    EXPECT_FALSE(
-        ReadRouterQuestion(std::span(right).first(size)).has_value())
+    EXPECT_FALSE(ReadRouterQuestion(std::span(right).first(size)).has_value())
         << size;
   }
 }

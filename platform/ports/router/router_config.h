@@ -63,9 +63,9 @@ struct RouterConfig {
   // well; 0: none.
   uint32_t kernel_table = 0;
   bool advertises = false;  // sends router advertisements (RFC 4861)
-  // Of other ports at the same side: their addresses, and the networks of these
-  // and of their routes, but for the gateways to everything. Not part of the
-  // text.
+  // Addresses of other ports at the same side, and the networks of these and of
+  // their routes, without the gateways to everything. Not part of the text.
+  // AddBeside fills them.
   std::vector<IpAddress> addresses_beside;
   std::vector<IpPrefix> networks_beside;
 

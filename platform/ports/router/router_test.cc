@@ -421,7 +421,9 @@ TEST_F(RouterTest, AFloodOfAbsentHostsStaysBounded) {
 
 // --- Bad input
 
-TEST_F(RouterTest, StandsAnyBytesAndAccountsForEachFrame) {
+// Random changes of frames that a router answers, and of a question for
+// routers.
+void CheckThatItStandsAnyBytes(Router& router, Instant now) {
   std::vector<Frame> samples = {
       BytesOf(std::string("udp 10.1.0.9:1 > 192.0.2.9:2") + kToRouter),
       BytesOf(std::string("icmp 10.1.0.9 > 10.1.0.1 echo id=7") + kToRouter),
@@ -438,6 +440,10 @@ TEST_F(RouterTest, StandsAnyBytesAndAccountsForEachFrame) {
         NeighbourFrame::Answer(host6, {Ip6("fd01::1"), kOwnMac}, false)}) {
     samples.emplace_back(frame.bytes().begin(), frame.bytes().end());
   }
+  samples.push_back(BytesOf(
+      "frame x'333300000002 020000000009 86dd 60000000 0010 3aff "
+      "fe800000000000000000000000000009 ff020000000000000000000000000002 "
+      "8500 7a1c 00000000 0101 020000000009'"));
   for (const uint64_t seed : TestSeeds(20).all()) {
     SCOPED_TRACE(TestSeeds::Name(seed));
     Rng rng(seed);
@@ -462,10 +468,20 @@ TEST_F(RouterTest, StandsAnyBytesAndAccountsForEachFrame) {
     EXPECT_EQ(given, passed + router.counts().kept() - kept);
     router.GiveUp();
     EXPECT_EQ(router.given() - sent, 2'000u);
-    EXPECT_EQ(router.given(),
-              count(RouterCount::kRouted) + router.counts().not_routed());
+    EXPECT_EQ(router.given(), router.counts()[RouterCount::kRouted] +
+                                  router.counts().not_routed());
     EXPECT_GT(passed, 20u);
   }
+}
+
+TEST_F(RouterTest, StandsAnyBytesAndAccountsForEachFrame) {
+  CheckThatItStandsAnyBytes(router, now);
+  Router advertising(*RouterConfig::Parse(std::string(kOptions) + ",ra=on"),
+                     kOwnMac, wire);
+  CheckThatItStandsAnyBytes(advertising, now);
+  EXPECT_GT(advertising.counts()[RouterCount::kAdvertisements], 3u);
+  EXPECT_GT(advertising.counts()[RouterCount::kNdAnswered],
+            count(RouterCount::kNdAnswered));
 }
 
 TEST_F(RouterTest, EachTruncatedMessageIsCountedAsMalformed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/sending_socket.h"
+#include "platform/ports/sockets/sending_socket.h"
 
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
@@ -7,7 +7,7 @@
 #include <cerrno>
 
 #include "platform/ports/frames/frame_offload.h"
-#include "platform/ports/packet_queue.h"
+#include "platform/ports/sockets/packet_queue.h"
 
 namespace snf {
 namespace {
@@ -89,9 +89,10 @@ bool SendingSocket::SendMerged(std::span<const std::byte> frame,
 
 void SendingSocket::SendCut(std::span<const std::byte> frame,
                             uint16_t segment_bytes, SentFrames& counts) {
-  const size_t packets = CutFrame(
-      frame, segment_bytes,
-      [&](std::span<const std::byte> packet) { Send({&packet, 1}, counts); });
+  const size_t packets =
+      CutFrame(frame, segment_bytes, [&](std::span<const std::byte> packet) {
+        Send({&packet, 1}, counts);
+      });
   if (packets == 0) {
     ++counts.drops;
   } else {

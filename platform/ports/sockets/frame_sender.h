@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_FRAME_SENDER_H_
-#define SNF_PLATFORM_PORTS_FRAME_SENDER_H_
+#ifndef SNF_PLATFORM_PORTS_SOCKETS_FRAME_SENDER_H_
+#define SNF_PLATFORM_PORTS_SOCKETS_FRAME_SENDER_H_
 
 #include <array>
 #include <atomic>
@@ -10,7 +10,7 @@
 #include <span>
 #include <thread>
 
-#include "platform/ports/sending_socket.h"
+#include "platform/ports/sockets/sending_socket.h"
 #include "runtime/ring/doorbell.h"
 
 namespace snf {
@@ -19,7 +19,7 @@ namespace snf {
 //
 // Theory of operation. Of what a controller's thread does for a packet, sending
 // is most: the kernel takes the frame there through its layers, and with a veth
-// pair through those of the receiver. The owner copies frames into a ring of
+// pair through the receiver's as well. The owner copies frames into a ring of
 // bytes, and the thread sends them from there, in their order.
 //
 //   owner ─Send─► ring ─► thread ─► SendingSocket
@@ -32,14 +32,13 @@ namespace snf {
 // send it. If the ring is full, the owner waits until there is room: so packets
 // wait where they come in.
 //
-// Owner-thread only, but for the thread of its own.
+// Owner-thread only.
 class FrameSender {
  public:
   static constexpr size_t kRingBytes = 2 << 20;
   static constexpr size_t kWorthFrames = 8;
 
-  // Starts the thread. The socket must outlive the object, and be used by
-  // nobody else.
+  // Starts the thread. The socket must outlive the object, which alone uses it.
   explicit FrameSender(SendingSocket& socket);
   // Sends what waits, and ends the thread.
   ~FrameSender();
@@ -48,7 +47,7 @@ class FrameSender {
 
   // Copies a frame of at most kMaxFrameBytes into the ring.
   void Send(std::span<const std::byte> frame) { Copy(frame, 0); }
-  // Sends a frame of several packets, after those that were copied.
+  // Sends a frame of several packets, after the copied frames.
   void SendMerged(std::span<const std::byte> frame, uint16_t segment_bytes);
   // Lets the frames leave that were copied.
   void Flush();
@@ -73,12 +72,10 @@ class FrameSender {
   static size_t BytesOf(size_t frame_bytes) {
     return sizeof(Head) + (frame_bytes + 7) / 8 * 8;
   }
-  std::byte* At(uint64_t position) {
-    return &ring_[position % kRingBytes];
-  }
+  std::byte* At(uint64_t position) { return &ring_[position % kRingBytes]; }
   void Copy(std::span<const std::byte> frame, uint16_t segment_bytes);
   uint64_t MakeRoom(size_t bytes);
-  // Returns true if the thread has sent all that it was told of.
+  // Returns true if the thread has sent each published frame.
   bool is_idle() const {
     return released_.load(std::memory_order_acquire) ==
            published_.load(std::memory_order_relaxed);
@@ -107,4 +104,4 @@ class FrameSender {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_FRAME_SENDER_H_
+#endif  // SNF_PLATFORM_PORTS_SOCKETS_FRAME_SENDER_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/frame_sender.h"
+#include "platform/ports/sockets/frame_sender.h"
 
 #include <algorithm>
 #include <chrono>
@@ -49,7 +49,7 @@ void FrameSender::Copy(std::span<const std::byte> frame,
   ++unpublished_frames_;
 }
 
-// A frame lies in one piece: one that reaches the end begins anew in front.
+// A frame lies in one piece: if the end is near, in front.
 uint64_t FrameSender::MakeRoom(size_t bytes) {
   const size_t left = kRingBytes - written_ % kRingBytes;
   const size_t skipped = left < bytes ? left : 0;
@@ -74,7 +74,7 @@ void FrameSender::Flush() {
     Publish();
     return;
   }
-  // The thread has nothing to send, and is not told of these.
+  // The thread has nothing to send, and never sees these frames.
   const uint64_t published = published_.load(std::memory_order_relaxed);
   uint64_t at = published;
   while (at != written_) at = SendSome(at, written_);
@@ -101,7 +101,7 @@ void FrameSender::Run() {
            ends_.load(std::memory_order_seq_cst);
   };
   while (true) {
-    // What is published before the end is sent.
+    // Frames that are published before the end are sent.
     const bool ends = ends_.load(std::memory_order_seq_cst);
     const uint64_t end = published_.load(std::memory_order_seq_cst);
     if (at != end) {

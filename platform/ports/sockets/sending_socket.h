@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_SENDING_SOCKET_H_
-#define SNF_PLATFORM_PORTS_SENDING_SOCKET_H_
+#ifndef SNF_PLATFORM_PORTS_SOCKETS_SENDING_SOCKET_H_
+#define SNF_PLATFORM_PORTS_SOCKETS_SENDING_SOCKET_H_
 
 #include <sys/socket.h>
 
@@ -13,7 +13,7 @@
 
 namespace snf {
 
-// What became of frames that a socket was given.
+// Counts frames that a socket was given, by their fate.
 struct SentFrames {
   uint64_t sent = 0;
   uint64_t drops = 0;     // the kernel did not take them
@@ -50,11 +50,11 @@ class SendingSocket {
   Descriptor socket_;
   uint32_t mtu_ = 0;
   bool takes_offload_ = false;  // the kernel takes its header
-  // Of each message, the kernel's header, all zeros, and the frame.
+  // A message has the kernel's header, all zeros, and the frame.
   std::array<mmsghdr, kBatch> messages_{};
   std::array<std::array<iovec, 2>, kBatch> parts_{};
 };
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_SENDING_SOCKET_H_
+#endif  // SNF_PLATFORM_PORTS_SOCKETS_SENDING_SOCKET_H_

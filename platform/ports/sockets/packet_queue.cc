@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/packet_queue.h"
+#include "platform/ports/sockets/packet_queue.h"
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
@@ -11,17 +11,13 @@
 #include <cstring>
 #include <utility>
 
-#include "platform/ports/packet_port.h"
-
 namespace snf {
 namespace {
 
 constexpr int kSocketType = SOCK_RAW | SOCK_CLOEXEC;
 constexpr size_t kMacBytes = 12;  // of both addresses
-constexpr size_t kLongRoomBytes =
-    (PacketQueue::kTagBytes + kMaxFrameBytes + 63) / 64 * 64;
-// Of Linux 6.4, and ignored before: then frames that the machine sends cost
-// more, and the filter drops them.
+// Linux before 6.4 ignores it: then frames that the machine sends cost more,
+// and the filter drops them.
 constexpr uint32_t kIgnoreOutgoing = 0x4000;
 
 // The VLAN tag, with its type, that the kernel has taken out of a frame.
@@ -142,10 +138,10 @@ PacketQueue::Read PacketQueue::ReadFrame(tpacket2_hdr& slot, Frame& frame) {
   if (!offload.has_value() || whole.frame.size() < kMacBytes) {
     return Read::kRefused;
   }
-  frame = {.bytes = {whole.frame.data() - tag_bytes,
-                     whole.frame.size() + tag_bytes},
-           .offload = *offload,
-           .has_tag = tag.has_value()};
+  frame = {
+      .bytes = {whole.frame.data() - tag_bytes, whole.frame.size() + tag_bytes},
+      .offload = *offload,
+      .has_tag = tag.has_value()};
   if (tag.has_value()) {
     std::memmove(frame.bytes.data(), whole.frame.data(), kMacBytes);
     Store(&frame.bytes[kMacBytes], *tag);
@@ -161,10 +157,12 @@ PacketQueue::Read PacketQueue::ReadWhole(tpacket2_hdr& slot, Whole& whole) {
                 sizeof whole.offload);
     return slot.tp_snaplen == slot.tp_len ? Read::kFrame : Read::kDropped;
   }
-  if (long_room_ == nullptr) long_room_.reset(new std::byte[kLongRoomBytes]);
+  if (long_room_ == nullptr) {
+    long_room_.reset(new std::byte[kTagBytes + most_bytes_]);
+  }
   std::byte* const room = long_room_.get() + kTagBytes;
-  std::array<iovec, 2> parts = {{{&whole.offload, sizeof whole.offload},
-                                 {room, kLongRoomBytes - kTagBytes}}};
+  std::array<iovec, 2> parts = {
+      {{&whole.offload, sizeof whole.offload}, {room, most_bytes_}}};
   msghdr message = {};
   message.msg_iov = parts.data();
   message.msg_iovlen = parts.size();

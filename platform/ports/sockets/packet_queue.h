@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_PACKET_QUEUE_H_
-#define SNF_PLATFORM_PORTS_PACKET_QUEUE_H_
+#ifndef SNF_PLATFORM_PORTS_SOCKETS_PACKET_QUEUE_H_
+#define SNF_PLATFORM_PORTS_SOCKETS_PACKET_QUEUE_H_
 
 #include <linux/filter.h>
 #include <linux/if_packet.h>
@@ -21,8 +21,8 @@
 namespace snf {
 
 // A packet socket that receives, with its ring: all frames of an interface, or
-// those of some flows, if several queues share the interface (PACKET_FANOUT of
-// packet(7)).
+// the frames of some flows, if several queues share the interface
+// (PACKET_FANOUT of packet(7)).
 //
 // Theory of operation. The kernel hashes the addresses and ports of a frame, in
 // an order that is the same for both directions, and the hash chooses the
@@ -37,8 +37,8 @@ namespace snf {
 class PacketQueue {
  public:
   static constexpr int kReceiveBytes = 64 << 20;  // of long frames
-  // Room for the longest frame, behind room for a VLAN tag.
-  static constexpr size_t kTagBytes = 4;
+  // `most_bytes`: of the longest frame, without a tag that the kernel took out.
+  explicit PacketQueue(size_t most_bytes) : most_bytes_(most_bytes) {}
 
   // Opens a socket that hears all frames of the interface, for any address, but
   // admits none. The ring takes up to `ring_bytes`, its slots frames of
@@ -96,8 +96,11 @@ class PacketQueue {
     OffloadHeader offload;
     std::span<std::byte> frame;
   };
+  static constexpr size_t kTagBytes = 4;
+
   Read ReadWhole(tpacket2_hdr& slot, Whole& whole);
 
+  const size_t most_bytes_;
   Descriptor socket_;
   PacketRing ring_;
   bool is_shared_ = false;
@@ -109,4 +112,4 @@ bool IsOfInterface(int error);
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_PACKET_QUEUE_H_
+#endif  // SNF_PLATFORM_PORTS_SOCKETS_PACKET_QUEUE_H_
