@@ -67,7 +67,7 @@ def replay(options, *flags):
 def row(report):
     moved = report["flowlets_moved"]
     wait = report["wait_ns"]
-    records = report["host_records"]
+    records = report.get("host_records", {"read": 0})
     return {"moved": moved,
             "seamless_percent": 100 * report["flowlets_seamless"] / max(moved, 1),
             "wait_p50_us": wait["p50"] / 1e3,

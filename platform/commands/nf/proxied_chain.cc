@@ -125,9 +125,8 @@ class Passage {
     sent_ = whole_ = 0;
     return true;
   }
-  bool is_full() const {
-    return bytes_.size() - sent_ >= ProxiedChain::kMostHeld;
-  }
+  // A batch may be longer than that.
+  bool is_full() const { return whole_ - sent_ >= ProxiedChain::kMostHeld; }
   bool has_whole() const { return whole_ > sent_; }
 
  private:
@@ -276,12 +275,13 @@ int ProxiedChain::RunProxy() const {
       const bool takes = i + 1 < count && !passages[i].is_full();
       const bool gives = i > 0 && passages[i - 1].has_whole();
       waits[i] = {.fd = stages_[i].of_proxy,
-                  .events = static_cast<int16_t>((takes ? POLLIN : 0) |
-                                                 (gives ? POLLOUT : 0)),
+                  .events = static_cast<int16_t>(
+                      (takes ? POLLIN : 0) | (gives ? POLLOUT : 0) |
+                      (i + 1 == count ? POLLRDHUP : 0)),
                   .revents = 0};
     }
     if (poll(waits.data(), waits.size(), -1) < 0) continue;
-    if ((waits.back().revents & (POLLHUP | POLLERR)) != 0) return 0;
+    if ((waits.back().revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return 0;
     for (size_t i = 0; i < count; ++i) {
       if ((waits[i].revents & POLLIN) != 0 && i + 1 < count) {
         if (!passages[i].Receive(stages_[i].of_proxy)) return 1;

@@ -576,6 +576,7 @@ void RunSeed(uint64_t seed, bool fails, Totals& totals) {
   const auto full = static_cast<size_t>(DropReason::kUnitQueueFull);
   const bool is_full = plan.shows && plan.fails() && dropped[full] > 0;
   totals["schedules with a full channel"] += is_full ? 1 : 0;
+  if (is_full) std::cout << "full channel: seed " << seed << "\n";
   if (is_full) dropped[full] = 0;
   if (!plan.has_timers()) {
     EXPECT_THAT(dropped, testing::Each(0u));
