@@ -59,11 +59,12 @@ class CheckedNf : public NetworkFunction {
     return checks_.has_value() && checks_->checker.IsToSource(to);
   }
 
-  // Counts the choice of another one than the hash's, or of one that is down.
+  // Count the choice of another server than the hash's, or of a server that is
+  // down.
   void CountAvoided() { count(checks_->avoided); }
   void CountAllDown() { count(checks_->all_down); }
 
-  // Sends checks beside the packet, to those that are used, and counts them.
+  // Sends checks beside the packet, to the servers in use, and counts them.
   void SendChecks(const Packet& packet, LbProbe::Way way,
                   absl::FunctionRef<bool(uint16_t)> is_used, FlowState& flow);
   // Takes a segment that `from` has sent to the source of checks.

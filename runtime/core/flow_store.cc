@@ -71,7 +71,8 @@ FlowStore::FlowStore(const UnitOptions& options, const StateSchema& schema)
       logged_(options.has_logger ? MaxRecords(options) : 0, PagesOf(options)),
       used_words_(schema.record_bytes() / 8),
       state_words_(WordsOf(schema)),
-      states_(MaxRecords(options) * size_t{state_words_}, PagesOf(options, schema)),
+      states_(MaxRecords(options) * size_t{state_words_},
+              PagesOf(options, schema)),
       timers_(MaxRecords(options), PagesOf(options)) {
   SNF_CHECK(max_set_ <= kMaxReplicas);
   FindHotLines(schema);
