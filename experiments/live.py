@@ -9,9 +9,10 @@ third one is between them. Ways:
 
   bridge       the kernel's bridge
   nftables     the kernel routes, with the rules and source NAT of nftables
-  CHAIN ISOLATION [loggers]
+  CHAIN ISOLATION [loggers] [sender]
                SNF: "plain" is passthrough, "chain" the same rules and NAT; then
-               thread, process or lxc: "chain process loggers"
+               thread, process or lxc: "chain process loggers". With a sender,
+               each port has a thread that sends
   dnat         the kernel routes, and nftables gives connections to a virtual
                address to three servers by a hash of the client's end
   lb ISOLATION [loggers]
@@ -209,9 +210,10 @@ def by_snf(words: list[str], snf: str, folder: pathlib.Path):
         ip("-n", CLIENT, "neigh", "replace", VIRTUAL4, "lladdr",
            card_of(SERVER), "dev", "eth0", "nud", "permanent")
     loggers = ["--loggers=on"] if "loggers" in more else []
+    sender = ",send=thread" if "sender" in more else ""
     started = subprocess.Popen(
-        inside(MIDDLE, snf, "run", "--port=inside=lan0", "--port=outside=wan0",
-               f"--nf={nf}", f"--isolation={isolation}", *loggers,
+        inside(MIDDLE, snf, "run", f"--port=inside=lan0{sender}",
+               f"--port=outside=wan0{sender}", f"--nf={nf}", f"--isolation={isolation}", *loggers,
                "--unit_capacity=none", "--quiet"),
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     try:
@@ -437,7 +439,8 @@ def ways_of(text: str) -> list[str]:
         chain, *more = way.split() or [""]
         is_snf = (chain in ("plain", "chain", "lb") and
                   more[:1] in (["thread"], ["process"], ["lxc"]) and
-                  more[1:] in ([], ["loggers"]))
+                  more[1:] in ([], ["loggers"], ["sender"],
+                               ["loggers", "sender"]))
         if way not in ("bridge", "nftables", "dnat") and not is_snf:
             raise argparse.ArgumentTypeError(f"'{way}' is no way")
     return ways

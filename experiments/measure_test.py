@@ -164,7 +164,8 @@ class Live(unittest.TestCase):
 
     def test_refuses_what_is_no_way(self):
         for ways in ("", "brigde", "chain", "chain thread lxc", "plain cloud",
-                     "bridge,chain process logger", "lb", "dnat thread"):
+                     "bridge,chain process logger", "lb", "dnat thread",
+                     "bridge sender", "chain thread sender loggers"):
             with self.subTest(ways), self.assertRaisesRegex(
                     argparse.ArgumentTypeError, "is no way"):
                 live.ways_of(ways)
@@ -172,7 +173,8 @@ class Live(unittest.TestCase):
             with self.subTest(text), self.assertRaisesRegex(
                     argparse.ArgumentTypeError, "whole seconds"):
                 live.seconds_of(text)
-        for way in ("bridge", "chain lxc loggers", "dnat", "lb thread"):
+        for way in ("bridge", "chain lxc loggers", "dnat", "lb thread",
+                    "chain thread sender", "chain lxc loggers sender"):
             self.assertEqual(live.ways_of(way), [way])
 
     def test_measures_connections_alone_of_what_balances(self):

@@ -24,12 +24,13 @@ which hashes the client's end, and `lb`.
 """
 
 KERNEL = ("bridge", "nftables")
-SNF = ("plain thread", "chain thread", "chain process",
+SNF = ("plain thread", "chain thread", "chain thread sender", "chain process",
        "chain process loggers", "chain lxc", "chain lxc loggers")
 BALANCERS = ("dnat", "lb thread", "lb process", "lb process loggers")
 NAMES = {"bridge": "a bridge", "nftables": "nftables",
          "plain thread": "SNF, passthrough, threads",
          "chain thread": "SNF, threads",
+         "chain thread sender": "SNF, threads, two that send",
          "chain process": "SNF, processes",
          "chain process loggers": "SNF, processes and loggers",
          "chain lxc": "SNF, containers",
