@@ -112,6 +112,9 @@ class GatewayGroup {
     std::map<uint32_t, int64_t> beats{};
   };
 
+  // How long a member may take to see that another one has joined.
+  static constexpr Nanos kLongestPeriod = Milliseconds(200);
+
   explicit GatewayGroup(Options options) : options_(std::move(options)) {}
 
   // From now on the member wants to be in the table.
@@ -153,7 +156,9 @@ class GatewayGroup {
   Nanos SilenceOf(uint32_t number) const;
   // The pauses between two looks, and how long a look may take. If a look was
   // not answered, the next one begins at once.
-  Nanos period() const { return {options_.silence.ns / 8}; }
+  Nanos period() const {
+    return std::min(Nanos{options_.silence.ns / 8}, kLongestPeriod);
+  }
   Nanos patience() const { return {options_.silence.ns / 5}; }
   Nanos hold() const { return {options_.silence.ns * 4 / 5}; }
   Nanos pause() const { return {options_.silence.ns * 2 / 5}; }
