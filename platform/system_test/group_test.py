@@ -18,6 +18,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import sys
@@ -26,7 +27,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
-from command_case import PATIENCE_S, USAGE, wait_for
+from command_case import PATIENCE_S, USAGE, is_alive, wait_for
 from etcd_peer import Etcd, skip_without_etcd
 from run_test import CLIENT, EXTERNAL4, MIDDLE, OK, SERVER, SERVER4, ip, peer
 
@@ -283,6 +284,65 @@ class Shared(Group):
         self.assertIn("this controller is out of the table", self.log(2))
         # What waited for it while it stood still.
         self.assertGreater(self.group(2)["counts"]["out"], 0)
+
+    def test_one_that_is_started_again_soon_has_its_hosts_with_their_flows(self):
+        kept = ("--takeover=20s", "--keep=60s", "--isolation=process",
+                "--loggers=on", "--threads=3")
+        self.up_all(*kept)
+        one = [hosts[0] for hosts in self.owners().values()]
+        with self.connections(one[1]), self.talking(one) as talk:
+            self.all_answered(talk)
+            talk.silent("begin")
+            epoch = int(self.group(0)["epoch"])
+            victim = self.pid(1)
+            os.kill(victim, signal.SIGKILL)
+            wait_for("its end", lambda: not is_alive(victim))
+            self.up(1, *kept)
+            self.await_all()
+            self.all_answered(talk)
+            told = talk.end()
+        self.assertEqual(int(self.group(0)["epoch"]), epoch + 1)
+        print(f"note: hosts of who was started again had no answer for "
+              f"{told[one[1]]['gap']} s")
+        self.check_nobody_was_served_twice(told)
+        self.assertRegex(self.log(1), r"took over [1-9]\d* flows")
+
+    def test_random_deaths_and_pauses_serve_nobody_twice(self):
+        seed = int(os.environ.get("SNF_TEST_SEED", "") or random.getrandbits(32))
+        print(f"note: SNF_TEST_SEED={seed}")
+        chance = random.Random(seed)
+        self.up_all()
+        one = [hosts[0] for hosts in self.owners().values()]
+        with self.talking(one) as talk:
+            end = time.monotonic() + 20
+            while time.monotonic() < end:
+                self.harm(chance)
+                time.sleep(chance.uniform(0, 1))
+            self.await_all()
+            self.all_answered(talk)
+            self.check_nobody_was_served_twice(talk.end())
+
+    def harm(self, chance):
+        """Kills or freezes a controller, or etcd, and has it go on."""
+        number, time_s = chance.randrange(COUNT), chance.uniform(0, 2.5)
+        pid = self.pid(number)
+        what = chance.choice(("kill", "stop", "stop", "etcd"))
+        if what == "etcd":
+            self.etcd.kill()
+            time.sleep(time_s)
+            self.etcd.start()
+        elif what == "stop":
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                time.sleep(time_s)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+        else:
+            os.kill(pid, signal.SIGKILL)
+            wait_for("its end", lambda: not is_alive(pid))
+            time.sleep(time_s)
+            # etcd may have been away for it.
+            self.up(number)
 
     def test_the_table_stays_while_etcd_is_away(self):
         self.up_all()

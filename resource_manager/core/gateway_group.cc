@@ -148,12 +148,20 @@ Nanos GatewayGroup::SilenceOf(uint32_t number) const {
   return *heard_ - std::max(peer->second.changed, hearing_since_);
 }
 
+bool GatewayGroup::IsPredecessor(const Gateway& member) const {
+  const Gateway& self = options_.self;
+  return member.number == self.number && member.name == self.name &&
+         member.address == self.address &&
+         member.incarnation != self.incarnation && stored_.has_value() &&
+         stored_->shape == options_.shape;
+}
+
 absl::Status GatewayGroup::CheckJoin() const {
   if (!stored_.has_value() || SelfIn(*stored_) != nullptr) {
     return absl::OkStatus();
   }
   for (const Gateway& member : stored_->members) {
-    if (IsSilent(member)) continue;
+    if (IsSilent(member) || IsPredecessor(member)) continue;
     if (stored_->shape != options_.shape) {
       return Refuse(absl::StrCat(TextOf(member), " is a member: ",
                                  Difference(options_.shape, stored_->shape)));
@@ -176,7 +184,8 @@ std::optional<GatewayGroup::Swap> GatewayGroup::Wanted() const {
   if (stored_.has_value()) {
     std::erase_if(next.members, [&](const Gateway& member) {
       const bool goes =
-          member.incarnation != options_.self.incarnation && IsSilent(member);
+          member.incarnation != options_.self.incarnation &&
+          (IsSilent(member) || (wants_in && IsPredecessor(member)));
       if (goes) beats[member.number] = RevisionOf(member.number);
       return goes;
     });

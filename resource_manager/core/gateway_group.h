@@ -18,7 +18,7 @@ namespace snf {
 // A controller of a group, as a process at ports.
 struct Gateway {
   uint32_t number = 0;       // --controller=NUMBER/N
-  std::string name{};        // of its daemon, for people
+  std::string name{};        // of its daemon and machine
   std::string address{};     // for frames from other members; "": none
   uint64_t incarnation = 0;  // drawn by each process, never 0
   friend bool operator==(const Gateway&, const Gateway&) = default;
@@ -69,8 +69,10 @@ struct GatewayBeat {
 //     no earlier owner of its hosts handles them any more.
 // `hold` is shorter than `silence`: so a silent member has stopped before its
 // hosts are given to others. A member that finds itself out of the table joins
-// again. The exception is a member that alone cannot reach etcd: it handles,
-// while others have its hosts, unless one of these can tell it (OnOut).
+// again, and so does a process that is started in the place of a member
+// that has ended. The exception is a member that alone cannot reach etcd: it
+// handles, while others have its hosts, unless one of these can tell it
+// (OnOut).
 //
 // Each change raises the epoch. Its conditions are the revisions of the table
 // before, and of the last beats of members that are taken out. A table that is
@@ -109,6 +111,9 @@ class GatewayGroup {
     // are taken out. 0: there must be no such key.
     std::map<uint32_t, int64_t> beats{};
   };
+
+  // How long a member may take to see that another one has joined.
+  static constexpr Nanos kLongestPeriod = Milliseconds(200);
 
   explicit GatewayGroup(Options options) : options_(std::move(options)) {}
 
@@ -151,7 +156,9 @@ class GatewayGroup {
   Nanos SilenceOf(uint32_t number) const;
   // The pauses between two looks, and how long a look may take. If a look was
   // not answered, the next one begins at once.
-  Nanos period() const { return {options_.silence.ns / 8}; }
+  Nanos period() const {
+    return std::min(Nanos{options_.silence.ns / 8}, kLongestPeriod);
+  }
   Nanos patience() const { return {options_.silence.ns / 5}; }
   Nanos hold() const { return {options_.silence.ns * 4 / 5}; }
   Nanos pause() const { return {options_.silence.ns * 2 / 5}; }
@@ -172,6 +179,9 @@ class GatewayGroup {
     return SilenceOf(member.number) >= options_.silence;
   }
   int64_t RevisionOf(uint32_t number) const;
+  // Returns true for an earlier process of this daemon, which has ended: a
+  // daemon's name is one process's at a time.
+  bool IsPredecessor(const Gateway& member) const;
   const Gateway* SelfIn(const GatewayTable& table) const;
   bool IsOfOldData(const GatewayTable& stored) const;
 

@@ -199,10 +199,12 @@ TEST_F(GatewayGroupTest, LeavesTheTableThatItIsIn) {
 }
 
 TEST_F(GatewayGroupTest, AMemberOfItsNumberIsReplacedOnceItIsSilent) {
-  look_.table->members = {Member(0, 99), Member(1), Member(2)};
+  Gateway other = Member(0, 99);
+  other.name = "e";
+  look_.table->members = {other, Member(1), Member(2)};
   group_.set_ready();
   Look(1'000);
-  EXPECT_THAT(WhyNot(), HasSubstr("controller 0 (\"d\") is a member already"));
+  EXPECT_THAT(WhyNot(), HasSubstr("controller 0 (\"e\") is a member already"));
   EXPECT_FALSE(group_.Wanted().has_value());
   for (int64_t ms = 1'200; ms <= 2'000; ms += 200) {
     Beat(1, 5);
@@ -211,6 +213,16 @@ TEST_F(GatewayGroupTest, AMemberOfItsNumberIsReplacedOnceItIsSilent) {
   }
   EXPECT_EQ(WhyNot(), "");
   EXPECT_EQ(*group_.Wanted()->table.Find(0), Member(0));
+}
+
+TEST_F(GatewayGroupTest, AProcessThatHasEndedIsReplacedAtOnce) {
+  look_.table->members = {Member(0, 99), Member(1), Member(2)};
+  Look(1'000);
+  EXPECT_FALSE(group_.Wanted().has_value());  // not ready
+  group_.set_ready();
+  EXPECT_EQ(WhyNot(), "");
+  EXPECT_EQ(*group_.Wanted()->table.Find(0), Member(0));
+  EXPECT_EQ(group_.Wanted()->table.live(), 0b111u);
 }
 
 TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {

@@ -71,7 +71,9 @@ class GroupMembershipTest : public testing::Test {
   absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
       uint32_t number, const std::string& version = "1") {
     GatewayGroup::Options member = {
-        .self = {.number = number, .name = "d", .incarnation = ++incarnations_},
+        .self = {.number = number,
+                 .name = name_,
+                 .incarnation = ++incarnations_},
         .shape = {.controllers = 3, .version = version},
         .silence = Seconds(2)};
     const Nanos patience = GatewayGroup(member).patience();
@@ -98,6 +100,7 @@ class GroupMembershipTest : public testing::Test {
 
   std::optional<TestEtcd> etcd_;
   uint64_t incarnations_ = 0;
+  std::string name_ = "d";
 };
 
 TEST_F(GroupMembershipTest, MembersAgreeOnATableThatEachLeaves) {
@@ -143,6 +146,7 @@ TEST_F(GroupMembershipTest, ATableStaysWhileEtcdIsAway) {
 TEST_F(GroupMembershipTest, RefusesWhatCannotJoinByName) {
   auto zero = Join(0);
   ASSERT_TRUE(Wait([&] { return zero->handles(); }));
+  name_ = "e";  // else it would be a successor
   const auto why = [this](uint32_t number, const std::string& version) {
     return std::string(Start(number, version).status().message());
   };
