@@ -25,8 +25,7 @@ struct HostMemoryKey {
   std::array<uint64_t, 2> words{};
 
   static HostMemoryKey Draw();
-  friend auto operator<=>(const HostMemoryKey&,
-                          const HostMemoryKey&) = default;
+  friend auto operator<=>(const HostMemoryKey&, const HostMemoryKey&) = default;
 };
 
 // Theory of operation. The memories in which units of a host show each other

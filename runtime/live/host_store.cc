@@ -94,8 +94,8 @@ HostStore::HostStore(const Options& options, uint32_t loop,
 bool HostStore::has(UnitId unit) const {
   if (value(unit) >= options_.max_units) return false;
   return !options_.spread ||
-         Load<uint8_t>(all_, PresenceAt(options_, value(unit) %
-                                                      options_.loops)) != 0;
+         Load<uint8_t>(all_,
+                       PresenceAt(options_, value(unit) % options_.loops)) != 0;
 }
 
 size_t HostStore::BucketOf(FlowId flow) const {

@@ -303,7 +303,8 @@ class HostServeCommand final : public FlagCommand {
 
   // Reads the certificates again, since they may have been renewed.
   int Session(int socket, int memories) const {
-    if (tls_.empty()) return ServeHostSession(socket, memories, nullptr, geneve_);
+    if (tls_.empty())
+      return ServeHostSession(socket, memories, nullptr, geneve_);
     const auto files = ReadTlsFiles(tls_, TlsEnd::kServer);
     if (files.ok()) {
       return ServeHostSession(socket, memories, &*files, geneve_);

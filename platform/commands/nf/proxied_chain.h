@@ -27,10 +27,11 @@ namespace snf {
 //   this process, NF 0 ─► proxy ─► NF 1 ─► proxy ─► NF 2   (one proxy process)
 //
 // The proxy knows which NF is the next. Once it holds kMostHeld bytes of whole
-// batches for an NF, it takes no more from the NF before. A local proxy is reached by
-// unix sockets (SAND: one for each server), a global one by TCP (Fission: one
-// for all servers), which stays on the machine here, so it costs less than over
-// a network. Neither schedules, logs nor scales: real proxies cost more.
+// batches for an NF, it takes no more from the NF before. A local proxy is
+// reached by unix sockets (SAND: one for each server), a global one by TCP
+// (Fission: one for all servers), which stays on the machine here, so it costs
+// less than over a network. Neither schedules, logs nor scales: real proxies
+// cost more.
 //
 // Owner-thread only.
 class ProxiedChain {

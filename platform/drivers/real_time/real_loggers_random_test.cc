@@ -214,12 +214,12 @@ class World {
     units_.resize(plan.loops);
     seen_.resize(plan.loops);
     for (uint32_t i = 0; plan.shows && i < plan.hosts; ++i) {
-      hosts_.push_back(std::make_unique<TestHostMemory>(HostStore::Options{
-          .max_units = plan.options.controller.max_units,
-          .loops = plan.loops,
-          .slots = 1'024,
-          .record_bytes = example_->schema().record_bytes(),
-          .spread = plan.hosts > 1}));
+      hosts_.push_back(std::make_unique<TestHostMemory>(
+          HostStore::Options{.max_units = plan.options.controller.max_units,
+                             .loops = plan.loops,
+                             .slots = 1'024,
+                             .record_bytes = example_->schema().record_bytes(),
+                             .spread = plan.hosts > 1}));
     }
     for (uint32_t i = 0; i < plan.loops; ++i) {
       host_of_.push_back(i % plan.hosts);
@@ -544,7 +544,7 @@ class World {
   ControllerLoop loop_;
   Egress egress_;
   std::vector<std::unique_ptr<TestHostMemory>> hosts_;
-  std::vector<uint32_t> host_of_;  // by loop
+  std::vector<uint32_t> host_of_;                          // by loop
   std::vector<std::unique_ptr<InterruptedRecords>> seen_;  // by loop
   std::optional<size_t> interrupted_{};  // the loop that is in a turn
   std::vector<std::unique_ptr<UnitLoop>> units_;
