@@ -94,10 +94,10 @@ absl::Status MakeTcpPair(std::array<int, 2>& ends) {
   return status;
 }
 
-// Batches that come from one NF, and wait for the next one.
+// Batches of an NF that wait for the next NF.
 class Passage {
  public:
-  // Takes what has come from the NF before, which may be its end.
+  // Reads batches of the NF, or its end.
   void Receive(int from) {
     const size_t before = bytes_.size();
     constexpr size_t kAtOnce = 65'536;
@@ -157,7 +157,7 @@ class ProxiedChain::Out {
   void Flush() {
     if (packets_ > 0) Send();
   }
-  // Sends what is left, and the end.
+  // Sends the last batch, and the end.
   void End() {
     Flush();
     Send();
@@ -270,7 +270,7 @@ ProxiedChain::~ProxiedChain() {
 int ProxiedChain::RunProxy() const {
   for (const Stage& stage : stages_) close(stage.to_proxy);
   const size_t count = stages_.size();
-  std::vector<Passage> passages(count);  // from each NF to the next one
+  std::vector<Passage> passages(count);  // from each NF to the next
   std::vector<pollfd> waits(count);
   while (true) {
     for (size_t i = 0; i < count; ++i) {
@@ -290,7 +290,7 @@ int ProxiedChain::RunProxy() const {
         passages[i].Receive(stages_[i].of_proxy);
         if (!passages[i].Send(stages_[i + 1].of_proxy)) return 1;
       }
-      // Of one that has failed, the next one waits for no more.
+      // The next NF ends as well, also if this NF has failed.
       if (passages[i].has_ended() && !passages[i].has_whole()) {
         shutdown(stages_[i + 1].of_proxy, SHUT_WR);
       }

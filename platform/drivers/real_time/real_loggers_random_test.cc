@@ -148,8 +148,8 @@ struct Plan {
   uint32_t kills_65536 = 0;     // the same of some loop of units
 };
 
-// What units of a loop see of the host's memory. Lets others take turns before
-// some reads, so that these come in the middle of the loop's turn.
+// The host's records for units of one loop. Before some reads other loops take
+// turns, so that reads come in the middle of a turn.
 class InterruptedRecords final : public HostRecords {
  public:
   InterruptedRecords(HostRecords& records, std::function<void()> before_read)
@@ -511,7 +511,7 @@ class World {
       loop_.Turn(egress_);
     }
   }
-  // The loop is about to read what others show, and others are faster.
+  // The loop is about to read a record. Other loops take turns before that.
   void Interrupt(size_t loop) {
     if (!plan_.fails() || interrupted_.has_value()) return;
     if (!plan_.rng.Chance(16'384)) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/hosts/host_agent.h"
+#include "platform/drivers/loops/host_agent.h"
 
 #include <fmt/format.h>
 #include <poll.h>
