@@ -133,7 +133,8 @@ void RealFlags::AddIsolation() {
       "host_state", set_.request.real.host_state,
       "units show each other the states of flows in memory of the host, which "
       "each reads and only the state's own unit writes: a flow that moves "
-      "finds its state there, and no copies are pushed. Each host has such memory");
+      "finds its state there, and no copies are pushed. Each host has such "
+      "memory");
   if (!set_.has_captures) {
     set_.flags.Switch(
         "trust_modules", set_.request.trust_modules,

@@ -213,9 +213,7 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
                                                  Clock clock) {
   const auto shown = host_->Read(unit, flow, clock);
   if (!shown.has_value()) {
-    const HostMiss miss = host_->miss();
-    const bool is_away = miss == HostMiss::kUnknown && !host_->has(unit);
-    Miss(is_away ? HostMiss::kAway : miss);
+    Miss(host_->miss());
     return std::nullopt;
   }
   const State& state = shown->state;
@@ -231,8 +229,7 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
 // This is what a held packet, a Pull and its answer come to, at once. A packet
 // behind held ones waits for their clocks, which may run here. If the source is
 // a logger, its unit showed the state before it failed: only what the logger
-// has is shown (U6), so the record of that clock is the logger's (F5). What a
-// process has shown stays on its host, also if the next one is elsewhere.
+// has is shown (U6), so the record of that clock is the logger's (F5).
 bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows) {
   const FlowRecord& copy = flows[slot];

@@ -42,7 +42,7 @@ class TestHost final : public HostRecords {
   }
   std::optional<HostRecord> Read(UnitId unit, FlowId flow,
                                  Clock clock) override {
-    miss_ = HostMiss::kUnknown;
+    miss_ = away.contains(unit) ? HostMiss::kAway : HostMiss::kUnknown;
     if (rng_ != nullptr && rng_->Chance(lies_)) return Lied(flow, clock);
     for (const auto& [at, shown] : records) {
       if (at.first != unit || shown.first.flow != flow) continue;

@@ -94,8 +94,8 @@ HostStore::HostStore(const Options& options, uint32_t loop,
 bool HostStore::has(UnitId unit) const {
   if (value(unit) >= options_.max_units) return false;
   return !options_.spread ||
-         Load<uint8_t>(all_, PresenceAt(options_, value(unit) %
-                                                      options_.loops)) != 0;
+         Load<uint8_t>(all_,
+                       PresenceAt(options_, value(unit) % options_.loops)) != 0;
 }
 
 size_t HostStore::BucketOf(FlowId flow) const {
@@ -162,6 +162,7 @@ std::optional<HostRecord> HostStore::Read(UnitId unit, FlowId flow,
   if (value(unit) >= options_.max_units || options_.slots == 0) {
     return std::nullopt;
   }
+  if (!has(unit)) miss_ = HostMiss::kAway;
   const size_t part = value(unit) % options_.loops * PartBytes(options_);
   const auto of_unit = all_.subspan(part + PlaceOf(unit), UnitBytes(options_));
   const size_t bucket = BucketOf(flow);

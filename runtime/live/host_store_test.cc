@@ -130,6 +130,7 @@ TEST_F(HostStoreTest, SaysWhichLoopsAreOnTheHostIfTheyMayBeElsewhere) {
   memory()[HostStore::PresenceAt(spread, 0)] = std::byte{0};
   EXPECT_FALSE(own.has(kA));
   ExpectRecord(own, kA, TestRecord(7, 4));
+  ExpectMiss(own, kA, 8, 4, HostMiss::kAway);
 }
 
 TEST_F(HostStoreTest, SpreadPartsAreBounded) {

@@ -24,8 +24,8 @@ class TestHostMemory {
 
   // Says whether the process of that loop is on this host (Options::spread).
   void SetPresence(uint32_t loop, bool is_here) {
-    std::as_writable_bytes(std::span(words_))[HostStore::PresenceAt(
-        options_, loop)] = std::byte{is_here};
+    std::as_writable_bytes(std::span(
+        words_))[HostStore::PresenceAt(options_, loop)] = std::byte{is_here};
   }
   // Returns the records for the next process of that loop; the process before
   // must have ended.

@@ -99,10 +99,9 @@ class MovingFlows {
                              .record_bytes = nf_.schema().record_bytes()};
     of.slots = HostStore::SlotsFor(2 * flows, of);
     const size_t part = HostStore::PartBytes(of);
-    auto memory = SharedRegion::Create(
-        {.name = "snf host",
-         .bytes = HostStore::BytesFor(of),
-         .in_advance = 0});
+    auto memory = SharedRegion::Create({.name = "snf host",
+                                        .bytes = HostStore::BytesFor(of),
+                                        .in_advance = 0});
     SNF_CHECK(memory.ok());
     memory_.emplace(*std::move(memory));
     const auto all = memory_->bytes();

@@ -20,8 +20,8 @@
 #include "base/version.h"
 #include "platform/commands/host/host_command.h"
 #include "platform/control/control_text.h"
+#include "platform/drivers/loops/host_agent.h"
 #include "platform/drivers/loops/unit_process.h"
-#include "platform/hosts/host_agent.h"
 #include "platform/hosts/host_stream.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"
@@ -303,7 +303,8 @@ class HostServeCommand final : public FlagCommand {
 
   // Reads the certificates again, since they may have been renewed.
   int Session(int socket, int memories) const {
-    if (tls_.empty()) return ServeHostSession(socket, memories, nullptr, geneve_);
+    if (tls_.empty())
+      return ServeHostSession(socket, memories, nullptr, geneve_);
     const auto files = ReadTlsFiles(tls_, TlsEnd::kServer);
     if (files.ok()) {
       return ServeHostSession(socket, memories, &*files, geneve_);

@@ -56,8 +56,7 @@ Json QuantilesOf(const Histogram& histogram) {
   return json;
 }
 
-Json DropsOf(const PlainTotals& totals, const NfSpec& nf,
-             uint64_t queue_full) {
+Json DropsOf(const PlainTotals& totals, const NfSpec& nf, uint64_t queue_full) {
   Json json = Json::object();
   for (size_t i = 0; i < kDropReasons; ++i) {
     const uint64_t more =

@@ -42,7 +42,7 @@ class NfRun final : public FlagCommand {
       const std::function<absl::Status(const CapturedPacket&)>& take) const;
   absl::Status FeedPaced(const LoadedCapture& capture, PlainProgram& program,
                          Timing& timing) const;
-  // What has come out.
+  // The packets that came out.
   struct Outcome {
     PlainTotals totals;
     uint64_t digest = 0;

@@ -253,12 +253,12 @@ void PlainProgram::Settle(const Waiting& waiting, const Verdict& verdict) {
 void PlainProgram::Release(PacketHandle packet) {
   const PacketInfo& info = buffers_.info(packet);
   const auto bytes = buffers_.bytes(packet);
-  options_.released({.time = now_,
-                     .bytes = bytes,
-                     .original_bytes = std::max(
-                         info.original_length,
-                         static_cast<uint32_t>(bytes.size())),
-                     .link = info.link});
+  options_.released(
+      {.time = now_,
+       .bytes = bytes,
+       .original_bytes =
+           std::max(info.original_length, static_cast<uint32_t>(bytes.size())),
+       .link = info.link});
 }
 
 // Returns why the flow does not get the alias that the NF asked for.

@@ -94,17 +94,17 @@ absl::Status MakeTcpPair(std::array<int, 2>& ends) {
   return status;
 }
 
-// Batches that come from one NF, and wait for the next one.
+// Batches of an NF that wait for the next NF.
 class Passage {
  public:
-  // Returns false at the end of the NF.
-  bool Receive(int from) {
+  // Reads batches of the NF, or its end.
+  void Receive(int from) {
     const size_t before = bytes_.size();
     constexpr size_t kAtOnce = 65'536;
     bytes_.resize(before + kAtOnce);
     const ssize_t size = recv(from, &bytes_[before], kAtOnce, MSG_DONTWAIT);
     bytes_.resize(before + static_cast<size_t>(std::max<ssize_t>(size, 0)));
-    return size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR));
+    has_ended_ = size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR);
   }
   // Returns false if the next NF has ended. Only whole batches are carried.
   bool Send(int to) {
@@ -128,8 +128,10 @@ class Passage {
   // A batch may be longer than that.
   bool is_full() const { return whole_ - sent_ >= ProxiedChain::kMostHeld; }
   bool has_whole() const { return whole_ > sent_; }
+  bool has_ended() const { return has_ended_; }
 
  private:
+  bool has_ended_ = false;  // nothing more comes
   std::vector<std::byte> bytes_;
   size_t whole_ = 0;  // bytes of whole batches
   size_t sent_ = 0;
@@ -155,7 +157,7 @@ class ProxiedChain::Out {
   void Flush() {
     if (packets_ > 0) Send();
   }
-  // Sends what is left, and the end.
+  // Sends the last batch, and the end.
   void End() {
     Flush();
     Send();
@@ -268,13 +270,14 @@ ProxiedChain::~ProxiedChain() {
 int ProxiedChain::RunProxy() const {
   for (const Stage& stage : stages_) close(stage.to_proxy);
   const size_t count = stages_.size();
-  std::vector<Passage> passages(count);  // from each NF to the next one
+  std::vector<Passage> passages(count);  // from each NF to the next
   std::vector<pollfd> waits(count);
   while (true) {
     for (size_t i = 0; i < count; ++i) {
-      const bool takes = i + 1 < count && !passages[i].is_full();
+      const bool has_ended = passages[i].has_ended();
+      const bool takes = i + 1 < count && !has_ended && !passages[i].is_full();
       const bool gives = i > 0 && passages[i - 1].has_whole();
-      waits[i] = {.fd = stages_[i].of_proxy,
+      waits[i] = {.fd = has_ended ? -1 : stages_[i].of_proxy,
                   .events = static_cast<int16_t>(
                       (takes ? POLLIN : 0) | (gives ? POLLOUT : 0) |
                       (i + 1 == count ? POLLRDHUP : 0)),
@@ -284,8 +287,12 @@ int ProxiedChain::RunProxy() const {
     if ((waits.back().revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0) return 0;
     for (size_t i = 0; i < count; ++i) {
       if ((waits[i].revents & POLLIN) != 0 && i + 1 < count) {
-        if (!passages[i].Receive(stages_[i].of_proxy)) return 1;
+        passages[i].Receive(stages_[i].of_proxy);
         if (!passages[i].Send(stages_[i + 1].of_proxy)) return 1;
+      }
+      // The next NF ends as well, also if this NF has failed.
+      if (passages[i].has_ended() && !passages[i].has_whole()) {
+        shutdown(stages_[i + 1].of_proxy, SHUT_WR);
       }
       if ((waits[i].revents & POLLOUT) != 0 && i > 0 &&
           !passages[i - 1].Send(stages_[i].of_proxy)) {

@@ -27,10 +27,11 @@ namespace snf {
 //   this process, NF 0 ─► proxy ─► NF 1 ─► proxy ─► NF 2   (one proxy process)
 //
 // The proxy knows which NF is the next. Once it holds kMostHeld bytes of whole
-// batches for an NF, it takes no more from the NF before. A local proxy is reached by
-// unix sockets (SAND: one for each server), a global one by TCP (Fission: one
-// for all servers), which stays on the machine here, so it costs less than over
-// a network. Neither schedules, logs nor scales: real proxies cost more.
+// batches for an NF, it takes no more from the NF before. A local proxy is
+// reached by unix sockets (SAND: one for each server), a global one by TCP
+// (Fission: one for all servers), which stays on the machine here, so it costs
+// less than over a network. Neither schedules, logs nor scales: real proxies
+// cost more.
 //
 // Owner-thread only.
 class ProxiedChain {
@@ -38,7 +39,7 @@ class ProxiedChain {
   enum class Proxy : size_t { kLocal, kGlobal };
   struct Options {
     Proxy proxy = Proxy::kLocal;
-    uint32_t batch = 32;  // packets that go together
+    uint32_t batch = 32;  // packets in a batch
     PlainProgram::Options nf;
   };
   static constexpr size_t kMostHeld = size_t{1} << 20;
@@ -49,7 +50,7 @@ class ProxiedChain {
       std::span<const NfSpec> nfs, const Options& options);
   ProxiedChain(const ProxiedChain&) = delete;
   ProxiedChain& operator=(const ProxiedChain&) = delete;
-  // Ends what still runs.
+  // Ends processes that still run.
   ~ProxiedChain();
 
   // Takes a packet, as PlainProgram::Take. Errors: Unavailable if a process has
@@ -58,12 +59,12 @@ class ProxiedChain {
   // Lets all packets come out at the end, and waits for that. Errors: as Take.
   struct Result {
     PlainTotals totals;   // released and consumed: by the last NF; dropped: all
-    uint64_t digest = 0;  // of what the last NF has released
+    uint64_t digest = 0;  // of packets released by the last NF
   };
   absl::StatusOr<Result> Finish();
 
  private:
-  class Out;  // packets on their way to the proxy
+  class Out;  // batches to the proxy
 
   struct Stage {
     int to_proxy = -1;  // the NF's end

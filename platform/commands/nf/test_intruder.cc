@@ -107,9 +107,9 @@ class Intruder final : public NetworkFunction {
   // of another one; after nonsense was written wherever others or the next
   // process may look; after others were asked for their flows; and by loggers.
   static constexpr std::string_view kHows[] = {
-      "all",   "memory", "hang", "threads", "spoil", "report",  "state",
-      "entry", "itself", "late", "shared",  "pull",  "loggers", "withhold",
-      "lie"};
+      "all",    "memory", "hang",    "threads",  "spoil",
+      "report", "state",  "entry",   "itself",   "late",
+      "shared", "pull",   "loggers", "withhold", "lie"};
   // Rings in a loop's memory, in order.
   enum Ring : size_t {
     kDown,

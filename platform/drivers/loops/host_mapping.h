@@ -24,8 +24,7 @@ struct HostDescriptors {
 absl::StatusOr<int> OpenReadable(int fd);
 
 // Says in the memory that the loop's process is on this host, until the object
-// ends. The descriptor must outlive the object, and be writable; -1: nothing is
-// said.
+// ends. The descriptor must outlive the object, and be writable; -1: none.
 class HostPresence {
  public:
   HostPresence(const HostStore::Options& options, uint32_t loop, int writable);

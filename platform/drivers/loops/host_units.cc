@@ -160,9 +160,9 @@ absl::StatusOr<Asked> Read(std::span<const std::byte> message) {
 absl::StatusOr<HostDescriptors> AskForStates(int memories,
                                              const UnitProcessSetup& setup) {
   if (setup.host_store.slots == 0) return HostDescriptors{};
-  const auto writable =
-      HostMemories::Ask(memories, {.key = setup.host_key,
-                                   .bytes = HostStore::BytesFor(setup.host_store)});
+  const auto writable = HostMemories::Ask(
+      memories,
+      {.key = setup.host_key, .bytes = HostStore::BytesFor(setup.host_store)});
   if (!writable.ok()) return writable.status();
   const auto readable = OpenReadable(*writable);
   if (!readable.ok()) return readable.status();
@@ -201,9 +201,8 @@ absl::Status Serve(AwaySide& side, int memories, const Asked& asked) {
     return absl::UnavailableError(
         fmt::format("socketpair: {}", std::strerror(errno)));
   }
-  const LaunchMethod::Process process =
-      ProcessOfUnits(setup, *nf, setup.loop.index, memory->fd(), sockets[1],
-                     *host);
+  const LaunchMethod::Process process = ProcessOfUnits(
+      setup, *nf, setup.loop.index, memory->fd(), sockets[1], *host);
   const HostPresence presence(setup.host_store, setup.loop.index,
                               host->writable);
   const auto pid = (*method)->Start(0, 0, process);
@@ -261,7 +260,8 @@ int ServeHostSession(int socket, int memories, const TlsFiles* files,
   const auto message = side.Greet(HelloOfThisProgram(), takes_geneve);
   if (!message.ok()) return tell(message.status());
   const auto asked = Read(*message);
-  absl::Status status = asked.ok() ? Serve(side, memories, *asked) : asked.status();
+  absl::Status status =
+      asked.ok() ? Serve(side, memories, *asked) : asked.status();
   if (status.ok()) return kExitOk;
   side.Refuse(status);
   return tell(status);

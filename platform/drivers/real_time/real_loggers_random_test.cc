@@ -148,8 +148,8 @@ struct Plan {
   uint32_t kills_65536 = 0;     // the same of some loop of units
 };
 
-// What units of a loop see of the host's memory. Lets others take turns before
-// some reads, so that these come in the middle of the loop's turn.
+// The host's records for units of one loop. Before some reads other loops take
+// turns, so that reads come in the middle of a turn.
 class InterruptedRecords final : public HostRecords {
  public:
   InterruptedRecords(HostRecords& records, std::function<void()> before_read)
@@ -214,12 +214,12 @@ class World {
     units_.resize(plan.loops);
     seen_.resize(plan.loops);
     for (uint32_t i = 0; plan.shows && i < plan.hosts; ++i) {
-      hosts_.push_back(std::make_unique<TestHostMemory>(HostStore::Options{
-          .max_units = plan.options.controller.max_units,
-          .loops = plan.loops,
-          .slots = 1'024,
-          .record_bytes = example_->schema().record_bytes(),
-          .spread = plan.hosts > 1}));
+      hosts_.push_back(std::make_unique<TestHostMemory>(
+          HostStore::Options{.max_units = plan.options.controller.max_units,
+                             .loops = plan.loops,
+                             .slots = 1'024,
+                             .record_bytes = example_->schema().record_bytes(),
+                             .spread = plan.hosts > 1}));
     }
     for (uint32_t i = 0; i < plan.loops; ++i) {
       host_of_.push_back(i % plan.hosts);
@@ -511,7 +511,7 @@ class World {
       loop_.Turn(egress_);
     }
   }
-  // The loop is about to read what others show, and others are faster.
+  // The loop is about to read a record. Other loops take turns before that.
   void Interrupt(size_t loop) {
     if (!plan_.fails() || interrupted_.has_value()) return;
     if (!plan_.rng.Chance(16'384)) return;
@@ -544,7 +544,7 @@ class World {
   ControllerLoop loop_;
   Egress egress_;
   std::vector<std::unique_ptr<TestHostMemory>> hosts_;
-  std::vector<uint32_t> host_of_;  // by loop
+  std::vector<uint32_t> host_of_;                          // by loop
   std::vector<std::unique_ptr<InterruptedRecords>> seen_;  // by loop
   std::optional<size_t> interrupted_{};  // the loop that is in a turn
   std::vector<std::unique_ptr<UnitLoop>> units_;

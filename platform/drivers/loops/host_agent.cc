@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/hosts/host_agent.h"
+#include "platform/drivers/loops/host_agent.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -54,7 +54,8 @@ bool HostAgent::IsMember(const std::string& address) const {
 }
 
 std::string HostAgent::WhyNot(const std::string& peer) const {
-  if (!IsMember(AddressIn(peer))) return fmt::format("{} is not named by --from", peer);
+  if (!IsMember(AddressIn(peer)))
+    return fmt::format("{} is not named by --from", peer);
   if (sessions_.size() < kMostSessions) return "";
   return fmt::format("{} daemons' processes run already", kMostSessions);
 }
@@ -86,8 +87,10 @@ void HostAgent::Begin(int listener, int socket, const Session& session) {
   int memories = -1;
   if (why_not.empty()) {
     const auto opened = memories_.Open(AddressIn(peer));
-    if (opened.ok()) memories = *opened;
-    else why_not = std::string(opened.status().message());
+    if (opened.ok())
+      memories = *opened;
+    else
+      why_not = std::string(opened.status().message());
   }
   const pid_t parent = getpid();
   const pid_t child = fork();

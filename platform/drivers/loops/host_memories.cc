@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/hosts/host_memories.h"
+#include "platform/drivers/loops/host_memories.h"
 
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -63,8 +63,8 @@ bool HostMemories::Hear(Session& session) {
   const absl::StatusOr<int> fd = Give(session, request);
   const std::string text =
       fd.ok() ? std::string(kGiven) : std::string(fd.status().message());
-  const auto bytes = std::as_bytes(std::span(text)).first(
-      std::min(text.size(), kMostTextBytes));
+  const auto bytes = std::as_bytes(std::span(text))
+                         .first(std::min(text.size(), kMostTextBytes));
   if (!fd.ok()) return SendWithDescriptors(session.socket, bytes, {});
   return SendWithDescriptors(session.socket, bytes, {&*fd, 1});
 }

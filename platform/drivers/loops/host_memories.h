@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_HOSTS_HOST_MEMORIES_H_
-#define SNF_PLATFORM_HOSTS_HOST_MEMORIES_H_
+#ifndef SNF_PLATFORM_DRIVERS_LOOPS_HOST_MEMORIES_H_
+#define SNF_PLATFORM_DRIVERS_LOOPS_HOST_MEMORIES_H_
 
 #include <poll.h>
 
@@ -20,13 +20,12 @@
 namespace snf {
 
 // Names the memory that units of a run share on each host. The daemon draws it
-// at random, one for each chain: who does not know it cannot ask for it.
+// at random, one for each chain; it cannot be guessed.
 struct HostMemoryKey {
   std::array<uint64_t, 2> words{};
 
   static HostMemoryKey Draw();
-  friend auto operator<=>(const HostMemoryKey&,
-                          const HostMemoryKey&) = default;
+  friend auto operator<=>(const HostMemoryKey&, const HostMemoryKey&) = default;
 };
 
 // Theory of operation. The memories in which units of a host show each other
@@ -39,9 +38,9 @@ struct HostMemoryKey {
 //   session of daemon A, loop 4 ─ key, bytes ─► agent ─► memory 1
 //   session of daemon B, loop 1 ─ key, bytes ─► agent ─► makes memory 2
 //
-// A key is the daemon's address and what the daemon drew. Pages are filled as
+// A key is the daemon's address and its random words. Pages are filled as
 // units write, each process into its own part, so a limit on a part is one on
-// what a process may take (HostStore::kMostSpreadBytes).
+// a process (HostStore::kMostSpreadBytes).
 //
 // Owner-thread only, of the agent.
 class HostMemories {
@@ -54,11 +53,11 @@ class HostMemories {
   // A session begins, for the daemon at that address: returns the descriptor
   // for Ask, which the caller closes. Errors: Unavailable.
   absl::StatusOr<int> Open(std::string daemon);
-  // Adds what to wait for, and answers sessions that it came for: `waits` has
-  // these alone, in the same order. A session that has ended is forgotten.
+  // Adds a wait for each session. Serve answers sessions that have asked, and
+  // forgets ended ones: `waits` has these waits alone, in the same order.
   void AddTo(std::vector<pollfd>& waits) const;
   void Serve(std::span<const pollfd> waits);
-  // In the process of a session: what is of others is out of reach.
+  // Closes all descriptors, in the process of a session.
   void CloseAll();
 
   size_t sessions() const { return sessions_.size(); }
@@ -96,4 +95,4 @@ class HostMemories {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_HOSTS_HOST_MEMORIES_H_
+#endif  // SNF_PLATFORM_DRIVERS_LOOPS_HOST_MEMORIES_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/hosts/host_memories.h"
+#include "platform/drivers/loops/host_memories.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_HOSTS_HOST_AGENT_H_
-#define SNF_PLATFORM_HOSTS_HOST_AGENT_H_
+#ifndef SNF_PLATFORM_DRIVERS_LOOPS_HOST_AGENT_H_
+#define SNF_PLATFORM_DRIVERS_LOOPS_HOST_AGENT_H_
 
 #include <sys/types.h>
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "platform/hosts/host_memories.h"
+#include "platform/drivers/loops/host_memories.h"
 
 namespace snf {
 
@@ -62,4 +62,4 @@ class HostAgent {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_HOSTS_HOST_AGENT_H_
+#endif  // SNF_PLATFORM_DRIVERS_LOOPS_HOST_AGENT_H_
