@@ -206,6 +206,25 @@ class Membership(EtcdHosts):
             wait_for("b joined", lambda: self.hosts() == {"b": "joined"})
 
 
+class Shown(EtcdHosts):
+    def test_units_of_hosts_that_come_and_go_read_states_in_place(self):
+        path = pathlib.Path(self.folder.name) / "report.json"
+        self.up("--host_state", f"--json={path}")
+        with self.traffic():
+            for name, units in (("b", 3), ("c", 2)):
+                self.serve(name)
+                self.join(name, f"--units={units}")
+            wait_for("units on b", lambda: self.serving() == {"": 1, "b": 3})
+            done = self.home(PROGRAM, "host", "leave", "b", self.at)
+            self.assertEqual(done.returncode, OK, done.stderr)
+            wait_for("units on c", lambda: self.serving() == {"": 1, "c": 2})
+        self.home(PROGRAM, "down", f"--name={self.name}")
+        wait_for("report", path.exists)
+        records = json.loads(path.read_text())["host_records"]
+        self.assertGreater(records["read"], 0, records)
+        self.assertEqual(records["missed"]["malformed"], 0, records)
+
+
 class ByGeneve(EtcdHosts):
     """With --host_wire=geneve."""
 

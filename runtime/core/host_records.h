@@ -39,7 +39,7 @@ struct HostRecord {
 // 4, and runs clock 5. Had A shown clock 3 only, B's miss() would be kStale,
 // and B would send a Pull.
 //
-// With units on several hosts, each host has records of its own. A unit of
+// If units are on several hosts, each host has records of its own. A unit of
 // another host shows nothing here, so its states are pulled (kAway).
 //
 // Owner-thread only, of a loop of units.

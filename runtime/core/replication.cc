@@ -207,8 +207,7 @@ void Replication::SetTaken(Instant now, const State& state, uint32_t slot,
 
 // --- Records of the host. ---
 
-// Nothing of the record is believed before it was copied out of the memory of
-// the other unit, which may write there at any time.
+// Only a copy is believed, since the other unit may write at any time.
 std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
                                                  Clock clock) {
   const auto shown = host_->Read(unit, flow, clock);
@@ -228,8 +227,7 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
 
 // This is what a held packet, a Pull and its answer come to, at once. A packet
 // behind held ones waits for their clocks, which may run here. If the source is
-// a logger, its unit showed the state before it failed: only what the logger
-// has is shown (U6), so the record of that clock is the logger's (F5).
+// a logger, its unit showed the record of that clock after its release (F5).
 bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows) {
   const FlowRecord& copy = flows[slot];

@@ -166,7 +166,7 @@ TEST_F(UnitHost, WhatAUnitOfTheHostHasShownOutlivesItsPlaceThere) {
   b_.Send(next);
   EXPECT_EQ(b_.Begin(), Lines{"service 1/4"});
   EXPECT_EQ(b_.unit.counters().records_recovered, 1u);
-  // Of another flow it has shown nothing: the logger has the state.
+  // The unit has shown nothing of another flow: the logger has the state.
   next = First(2, 4, kA);
   next.source_kind = StateSource::kLogger;
   b_.Finish();

@@ -253,8 +253,8 @@ class DeltaSchedule final : public Schedule {
                  /*push_bases=*/static_cast<uint32_t>(1 + seed % 12)) {}
 };
 
-// The units are on one host, but in some schedules one is elsewhere, and some
-// of them lie about what they show.
+// The units are on one host, but in some schedules one is elsewhere, and in
+// some units lie about their records.
 class HostSchedule final : public Schedule {
  public:
   HostSchedule(uint64_t seed, Totals& totals) : Schedule(seed, totals) {

@@ -125,7 +125,7 @@ TEST_F(HostStoreTest, SaysWhichLoopsAreOnTheHostIfTheyMayBeElsewhere) {
   EXPECT_TRUE(own.has(UnitId{2}));
   EXPECT_FALSE(own.has(kB));
   EXPECT_FALSE(own.has(UnitId{4}));
-  // What a process has shown stays when it has gone.
+  // Records stay when their process has gone.
   Show(own, kA, 3, TestRecord(7, 4));
   memory()[HostStore::PresenceAt(spread, 0)] = std::byte{0};
   EXPECT_FALSE(own.has(kA));

@@ -30,7 +30,7 @@ constexpr size_t kAllRemote = 2;
 constexpr size_t kByCalls = 0;
 constexpr size_t kByGlobalProxy = 2;
 
-// Of this process, and of its children that have ended.
+// Counts this process, and its children that have ended.
 Nanos CpuTime() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);

@@ -155,8 +155,8 @@ absl::StatusOr<Asked> Read(std::span<const std::byte> message) {
 
 // --- The session. ---
 
-// Returns descriptors of the memory that units of the same run share here. They
-// are closed with this process.
+// Returns descriptors of the memory that units of the same run share here. The
+// end of this process closes them.
 absl::StatusOr<HostDescriptors> AskForStates(int memories,
                                              const UnitProcessSetup& setup) {
   if (setup.host_store.slots == 0) return HostDescriptors{};

@@ -127,7 +127,7 @@ absl::Status CheckHostState(const RunOptions& options,
 }
 
 // If all units of the run are on one host, the controller names none of them
-// for pushes (proto/protocol.md 2.8). Else units leave out those of their host.
+// for pushes (proto/protocol.md 2.8). Else units leave out units of their host.
 HostStore::Options SettleHostState(const RealOptions& real,
                                    const LoopRegion::Options& layout,
                                    RunOptions& options) {
