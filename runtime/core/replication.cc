@@ -225,9 +225,8 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
   return shown;
 }
 
-// This is what a held packet, a Pull and its answer come to, at once. A packet
-// behind held ones waits for their clocks, which may run here. If the source is
-// a logger, its unit showed the record of that clock after its release (F5).
+// Replaces a held packet, a Pull and its answer. A packet behind held ones waits
+// for their clocks. If a logger is the source, its unit showed the record (F5).
 bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows) {
   const FlowRecord& copy = flows[slot];
