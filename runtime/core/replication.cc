@@ -225,21 +225,21 @@ std::optional<HostRecord> Replication::ReadShown(UnitId unit, FlowId flow,
   return shown;
 }
 
-// Replaces a held packet, a Pull and its answer. A packet behind held ones waits
-// for their clocks. If a logger is the source, its unit showed the record (F5).
+// Replaces a held packet, a Pull and its answer. A packet behind held ones
+// waits for their clocks, which may run here. If the source is a logger, its
+// unit showed the record of that clock after its release (F5).
 bool Replication::TakeFromHost(Instant now, const PacketMeta& meta,
                                uint32_t slot, FlowStore& flows) {
   const FlowRecord& copy = flows[slot];
   const Clock need = meta.clock - 1;
   const bool has_failed = meta.source_kind == StateSource::kLogger;
-  const bool is_elsewhere =
-      has_failed ||
-      (meta.source_kind == StateSource::kUnit && meta.source != id_);
-  if (!is_elsewhere || need == Clock{} || need <= copy.applied ||
+  const bool is_peer =
+      meta.source_kind == StateSource::kUnit && meta.source != id_;
+  if ((!has_failed && !is_peer) || need == Clock{} || need <= copy.applied ||
       copy.is_busy()) {
     return false;
   }
-  if (!has_failed && !host_->has(meta.source)) {
+  if (is_peer && !host_->has(meta.source)) {
     Miss(HostMiss::kAway);
     return false;
   }
