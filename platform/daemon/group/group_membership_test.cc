@@ -74,8 +74,9 @@ class GroupMembershipTest : public testing::Test {
         .self = {.number = number,
                  .name = name_,
                  .incarnation = ++incarnations_},
-        .shape = {.controllers = 3, .version = version},
-        .silence = Seconds(2)};
+        .shape = {.controllers = 3,
+                  .version = version,
+                  .silence = Seconds(2)}};
     const Nanos patience = GatewayGroup(member).patience();
     return GroupMembership::Start(
         *EtcdClient::Create({.endpoints = etcd_->endpoints(),
