@@ -126,6 +126,7 @@ void GatewayGroup::Hear(const Look& look, Instant now) {
           beat->second.revision != peer.revision) {
         peer.revision = beat->second.revision;
         peer.epoch = beat->second.beat.epoch;
+        peer.history = beat->second.beat.history;
         peer.is_active = beat->second.beat.is_active;
         peer.changed = now;
       }
@@ -136,6 +137,7 @@ void GatewayGroup::Hear(const Look& look, Instant now) {
 }
 
 void GatewayGroup::Act(const GatewayTable& table) {
+  if (table.history != table_.history) entered_ = table.epoch;
   const bool is_other = !is_in_ || table.history != table_.history;
   table_ = table;
   is_in_ = SelfIn(table) != nullptr;
@@ -159,8 +161,8 @@ bool GatewayGroup::HasAllApplied() const {
     const auto peer = peers_.find(member.number);
     return peer != peers_.end() &&
            peer->second.incarnation == member.incarnation &&
-           peer->second.epoch >= joined_ &&
-           peer->second.epoch <= table_.epoch;  // else of another history
+           peer->second.history == table_.history &&
+           peer->second.epoch >= joined_ && peer->second.epoch <= table_.epoch;
   });
 }
 

@@ -55,6 +55,7 @@ struct GatewayTable {
 struct GatewayBeat {
   uint64_t incarnation = 0;
   uint64_t epoch = 0;  // of the table by which it handles packets
+  uint64_t history = 0;  // of that table
   bool is_active = false;  // GatewayGroup::is_active()
 };
 
@@ -164,6 +165,7 @@ class GatewayGroup {
   GatewayBeat beat() const {
     return {.incarnation = options_.self.incarnation,
             .epoch = applied_,
+            .history = applied_ >= entered_ ? table_.history : 0,
             .is_active = is_active_};
   }
   // How long the member with this number had been silent at the last look.
@@ -189,6 +191,7 @@ class GatewayGroup {
     uint64_t incarnation = 0;
     int64_t revision = 0;  // of its beat
     uint64_t epoch = 0;    // that it has applied
+    uint64_t history = 0;  // of that table
     bool is_active = false;
     Instant changed{};  // when that was seen
   };
@@ -218,6 +221,7 @@ class GatewayGroup {
   bool is_in_ = false;
   bool is_active_ = false;
   uint64_t joined_ = 0;  // the epoch
+  uint64_t entered_ = 0;  // the first epoch of this history that it saw
   Instant begun_{};      // when it joined, or began anew
   uint64_t applied_ = 0;
   uint64_t out_ = 0;                  // the newest epoch of OnOut

@@ -142,6 +142,7 @@ void GroupStore::TakeBeat(const EtcdPair& pair, GatewayGroup::Look& look) {
   }
   beat.beat = {.incarnation = message.incarnation(),
                .epoch = message.epoch(),
+               .history = message.history(),
                .is_active = message.active()};
 }
 
@@ -149,6 +150,7 @@ absl::Status GroupStore::Beat(uint32_t number, const GatewayBeat& beat) {
   proto::GatewayBeat message;
   message.set_incarnation(beat.incarnation);
   message.set_epoch(beat.epoch);
+  message.set_history(beat.history);
   message.set_active(beat.is_active);
   return client_->Put(BeatKey(number), TextOf(message));
 }
