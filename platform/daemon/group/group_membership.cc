@@ -139,19 +139,24 @@ bool GroupMembership::IsPathAlive(Instant now) const {
   return now - turned < Nanos{options_.member.shape.silence.ns / 2};
 }
 
-bool GroupMembership::MayBeIn() {
+void GroupMembership::HeedAsks() {
   const std::scoped_lock lock(mutex_);
   heeded_ = asked_;
-  // Who lost its hosts since its path stood still joins once the path turns.
-  return wants_in_ && (group_.is_in() || IsPathAlive(Now()));
 }
 
-Nanos GroupMembership::Cycle() {
-  if (MayBeIn()) {
+// A member that lost its hosts, since its path stood still, joins again once
+// the path turns.
+void GroupMembership::SetWish() {
+  if (wants_in_ && (group_.is_in() || IsPathAlive(Now()))) {
     group_.set_ready();
   } else {
     group_.set_leaves();
   }
+}
+
+Nanos GroupMembership::Cycle() {
+  HeedAsks();
+  SetWish();
   const Instant begun = Now();
   group_.OnApplied(applied_.load(std::memory_order_acquire));
   group_.OnOut(out_.load(std::memory_order_relaxed));
@@ -172,6 +177,7 @@ Nanos GroupMembership::Cycle() {
   }
   group_.OnLook(*look, begun, Now(), beats);
   Publish();
+  SetWish();  // it may be out now
   const auto swap = group_.Wanted();
   return swap.has_value() ? Change(*swap) : group_.period();
 }

@@ -85,8 +85,8 @@ class GroupMembership {
   Nanos Cycle();
   Nanos Change(const GatewayGroup::Swap& swap);
   Nanos OnError(Instant begun, const absl::Status& why);
-  // Takes what has been asked for.
-  bool MayBeIn();
+  void HeedAsks();
+  void SetWish();
   bool IsPathAlive(Instant now) const;
   void Ask(const std::function<void()>& set);
   void Tell(bool is_warning, const std::string& what) const;
