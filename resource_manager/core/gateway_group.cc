@@ -48,10 +48,9 @@ std::string Difference(const GroupShape& own, const GroupShape& theirs) {
 
 // Names the member: "controller 1 ("d.1 on a") at 10.0.0.1:6083".
 std::string TextOf(const Gateway& member) {
-  return absl::StrCat("controller ", member.number, " (\"",
-                      Printable(member.name), "\")",
-                      member.address.empty() ? "" : " at ",
-                      Printable(member.address));
+  return absl::StrCat(
+      "controller ", member.number, " (\"", Printable(member.name), "\")",
+      member.address.empty() ? "" : " at ", Printable(member.address));
 }
 
 }  // namespace
@@ -83,6 +82,7 @@ void GatewayGroup::OnLook(const Look& look, Instant begun, Instant now,
   revision_ = look.revision;
   beats_ = look.beats;
   Hear(look, now);
+  FollowRevisions(look);
   const bool was_vouched_for = is_in_ && vouched_until_ > Instant::min();
   if (was_vouched_for && begun > vouched_until_) {
     BeginAnew();
@@ -106,8 +106,20 @@ void GatewayGroup::OnNoAnswer(Instant begun) {
 // an earlier time.
 bool GatewayGroup::HasLostData() const {
   if (!stored_.has_value()) return table_.epoch > 0;
+  if (went_back_ && stored_->history == table_.history) return true;
   return stored_->epoch < table_.epoch ||
          (stored_->epoch == table_.epoch && *stored_ != table_);
+}
+
+// Keys are not deleted: so their revisions only grow, unless etcd's data is of
+// an earlier time.
+void GatewayGroup::FollowRevisions(const Look& look) {
+  int64_t newest = look.revision;
+  for (const auto& [number, beat] : look.beats) {
+    newest = std::max(newest, beat.revision);
+  }
+  if (newest < newest_) went_back_ = true;
+  newest_ = newest;
 }
 
 void GatewayGroup::Hear(const Look& look, Instant now) {
@@ -137,7 +149,10 @@ void GatewayGroup::Hear(const Look& look, Instant now) {
 }
 
 void GatewayGroup::Act(const GatewayTable& table) {
-  if (table.history != table_.history) entered_ = table.epoch;
+  if (table.history != table_.history) {
+    entered_ = table.epoch;
+    went_back_ = false;
+  }
   const bool is_other = !is_in_ || table.history != table_.history;
   table_ = table;
   is_in_ = SelfIn(table) != nullptr;
@@ -168,11 +183,11 @@ bool GatewayGroup::HasAllApplied() const {
 
 bool GatewayGroup::MayBeActive() const {
   if (!HasAllApplied()) return false;
-  const bool is_any_active = std::ranges::any_of(
-      table_.members, [this](const Gateway& member) {
+  const bool is_any_active =
+      std::ranges::any_of(table_.members, [this](const Gateway& member) {
         const auto peer = peers_.find(member.number);
-        return peer != peers_.end() &&
-               member.number != options_.self.number && peer->second.is_active;
+        return peer != peers_.end() && member.number != options_.self.number &&
+               peer->second.is_active;
       });
   return is_any_active ||
          *heard_ - std::max(begun_, hearing_since_) >= silence();
@@ -250,8 +265,8 @@ std::optional<GatewayGroup::Swap> GatewayGroup::Wanted() const {
     std::ranges::sort(next.members, {}, &Gateway::number);
   }
   const bool is_there = wants_in || stored_.has_value();
-  const bool is_right = stored_.has_value() && next == *stored_ &&
-                        (!HasLostData() || !wants_in);
+  const bool is_right =
+      stored_.has_value() && next == *stored_ && (!HasLostData() || !wants_in);
   if (!is_there || is_right) return std::nullopt;
   next.epoch = std::max(next.epoch, table_.epoch) + 1;
   if (!stored_.has_value() || HasLostData()) {

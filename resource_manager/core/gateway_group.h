@@ -54,8 +54,8 @@ struct GatewayTable {
 // A sign of life of a member.
 struct GatewayBeat {
   uint64_t incarnation = 0;
-  uint64_t epoch = 0;  // of the table by which it handles packets
-  uint64_t history = 0;  // of that table
+  uint64_t epoch = 0;      // of the table by which it handles packets
+  uint64_t history = 0;    // of that table
   bool is_active = false;  // GatewayGroup::is_active()
 };
 
@@ -197,6 +197,7 @@ class GatewayGroup {
   };
 
   void Hear(const Look& look, Instant now);
+  void FollowRevisions(const Look& look);
   void Act(const GatewayTable& table);
   void BeginAnew();
   bool HasAllApplied() const;
@@ -216,13 +217,15 @@ class GatewayGroup {
   bool wants_in_ = false;
   std::optional<GatewayTable> stored_{};  // as etcd has it
   int64_t revision_ = 0;
+  int64_t newest_ = 0;      // the greatest revision at the last look
+  bool went_back_ = false;  // since this history was entered
   std::map<uint32_t, Look::Beat> beats_{};
   GatewayTable table_{};  // by which it acts
   bool is_in_ = false;
   bool is_active_ = false;
-  uint64_t joined_ = 0;  // the epoch
+  uint64_t joined_ = 0;   // the epoch
   uint64_t entered_ = 0;  // the first epoch of this history that it saw
-  Instant begun_{};      // when it joined, or began anew
+  Instant begun_{};       // when it joined, or began anew
   uint64_t applied_ = 0;
   uint64_t out_ = 0;                  // the newest epoch of OnOut
   std::map<uint32_t, Peer> peers_{};  // of the stored table, without self

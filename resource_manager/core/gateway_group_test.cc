@@ -254,8 +254,7 @@ TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
   EXPECT_THAT(why(shape), HasSubstr("runs nat, and the group lb"));
   shape = Shape();
   shape.silence = Seconds(10);
-  EXPECT_THAT(why(shape),
-              HasSubstr("has --takeover=1s, and the group 10s"));
+  EXPECT_THAT(why(shape), HasSubstr("has --takeover=1s, and the group 10s"));
   shape = Shape();
   shape.machine = "";
   EXPECT_THAT(why(shape), HasSubstr("has no --group_address"));
@@ -288,8 +287,7 @@ TEST_F(GatewayGroupTest, WhatOthersWroteIsPrintable) {
   look_.table->members = {other};
   group_.set_ready();
   Look(1'000);
-  EXPECT_EQ(WhyNot(),
-            "controller 0 (\"e?[2J\") at ? is a member already");
+  EXPECT_EQ(WhyNot(), "controller 0 (\"e?[2J\") at ? is a member already");
   look_.table->shape.program = "\a";
   Look(1'100);
   EXPECT_THAT(WhyNot(), HasSubstr("and the group ?"));

@@ -36,16 +36,17 @@ TEST_F(GroupStoreTest, ATableIsReadAsItWasPut) {
   ASSERT_TRUE(look.ok()) << look.status();
   EXPECT_FALSE(look->table.has_value());
   EXPECT_EQ(look->revision, 0);
-  const GatewayTable table = {
-      .epoch = 7,
-      .key = ~uint64_t{0},
-      .shape = {.controllers = 3, .program = "nat", .version = "1",
-                .silence = Seconds(2)},
-      .members = {{.number = 0,
-                   .name = "a",
-                   .address = "10.0.0.1:6083",
-                   .incarnation = uint64_t{1} << 63}},
-      .history = ~uint64_t{0} - 1};
+  const GatewayTable table = {.epoch = 7,
+                              .key = ~uint64_t{0},
+                              .shape = {.controllers = 3,
+                                        .program = "nat",
+                                        .version = "1",
+                                        .silence = Seconds(2)},
+                              .members = {{.number = 0,
+                                           .name = "a",
+                                           .address = "10.0.0.1:6083",
+                                           .incarnation = uint64_t{1} << 63}},
+                              .history = ~uint64_t{0} - 1};
   ASSERT_TRUE(*store_->Swap({.table = table}));
   const GatewayBeat beat = {
       .incarnation = 9, .epoch = 6, .history = 5, .is_active = true};

@@ -76,9 +76,7 @@ class GroupMembershipTest : public testing::Test {
         .self = {.number = number,
                  .name = name_,
                  .incarnation = ++incarnations_},
-        .shape = {.controllers = 3,
-                  .version = version,
-                  .silence = silence_}};
+        .shape = {.controllers = 3, .version = version, .silence = silence_}};
     const Nanos patience = GatewayGroup(member).patience();
     return GroupMembership::Start(
         *EtcdClient::Create({.endpoints = etcd_->endpoints(),
@@ -89,11 +87,10 @@ class GroupMembershipTest : public testing::Test {
         {.cluster = "test",
          .group = "edge",
          .member = member,
-         .notice =
-             [this](bool, const std::string& line) {
-               const std::scoped_lock lock(mutex_);
-               told_ += line + "\n";
-             }});
+         .notice = [this](bool, const std::string& line) {
+           const std::scoped_lock lock(mutex_);
+           told_ += line + "\n";
+         }});
   }
   std::unique_ptr<Member> Join(uint32_t number) {
     return std::make_unique<Member>(*Start(number));
