@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/quantity.h"
+#include "base/text/wording.h"
 
 namespace snf {
 namespace {
@@ -16,7 +18,14 @@ absl::Status Refuse(const std::string& why) {
 std::string Difference(const GroupShape& own, const GroupShape& theirs) {
   if (own.version != theirs.version) {
     return absl::StrCat("this one has version ", own.version,
-                        ", and the group ", theirs.version);
+                        ", and the group ", Printable(theirs.version));
+  }
+  if (own.silence != theirs.silence) {
+    const auto text = [](Nanos silence) {
+      return FlagText(FormatDuration(silence, Precision::kExact));
+    };
+    return absl::StrCat("this one has --takeover=", text(own.silence),
+                        ", and the group ", text(theirs.silence));
   }
   if (own.controllers != theirs.controllers) {
     return absl::StrCat("this one is of ", own.controllers,
@@ -34,13 +43,14 @@ std::string Difference(const GroupShape& own, const GroupShape& theirs) {
            "namespace; with --group_address each has ports of its own";
   }
   return absl::StrCat("this one runs ", own.program, ", and the group ",
-                      theirs.program);
+                      Printable(theirs.program));
 }
 
 // Names the member: "controller 1 ("d.1 on a") at 10.0.0.1:6083".
 std::string TextOf(const Gateway& member) {
-  return absl::StrCat("controller ", member.number, " (\"", member.name, "\")",
-                      member.address.empty() ? "" : " at ", member.address);
+  return absl::StrCat(
+      "controller ", member.number, " (\"", Printable(member.name), "\")",
+      member.address.empty() ? "" : " at ", Printable(member.address));
 }
 
 }  // namespace
@@ -72,9 +82,17 @@ void GatewayGroup::OnLook(const Look& look, Instant begun, Instant now,
   revision_ = look.revision;
   beats_ = look.beats;
   Hear(look, now);
-  if (stored_.has_value() && !IsOfOldData(*stored_)) Act(*stored_);
-  if (is_in_ && beaten) vouched_until_ = begun + hold();
-  if (is_in_ && !is_active_) is_active_ = HasAllApplied();
+  FollowRevisions(look);
+  const bool was_vouched_for = is_in_ && vouched_until_ > Instant::min();
+  if (was_vouched_for && begun > vouched_until_) {
+    BeginAnew();
+    // Beats count from the next ones on: these may be a backup's.
+    for (auto& [number, peer] : peers_) peer.epoch = 0;
+  }
+  if (stored_.has_value() && !HasLostData()) Act(*stored_);
+  const bool is_stored = stored_.has_value() && SelfIn(*stored_) != nullptr;
+  if (is_in_ && is_stored && beaten) vouched_until_ = begun + hold();
+  if (is_in_ && !is_active_) is_active_ = MayBeActive();
 }
 
 void GatewayGroup::OnNoAnswer(Instant begun) {
@@ -84,11 +102,24 @@ void GatewayGroup::OnNoAnswer(Instant begun) {
   if (is_in_ && !was_frozen && !is_out) vouched_until_ = begun + hold();
 }
 
-// Returns true if the table is older than table_, or another table of the same
-// epoch: then etcd's data is of an earlier time.
-bool GatewayGroup::IsOfOldData(const GatewayTable& stored) const {
-  return stored.epoch < table_.epoch ||
-         (stored.epoch == table_.epoch && stored != table_);
+// A table that is older than table_, or another table of the same epoch, is of
+// an earlier time.
+bool GatewayGroup::HasLostData() const {
+  if (!stored_.has_value()) return table_.epoch > 0;
+  if (went_back_ && stored_->history == table_.history) return true;
+  return stored_->epoch < table_.epoch ||
+         (stored_->epoch == table_.epoch && *stored_ != table_);
+}
+
+// Keys are not deleted: so their revisions only grow, unless etcd's data is of
+// an earlier time.
+void GatewayGroup::FollowRevisions(const Look& look) {
+  int64_t newest = look.revision;
+  for (const auto& [number, beat] : look.beats) {
+    newest = std::max(newest, beat.revision);
+  }
+  if (newest < newest_) went_back_ = true;
+  newest_ = newest;
 }
 
 void GatewayGroup::Hear(const Look& look, Instant now) {
@@ -107,6 +138,8 @@ void GatewayGroup::Hear(const Look& look, Instant now) {
           beat->second.revision != peer.revision) {
         peer.revision = beat->second.revision;
         peer.epoch = beat->second.beat.epoch;
+        peer.history = beat->second.beat.history;
+        peer.is_active = beat->second.beat.is_active;
         peer.changed = now;
       }
       peers.emplace(member.number, peer);
@@ -116,15 +149,25 @@ void GatewayGroup::Hear(const Look& look, Instant now) {
 }
 
 void GatewayGroup::Act(const GatewayTable& table) {
+  if (table.history != table_.history) {
+    entered_ = table.epoch;
+    went_back_ = false;
+  }
+  const bool is_other = !is_in_ || table.history != table_.history;
   table_ = table;
-  const bool was_in = is_in_;
   is_in_ = SelfIn(table) != nullptr;
   if (!is_in_) {
     is_active_ = false;
     vouched_until_ = Instant::min();
-  } else if (!was_in) {
+  } else if (is_other) {
     joined_ = table.epoch;
+    BeginAnew();
   }
+}
+
+void GatewayGroup::BeginAnew() {
+  is_active_ = false;
+  begun_ = *heard_;
 }
 
 bool GatewayGroup::HasAllApplied() const {
@@ -133,8 +176,26 @@ bool GatewayGroup::HasAllApplied() const {
     const auto peer = peers_.find(member.number);
     return peer != peers_.end() &&
            peer->second.incarnation == member.incarnation &&
-           peer->second.epoch >= joined_;
+           peer->second.history == table_.history &&
+           peer->second.epoch >= joined_ && peer->second.epoch <= table_.epoch;
   });
+}
+
+bool GatewayGroup::MayBeActive() const {
+  if (!HasAllApplied()) return false;
+  const bool is_any_active =
+      std::ranges::any_of(table_.members, [this](const Gateway& member) {
+        const auto peer = peers_.find(member.number);
+        return peer != peers_.end() && member.number != options_.self.number &&
+               peer->second.is_active;
+      });
+  return is_any_active ||
+         *heard_ - std::max(begun_, hearing_since_) >= silence();
+}
+
+Nanos GatewayGroup::silence() const {
+  const Nanos own = options_.shape.silence;
+  return stored_.has_value() ? std::max(own, stored_->shape.silence) : own;
 }
 
 int64_t GatewayGroup::RevisionOf(uint32_t number) const {
@@ -204,10 +265,14 @@ std::optional<GatewayGroup::Swap> GatewayGroup::Wanted() const {
     std::ranges::sort(next.members, {}, &Gateway::number);
   }
   const bool is_there = wants_in || stored_.has_value();
-  const bool is_right = stored_.has_value() && next == *stored_ &&
-                        (!IsOfOldData(*stored_) || !wants_in);
+  const bool is_right =
+      stored_.has_value() && next == *stored_ && (!HasLostData() || !wants_in);
   if (!is_there || is_right) return std::nullopt;
   next.epoch = std::max(next.epoch, table_.epoch) + 1;
+  if (!stored_.has_value() || HasLostData()) {
+    constexpr uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
+    next.history = options_.self.incarnation ^ (next.epoch * kOdd);
+  }
   return Swap{.table = std::move(next),
               .revision = revision_,
               .beats = std::move(beats)};

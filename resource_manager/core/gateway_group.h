@@ -31,6 +31,8 @@ struct GroupShape {
   std::string version{};     // of SNF
   // The machine whose ports the members share; "": each has ports of its own.
   std::string machine{};
+  // After this time without a beat a member is taken out.
+  Nanos silence = Seconds(1);
   friend bool operator==(const GroupShape&, const GroupShape&) = default;
 };
 
@@ -40,6 +42,9 @@ struct GatewayTable {
   uint64_t key = 0;    // of frames between members
   GroupShape shape{};
   std::vector<Gateway> members{};  // live ones, by number
+  // Stays the same from table to table. Who puts a table anew, since etcd has
+  // lost or restored data, draws another one.
+  uint64_t history = 0;
 
   MemberSet live() const;
   const Gateway* Find(uint32_t number) const;  // null: not in the table
@@ -49,7 +54,9 @@ struct GatewayTable {
 // A sign of life of a member.
 struct GatewayBeat {
   uint64_t incarnation = 0;
-  uint64_t epoch = 0;  // of the table by which it handles packets
+  uint64_t epoch = 0;      // of the table by which it handles packets
+  uint64_t history = 0;    // of that table
+  bool is_active = false;  // GatewayGroup::is_active()
 };
 
 // Theory of operation. A member's view of its group, whose table is in etcd.
@@ -66,7 +73,12 @@ struct GatewayBeat {
 //     vouched for. So if etcd is away, the table stays as it is, and a member
 //     that was frozen needs an answer first.
 //   - once all other members have applied the table with which it joined: so
-//     no earlier owner of its hosts handles them any more.
+//     no earlier owner of its hosts handles them any more. If none of them is
+//     active, it waits `silence` as well: etcd may have lost the table that
+//     says who is.
+// A member that was not vouched for begins anew, as one that joins. So does
+// each member once the table is one of another history.
+//
 // `hold` is shorter than `silence`: so a silent member has stopped before its
 // hosts are given to others. A member that finds itself out of the table joins
 // again, and so does a process that is started in the place of a member
@@ -77,7 +89,7 @@ struct GatewayBeat {
 // Each change raises the epoch. Its conditions are the revisions of the table
 // before, and of the last beats of members that are taken out. A table that is
 // older than one seen before, as of a restored backup, is put again with a
-// higher epoch.
+// higher epoch and another history.
 //
 // Worked example: 0, 1 and 2 are members in epoch 5; silence is 1 s. 1 is
 // frozen at 0.1 s, and handles nothing from 0.9 s on. At 1.2 s, 0 puts epoch 6
@@ -91,7 +103,6 @@ class GatewayGroup {
   struct Options {
     Gateway self{};
     GroupShape shape{};
-    Nanos silence = Seconds(1);
     uint64_t key = 0;  // of the table, if this member makes it
   };
   // The keys of a group at one revision.
@@ -114,6 +125,8 @@ class GatewayGroup {
 
   // How long a member may take to see that another one has joined.
   static constexpr Nanos kLongestPeriod = Milliseconds(200);
+  // How long a member that ends may wait for one answer.
+  static constexpr Nanos kLongestPatience = Seconds(1);
 
   explicit GatewayGroup(Options options) : options_(std::move(options)) {}
 
@@ -141,7 +154,7 @@ class GatewayGroup {
   bool is_in() const { return is_in_; }
   // Returns true if the member may handle its hosts, while it is vouched for.
   bool is_active() const { return is_active_; }
-  // The epoch of the table with which it joined.
+  // The epoch of the table with which it joined, or began anew.
   uint64_t joined() const { return joined_; }
   // Until then; in the past if it may not. Of a member that is in. Read it
   // together with is_active() and table(): a member that joined again is
@@ -150,18 +163,27 @@ class GatewayGroup {
   // Returns true if the beat may be written.
   bool beats() const { return is_in_; }
   GatewayBeat beat() const {
-    return {.incarnation = options_.self.incarnation, .epoch = applied_};
+    return {.incarnation = options_.self.incarnation,
+            .epoch = applied_,
+            .history = applied_ >= entered_ ? table_.history : 0,
+            .is_active = is_active_};
   }
   // How long the member with this number had been silent at the last look.
   Nanos SilenceOf(uint32_t number) const;
-  // The pauses between two looks, and how long a look may take. If a look was
-  // not answered, the next one begins at once.
+  // Before that, a member of the group, or of the one that it is to join, is
+  // not silent.
+  Nanos silence() const;
+  // The pauses between two looks, and how long each of their two calls may
+  // take: a later answer is none. So answers are less than pause() apart. If a
+  // look was not answered, the next one begins at once.
   Nanos period() const {
-    return std::min(Nanos{options_.silence.ns / 8}, kLongestPeriod);
+    return std::min(Nanos{options_.shape.silence.ns / 8}, kLongestPeriod);
   }
-  Nanos patience() const { return {options_.silence.ns / 5}; }
-  Nanos hold() const { return {options_.silence.ns * 4 / 5}; }
-  Nanos pause() const { return {options_.silence.ns * 2 / 5}; }
+  Nanos patience() const {
+    return std::min(Nanos{options_.shape.silence.ns / 8}, kLongestPatience);
+  }
+  Nanos hold() const { return {options_.shape.silence.ns * 4 / 5}; }
+  Nanos pause() const { return {options_.shape.silence.ns * 2 / 5}; }
   const Options& options() const { return options_; }
 
  private:
@@ -169,31 +191,41 @@ class GatewayGroup {
     uint64_t incarnation = 0;
     int64_t revision = 0;  // of its beat
     uint64_t epoch = 0;    // that it has applied
-    Instant changed{};     // when that was seen
+    uint64_t history = 0;  // of that table
+    bool is_active = false;
+    Instant changed{};  // when that was seen
   };
 
   void Hear(const Look& look, Instant now);
+  void FollowRevisions(const Look& look);
   void Act(const GatewayTable& table);
+  void BeginAnew();
   bool HasAllApplied() const;
+  bool MayBeActive() const;
   bool IsSilent(const Gateway& member) const {
-    return SilenceOf(member.number) >= options_.silence;
+    return SilenceOf(member.number) >= silence();
   }
   int64_t RevisionOf(uint32_t number) const;
   // Returns true for an earlier process of this daemon, which has ended: a
   // daemon's name is one process's at a time.
   bool IsPredecessor(const Gateway& member) const;
   const Gateway* SelfIn(const GatewayTable& table) const;
-  bool IsOfOldData(const GatewayTable& stored) const;
+  // Returns true if there is no right table, and this member has seen one.
+  bool HasLostData() const;
 
   const Options options_;
   bool wants_in_ = false;
   std::optional<GatewayTable> stored_{};  // as etcd has it
   int64_t revision_ = 0;
+  int64_t newest_ = 0;      // the greatest revision at the last look
+  bool went_back_ = false;  // since this history was entered
   std::map<uint32_t, Look::Beat> beats_{};
   GatewayTable table_{};  // by which it acts
   bool is_in_ = false;
   bool is_active_ = false;
-  uint64_t joined_ = 0;  // the epoch
+  uint64_t joined_ = 0;   // the epoch
+  uint64_t entered_ = 0;  // the first epoch of this history that it saw
+  Instant begun_{};       // when it joined, or began anew
   uint64_t applied_ = 0;
   uint64_t out_ = 0;                  // the newest epoch of OnOut
   std::map<uint32_t, Peer> peers_{};  // of the stored table, without self

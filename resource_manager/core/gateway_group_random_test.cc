@@ -38,6 +38,11 @@ struct Store {
     all.revision = ++revision;
     return true;
   }
+  // Revisions go back as well, or not.
+  void Restore(const Store& backup) {
+    all = backup.all;
+    revision = backup.revision;
+  }
   void Put(uint32_t number, const GatewayBeat& beat) {
     all.beats[number] = {.beat = beat, .revision = ++revision};
   }
@@ -220,10 +225,14 @@ class World {
     if (now_ > away_until_ + kMostOften && rng_.Chance(80)) {
       away_until_ = now_ + Milliseconds(rng_.Uniform(1, 4'000));
     }
+    if (rng_.Chance(40)) backup_ = store_;  // each eight seconds
+    if (rng_.Chance(20)) store_.Restore(backup_);
+    if (rng_.Chance(10)) store_.Restore({});
   }
 
   Rng rng_;
   Store store_;
+  Store backup_;
   std::vector<std::unique_ptr<Process>> processes_;
   uint64_t incarnations_ = 0;
   Instant now_;

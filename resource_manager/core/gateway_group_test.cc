@@ -33,7 +33,10 @@ class GatewayGroupTest : public testing::Test {
   }
 
   void Beat(uint32_t number, uint64_t epoch) {
-    look_.beats[number] = {.beat = {.incarnation = number + 10, .epoch = epoch},
+    look_.beats[number] = {.beat = {.incarnation = number + 10,
+                                    .epoch = epoch,
+                                    .history = look_.table->history,
+                                    .is_active = true},
                            .revision = ++revision_};
   }
   void Look(int64_t ms) {
@@ -83,6 +86,12 @@ TEST_F(GatewayGroupTest, TheFirstMemberMakesTheTable) {
   Join(1'000);
   EXPECT_EQ(group_.table().epoch, 1u);
   EXPECT_EQ(group_.table().live(), 0b001u);
+  // Etcd may have lost a table, whose members are still vouched for.
+  for (int64_t ms = 1'200; ms <= 2'000; ms += 200) {
+    Look(ms);
+    EXPECT_FALSE(group_.is_active()) << ms;
+  }
+  Look(2'010);
   EXPECT_TRUE(group_.is_active());
 }
 
@@ -244,6 +253,9 @@ TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
   shape.program = "lb";
   EXPECT_THAT(why(shape), HasSubstr("runs nat, and the group lb"));
   shape = Shape();
+  shape.silence = Seconds(10);
+  EXPECT_THAT(why(shape), HasSubstr("has --takeover=1s, and the group 10s"));
+  shape = Shape();
   shape.machine = "";
   EXPECT_THAT(why(shape), HasSubstr("has no --group_address"));
   shape = Shape();
@@ -254,6 +266,137 @@ TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
   EXPECT_EQ(WhyNot(), "");
   EXPECT_EQ(group_.Wanted()->table.shape, Shape());
   EXPECT_EQ(group_.Wanted()->table.epoch, 6u);
+}
+
+TEST_F(GatewayGroupTest, MembersWithALongerTakeoverAreSilentAfterThatTime) {
+  group_.set_ready();
+  look_.table->shape.silence = Seconds(3);
+  for (int64_t ms = 1'000; ms < 4'000; ms += 200) {
+    Look(ms);
+    EXPECT_THAT(WhyNot(), HasSubstr("--takeover")) << ms;
+    EXPECT_FALSE(group_.Wanted().has_value()) << ms;
+  }
+  Look(4'000);
+  EXPECT_EQ(group_.Wanted()->table.shape, Shape());
+}
+
+TEST_F(GatewayGroupTest, WhatOthersWroteIsPrintable) {
+  Gateway other = Member(0, 99);
+  other.name = "e\x1b[2J";
+  other.address = "\n";
+  look_.table->members = {other};
+  group_.set_ready();
+  Look(1'000);
+  EXPECT_EQ(WhyNot(), "controller 0 (\"e?[2J\") at ? is a member already");
+  look_.table->shape.program = "\a";
+  Look(1'100);
+  EXPECT_THAT(WhyNot(), HasSubstr("and the group ?"));
+  look_.table->shape.version = "\t";
+  Look(1'200);
+  EXPECT_THAT(WhyNot(), HasSubstr("has version 1, and the group ?"));
+}
+
+TEST_F(GatewayGroupTest, BeatsOfAnotherHistoryAreNoLicence) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 50);  // of a history with more changes
+  Look(1'200);
+  EXPECT_FALSE(group_.is_active());
+  Beat(2, 6);
+  look_.beats[2].beat.history = 7;
+  Look(1'300);
+  EXPECT_FALSE(group_.is_active());
+  Beat(2, 6);
+  Look(1'400);
+  EXPECT_TRUE(group_.is_active());
+  EXPECT_EQ(group_.joined(), 6u);
+}
+
+TEST_F(GatewayGroupTest, EachMemberBeginsAnewInAnotherHistory) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  group_.OnApplied(6);
+  ASSERT_TRUE(group_.is_active());
+  // Another member put the table again, once etcd had lost it.
+  look_.table->epoch = 8;
+  look_.table->history = 7;
+  Look(1'300);
+  EXPECT_TRUE(group_.is_in());
+  EXPECT_FALSE(group_.is_active());
+  EXPECT_EQ(group_.joined(), 8u);
+  EXPECT_EQ(group_.beat().history, 0u);  // its packets go by epoch 6
+  group_.OnApplied(8);
+  EXPECT_EQ(group_.beat().history, 7u);
+  // No other member is active, so it waits.
+  for (int64_t ms = 1'400; ms <= 2'400; ms += 200) {
+    for (const uint32_t number : {1, 2}) {
+      Beat(number, 8);
+      look_.beats[number].beat.is_active = false;
+    }
+    Look(ms);
+    EXPECT_EQ(group_.is_active(), ms >= 2'300) << ms;
+  }
+}
+
+TEST_F(GatewayGroupTest, ATableWithoutTheMemberVouchesForNobody) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  const Instant until = group_.vouched_until();
+  const GatewayGroup::Look whole = look_;
+  look_.table.reset();
+  look_.revision = 0;
+  Look(1'300);
+  EXPECT_EQ(group_.vouched_until(), until);
+  EXPECT_NE(group_.Wanted()->table.history, whole.table->history);
+  look_ = whole;
+  look_.table->epoch = 5;
+  look_.table->members = {Member(1), Member(2)};
+  Look(1'400);
+  EXPECT_TRUE(group_.is_in());  // by the newer one
+  EXPECT_EQ(group_.vouched_until(), until);
+}
+
+TEST_F(GatewayGroupTest, AMemberThatWasFrozenNeedsBeatsOfNow) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  Beat(1, 6);  // a backup may have them as well
+  Beat(2, 6);
+  Look(5'000);
+  EXPECT_FALSE(group_.is_active());
+  Beat(1, 6);
+  Look(5'100);
+  EXPECT_FALSE(group_.is_active());
+  Beat(2, 6);
+  Look(5'200);
+  EXPECT_TRUE(group_.is_active());
+}
+
+TEST_F(GatewayGroupTest, TheSlowestAnswersStillTellWhoIsSilent) {
+  for (const Nanos silence : {Milliseconds(200), Seconds(1), Seconds(60)}) {
+    GroupShape shape = Shape();
+    shape.silence = silence;
+    const GatewayGroup group({.self = Member(0), .shape = shape});
+    const Nanos gap{group.period().ns + 2 * group.patience().ns};
+    EXPECT_LT(gap, group.pause());
+  }
+  Join(1'000);
+  for (int64_t ms = 1'375; ms < 2'000; ms += 375) Look(ms);
+  Look(2'125);
+  EXPECT_EQ(group_.Wanted()->table.live(), 0b001u);
+}
+
+TEST_F(GatewayGroupTest, SlowerAnswersTellNothing) {
+  Join(1'000);
+  for (int64_t ms = 1'450; ms < 9'000; ms += 450) {
+    Look(ms);
+    EXPECT_FALSE(group_.Wanted().has_value()) << ms;
+  }
 }
 
 TEST_F(GatewayGroupTest, TwoMembersOfOneAddressAreRefused) {

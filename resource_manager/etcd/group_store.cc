@@ -37,9 +37,12 @@ absl::Status ReadText(const EtcdPair& pair,
 bool IsRight(const GatewayTable& table) {
   const uint32_t controllers = table.shape.controllers;
   if (controllers == 0 || controllers > kMostAtPorts) return false;
+  constexpr uint64_t kMostEpochs = uint64_t{1} << 63;  // one can follow
+  if (table.epoch >= kMostEpochs) return false;
   MemberSet seen = 0;
   for (const Gateway& member : table.members) {
     if (member.number >= controllers || Has(seen, member.number)) return false;
+    if (member.incarnation == 0) return false;
     seen |= SetOf(member.number);
   }
   return true;
@@ -55,6 +58,8 @@ proto::GatewayTable MessageOf(const GatewayTable& table) {
   message.set_program(table.shape.program);
   message.set_version(table.shape.version);
   message.set_machine(table.shape.machine);
+  message.set_takeover_ns(table.shape.silence.ns);
+  message.set_history(table.history);
   for (const Gateway& member : table.members) {
     proto::Gateway& to = *message.add_member();
     to.set_number(member.number);
@@ -71,7 +76,9 @@ GatewayTable TableOf(const proto::GatewayTable& message) {
                         .shape = {.controllers = message.controllers(),
                                   .program = message.program(),
                                   .version = message.version(),
-                                  .machine = message.machine()}};
+                                  .machine = message.machine(),
+                                  .silence = {message.takeover_ns()}},
+                        .history = message.history()};
   for (const proto::Gateway& member : message.member()) {
     table.members.push_back({.number = member.number(),
                              .name = member.name(),
@@ -94,14 +101,14 @@ absl::StatusOr<GatewayGroup::Look> GroupStore::Look() {
   const absl::StatusOr<EtcdRange> range = client_->List(prefix_);
   if (!range.ok()) return range.status();
   GatewayGroup::Look look;
+  unread_.clear();
   for (const EtcdPair& pair : range->pairs) {
     if (absl::Status s = Take(pair, look); !s.ok()) return s;
   }
   return look;
 }
 
-absl::Status GroupStore::Take(const EtcdPair& pair,
-                              GatewayGroup::Look& look) const {
+absl::Status GroupStore::Take(const EtcdPair& pair, GatewayGroup::Look& look) {
   if (pair.key == TableKey()) {
     proto::GatewayTable message;
     if (absl::Status s = ReadText(pair, message); !s.ok()) return s;
@@ -109,27 +116,42 @@ absl::Status GroupStore::Take(const EtcdPair& pair,
     look.revision = pair.mod_revision;
     if (IsRight(*look.table)) return absl::OkStatus();
     return absl::DataLossError(
-        fmt::format("etcd: key {}: its members cannot be", pair.key));
+        fmt::format("etcd: key {}: its epoch or members cannot be", pair.key));
   }
+  TakeBeat(pair, look);
+  return absl::OkStatus();
+}
+
+void GroupStore::TakeBeat(const EtcdPair& pair, GatewayGroup::Look& look) {
   const std::string beats = prefix_ + "beats/";
-  if (!pair.key.starts_with(beats)) return absl::OkStatus();
+  if (!pair.key.starts_with(beats)) return;
   uint32_t number = 0;
   const char* const end = pair.key.data() + pair.key.size();
   const auto parsed =
       std::from_chars(pair.key.data() + beats.size(), end, number);
-  if (parsed.ec != std::errc() || parsed.ptr != end) return absl::OkStatus();
+  if (parsed.ec != std::errc() || number >= kMostAtPorts ||
+      pair.key != BeatKey(number)) {
+    return;  // of no member
+  }
+  GatewayGroup::Look::Beat& beat = look.beats[number];
+  beat.revision = pair.mod_revision;
   proto::GatewayBeat message;
-  if (absl::Status s = ReadText(pair, message); !s.ok()) return s;
-  look.beats[number] = {
-      .beat = {.incarnation = message.incarnation(), .epoch = message.epoch()},
-      .revision = pair.mod_revision};
-  return absl::OkStatus();
+  if (const absl::Status s = ReadText(pair, message); !s.ok()) {
+    unread_ = std::string(s.message());
+    return;
+  }
+  beat.beat = {.incarnation = message.incarnation(),
+               .epoch = message.epoch(),
+               .history = message.history(),
+               .is_active = message.active()};
 }
 
 absl::Status GroupStore::Beat(uint32_t number, const GatewayBeat& beat) {
   proto::GatewayBeat message;
   message.set_incarnation(beat.incarnation);
   message.set_epoch(beat.epoch);
+  message.set_history(beat.history);
+  message.set_active(beat.is_active);
   return client_->Put(BeatKey(number), TextOf(message));
 }
 

@@ -27,9 +27,11 @@ class GroupStore {
                                        const std::string& cluster,
                                        const std::string& group);
 
-  // Reads all, at one revision. Error: DataLoss, a key has the value of another
-  // program.
+  // Reads all, at one revision. A beat that is another program's is nobody's:
+  // unread() names its key. Error: DataLoss, the table is another program's.
   absl::StatusOr<GatewayGroup::Look> Look();
+  // Says which beat was not readable at the last look; "": all were.
+  const std::string& unread() const { return unread_; }
   absl::Status Beat(uint32_t number, const GatewayBeat& beat);
   // Returns false if a condition of the change does not hold.
   absl::StatusOr<bool> Swap(const GatewayGroup::Swap& swap);
@@ -41,10 +43,12 @@ class GroupStore {
   std::string BeatKey(uint32_t number) const {
     return prefix_ + "beats/" + std::to_string(number);
   }
-  absl::Status Take(const EtcdPair& pair, GatewayGroup::Look& look) const;
+  absl::Status Take(const EtcdPair& pair, GatewayGroup::Look& look);
+  void TakeBeat(const EtcdPair& pair, GatewayGroup::Look& look);
 
   EtcdClient* client_;
   std::string prefix_;
+  std::string unread_{};
 };
 
 // Returns the message of a table, and the table of a message.

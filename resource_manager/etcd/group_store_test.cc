@@ -36,21 +36,28 @@ TEST_F(GroupStoreTest, ATableIsReadAsItWasPut) {
   ASSERT_TRUE(look.ok()) << look.status();
   EXPECT_FALSE(look->table.has_value());
   EXPECT_EQ(look->revision, 0);
-  const GatewayTable table = {
-      .epoch = 7,
-      .key = ~uint64_t{0},
-      .shape = {.controllers = 3, .program = "nat", .version = "1"},
-      .members = {{.number = 0,
-                   .name = "a",
-                   .address = "10.0.0.1:6083",
-                   .incarnation = uint64_t{1} << 63}}};
+  const GatewayTable table = {.epoch = 7,
+                              .key = ~uint64_t{0},
+                              .shape = {.controllers = 3,
+                                        .program = "nat",
+                                        .version = "1",
+                                        .silence = Seconds(2)},
+                              .members = {{.number = 0,
+                                           .name = "a",
+                                           .address = "10.0.0.1:6083",
+                                           .incarnation = uint64_t{1} << 63}},
+                              .history = ~uint64_t{0} - 1};
   ASSERT_TRUE(*store_->Swap({.table = table}));
-  ASSERT_TRUE(store_->Beat(2, {.incarnation = 9, .epoch = 6}).ok());
+  const GatewayBeat beat = {
+      .incarnation = 9, .epoch = 6, .history = 5, .is_active = true};
+  ASSERT_TRUE(store_->Beat(2, beat).ok());
   look = store_->Look();
   ASSERT_TRUE(look.ok()) << look.status();
   EXPECT_EQ(look->table, table);
   EXPECT_EQ(look->beats.at(2).beat.incarnation, 9u);
   EXPECT_EQ(look->beats.at(2).beat.epoch, 6u);
+  EXPECT_EQ(look->beats.at(2).beat.history, 5u);
+  EXPECT_TRUE(look->beats.at(2).beat.is_active);
   EXPECT_GT(look->beats.at(2).revision, look->revision);
 }
 
@@ -80,17 +87,39 @@ TEST_F(GroupStoreTest, ValuesOfOtherProgramsAreRefusedByTheirKeys) {
   EXPECT_THAT(why(), HasSubstr("key " + key + ": \"7\" is of another program"));
   for (const char* table :
        {"{}", R"({"controllers": 17})",
-        R"({"controllers": 2, "member": [{"number": 2}]})",
-        R"({"controllers": 2, "member": [{"number": 1}, {"number": 1}]})"}) {
+        R"({"controllers": 2, "epoch": "9223372036854775808"})",
+        R"({"controllers": 2, "member": [{"number": 1}]})",
+        R"({"controllers": 2, "member": [{"number": 2, "incarnation": 1}]})",
+        R"({"controllers": 2, "member": [{"number": 1, "incarnation": 1},
+                                         {"number": 1, "incarnation": 2}]})"}) {
     ASSERT_TRUE(client_->Put(key, table).ok());
-    EXPECT_THAT(why(), HasSubstr("its members cannot be")) << table;
+    EXPECT_THAT(why(), HasSubstr("its epoch or members cannot be")) << table;
   }
-  ASSERT_TRUE(client_->Delete(key).ok());
-  ASSERT_TRUE(client_->Put("/snf/test/groups/edge/beats/1", "?").ok());
-  EXPECT_THAT(why(), HasSubstr("beats/1"));
   EXPECT_THAT(
       std::string(GroupStore::Of(*client_, "test", "a/b").status().message()),
       HasSubstr("\"a/b\" is no name of a group"));
+}
+
+TEST_F(GroupStoreTest, AStrangeBeatIsNobodysAndHidesNone) {
+  const std::string beats = "/snf/test/groups/edge/beats/";
+  ASSERT_TRUE(store_->Beat(1, {.incarnation = 9}).ok());
+  for (const char* of_none : {"01", "1x", "16", "99", "4294967297", "", "x"}) {
+    ASSERT_TRUE(client_->Put(beats + of_none, "?").ok());
+  }
+  auto look = store_->Look();
+  ASSERT_TRUE(look.ok()) << look.status();
+  EXPECT_EQ(look->beats.size(), 1u);
+  EXPECT_EQ(look->beats.at(1).beat.incarnation, 9u);
+  EXPECT_EQ(store_->unread(), "");
+  ASSERT_TRUE(client_->Put(beats + "1", "?").ok());
+  look = store_->Look();
+  ASSERT_TRUE(look.ok()) << look.status();
+  EXPECT_THAT(store_->unread(), HasSubstr("beats/1: \"?\" is of another"));
+  // Its member can still be taken out.
+  const GatewayTable table = {.epoch = 1, .shape = {.controllers = 2}};
+  EXPECT_EQ(look->beats.at(1).beat.incarnation, 0u);
+  EXPECT_TRUE(*store_->Swap(
+      {.table = table, .beats = {{1, look->beats.at(1).revision}}}));
 }
 
 }  // namespace

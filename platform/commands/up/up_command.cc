@@ -193,8 +193,8 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
       .shape = {.controllers = options.controller.count,
                 .program = options.nf + options.steering->blocks_text(),
                 .version = kVersion,
-                .machine = has_link ? "" : PlaceOfPorts()},
-      .silence = daemon_.takeover,
+                .machine = has_link ? "" : PlaceOfPorts(),
+                .silence = daemon_.takeover},
       .key = SecretSeed()};
   etcd->attempt = GatewayGroup(member).patience();
   etcd->patience = etcd->attempt;

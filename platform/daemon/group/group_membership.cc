@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <time.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -19,6 +20,13 @@ std::string Numbers(const GatewayTable& table) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", member.number);
   }
   return text.empty() ? "none" : text;
+}
+
+// Returns true for errors that all members have, or none of them may count on:
+// etcd is away, too slow, or full. All others are answers.
+bool IsNoAnswer(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsResourceExhausted(status);
 }
 
 }  // namespace
@@ -51,21 +59,24 @@ GroupMembership::GroupMembership(std::unique_ptr<EtcdClient> client,
 
 GroupMembership::~GroupMembership() {
   Leave();
-  {
-    const std::scoped_lock lock(mutex_);
-    stops_ = true;
-  }
-  changed_.notify_all();
+  Ask([this] { stops_ = true; });
   if (thread_.joinable()) thread_.join();
 }
 
 void GroupMembership::Begin() {
-  wants_in_ = true;
-  changed_.notify_all();
+  Ask([this] { wants_in_ = true; });
 }
 
 void GroupMembership::Leave() {
-  wants_in_ = false;
+  Ask([this] { wants_in_ = false; });
+}
+
+void GroupMembership::Ask(const std::function<void()>& set) {
+  {
+    const std::scoped_lock lock(mutex_);
+    set();
+    ++asked_;
+  }
   changed_.notify_all();
 }
 
@@ -81,9 +92,7 @@ void GroupMembership::OnTurn(uint64_t epoch) {
 
 // A member that was killed a moment ago is silent soon.
 absl::Status GroupMembership::AwaitPlace() {
-  const Instant end = Now() + options_.member.silence + Seconds(5);
-  const Instant told_by =
-      Now() + Nanos{options_.member.silence.ns + 4 * group_.period().ns};
+  const Instant first = Now();
   while (true) {
     const Instant begun = Now();
     const auto look = store_.Look();
@@ -92,8 +101,10 @@ absl::Status GroupMembership::AwaitPlace() {
       group_.OnLook(*look, begun, Now(), false);
       why = group_.CheckJoin();
       if (why.ok()) return why;
-      if (Now() > told_by) break;
-    } else if (Now() > end || !absl::IsUnavailable(why)) {
+      const Nanos silent{group_.silence().ns + 4 * group_.period().ns};
+      if (Now() > first + silent) break;
+    } else if (!absl::IsUnavailable(why) ||
+               Now() > first + options_.member.shape.silence + Seconds(5)) {
       return why;
     }
     std::this_thread::sleep_for(std::chrono::nanoseconds(group_.period().ns));
@@ -110,30 +121,42 @@ bool GroupMembership::stops() const {
 
 void GroupMembership::Wait(Nanos time) {
   std::unique_lock lock(mutex_);
-  const bool wants_in = wants_in_;
   changed_.wait_for(lock, std::chrono::nanoseconds(time.ns),
-                    [&] { return stops_ || wants_in_ != wants_in; });
+                    [this] { return asked_ != heeded_; });
 }
 
 void GroupMembership::Run() {
-  while (!stops()) {
-    if (!Cycle()) Wait(group_.period());
-  }
-  const Instant end = Now() + options_.member.silence;
-  while (group_.is_in() && Now() < end) Cycle();
+  while (!stops()) Wait(Cycle());
+  // Two calls without an answer may be under way.
+  constexpr Nanos kLongest = Seconds(2);
+  const Nanos leaves{group_.period().ns + 2 * group_.patience().ns};
+  const Instant end = Now() + std::min(leaves, kLongest);
+  while (group_.is_in() && Now() < end) Wait(Cycle());
 }
 
 bool GroupMembership::IsPathAlive(Instant now) const {
   const Instant turned{turned_ns_.load(std::memory_order_acquire)};
-  return now - turned < Nanos{options_.member.silence.ns / 2};
+  return now - turned < Nanos{options_.member.shape.silence.ns / 2};
 }
 
-bool GroupMembership::Cycle() {
-  if (wants_in_) {
+void GroupMembership::HeedAsks() {
+  const std::scoped_lock lock(mutex_);
+  heeded_ = asked_;
+}
+
+// A member that lost its hosts, since its path stood still, joins again once
+// the path turns.
+void GroupMembership::SetWish() {
+  if (wants_in_ && (group_.is_in() || IsPathAlive(Now()))) {
     group_.set_ready();
   } else {
     group_.set_leaves();
   }
+}
+
+Nanos GroupMembership::Cycle() {
+  HeedAsks();
+  SetWish();
   const Instant begun = Now();
   group_.OnApplied(applied_.load(std::memory_order_acquire));
   group_.OnOut(out_.load(std::memory_order_relaxed));
@@ -141,37 +164,56 @@ bool GroupMembership::Cycle() {
   if (beats) {
     const absl::Status put =
         store_.Beat(options_.member.self.number, group_.beat());
-    if (!put.ok()) {
-      OnNoAnswer(begun, put);
-      return true;
-    }
+    if (!put.ok()) return OnError(begun, put);
   }
   const auto look = store_.Look();
-  if (!look.ok()) {
-    OnNoAnswer(begun, look.status());
-    return absl::IsUnavailable(look.status());
+  if (!look.ok()) return OnError(begun, look.status());
+  if (std::exchange(etcd_, Etcd::kAnswers) != Etcd::kAnswers) {
+    Tell(false, "etcd answers again");
   }
-  if (std::exchange(is_lost_, false)) {
-    options_.notice(false, "etcd answers again");
+  if (store_.unread() != unread_) {
+    unread_ = store_.unread();
+    if (!unread_.empty()) Tell(true, "a sign of life is not read: " + unread_);
   }
   group_.OnLook(*look, begun, Now(), beats);
   Publish();
+  SetWish();  // it may be out now
   const auto swap = group_.Wanted();
-  if (!swap.has_value()) return false;
-  constexpr Nanos kForOthers = Milliseconds(5);
-  if (!store_.Swap(*swap).ok()) Wait(kForOthers);
-  return true;
+  return swap.has_value() ? Change(*swap) : group_.period();
 }
 
-void GroupMembership::OnNoAnswer(Instant begun, const absl::Status& why) {
-  group_.OnNoAnswer(begun);
-  if (!std::exchange(is_lost_, true)) {
-    options_.notice(true,
-                    fmt::format("group \"{}\": its table stays as it is: "
-                                "{}",
-                                options_.group, std::string(why.message())));
+Nanos GroupMembership::Change(const GatewayGroup::Swap& swap) {
+  const absl::StatusOr<bool> is_done = store_.Swap(swap);
+  if (!is_done.ok()) {
+    if (!std::exchange(is_change_refused_, true)) {
+      Tell(true, fmt::format("its table cannot be changed: {}",
+                             std::string(is_done.status().message())));
+    }
+    return group_.period();
+  }
+  is_change_refused_ = false;
+  constexpr Nanos kForOthers = Milliseconds(5);  // one of which was first
+  return *is_done ? Nanos{} : kForOthers;
+}
+
+Nanos GroupMembership::OnError(Instant begun, const absl::Status& why) {
+  const bool is_away = IsNoAnswer(why);
+  if (is_away) group_.OnNoAnswer(begun);
+  const Etcd etcd = is_away ? Etcd::kAway : Etcd::kRefuses;
+  if (std::exchange(etcd_, etcd) != etcd) {
+    Tell(true, fmt::format("{}: {}",
+                           is_away ? "its table stays as it is"
+                                   : "this controller takes no packets while "
+                                     "etcd refuses",
+                           std::string(why.message())));
   }
   Publish();
+  return absl::IsUnavailable(why) ? Nanos{} : group_.period();
+}
+
+void GroupMembership::Tell(bool is_warning, const std::string& what) const {
+  options_.notice(is_warning,
+                  fmt::format("group \"{}\": {}", options_.group, what));
 }
 
 void GroupMembership::Publish() {
@@ -194,29 +236,25 @@ void GroupMembership::Publish() {
 
 void GroupMembership::TellChanges(const View& before, const View& now) {
   const GatewayTable& table = *now.table;
-  const auto tell = [this](bool is_warning, const std::string& what) {
-    options_.notice(is_warning,
-                    fmt::format("group \"{}\": {}", options_.group, what));
-  };
   if (before.is_in && !now.is_in && wants_in_) {
-    tell(true, fmt::format("this controller is out of the table, in epoch {}: "
+    Tell(true, fmt::format("this controller is out of the table, in epoch {}: "
                            "it takes no packets until it has joined again",
                            table.epoch));
   }
   for (const Gateway& member : before.table->members) {
     if (table.Find(member.number) != nullptr || !now.is_in) continue;
-    tell(true, fmt::format("controller {} (\"{}\") is out of the table: others "
+    Tell(true, fmt::format("controller {} (\"{}\") is out of the table: others "
                            "have its hosts",
                            member.number, Printable(member.name)));
   }
   if (now.is_in && before.table->epoch != table.epoch) {
-    tell(false,
+    Tell(false,
          fmt::format("epoch {}: live controllers are {}, of {}", table.epoch,
                      Numbers(table), table.shape.controllers));
   }
   const std::string why(wants_in_ && !now.is_in ? group_.CheckJoin().message()
                                                 : "");
-  if (!why.empty() && why != refused_) tell(true, "cannot join: " + why);
+  if (!why.empty() && why != refused_) Tell(true, "cannot join: " + why);
   refused_ = why;
 }
 

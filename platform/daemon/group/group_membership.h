@@ -51,7 +51,8 @@ class GroupMembership {
   // EtcdClient.
   static absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
       std::unique_ptr<EtcdClient> client, Options options);
-  // Leaves, within about the time of a look.
+  // Leaves, within about the time of a look. If etcd does not answer: stays in
+  // the table, after a few seconds at most.
   ~GroupMembership();
   GroupMembership(const GroupMembership&) = delete;
   GroupMembership& operator=(const GroupMembership&) = delete;
@@ -80,12 +81,18 @@ class GroupMembership {
 
   absl::Status AwaitPlace();
   void Run();
-  // Returns true if the next cycle is to begin at once.
-  bool Cycle();
+  // Return the time until the next cycle.
+  Nanos Cycle();
+  Nanos Change(const GatewayGroup::Swap& swap);
+  Nanos OnError(Instant begun, const absl::Status& why);
+  void HeedAsks();
+  void SetWish();
   bool IsPathAlive(Instant now) const;
-  void OnNoAnswer(Instant begun, const absl::Status& why);
+  void Ask(const std::function<void()>& set);
+  void Tell(bool is_warning, const std::string& what) const;
   void Publish();
   void TellChanges(const View& before, const View& now);
+  // Ends early if something else is asked for.
   void Wait(Nanos time);
   bool stops() const;
 
@@ -94,8 +101,11 @@ class GroupMembership {
   // The following are for the thread, once it runs.
   GroupStore store_;
   GatewayGroup group_;
-  bool is_lost_ = false;  // etcd does not answer
-  std::string refused_;   // why it cannot join, as it was told
+  enum class Etcd : uint8_t { kAnswers, kAway, kRefuses };
+  Etcd etcd_ = Etcd::kAnswers;      // as it was told
+  bool is_change_refused_ = false;  // as it was told
+  std::string unread_;              // as it was told
+  std::string refused_;             // why it cannot join, as it was told
 
   std::atomic<bool> wants_in_ = false;
   std::atomic<uint64_t> applied_ = 0;
@@ -105,6 +115,8 @@ class GroupMembership {
   std::condition_variable changed_;
   View view_ ABSL_GUARDED_BY(mutex_);
   bool stops_ ABSL_GUARDED_BY(mutex_) = false;
+  uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;   // how often
+  uint64_t heeded_ ABSL_GUARDED_BY(mutex_) = 0;  // of these
   std::thread thread_;
 };
 

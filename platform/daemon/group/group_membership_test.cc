@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -31,6 +32,7 @@ class Member {
   ~Member() { End(); }
 
   void StandStill() { stands_still_ = true; }
+  void GoOn() { stands_still_ = false; }
   // Ends without leaving first, if the etcd is stopped.
   void End() {
     ends_ = true;
@@ -74,17 +76,21 @@ class GroupMembershipTest : public testing::Test {
         .self = {.number = number,
                  .name = name_,
                  .incarnation = ++incarnations_},
-        .shape = {.controllers = 3, .version = version},
-        .silence = Seconds(2)};
+        .shape = {.controllers = 3, .version = version, .silence = silence_}};
     const Nanos patience = GatewayGroup(member).patience();
     return GroupMembership::Start(
         *EtcdClient::Create({.endpoints = etcd_->endpoints(),
                              .attempt = patience,
-                             .patience = patience}),
+                             .patience = patience,
+                             .user = user_,
+                             .password = user_.empty() ? "" : "word"}),
         {.cluster = "test",
          .group = "edge",
          .member = member,
-         .notice = [](bool, const std::string&) {}});
+         .notice = [this](bool, const std::string& line) {
+           const std::scoped_lock lock(mutex_);
+           told_ += line + "\n";
+         }});
   }
   std::unique_ptr<Member> Join(uint32_t number) {
     return std::make_unique<Member>(*Start(number));
@@ -98,6 +104,15 @@ class GroupMembershipTest : public testing::Test {
     return false;
   }
 
+  std::string told() {
+    const std::scoped_lock lock(mutex_);
+    return told_;
+  }
+
+  std::mutex mutex_;
+  std::string told_;
+  std::string user_;
+  Nanos silence_ = Seconds(2);
   std::optional<TestEtcd> etcd_;
   uint64_t incarnations_ = 0;
   std::string name_ = "d";
@@ -124,6 +139,45 @@ TEST_F(GroupMembershipTest, AMemberWhosePathStandsStillLosesItsHosts) {
   ASSERT_TRUE(Wait([&] { return !one->view().is_in; }));
   EXPECT_FALSE(one->handles());
   ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b001; }));
+  // It does not join again, while its path stands still.
+  const uint64_t epoch = zero->view().table->epoch;
+  Pause(Seconds(6));
+  EXPECT_EQ(zero->view().table->epoch, epoch);
+  EXPECT_EQ(zero->view().table->live(), 0b001u);
+  one->GoOn();
+  ASSERT_TRUE(Wait([&] { return one->handles(); }));
+}
+
+TEST_F(GroupMembershipTest, AMemberThatEtcdRefusesStops) {
+  etcd_->Control("user add root:secret");
+  etcd_->Control("user grant-role root root");
+  etcd_->Control("role add group");
+  etcd_->Control("role grant-permission group readwrite --prefix=true /snf/");
+  etcd_->Control("user add member:word");
+  etcd_->Control("user grant-role member group");
+  etcd_->Control("auth enable");
+  user_ = "member";
+  auto zero = Join(0);
+  ASSERT_TRUE(Wait([&] { return zero->handles(); }));
+  etcd_->Control(
+      "--user=root:secret role revoke-permission group --prefix=true /snf/");
+  ASSERT_TRUE(Wait([&] { return !zero->handles(); }));
+  EXPECT_THAT(told(), HasSubstr("takes no packets while etcd refuses"));
+  etcd_->Control(
+      "--user=root:secret role grant-permission group readwrite --prefix=true "
+      "/snf/");
+  ASSERT_TRUE(Wait([&] { return zero->handles(); }));
+  EXPECT_THAT(told(), HasSubstr("etcd answers again"));
+}
+
+TEST_F(GroupMembershipTest, LeavesInAFewSecondsWhileEtcdIsAway) {
+  silence_ = Seconds(60);
+  auto zero = Join(0);
+  ASSERT_TRUE(Wait([&] { return zero->view().is_in; }));
+  etcd_->Kill(0);
+  const Instant begun = GroupMembership::Now();
+  zero->End();
+  EXPECT_LT(GroupMembership::Now() - begun, Seconds(30));
 }
 
 TEST_F(GroupMembershipTest, ATableStaysWhileEtcdIsAway) {
