@@ -64,7 +64,7 @@ std::shared_ptr<const Steering> GroupTraffic::Turn() {
     return nullptr;
   }
   const MemberSet wanted =
-      view_.is_active && !drains_ ? view_.table->live() : MemberSet{0};
+      view_.is_active && !drains_ ? live_ : MemberSet{0};
   if (wanted == filtered_) return nullptr;
   filtered_ = wanted;
   StaleAll();
@@ -81,8 +81,8 @@ void GroupTraffic::Greet() {
 }
 
 void GroupTraffic::Follow(const GroupMember::View& view) {
-  owners_ =
-      Steering::OwnersAmong(view.table->live(), steering_->controller().count);
+  live_ = view.table->live();
+  owners_ = Steering::OwnersAmong(live_, steering_->controller().count);
   if (link_ != nullptr) {
     link_->Follow(*view.table);
   } else if (view.joined != view_.joined) {
@@ -131,7 +131,7 @@ bool GroupTraffic::AdmitsOfAll(const Port& port, const PortFrame& frame,
     return Drop(GroupCount::kNoFirst);
   }
   // Who had the first fragment may be dead.
-  if (owner == Steering::kNobody || !Has(view_.table->live(), owner)) {
+  if (owner == Steering::kNobody || !Has(live_, owner)) {
     return Drop(GroupCount::kNoOwner);
   }
   if (begun_.has_value() && !is_later && port.side == Side::kOutside) {
@@ -179,7 +179,7 @@ void GroupTraffic::Remember(std::span<const std::byte> frame, uint8_t owner,
 bool GroupTraffic::Receive(Take take) {
   constexpr size_t kOfEach = 64;  // as a port gives
   if (link_ == nullptr) return false;
-  const auto live = static_cast<size_t>(std::popcount(view_.table->live()));
+  const auto live = static_cast<size_t>(std::popcount(live_));
   const size_t most = std::max<size_t>(live, 2) - 1;
   bool has_received = false;
   for (size_t i = 0; i < most * kOfEach / GroupLink::kBatch; ++i) {

@@ -129,6 +129,7 @@ class GroupTraffic {
   std::vector<Port> ports_;
   GroupMember::View view_;
   bool is_vouched_ = false;  // as of the last turn
+  MemberSet live_ = 0;
   Steering::Owners owners_{};
   // The live members by which the ports filter; nothing before the first turn.
   std::optional<MemberSet> filtered_;
