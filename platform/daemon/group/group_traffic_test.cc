@@ -66,8 +66,8 @@ std::shared_ptr<const Steering> SteeringOf(uint32_t number) {
 }
 
 const std::vector<PortSpec>& Ports() {
-  static const std::vector<PortSpec> ports = {{.side = Side::kInside},
-                                              {.side = Side::kOutside}};
+  static const std::vector<PortSpec> ports = {{.side = Side::kInside, .interface = ""},
+                                              {.side = Side::kOutside, .interface = ""}};
   return ports;
 }
 
@@ -352,7 +352,7 @@ TEST_F(OwnPorts, LaterFragmentsGoWhereTheFirstWent) {
 
 TEST_F(OwnPorts, FramesOfPortsThatAreNotThereAreCounted) {
   std::vector<PortSpec> ports = Ports();
-  ports.push_back({.side = Side::kInside, .number = 2});
+  ports.push_back({.side = Side::kInside, .interface = "", .number = 2});
   auto link = OpenOn("127.0.0.4", addresses_[0]);
   traffics_[0] = std::make_unique<GroupTraffic>(members_[0], SteeringOf(0),
                                                 std::move(link), ports);
