@@ -129,9 +129,10 @@ TEST(ControlText, TellsWhoHasTheHostsOfAGroup) {
   all.add_member()->set_controller(0);
   all.add_member()->set_controller(1);
   *all.add_member() = reply;
-  EXPECT_NE(TextOf(all).find("  controller 1  does not run: others of its group "
-                             "have its hosts"),
-            std::string::npos)
+  EXPECT_NE(
+      TextOf(all).find("  controller 1  does not run: others of its group "
+                       "have its hosts"),
+      std::string::npos)
       << TextOf(all);
   // It is in the table yet, so nobody has its hosts.
   constexpr char kNobody[] =

@@ -23,9 +23,9 @@ using testing::HasSubstr;
 sockaddr_in EndOf(const GroupLink& link) {
   sockaddr_in end = {};
   socklen_t bytes = sizeof end;
-  EXPECT_EQ(getsockname(link.descriptor(), reinterpret_cast<sockaddr*>(&end),
-                        &bytes),
-            0);
+  EXPECT_EQ(
+      getsockname(link.descriptor(), reinterpret_cast<sockaddr*>(&end), &bytes),
+      0);
   return end;
 }
 
@@ -52,10 +52,11 @@ class GroupLinkTest : public testing::Test {
   GroupLinkTest() {
     one_ = OpenAt("127.0.0.1");
     two_ = OpenAt("127.0.0.2");
-    table_ = {.epoch = 3,
-              .key = 77,
-              .members = {{.number = 0, .address = AddressOf("127.0.0.1", *one_)},
-                          {.number = 1, .address = AddressOf("127.0.0.2", *two_)}}};
+    table_ = {
+        .epoch = 3,
+        .key = 77,
+        .members = {{.number = 0, .address = AddressOf("127.0.0.1", *one_)},
+                    {.number = 1, .address = AddressOf("127.0.0.2", *two_)}}};
     one_->Follow(table_);
     two_->Follow(table_);
   }

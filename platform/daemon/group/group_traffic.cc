@@ -63,8 +63,7 @@ std::shared_ptr<const Steering> GroupTraffic::Turn() {
     Greet();
     return nullptr;
   }
-  const MemberSet wanted =
-      view_.is_active && !drains_ ? live_ : MemberSet{0};
+  const MemberSet wanted = view_.is_active && !drains_ ? live_ : MemberSet{0};
   if (wanted == filtered_) return nullptr;
   filtered_ = wanted;
   StaleAll();
@@ -228,9 +227,9 @@ LiveFigures::Group GroupTraffic::figures() const {
   uint32_t before = 0;
   for (const Gateway& member : view_.table->members) {
     const uint32_t up_to =
-        before + static_cast<uint32_t>(std::ranges::count(
-                     std::span(owners_).first(Steering::kBuckets),
-                     member.number));
+        before +
+        static_cast<uint32_t>(std::ranges::count(
+            std::span(owners_).first(Steering::kBuckets), member.number));
     group.members.push_back(
         {.number = member.number,
          .name = member.name,

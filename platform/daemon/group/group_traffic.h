@@ -51,8 +51,7 @@ class GroupTraffic {
  public:
   // `link` is null if the ports are shared. `ports` are the run's, in their
   // order.
-  GroupTraffic(GroupMember& member,
-               std::shared_ptr<const Steering> steering,
+  GroupTraffic(GroupMember& member, std::shared_ptr<const Steering> steering,
                std::unique_ptr<GroupLink> link,
                const std::vector<PortSpec>& ports);
 

@@ -59,15 +59,15 @@ class FakeMember final : public GroupMember {
 std::shared_ptr<const Steering> SteeringOf(uint32_t number) {
   const auto spec = NfSpec::Parse("nat(ip=198.51.100.1)");
   const auto example = spec->create();
-  const auto steering =
-      Steering::Of(*example, {.id = number, .count = kCount});
+  const auto steering = Steering::Of(*example, {.id = number, .count = kCount});
   EXPECT_TRUE(steering.ok()) << steering.status();
   return *steering;
 }
 
 const std::vector<PortSpec>& Ports() {
-  static const std::vector<PortSpec> ports = {{.side = Side::kInside, .interface = ""},
-                                              {.side = Side::kOutside, .interface = ""}};
+  static const std::vector<PortSpec> ports = {
+      {.side = Side::kInside, .interface = ""},
+      {.side = Side::kOutside, .interface = ""}};
   return ports;
 }
 
@@ -83,8 +83,7 @@ GatewayTable TableOf(uint64_t epoch, const std::vector<uint32_t>& live,
 
 // A frame from a host inside.
 Frame From(uint8_t host) {
-  return Ethernet(0x0800,
-                  Ipv4({.source = V4(10, 0, 0, host)}, Udp(5'000, 53)));
+  return Ethernet(0x0800, Ipv4({.source = V4(10, 0, 0, host)}, Udp(5'000, 53)));
 }
 
 // Returns a frame of a host that is `owner`'s among these live ones and
@@ -111,9 +110,7 @@ class SharedPorts : public testing::Test {
   bool Admits(const Frame& frame) {
     return traffic_.Admits(kInside, {.bytes = frame}, kNow);
   }
-  uint64_t count(GroupCount count) const {
-    return traffic_.counts().of(count);
-  }
+  uint64_t count(GroupCount count) const { return traffic_.counts().of(count); }
   void SeeEmpty() {
     traffic_.OnReceived(kInside, false);
     traffic_.OnReceived(kOutside, false);
