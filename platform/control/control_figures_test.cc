@@ -134,7 +134,7 @@ TEST(ControlText, TellsWhoHasTheHostsOfAGroup) {
                        "have its hosts"),
       std::string::npos)
       << TextOf(all);
-  // It is in the table yet, so nobody has its hosts.
+  // Controller 0 is still in the table, so no other has its hosts.
   constexpr char kNobody[] =
       "  controller 0  does not run: nobody takes the packets of its hosts";
   EXPECT_NE(TextOf(all).find(kNobody), std::string::npos) << TextOf(all);

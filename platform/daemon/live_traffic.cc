@@ -88,7 +88,7 @@ void LiveTraffic::Drain(ChainSet& chains) {
   for (int i = 0; i < kMostTurns && did; ++i) {
     if (group_ != nullptr) FollowGroup(false);
     did = ReceiveAtPorts(chains);
-    // Other members may go on sending.
+    // Does not wait for the end of these: other members may send at any time.
     ReceiveFromGroup(chains);
     chains.Poll();
     Flush();

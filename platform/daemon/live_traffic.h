@@ -168,7 +168,7 @@ class LiveTraffic final : public RunObserver {
   bool Receive(ChainSet& chains);
   bool ReceiveAtPorts(ChainSet& chains);
   bool ReceiveFromGroup(ChainSet& chains);
-  // After StopReceiving: takes what waits.
+  // Takes the frames that wait after StopReceiving.
   void Drain(ChainSet& chains);
   void LeaveGroup(ChainSet& chains);
   // Without `steers`, ports stay as they are: to steer one would open it again.

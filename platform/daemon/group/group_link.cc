@@ -204,7 +204,7 @@ size_t GroupLink::Receive(GroupCounts& counts, Take take) {
   return came;
 }
 
-// The kernel tells all that were lost up to the datagram, once there are some.
+// The kernel counts datagrams that were lost before this one, if any were.
 void GroupLink::CountOverflow(msghdr& message, GroupCounts& counts) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
        part = CMSG_NXTHDR(&message, part)) {

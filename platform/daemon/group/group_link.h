@@ -98,7 +98,7 @@ class GroupLink {
     std::array<mmsghdr, kBatch> messages{};
     std::array<iovec, kBatch> parts{};
     std::array<sockaddr_storage, kBatch> ends{};
-    // SO_RXQ_OVFL of each that has come.
+    // SO_RXQ_OVFL of each datagram that has come.
     struct alignas(cmsghdr) Control {
       std::array<std::byte, CMSG_SPACE(sizeof(uint32_t))> bytes;
     };

@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Where the link's socket is.
+// The address of the link's socket.
 sockaddr_in EndOf(const GroupLink& link) {
   sockaddr_in end = {};
   socklen_t bytes = sizeof end;

@@ -129,7 +129,7 @@ bool GroupTraffic::AdmitsOfAll(const Port& port, const PortFrame& frame,
   if (is_later && owner == Steering::kNobody) {
     return Drop(GroupCount::kNoFirst);
   }
-  // Who had the first fragment may be dead.
+  // The owner of the first fragment may be dead.
   if (owner == Steering::kNobody || !Has(live_, owner)) {
     return Drop(GroupCount::kNoOwner);
   }
@@ -220,7 +220,7 @@ LiveFigures::Group GroupTraffic::figures() const {
   } else if (view_.is_in) {
     group.state = "joining";
   }
-  // Rounded so that all are 1,000.
+  // Rounds sums, so that all shares are 1,000.
   const auto per_mille = [](uint32_t buckets) {
     return (buckets * 1'000 + Steering::kBuckets / 2) / Steering::kBuckets;
   };

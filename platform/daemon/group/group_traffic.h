@@ -28,10 +28,10 @@ namespace snf {
 //
 // Where members share the ports of one machine, the filter at each port follows
 // the table, and lets in nothing while this member may not handle its hosts.
-// What waits in a port's ring when the filter changes was let in by the filter
-// before. Until the port was seen empty, frames whose hosts have become
-// another's are dropped: so a table holds for all frames as soon as Turn has
-// taken it. When a member has joined again, all that waits is dropped first.
+// When the filter changes, frames of the filter before wait in a port's ring.
+// Until the port was seen empty, frames are dropped whose hosts have become
+// another member's: so a table holds for all frames as soon as Turn has taken
+// it. When a member has joined again, all frames that wait are dropped first.
 //
 // Where each member has ports of its own, all frames come in, and frames of
 // another member's hosts are sent to it (GroupLink). A frame from another
@@ -43,8 +43,8 @@ namespace snf {
 //            └ no ─► GroupLink ┈┈► the other member: own? ─► its chains
 //
 // While a member is not vouched for, frames at shared ports wait; once it finds
-// itself out of the table, they are dropped. At ports of its own, frames of
-// other members go on to these, and its own ones are dropped.
+// itself out of the table, they are dropped. At ports of its own, it sends
+// other members their frames, and drops its own.
 //
 // Owner-thread only.
 class GroupTraffic {
@@ -106,8 +106,8 @@ class GroupTraffic {
   uint32_t PlaceOf(const Port& port, std::span<const std::byte> frame) const {
     return ResultOf(port.places, frame) - 1;
   }
-  // Returns true if the frame's place is this member's. A later fragment is of
-  // whoever had the first one.
+  // Returns true if the frame's place is this member's. FragmentGate and
+  // OwnerOfLater know the owners of later fragments, which count as own.
   bool IsOwn(const Port& port, std::span<const std::byte> frame) const;
   bool AdmitsOfShared(const Port& port, std::span<const std::byte> frame);
   bool AdmitsOfAll(const Port& port, const PortFrame& frame, Instant now);

@@ -260,7 +260,7 @@ class OwnPorts : public testing::Test {
     }
     return taken;
   }
-  // Without greetings in front of frames.
+  // Takes greetings, so that frames come next.
   void Hear() {
     for (auto& traffic : traffics_) traffic->Flush();
     for (auto& traffic : traffics_) {
