@@ -126,15 +126,48 @@ TEST(ControlText, TellsWhoHasTheHostsOfAGroup) {
             std::string::npos)
       << TextOf(reply);
   proto::StatusReply all;
-  *all.add_member() = proto::StatusReply();
+  all.add_member()->set_controller(0);
+  all.add_member()->set_controller(1);
   *all.add_member() = reply;
-  EXPECT_NE(TextOf(all).find("does not run: others of its group have its "
-                             "hosts"),
-            std::string::npos)
+  EXPECT_NE(
+      TextOf(all).find("  controller 1  does not run: others of its group "
+                       "have its hosts"),
+      std::string::npos)
       << TextOf(all);
+  // Controller 0 is still in the table, so no other has its hosts.
+  constexpr char kNobody[] =
+      "  controller 0  does not run: nobody takes the packets of its hosts";
+  EXPECT_NE(TextOf(all).find(kNobody), std::string::npos) << TextOf(all);
   EXPECT_NE(TextOf(all).find("  group         edge, active in epoch 7: "),
             std::string::npos)
       << TextOf(all);
+}
+
+TEST(ControlText, OnlyAnActiveMemberSaysWhoHasHosts) {
+  LiveFigures figures = Figures();
+  figures.group = Group();
+  figures.group->state = "joining";
+  proto::StatusReply all;
+  all.add_member()->set_controller(1);
+  proto::StatusReply& other = *all.add_member();
+  other.set_controller(2);
+  AddFigures(figures, other);
+  EXPECT_NE(TextOf(all).find("  controller 1  does not run: nobody takes"),
+            std::string::npos)
+      << TextOf(all);
+}
+
+TEST(ControlText, ListsNoMoreControllersThanThereCanBe) {
+  LiveFigures figures = Figures();
+  figures.group = Group();
+  figures.group->controllers = ~uint32_t{0};
+  proto::StatusReply reply;
+  reply.add_port();
+  AddFigures(figures, reply);
+  EXPECT_NE(TextOf(reply).find("; without 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, "
+                               "13, 14, 15\n"),
+            std::string::npos)
+      << TextOf(reply);
 }
 
 TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/messages/controller_counts.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "platform/control/control_figures.h"
@@ -96,12 +97,16 @@ std::string OnHost(const LiveFigures& figures, const std::string& host) {
   return (host.empty() ? "; here " : ": ") + units;
 }
 
-// "active in epoch 7: 0 has 48.0 % of the hosts, 2 52.0 %; 1 does not live".
+// "edge, active in epoch 7: controller 0 at 10.0.0.1:6083 has 48.8 % of the
+// hosts, controller 2 at 10.0.0.3:6083 has 51.2 % of the hosts; without 1".
 std::string GroupLine(const LiveFigures::Group& group) {
   std::string line =
       fmt::format("{}, {} in epoch {}: ", group.name, group.state, group.epoch);
   std::string missing;
-  for (uint32_t number = 0; number < group.controllers; ++number) {
+  // A reply may hold any number.
+  const uint32_t count = std::min(group.controllers, kMostAtPorts);
+  bool is_first = true;
+  for (uint32_t number = 0; number < count; ++number) {
     const auto member = std::ranges::find(group.members, number,
                                           &LiveFigures::Group::Member::number);
     if (member == group.members.end()) {
@@ -110,11 +115,12 @@ std::string GroupLine(const LiveFigures::Group& group) {
       continue;
     }
     line += fmt::format("{}controller {}{}{} has {}.{} % of the hosts",
-                        member == group.members.begin() ? "" : ", ", number,
+                        is_first ? "" : ", ", number,
                         member->address.empty() ? "" : " at ", member->address,
                         member->hosts_1000 / 10, member->hosts_1000 % 10);
+    is_first = false;
   }
-  return line + (group.members.empty() ? "no controller lives" : missing);
+  return line + (is_first ? "no controller lives" : missing);
 }
 
 // "12 forwarded, 3 stranger"; "" if all counts are 0.
@@ -128,9 +134,21 @@ std::string CountLine(const std::vector<NamedCount>& counts) {
   return line;
 }
 
-std::string MemberLine(const proto::StatusReply& member, bool is_of_group) {
+// Returns true if a member that handles packets is in a table without this one.
+bool IsReplaced(const proto::StatusReply& reply, uint32_t controller) {
+  return std::ranges::any_of(reply.member(), [&](const auto& member) {
+    if (!member.has_group()) return false;
+    const LiveFigures::Group group = *FiguresOf(member).group;
+    return group.state == "active" &&
+           std::ranges::find(group.members, controller,
+                             &LiveFigures::Group::Member::number) ==
+               group.members.end();
+  });
+}
+
+std::string MemberLine(const proto::StatusReply& member, bool is_replaced) {
   if (member.pid() == 0) {
-    return is_of_group ? "does not run: others of its group have its hosts; "
+    return is_replaced ? "does not run: others of its group have its hosts; "
                          "the same snf up starts it"
                        : "does not run: nobody takes the packets of its hosts; "
                          "the same snf up starts it";
@@ -160,7 +178,7 @@ std::string TextOfSeveral(const proto::StatusReply& reply) {
   const bool has_group = of_group != reply.member().end();
   for (const proto::StatusReply& member : reply.member()) {
     say(fmt::format("controller {}", member.controller()),
-        MemberLine(member, has_group));
+        MemberLine(member, IsReplaced(reply, member.controller())));
   }
   if (has_group) say("group", GroupLine(*FiguresOf(*of_group).group));
   say("packets", PacketsOf(figures));

@@ -75,15 +75,41 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
     }
     return status();
   }
+  for (const Place& place : places_) place.port->StopReceiving();
+  Drain(chains);
+  if (group_ != nullptr) LeaveGroup(chains);
+  return status();
+}
+
+void LiveTraffic::Drain(ChainSet& chains) {
   // What waits is less than this many turns.
   constexpr int kMostTurns = 10'000;
-  for (const Place& place : places_) place.port->StopReceiving();
-  if (group_ != nullptr) group_->Leave();
-  for (int i = 0; i < kMostTurns && Receive(chains); ++i) {
+  bool did = true;
+  for (int i = 0; i < kMostTurns && did; ++i) {
+    if (group_ != nullptr) FollowGroup(false);
+    did = ReceiveAtPorts(chains);
+    // Does not wait for the end of these: other members may send at any time.
+    ReceiveFromGroup(chains);
     chains.Poll();
     Flush();
   }
-  return status();
+}
+
+// Other members send this one its frames until the table is without it.
+void LiveTraffic::LeaveGroup(ChainSet& chains) {
+  constexpr Nanos kMost = Seconds(1);
+  group_->Leave();
+  if (!group_->has_link()) return;
+  const Instant end = RealClock::Monotonic() + kMost;
+  bool was_in = true;
+  while (was_in && RealClock::Monotonic() < end) {
+    FollowGroup(false);
+    was_in = group_->is_in();
+    const bool has_received = ReceiveFromGroup(chains);
+    const bool did = chains.Poll();
+    Flush();
+    if (!has_received && !did && was_in) WaitForFrames(chains);
+  }
 }
 
 void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
@@ -96,8 +122,8 @@ void LiveTraffic::AddGroup(LiveFigures& figures) const {
   if (group_ != nullptr) figures.group = group_->figures();
 }
 
-void LiveTraffic::FollowGroup() {
-  if (auto steering = group_->Turn(); steering != nullptr) {
+void LiveTraffic::FollowGroup(bool steers) {
+  if (auto steering = group_->Turn(); steering != nullptr && steers) {
     for (const Place& place : places_) place.port->Steer(steering);
   }
   group_->OnTurned();
@@ -114,7 +140,7 @@ void LiveTraffic::Begin(ChainSet& chains) {
 bool LiveTraffic::Turn(ChainSet& chains) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
   KeepMerged(keeps_merged_ && chains.takes_merged());
-  if (group_ != nullptr) FollowGroup();
+  if (group_ != nullptr) FollowGroup(true);
   // What cannot go anywhere waits in the ports' rings.
   const bool has_received = may_receive(chains) && Receive(chains);
   const bool did = chains.Poll();
@@ -146,21 +172,30 @@ void LiveTraffic::Flush() {
 }
 
 bool LiveTraffic::Receive(ChainSet& chains) {
+  const bool has_received = ReceiveAtPorts(chains);
+  return ReceiveFromGroup(chains) || has_received;
+}
+
+bool LiveTraffic::ReceiveAtPorts(ChainSet& chains) {
   bool has_received = false;
   for (size_t i = 0; i < places_.size(); ++i) {
     Instant now = Instant::min();  // when the frames are here
-    has_received |= places_[i].port->Receive([&, i](const PortFrame& frame) {
+    const bool had = places_[i].port->Receive([&, i](const PortFrame& frame) {
       if (now == Instant::min()) now = chains.Now();
       if (group_ != nullptr && !group_->Admits(i, frame, now)) return;
       Offer(chains, i, frame, now + Nanos{-frame.age.ns});
     });
+    if (group_ != nullptr) group_->OnReceived(i, had);
+    has_received |= had;
   }
-  if (group_ == nullptr) return has_received;
-  has_received |= group_->Receive([&](size_t port, const PortFrame& frame) {
+  return has_received;
+}
+
+bool LiveTraffic::ReceiveFromGroup(ChainSet& chains) {
+  if (group_ == nullptr) return false;
+  return group_->Receive([&](size_t port, const PortFrame& frame) {
     Offer(chains, port, frame, chains.Now());
   });
-  group_->OnReceived(has_received);
-  return has_received;
 }
 
 void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
@@ -391,7 +426,9 @@ bool LiveTraffic::PollForFrames(Nanos most) const {
 
 bool LiveTraffic::has_frames() const {
   return std::ranges::any_of(
-      places_, [](const Place& place) { return place.port->has_frames(); });
+             places_,
+             [](const Place& place) { return place.port->has_frames(); }) ||
+         (group_ != nullptr && group_->has_frames());
 }
 
 void LiveTraffic::UpdateFigures() {

@@ -55,8 +55,8 @@ namespace snf {
 //   now leaves by lan1 alone; a broadcast by lan0 and lan1.
 //
 // Of several ports of a side that have addresses (router.h), a packet leaves by
-// port whose routes have the longest prefix of its destination, the first of
-// equals; without a route, by the first, which answers with an error.
+// the port whose routes have the longest prefix of its destination, the first
+// of equals; without a route, by the first, which answers with an error.
 //
 // A port of both sides (GwlbPort) is the only one: everything leaves by it, and
 // the port knows where to.
@@ -166,7 +166,13 @@ class LiveTraffic final : public RunObserver {
   LiveTraffic() = default;
   bool has_one_port() const { return places_.size() == 1; }
   bool Receive(ChainSet& chains);
-  void FollowGroup();
+  bool ReceiveAtPorts(ChainSet& chains);
+  bool ReceiveFromGroup(ChainSet& chains);
+  // Takes the frames that wait after StopReceiving.
+  void Drain(ChainSet& chains);
+  void LeaveGroup(ChainSet& chains);
+  // Without `steers`, ports stay as they are: to steer one would open it again.
+  void FollowGroup(bool steers);
   void KeepMerged(bool keep);
   void Flush();
   void Offer(ChainSet& chains, size_t port, const PortFrame& frame,

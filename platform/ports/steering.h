@@ -2,6 +2,7 @@
 #ifndef SNF_PLATFORM_PORTS_STEERING_H_
 #define SNF_PLATFORM_PORTS_STEERING_H_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -54,7 +55,8 @@ struct ControllerOf {
 // units (NetworkFunction::Pool::address), goes to the controller in whose block
 // its port lies, or its identifier if it is an ICMP query. Only the controller
 // that got the first fragment knows the owner of a later one: all controllers
-// get later fragments, and FragmentGate drops those of other controllers.
+// that own a place get later fragments, and FragmentGate drops those of other
+// controllers.
 //
 // Frames that are neither IP nor ARP, or lie behind PPPoE, MPLS or more than
 // four VLAN tags, are for controller 0.
@@ -134,6 +136,9 @@ class Steering {
 
   // Returns true if the place is this controller's.
   bool Owns(uint32_t place) const { return owners_[place] == controller_.id; }
+  bool OwnsAny() const {
+    return std::ranges::find(owners_, controller_.id) != owners_.end();
+  }
 
   ControllerOf controller_;
   Owners owners_;

@@ -31,6 +31,10 @@ class SteeringProgram {
         knows_ports_(!is_inside_ && steering.has_external()) {}
 
   std::vector<FilterStep> Write() {
+    if (!names_places_ && !steering_.OwnsAny()) {
+      Return(0);  // later fragments as well
+      return p_.Finish();
+    }
     SkipTags();
     p_.Bind(arp_);
     WriteArp();

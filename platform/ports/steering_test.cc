@@ -201,6 +201,18 @@ TEST(Steering, OfADeadControllerHostsAndPortsBelongToALiveOne) {
   }
 }
 
+TEST(Steering, LetsInNothingForWhoOwnsNothing) {
+  All all(3, kNat);
+  const Frame later = Ethernet(0x0800, Ipv4({.source = kPeer,
+                                             .destination = kExternal,
+                                             .fragment_offset_bytes = 1'480},
+                                            Udp(53, 60'000)));
+  EXPECT_TRUE(TakersAmong(all, 0, Side::kOutside, later).empty());
+  EXPECT_EQ(TakersAmong(all, 0b101, Side::kOutside, later),
+            (std::vector<uint32_t>{0, 2}));
+  EXPECT_EQ(all.steering(1)->Among(0)->Program(Side::kOutside).size(), 1u);
+}
+
 TEST(Steering, ThePlaceOfAFrameSaysWhoTakesIt) {
   All all(3, kNat);
   const auto owners = Steering::OwnersAmong(0b101, 3);

@@ -36,8 +36,14 @@ HOSTS = [f"10.77.0.{number}" for number in range(20, 44)]
 PEER = str(pathlib.Path(__file__).resolve().with_name("group_peer.py"))
 FOLDER = pathlib.Path("/run/snf")
 COUNT = 3
-# Generous: what takes about 1.3 s takes longer on a machine that is busy.
-TAKEOVER_S = 10
+# Long enough for a machine with other tests: a live member that is late for it
+# is taken out. A frozen one is out after twice as long.
+SILENCE_S = 3
+OUT_S = 2 * SILENCE_S + 2
+# What takes about SILENCE_S takes longer on a machine that is busy.
+TAKEOVER_S = 20
+# Datagrams of hosts that stay where they are may be lost on such a machine.
+MOST_LOST = 0.1
 GATES = [f"snf-gate{i}-{os.getpid()}" for i in range(COUNT)]
 FAR_SERVER, FAR_HOSTS = "10.4.0.1", [f"10.3.0.{i}" for i in range(20, 44)]
 
@@ -94,6 +100,7 @@ class Group(unittest.TestCase):
     def flags_of(self, number, *words):
         given = {word.split("=")[0] for word in words}
         usual = (f"--controller={number}/{COUNT}", "--group=edge", self.chain,
+                 f"--takeover={SILENCE_S}s",
                  f"--etcd={self.etcd.endpoint}", *self.own_flags(number))
         return [*words, *(flag for flag in usual
                           if flag.split("=")[0] not in given)]
@@ -238,15 +245,16 @@ class Shared(Group):
             wait_for("others", lambda: self.agree([0, 2]))
             self.all_answered(talk)
             self.assertLess(time.monotonic() - began, PATIENCE_S)
-            self.assertEqual(int(self.group(0)["epoch"]), epoch + 1)
+            self.assertGreater(int(self.group(0)["epoch"]), epoch)
             told = talk.end()
         print(f"note: hosts of who was killed had no answer for "
               f"{told[one[1]]['gap']} s")
         self.check_nobody_was_served_twice(told)
         self.assertLess(told[one[1]]["gap"], TAKEOVER_S)
         for number in (0, 2):
-            self.assertEqual(told[one[number]]["sent"],
-                             told[one[number]]["answered"], told)
+            self.assertGreater(
+                told[one[number]]["answered"],
+                (1 - MOST_LOST) * told[one[number]]["sent"], told)
         self.assertIn("controller 1 (", self.log(0) + self.log(2))
         self.assertIn(" is out of the table: others have its hosts",
                       self.log(0) + self.log(2))
@@ -272,7 +280,7 @@ class Shared(Group):
         victim = self.pid(2)
         with self.talking(one) as talk:
             self.all_answered(talk)
-            for time_s in (0.3, 4, 0.9, 1.2):
+            for time_s in (0.1, OUT_S, 0.8 * SILENCE_S, 1.1 * SILENCE_S):
                 os.kill(victim, signal.SIGSTOP)
                 try:
                     time.sleep(time_s)
@@ -301,7 +309,7 @@ class Shared(Group):
             self.await_all()
             self.all_answered(talk)
             told = talk.end()
-        self.assertEqual(int(self.group(0)["epoch"]), epoch + 1)
+        self.assertGreater(int(self.group(0)["epoch"]), epoch)
         print(f"note: hosts of who was started again had no answer for "
               f"{told[one[1]]['gap']} s")
         self.check_nobody_was_served_twice(told)
@@ -314,7 +322,7 @@ class Shared(Group):
         self.up_all()
         one = [hosts[0] for hosts in self.owners().values()]
         with self.talking(one) as talk:
-            end = time.monotonic() + 20
+            end = time.monotonic() + 30
             while time.monotonic() < end:
                 self.harm(chance)
                 time.sleep(chance.uniform(0, 1))
@@ -324,7 +332,7 @@ class Shared(Group):
 
     def harm(self, chance):
         """Kills or freezes a controller, or etcd, and has it go on."""
-        number, time_s = chance.randrange(COUNT), chance.uniform(0, 2.5)
+        number, time_s = chance.randrange(COUNT), chance.uniform(0, OUT_S)
         pid = self.pid(number)
         what = chance.choice(("kill", "stop", "stop", "etcd"))
         if what == "etcd":
@@ -524,8 +532,13 @@ class OwnPorts(Group):
             counts = self.group(number)["counts"]
             self.assertGreater(counts["forwarded"], 0, counts)
             self.assertGreater(counts["taken"], 0, counts)
+        # All that was sent on is accounted for.
         wait_for("all that was forwarded", lambda: self.sum_of("forwarded") ==
-                 self.sum_of("taken"))
+                 sum(map(self.sum_of, ("taken", "not_own", "no_port",
+                                       "stranger", "link_dropped",
+                                       "link_overflow"))))
+        self.assertGreater(self.sum_of("taken"),
+                           (1 - MOST_LOST) * self.sum_of("forwarded"))
         # Packets as long as the ports take, longer ones between machines.
         for host in FAR_HOSTS[:6]:
             ip("-n", CLIENT, "route", "replace", FAR_SERVER, "src", host, *sum(
@@ -597,7 +610,7 @@ class OwnPorts(Group):
             self.all_answered(talk)
             os.kill(victim, signal.SIGSTOP)
             try:
-                time.sleep(4)
+                time.sleep(OUT_S)
             finally:
                 os.kill(victim, signal.SIGCONT)
             self.await_all()

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -50,15 +52,17 @@ std::string NameOfMachine() {
 
 // Tells machines and network namespaces apart, by names of the kernel: others
 // of one group share the ports here.
-std::string PlaceOfPorts() {
-  std::string boot;
-  if (auto text = ReadTextFile("/proc/sys/kernel/random/boot_id", 64);
-      text.ok()) {
-    boot = text->substr(0, text->find('\n'));
-  }
+absl::StatusOr<std::string> PlaceOfPorts() {
+  constexpr char kNetwork[] = "/proc/self/ns/net";
+  const auto boot = ReadTextFile("/proc/sys/kernel/random/boot_id", 64);
+  if (!boot.ok()) return boot.status();
   struct stat network {};
-  stat("/proc/self/ns/net", &network);
-  return fmt::format("{}, network {}", boot, network.st_ino);
+  if (stat(kNetwork, &network) != 0) {
+    return absl::UnavailableError(
+        fmt::format("{}: {}", kNetwork, std::strerror(errno)));
+  }
+  return fmt::format("{}, network {}", boot->substr(0, boot->find('\n')),
+                     network.st_ino);
 }
 
 // The daemon of this process, for the thread of signals. Thread-safe.
@@ -184,7 +188,12 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
     const DaemonFiles& files, const RunRequest& options) const {
   auto etcd = daemon_.etcd.Options();
   if (!etcd.ok()) return etcd.status();
-  const bool has_link = !daemon_.group_address.empty();
+  std::string machine;
+  if (daemon_.group_address.empty()) {
+    auto place = PlaceOfPorts();
+    if (!place.ok()) return place.status();
+    machine = *std::move(place);
+  }
   GatewayGroup::Options member = {
       .self = {.number = options.controller.id,
                .name = fmt::format("{} on {}", files.name, NameOfMachine()),
@@ -193,7 +202,7 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
       .shape = {.controllers = options.controller.count,
                 .program = options.nf + options.steering->blocks_text(),
                 .version = kVersion,
-                .machine = has_link ? "" : PlaceOfPorts(),
+                .machine = std::move(machine),
                 .silence = daemon_.takeover},
       .key = SecretSeed()};
   etcd->attempt = GatewayGroup(member).patience();

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -108,6 +109,7 @@ absl::StatusOr<std::unique_ptr<GroupLink>> GroupLink::Open(
     return absl::UnavailableError(
         fmt::format("UDP at {}: {}", address, std::strerror(errno)));
   }
+  SetOption(socket, SOL_SOCKET, SO_RXQ_OVFL, 1);
   // Longer datagrams than the path takes are fragmented.
   const bool is_v6 = end->ss_family == AF_INET6;
   SetOption(socket, is_v6 ? IPPROTO_IPV6 : IPPROTO_IP,
@@ -186,16 +188,39 @@ void GroupLink::Flush(GroupCounts& counts) {
   queue_ = 0;
 }
 
-bool GroupLink::Receive(GroupCounts& counts, Take take) {
+size_t GroupLink::Receive(GroupCounts& counts, Take take) {
   for (size_t i = 0; i < kBatch; ++i) {
-    in_.messages[i].msg_hdr.msg_namelen = sizeof in_.ends[i];
+    msghdr& message = in_.messages[i].msg_hdr;
+    message.msg_namelen = sizeof in_.ends[i];
+    message.msg_control = &in_.controls[i];
+    message.msg_controllen = sizeof in_.controls[i];
   }
-  const int came = recvmmsg(socket_.number(), in_.messages.data(), kBatch,
-                            MSG_DONTWAIT, nullptr);
-  for (int i = 0; i < came; ++i) {
-    TakeDatagram(static_cast<size_t>(i), counts, take);
+  const int result = recvmmsg(socket_.number(), in_.messages.data(), kBatch,
+                              MSG_DONTWAIT, nullptr);
+  if (result <= 0) return 0;
+  const auto came = static_cast<size_t>(result);
+  CountOverflow(in_.messages[came - 1].msg_hdr, counts);
+  for (size_t i = 0; i < came; ++i) TakeDatagram(i, counts, take);
+  return came;
+}
+
+// The kernel counts datagrams that were lost before this one, if any were.
+void GroupLink::CountOverflow(msghdr& message, GroupCounts& counts) {
+  for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
+       part = CMSG_NXTHDR(&message, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SO_RXQ_OVFL) {
+      continue;
+    }
+    uint32_t lost = 0;
+    std::memcpy(&lost, CMSG_DATA(part), sizeof lost);
+    counts.Add(GroupCount::kLinkOverflow, lost - overflow_);
+    overflow_ = lost;
   }
-  return came > 0;
+}
+
+bool GroupLink::has_frames() const {
+  pollfd wanted = {.fd = socket_.number(), .events = POLLIN, .revents = 0};
+  return poll(&wanted, 1, 0) > 0;
 }
 
 void GroupLink::TakeControl(size_t i, std::span<const std::byte> data,

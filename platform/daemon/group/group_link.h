@@ -68,10 +68,13 @@ class GroupLink {
   // Flush. Returns false if it cannot be sent.
   bool Send(uint32_t from, uint32_t to, const Frame& frame);
   void Flush(GroupCounts& counts);
-  // Gives up to kBatch frames that have come from members; counts others.
-  // Returns false if nothing had come.
+  // Gives the frames of up to kBatch datagrams that have come from members;
+  // counts others, and what the socket's buffer had no room for. Returns how
+  // many datagrams had come.
   using Take = absl::FunctionRef<void(const Frame& frame)>;
-  bool Receive(GroupCounts& counts, Take take);
+  size_t Receive(GroupCounts& counts, Take take);
+  // Returns true if a datagram waits. Costs a system call.
+  bool has_frames() const;
   int descriptor() const { return socket_.number(); }
   // Greets all other members.
   void Greet(uint32_t from, GroupCounts& counts);
@@ -95,6 +98,11 @@ class GroupLink {
     std::array<mmsghdr, kBatch> messages{};
     std::array<iovec, kBatch> parts{};
     std::array<sockaddr_storage, kBatch> ends{};
+    // SO_RXQ_OVFL of each datagram that has come.
+    struct alignas(cmsghdr) Control {
+      std::array<std::byte, CMSG_SPACE(sizeof(uint32_t))> bytes;
+    };
+    std::array<Control, kBatch> controls{};
   };
 
   explicit GroupLink(Descriptor socket) : socket_(std::move(socket)) {}
@@ -104,6 +112,7 @@ class GroupLink {
              const Frame& frame);
   void TakeControl(size_t i, std::span<const std::byte> data,
                    GroupCounts& counts);
+  void CountOverflow(msghdr& message, GroupCounts& counts);
   void TakeDatagram(size_t i, GroupCounts& counts, Take take);
 
   Descriptor socket_;
@@ -111,6 +120,7 @@ class GroupLink {
   uint64_t epoch_ = 0;
   uint64_t out_epoch_ = 0;
   uint64_t key_ = 0;
+  uint32_t overflow_ = 0;  // as the kernel last told it, modulo 2^32
   std::array<std::optional<sockaddr_storage>, kMostAtPorts> members_{};
   Batch in_;
   Batch out_;

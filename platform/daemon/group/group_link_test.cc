@@ -2,9 +2,13 @@
 #include "platform/daemon/group/group_link.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <string>
 #include <vector>
@@ -15,8 +19,26 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr char kOne[] = "127.0.0.1:46083", kTwo[] = "127.0.0.2:46083",
-               kThree[] = "127.0.0.3:46083";
+// The address of the link's socket.
+sockaddr_in EndOf(const GroupLink& link) {
+  sockaddr_in end = {};
+  socklen_t bytes = sizeof end;
+  EXPECT_EQ(
+      getsockname(link.descriptor(), reinterpret_cast<sockaddr*>(&end), &bytes),
+      0);
+  return end;
+}
+
+// At a free port.
+std::unique_ptr<GroupLink> OpenAt(const std::string& host) {
+  auto link = GroupLink::Open(host + ":0");
+  EXPECT_TRUE(link.ok()) << link.status();
+  return *std::move(link);
+}
+
+std::string AddressOf(const std::string& host, const GroupLink& link) {
+  return fmt::format("{}:{}", host, ntohs(EndOf(link).sin_port));
+}
 
 std::vector<std::byte> Bytes(size_t size) {
   std::vector<std::byte> bytes(size);
@@ -28,12 +50,13 @@ std::vector<std::byte> Bytes(size_t size) {
 class GroupLinkTest : public testing::Test {
  protected:
   GroupLinkTest() {
-    one_ = *GroupLink::Open(kOne);
-    two_ = *GroupLink::Open(kTwo);
-    table_ = {.epoch = 3,
-              .key = 77,
-              .members = {{.number = 0, .address = kOne},
-                          {.number = 1, .address = kTwo}}};
+    one_ = OpenAt("127.0.0.1");
+    two_ = OpenAt("127.0.0.2");
+    table_ = {
+        .epoch = 3,
+        .key = 77,
+        .members = {{.number = 0, .address = AddressOf("127.0.0.1", *one_)},
+                    {.number = 1, .address = AddressOf("127.0.0.2", *two_)}}};
     one_->Follow(table_);
     two_->Follow(table_);
   }
@@ -80,8 +103,35 @@ TEST_F(GroupLinkTest, CarriesFramesWithTheirPorts) {
   EXPECT_EQ(counts_.of(GroupCount::kLinkDropped), 0u);
 }
 
+TEST_F(GroupLinkTest, SeesWhatWaits) {
+  EXPECT_FALSE(two_->has_frames());
+  EXPECT_TRUE(Send(*one_, 0, 100));
+  pollfd wanted = {.fd = two_->descriptor(), .events = POLLIN, .revents = 0};
+  poll(&wanted, 1, 10'000);
+  EXPECT_TRUE(two_->has_frames());
+  EXPECT_EQ(Receive(*two_).size(), 1u);
+  EXPECT_FALSE(two_->has_frames());
+}
+
+TEST_F(GroupLinkTest, CountsWhatTheBufferHadNoRoomFor) {
+  constexpr size_t kSent = 1'200, kLong = 60'000, kLast = 14;
+  for (size_t i = 0; i < kSent; ++i) ASSERT_TRUE(Send(*one_, 0, kLong));
+  size_t came = Receive(*two_).size();
+  ASSERT_TRUE(Send(*one_, 0, kLast));  // the kernel tells it with this one
+  for (bool is_last = false; !is_last;) {
+    const auto frames = Receive(*two_);
+    ASSERT_FALSE(frames.empty());
+    came += frames.size();
+    is_last = frames.back().bytes.size() == kLast;
+  }
+  EXPECT_GT(counts_.of(GroupCount::kLinkOverflow), 0u);
+  EXPECT_EQ(came + counts_.of(GroupCount::kLinkOverflow) +
+                counts_.of(GroupCount::kLinkDropped),
+            kSent + 1);
+}
+
 TEST_F(GroupLinkTest, RefusesStrangersByName) {
-  auto three = *GroupLink::Open(kThree);
+  auto three = OpenAt("127.0.0.3");
   three->Follow(table_);
   EXPECT_TRUE(Send(*three, 0, 100));  // from another address than 0's
   EXPECT_THAT(Receive(*two_), ElementsAre());
@@ -120,10 +170,7 @@ TEST_F(GroupLinkTest, TellsWhoGreetsAndIsNoMember) {
 
 TEST_F(GroupLinkTest, RefusesBytesThatCannotBe) {
   const int raw = socket(AF_INET, SOCK_DGRAM, 0);
-  sockaddr_in to = {};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(46083);
-  inet_pton(AF_INET, "127.0.0.2", &to.sin_addr);
+  const sockaddr_in to = EndOf(*two_);
   // A right datagram, cut at every byte, of who is no member.
   EXPECT_TRUE(Send(*one_, 0, 20));
   std::vector<std::byte> whole(1'000);
@@ -131,7 +178,7 @@ TEST_F(GroupLinkTest, RefusesBytesThatCannotBe) {
       recv(two_->descriptor(), whole.data(), whole.size(), 0)));
   uint64_t sent = 0;
   for (size_t size = 0; size <= whole.size(); ++size) {
-    sendto(raw, whole.data(), size, 0, reinterpret_cast<sockaddr*>(&to),
+    sendto(raw, whole.data(), size, 0, reinterpret_cast<const sockaddr*>(&to),
            sizeof to);
     ++sent;
     EXPECT_THAT(Receive(*two_), ElementsAre()) << size;

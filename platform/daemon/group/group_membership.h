@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/daemon/group/group_member.h"
 #include "resource_manager/core/gateway_group.h"
 #include "resource_manager/etcd/etcd_client.h"
 #include "resource_manager/etcd/group_store.h"
@@ -27,7 +28,7 @@ namespace snf {
 // turns: a process whose path stands still loses its hosts, as a dead one.
 //
 // Thread-safe, where a call does not say otherwise.
-class GroupMembership {
+class GroupMembership final : public GroupMember {
  public:
   // A line for people.
   using Notice = std::function<void(bool is_warning, const std::string& line)>;
@@ -37,14 +38,6 @@ class GroupMembership {
     GatewayGroup::Options member;
     Notice notice;  // called on the object's thread
   };
-  // The table, and what this process may do by it; all of one moment.
-  struct View {
-    std::shared_ptr<const GatewayTable> table;
-    bool is_in = false;
-    bool is_active = false;
-    uint64_t joined = 0;  // the epoch of the table with which it joined
-    Instant vouched_until = Instant::min();  // of Now()
-  };
 
   // Looks whether the process can join. Errors: FailedPrecondition, names the
   // member that is in the way; InvalidArgument, a name is none; errors of
@@ -53,19 +46,18 @@ class GroupMembership {
       std::unique_ptr<EtcdClient> client, Options options);
   // Leaves, within about the time of a look. If etcd does not answer: stays in
   // the table, after a few seconds at most.
-  ~GroupMembership();
+  ~GroupMembership() override;
   GroupMembership(const GroupMembership&) = delete;
   GroupMembership& operator=(const GroupMembership&) = delete;
 
-  // Joins from now on.
-  void Begin();
-  // Begins to leave, without waiting.
-  void Leave();
-  View Current() const;
-  // The path of packets says that it turns, and by which epoch.
-  void OnTurn(uint64_t epoch);
-  // Another member says that this one is not in the table of that epoch.
-  void OnOut(uint64_t epoch) { out_.store(epoch, std::memory_order_relaxed); }
+  void Begin() override;
+  void Leave() override;
+  View Current() const override;
+  void OnTurn(uint64_t epoch) override;
+  void OnOut(uint64_t epoch) override {
+    out_.store(epoch, std::memory_order_relaxed);
+  }
+  const std::string& group() const override { return options_.group; }
   // Checks the name of a group. Error: InvalidArgument.
   static absl::Status CheckName(const std::string& group) {
     return CheckKeyName("name of a group", group);

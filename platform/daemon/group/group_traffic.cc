@@ -2,11 +2,13 @@
 #include "platform/daemon/group/group_traffic.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "base/keyed_hash.h"
 #include "base/packet/headers.h"
 #include "base/packet/packet_parser.h"
+#include "platform/daemon/group/group_membership.h"
 
 namespace snf {
 namespace {
@@ -29,24 +31,22 @@ std::optional<Fragmented> FragmentedOf(std::span<const std::byte> frame) {
 
 }  // namespace
 
-GroupTraffic::GroupTraffic(GroupMembership& membership,
+GroupTraffic::GroupTraffic(GroupMember& member,
                            std::shared_ptr<const Steering> steering,
                            std::unique_ptr<GroupLink> link,
                            const std::vector<PortSpec>& ports)
-    : membership_(membership),
+    : member_(member),
       steering_(std::move(steering)),
       link_(std::move(link)),
-      view_(membership.Current()) {
+      view_(member.Current()) {
   owners_.fill(Steering::kNobody);
-  if (link_ == nullptr) return;
   for (const PortSpec& port : ports) {
     ports_.push_back({.side = port.side,
                       .number = port.number,
                       .places = steering_->PlaceProgram(port.side)});
   }
-  if (!steering_->has_external()) return;
-  for (uint32_t i = 0; i < steering_->controller().count; ++i) {
-    begun_.emplace_back(FragmentTable::Options{.hash_seed = SecretSeed()});
+  if (link_ != nullptr && steering_->has_external()) {
+    begun_.emplace(FragmentTable::Options{.hash_seed = SecretSeed()});
   }
 }
 
@@ -55,73 +55,99 @@ bool GroupTraffic::IsVouchedFor() const {
 }
 
 std::shared_ptr<const Steering> GroupTraffic::Turn() {
-  const GroupMembership::View view = membership_.Current();
+  const GroupMember::View view = member_.Current();
   if (view.table != view_.table || view.joined != view_.joined) Follow(view);
   view_ = view;
-  may_receive_ = !view_.is_active || drains_ || IsVouchedFor();
+  is_vouched_ = IsVouchedFor();
   if (link_ != nullptr) {
     Greet();
     return nullptr;
   }
-  const MemberSet wanted =
-      view_.is_active && !drains_ ? view_.table->live() : MemberSet{0};
-  if (wanted == filtered_ && !is_filter_old_) return nullptr;
+  const MemberSet wanted = view_.is_active && !drains_ ? live_ : MemberSet{0};
+  if (wanted == filtered_) return nullptr;
   filtered_ = wanted;
-  is_filter_old_ = false;
+  StaleAll();
   return steering_->Among(wanted);
 }
 
 void GroupTraffic::Greet() {
   constexpr Nanos kPeriod = Milliseconds(100);
-  membership_.OnOut(link_->out());
+  member_.OnOut(link_->out());
   const Instant now = GroupMembership::Now();
   if (!view_.is_in || now < next_greeting_) return;
   next_greeting_ = now + kPeriod;
   link_->Greet(steering_->controller().id, counts_);
 }
 
-void GroupTraffic::Follow(const GroupMembership::View& view) {
-  owners_ =
-      Steering::OwnersAmong(view.table->live(), steering_->controller().count);
+void GroupTraffic::Follow(const GroupMember::View& view) {
+  live_ = view.table->live();
+  owners_ = Steering::OwnersAmong(live_, steering_->controller().count);
   if (link_ != nullptr) {
     link_->Follow(*view.table);
   } else if (view.joined != view_.joined) {
     drains_ = true;
+    StaleAll();
   }
 }
 
-void GroupTraffic::OnTurned() { membership_.OnTurn(view_.table->epoch); }
+void GroupTraffic::StaleAll() {
+  for (Port& port : ports_) port.is_stale = true;
+}
 
-void GroupTraffic::OnReceived(bool has_received) {
-  if (!has_received) drains_ = false;
+void GroupTraffic::OnReceived(size_t port, bool has_received) {
+  if (has_received) return;
+  ports_[port].is_stale = false;
+  drains_ = drains_ && std::ranges::any_of(ports_, &Port::is_stale);
 }
 
 bool GroupTraffic::Admits(size_t port, const PortFrame& frame, Instant now) {
   if (!view_.is_in || drains_) return Drop(GroupCount::kOut);
-  if (link_ != nullptr) return AdmitsOfAll(port, frame, now);
-  return view_.is_active || Drop(GroupCount::kNotYetOwn);
+  return link_ == nullptr ? AdmitsOfShared(ports_[port], frame.bytes)
+                          : AdmitsOfAll(ports_[port], frame, now);
 }
 
-bool GroupTraffic::AdmitsOfAll(size_t port, const PortFrame& frame,
+bool GroupTraffic::IsOwn(const Port& port,
+                         std::span<const std::byte> frame) const {
+  const uint32_t place = PlaceOf(port, frame);
+  return place == Steering::kLaterFragment ||
+         owners_[place] == steering_->controller().id;
+}
+
+bool GroupTraffic::AdmitsOfShared(const Port& port,
+                                  std::span<const std::byte> frame) {
+  if (!may_handle()) return Drop(GroupCount::kNotYetOwn);
+  if (port.is_stale && !IsOwn(port, frame)) return Drop(GroupCount::kMoved);
+  return true;
+}
+
+bool GroupTraffic::AdmitsOfAll(const Port& port, const PortFrame& frame,
                                Instant now) {
-  const uint32_t place = PlaceOf(ports_[port], frame.bytes);
+  const uint32_t place = PlaceOf(port, frame.bytes);
   const bool is_later = place == Steering::kLaterFragment;
   const uint8_t owner =
       is_later ? OwnerOfLater(frame.bytes, now) : owners_[place];
-  if (owner == Steering::kNobody) {
-    return Drop(is_later ? GroupCount::kNoFirst : GroupCount::kNoOwner);
+  if (is_later && owner == Steering::kNobody) {
+    return Drop(GroupCount::kNoFirst);
   }
-  if (!begun_.empty() && !is_later && ports_[port].side == Side::kOutside) {
+  // The owner of the first fragment may be dead.
+  if (owner == Steering::kNobody || !Has(live_, owner)) {
+    return Drop(GroupCount::kNoOwner);
+  }
+  if (begun_.has_value() && !is_later && port.side == Side::kOutside) {
     Remember(frame.bytes, owner, now);
   }
-  const uint32_t self = steering_->controller().id;
-  if (owner == self) {
-    return view_.is_active || Drop(GroupCount::kNotYetOwn);
+  if (owner != steering_->controller().id) {
+    return SendOn(port, owner, frame.bytes);
   }
-  const GroupLink::Frame out = {
-      .side = ports_[port].side,
-      .port = static_cast<uint8_t>(ports_[port].number),
-      .bytes = frame.bytes};
+  return may_handle() || Drop(GroupCount::kNotYetOwn);
+}
+
+bool GroupTraffic::SendOn(const Port& port, uint8_t owner,
+                          std::span<const std::byte> frame) {
+  const uint32_t self = steering_->controller().id;
+  const GroupLink::Frame out = {.side = port.side,
+                                .port = static_cast<uint8_t>(port.number),
+                                .bytes = frame};
   bool is_sent = link_->Send(self, owner, out);
   if (!is_sent) {
     // The queue may have been full.
@@ -134,13 +160,10 @@ bool GroupTraffic::AdmitsOfAll(size_t port, const PortFrame& frame,
 uint8_t GroupTraffic::OwnerOfLater(std::span<const std::byte> frame,
                                    Instant now) const {
   const auto fragment = FragmentedOf(frame);
-  if (!fragment.has_value()) return Steering::kNobody;
-  for (size_t i = 0; i < begun_.size(); ++i) {
-    if (begun_[i].Find(now, fragment->key) != nullptr) {
-      return static_cast<uint8_t>(i);
-    }
-  }
-  return Steering::kNobody;
+  if (!fragment.has_value() || !begun_.has_value()) return Steering::kNobody;
+  const FragmentTable::Flow* const first = begun_->Find(now, fragment->key);
+  return first == nullptr ? Steering::kNobody
+                          : static_cast<uint8_t>(first->first_bytes);
 }
 
 void GroupTraffic::Remember(std::span<const std::byte> frame, uint8_t owner,
@@ -149,13 +172,22 @@ void GroupTraffic::Remember(std::span<const std::byte> frame, uint8_t owner,
   if (!fragment.has_value() || !steering_->IsExternal(fragment->destination)) {
     return;
   }
-  begun_[owner].Insert(now, fragment->key, {});
+  begun_->Insert(now, fragment->key, {.key = {}, .first_bytes = owner});
 }
 
 bool GroupTraffic::Receive(Take take) {
+  constexpr size_t kOfEach = 64;  // as a port gives
   if (link_ == nullptr) return false;
-  return link_->Receive(
-      counts_, [&](const GroupLink::Frame& frame) { TakeFrom(frame, take); });
+  const auto live = static_cast<size_t>(std::popcount(live_));
+  const size_t most = std::max<size_t>(live, 2) - 1;
+  bool has_received = false;
+  for (size_t i = 0; i < most * kOfEach / GroupLink::kBatch; ++i) {
+    const size_t came = link_->Receive(
+        counts_, [&](const GroupLink::Frame& one) { TakeFrom(one, take); });
+    has_received |= came > 0;
+    if (came < GroupLink::kBatch) break;
+  }
+  return has_received;
 }
 
 void GroupTraffic::TakeFrom(const GroupLink::Frame& frame, Take take) {
@@ -166,10 +198,7 @@ void GroupTraffic::TakeFrom(const GroupLink::Frame& frame, Take take) {
     counts_.Add(GroupCount::kNoPort);
     return;
   }
-  const uint32_t place = PlaceOf(*port, frame.bytes);
-  const bool is_own = place == Steering::kLaterFragment ||
-                      owners_[place] == steering_->controller().id;
-  if (!is_own || !view_.is_active) {
+  if (!may_handle() || !IsOwn(*port, frame.bytes)) {
     counts_.Add(GroupCount::kNotOwn);
     return;
   }
@@ -182,7 +211,7 @@ void GroupTraffic::Flush() {
 }
 
 LiveFigures::Group GroupTraffic::figures() const {
-  LiveFigures::Group group = {.name = membership_.options().group,
+  LiveFigures::Group group = {.name = member_.group(),
                               .state = "out",
                               .epoch = view_.table->epoch,
                               .controllers = steering_->controller().count};
@@ -191,15 +220,22 @@ LiveFigures::Group GroupTraffic::figures() const {
   } else if (view_.is_in) {
     group.state = "joining";
   }
+  // Rounds sums, so that all shares are 1,000.
+  const auto per_mille = [](uint32_t buckets) {
+    return (buckets * 1'000 + Steering::kBuckets / 2) / Steering::kBuckets;
+  };
+  uint32_t before = 0;
   for (const Gateway& member : view_.table->members) {
-    const auto buckets = std::ranges::count(
-        std::span(owners_).first(Steering::kBuckets), member.number);
+    const uint32_t up_to =
+        before +
+        static_cast<uint32_t>(std::ranges::count(
+            std::span(owners_).first(Steering::kBuckets), member.number));
     group.members.push_back(
         {.number = member.number,
          .name = member.name,
          .address = member.address,
-         .hosts_1000 = static_cast<uint32_t>(buckets * 1'000 /
-                                             int64_t{Steering::kBuckets})});
+         .hosts_1000 = per_mille(up_to) - per_mille(before)});
+    before = up_to;
   }
   group.counts = counts_.named();
   return group;

@@ -14,7 +14,7 @@
 #include "base/packet/fragment_table.h"
 #include "platform/daemon/group/group_counts.h"
 #include "platform/daemon/group/group_link.h"
-#include "platform/daemon/group/group_membership.h"
+#include "platform/daemon/group/group_member.h"
 #include "platform/ports/filter_program.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/steering.h"
@@ -28,8 +28,10 @@ namespace snf {
 //
 // Where members share the ports of one machine, the filter at each port follows
 // the table, and lets in nothing while this member may not handle its hosts.
-// What waits in the ports' rings when a member has joined again was let in
-// under an earlier table, and is dropped first.
+// When the filter changes, frames of the filter before wait in a port's ring.
+// Until the port was seen empty, frames are dropped whose hosts have become
+// another member's: so a table holds for all frames as soon as Turn has taken
+// it. When a member has joined again, all frames that wait are dropped first.
 //
 // Where each member has ports of its own, all frames come in, and frames of
 // another member's hosts are sent to it (GroupLink). A frame from another
@@ -40,43 +42,49 @@ namespace snf {
 //   port ─► own? ─► chains ─► port of this machine
 //            └ no ─► GroupLink ┈┈► the other member: own? ─► its chains
 //
-// While a member is not vouched for, frames wait; once it finds itself out of
-// the table, they are dropped.
+// While a member is not vouched for, frames at shared ports wait; once it finds
+// itself out of the table, they are dropped. At ports of its own, it sends
+// other members their frames, and drops its own.
 //
 // Owner-thread only.
 class GroupTraffic {
  public:
   // `link` is null if the ports are shared. `ports` are the run's, in their
   // order.
-  GroupTraffic(GroupMembership& membership,
-               std::shared_ptr<const Steering> steering,
+  GroupTraffic(GroupMember& member, std::shared_ptr<const Steering> steering,
                std::unique_ptr<GroupLink> link,
                const std::vector<PortSpec>& ports);
 
   // Joins the table from now on.
-  void Begin() { membership_.Begin(); }
-  void Leave() { membership_.Leave(); }
+  void Begin() { member_.Begin(); }
+  void Leave() { member_.Leave(); }
+  // Returns true while the table has this member, as of the last turn.
+  bool is_in() const { return view_.is_in; }
   // Brings it up to date with the table: call it at each turn, before frames
   // are taken. Returns the steering by which all ports are to filter from now
   // on; null if it is as it was.
   std::shared_ptr<const Steering> Turn();
-  // To be told after the ports filter so, and whether frames had come in the
-  // last turn.
-  void OnTurned();
-  void OnReceived(bool has_received);
+  // To be told after the ports filter so.
+  void OnTurned() { member_.OnTurn(view_.table->epoch); }
+  // To be told after each look at a port, and whether it had frames.
+  void OnReceived(size_t port, bool has_received);
 
   // Returns false while frames are to wait.
-  bool may_receive() const { return may_receive_; }
+  bool may_receive() const {
+    return link_ != nullptr || !view_.is_active || drains_ || is_vouched_;
+  }
   // Returns true if the chains are to get the frame that came by the port. Else
   // it was sent to its member, or dropped, and counted.
   bool Admits(size_t port, const PortFrame& frame, Instant now);
-  // Gives frames that other members have sent, with the port's place. Returns
-  // false if nothing has come.
+  // Gives frames that other members have sent, with the port's place: for each
+  // about as many as a port gives. Returns false if nothing has come.
   using Take = absl::FunctionRef<void(size_t port, const PortFrame& frame)>;
   bool Receive(Take take);
   void Flush();
 
   bool has_link() const { return link_ != nullptr; }
+  // Returns true if a frame of another member waits. Costs a system call.
+  bool has_frames() const { return link_ != nullptr && link_->has_frames(); }
   int descriptor() const { return link_ == nullptr ? -1 : link_->descriptor(); }
   const GroupCounts& counts() const { return counts_; }
   LiveFigures::Group figures() const;
@@ -86,15 +94,25 @@ class GroupTraffic {
     Side side;
     uint32_t number;
     std::vector<FilterStep> places;
+    // The ring may hold frames that an earlier filter let in.
+    bool is_stale = false;
   };
 
-  void Follow(const GroupMembership::View& view);
+  void Follow(const GroupMember::View& view);
+  void StaleAll();
   void Greet();
   bool IsVouchedFor() const;
+  bool may_handle() const { return view_.is_active && is_vouched_; }
   uint32_t PlaceOf(const Port& port, std::span<const std::byte> frame) const {
     return ResultOf(port.places, frame) - 1;
   }
-  bool AdmitsOfAll(size_t port, const PortFrame& frame, Instant now);
+  // Returns true if the frame's place is this member's. FragmentGate and
+  // OwnerOfLater know the owners of later fragments, which count as own.
+  bool IsOwn(const Port& port, std::span<const std::byte> frame) const;
+  bool AdmitsOfShared(const Port& port, std::span<const std::byte> frame);
+  bool AdmitsOfAll(const Port& port, const PortFrame& frame, Instant now);
+  bool SendOn(const Port& port, uint8_t owner,
+              std::span<const std::byte> frame);
   // Returns who has the datagram of a later fragment; kNobody: it is not known.
   uint8_t OwnerOfLater(std::span<const std::byte> frame, Instant now) const;
   void Remember(std::span<const std::byte> frame, uint8_t owner, Instant now);
@@ -104,20 +122,21 @@ class GroupTraffic {
     return false;
   }
 
-  GroupMembership& membership_;
+  GroupMember& member_;
   const std::shared_ptr<const Steering> steering_;
   const std::unique_ptr<GroupLink> link_;
   std::vector<Port> ports_;
-  GroupMembership::View view_;
+  GroupMember::View view_;
+  bool is_vouched_ = false;  // as of the last turn
+  MemberSet live_ = 0;
   Steering::Owners owners_{};
-  MemberSet filtered_ = 0;  // the live members by which the ports filter
-  bool is_filter_old_ = true;
+  // The live members by which the ports filter; nothing before the first turn.
+  std::optional<MemberSet> filtered_;
   Instant next_greeting_ = Instant::min();
   bool drains_ = false;  // what waits in the rings is dropped
-  bool may_receive_ = false;
-  // By owner: datagrams to external addresses whose first fragment went there.
-  // With a link.
-  std::vector<FragmentTable> begun_;
+  // Datagrams to external addresses whose first fragment has come: the owner's
+  // number stands in Flow::first_bytes. With a link.
+  std::optional<FragmentTable> begun_;
   GroupCounts counts_;
 };
 

@@ -23,8 +23,8 @@ inline constexpr Nanos kLongestRestart = Seconds(180);
 // capture is loaded.
 MetricsServer::Health Liveness(std::optional<Nanos> age);
 
-// Says which ports and chains are down, that a group has the controller out,
-// and that no packet can come before the first figures.
+// Says which ports and chains are down, whether its group has taken the
+// controller out, and that no packet can come before the first figures.
 MetricsServer::Health Readiness(std::optional<Nanos> age,
                                 const LiveFigures& figures);
 
