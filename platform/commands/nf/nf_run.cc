@@ -330,9 +330,9 @@ absl::StatusOr<NfRun::Outcome> NfRun::RunByProxies(const NfSpec& nf,
   GuardNfCalls(name());
   auto chain = ProxiedChain::Start(
       *nfs, {.proxy = chain_ == kByGlobalProxy ? ProxiedChain::Proxy::kGlobal
-                                              : ProxiedChain::Proxy::kLocal,
-            .batch = batch_,
-            .nf = {.inside = inside_}});
+                                               : ProxiedChain::Proxy::kLocal,
+             .batch = batch_,
+             .nf = {.inside = inside_}});
   if (!chain.ok()) return chain.status();
   // Making processes and NFs is no work of the proxies.
   const Nanos cpu{CpuTime().ns + (*chain)->cpu_before().ns};

@@ -130,8 +130,8 @@ absl::Status MakeTcpPair(std::array<int, 2>& ends) {
   return status;
 }
 
-// Batches of an NF that wait for the next NF. Memory: kMostHeld and a batch, and
-// half as much again that is sent.
+// Batches of an NF that wait for the next NF. Memory: kMostHeld and a batch,
+// and half as much again that is sent.
 class Passage {
  public:
   // Reads batches of the NF, or its end.
@@ -328,25 +328,22 @@ absl::Status ProxiedChain::StartAll(std::span<const NfSpec> nfs) {
   return absl::OkStatus();
 }
 
-// Ends what still runs. A process that was cut off itself is named last.
+// A process that was cut off by another one's end is not named.
 absl::Status ProxiedChain::WhyCut() {
   close(std::exchange(stages_[0].to_proxy, -1));
   if (proxy_ > 0) kill(proxy_, SIGKILL);
-  std::string first;
-  std::string cut;
+  std::string why = "the proxy has ended";
+  bool is_found = false;
   for (size_t i = 1; i < stages_.size(); ++i) {
     const pid_t process = std::exchange(stages_[i].process, 0);
     int status = 0;
     if (process <= 0 || waitpid(process, &status, 0) != process) continue;
-    if (status == 0) continue;
     const bool was_cut = WIFEXITED(status) && WEXITSTATUS(status) == kCut;
-    std::string& why = was_cut ? cut : first;
-    if (!why.empty()) continue;
+    if (status == 0 || was_cut || std::exchange(is_found, true)) continue;
     why = fmt::format("the process of NF {} of {}, {}, has {}", i + 1,
                       stages_.size(), stages_[i].nf, EndOf(status));
   }
-  if (first.empty()) first = "the proxy has ended";
-  return absl::UnavailableError(first);
+  return absl::UnavailableError(why);
 }
 
 ProxiedChain::~ProxiedChain() {
@@ -375,12 +372,11 @@ int ProxiedChain::RunProxy() const {
       const bool takes = i < last && passages[i].takes();
       const bool gives = i > 0 && passages[i - 1].has_whole();
       // An NF that has ended would be told again and again.
-      waits[i] = {
-          .fd = takes || gives || i == last ? stages_[i].of_proxy : -1,
-          .events = static_cast<int16_t>((takes ? POLLIN : 0) |
-                                         (gives ? POLLOUT : 0) |
-                                         (i == last ? POLLRDHUP : 0)),
-          .revents = 0};
+      waits[i] = {.fd = takes || gives || i == last ? stages_[i].of_proxy : -1,
+                  .events = static_cast<int16_t>((takes ? POLLIN : 0) |
+                                                 (gives ? POLLOUT : 0) |
+                                                 (i == last ? POLLRDHUP : 0)),
+                  .revents = 0};
     }
     if (poll(waits.data(), waits.size(), -1) < 0) continue;
     for (size_t i = 0; i < last; ++i) {

@@ -28,12 +28,12 @@ namespace snf {
 //   this process, NF 0 ─► proxy ─► NF 1 ─► proxy ─► NF 2   (one proxy process)
 //
 // The proxy knows which NF is the next. Once it holds kMostHeld bytes of whole
-// batches for an NF, it takes no more from the NF before. If an NF has ended, its
-// batches go on to the next one, which ends by the last of them: an empty one. A local proxy is
-// reached by unix sockets (SAND: one for each server), a global one by TCP
-// (Fission: one for all servers), which stays on the machine here, so it costs
-// less than over a network. Neither schedules, logs nor scales: real proxies
-// cost more.
+// batches for an NF, it takes no more from the NF before. If an NF has ended,
+// its batches go on to the next one, which ends by the last of them: an empty
+// one. A local proxy is reached by unix sockets (SAND: one for each server), a
+// global one by TCP (Fission: one for all servers), which stays on the machine
+// here, so it costs less than over a network. Neither schedules, logs nor
+// scales: real proxies cost more.
 //
 // Owner-thread only.
 class ProxiedChain {
@@ -46,8 +46,8 @@ class ProxiedChain {
   };
   static constexpr size_t kMostHeld = size_t{1} << 20;
 
-  // Starts the processes, and waits until all are ready. The chain has at least two NFs, which must be OK.
-  // Errors: Unavailable, with the system's reason.
+  // Starts the processes, and waits until all are ready. The chain has at least
+  // two NFs, which must be OK. Errors: Unavailable, with the system's reason.
   static absl::StatusOr<std::unique_ptr<ProxiedChain>> Start(
       std::span<const NfSpec> nfs, const Options& options);
   ProxiedChain(const ProxiedChain&) = delete;

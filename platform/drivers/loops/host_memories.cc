@@ -32,9 +32,8 @@ absl::Status CheckSame(const HostStore::Options& form,
   const auto check = [whose](std::string_view field, uint64_t value,
                              uint64_t other) {
     if (value == other) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        fmt::format("states with {} {}, where {} has {}", field, value, whose,
-                    other));
+    return absl::InvalidArgumentError(fmt::format(
+        "states with {} {}, where {} has {}", field, value, whose, other));
   };
   absl::Status status = check("units", form.max_units, wanted.max_units);
   status.Update(check("loops", form.loops, wanted.loops));
@@ -57,17 +56,17 @@ absl::Status CheckHostForm(const HostStore::Options& form,
   if (!status.ok()) return status;
   if (form.record_bytes > most.record_bytes ||
       form.record_bytes % sizeof(uint64_t) != 0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "states with record bytes {}, not a multiple of 8 up to {}",
-        form.record_bytes, most.record_bytes));
+    return absl::InvalidArgumentError(
+        fmt::format("states with record bytes {}, not a multiple of 8 up to {}",
+                    form.record_bytes, most.record_bytes));
   }
   // A slot takes more than that, so the products below cannot overflow.
-  const uint64_t most_slots = HostStore::kMostSpreadBytes /
-                              (sizeof(uint64_t) + form.record_bytes);
+  const uint64_t most_slots =
+      HostStore::kMostSpreadBytes / (sizeof(uint64_t) + form.record_bytes);
   if (form.slots > most_slots) {
-    return absl::InvalidArgumentError(fmt::format(
-        "states with slots {}, of which {} are possible", form.slots,
-        most_slots));
+    return absl::InvalidArgumentError(
+        fmt::format("states with slots {}, of which {} are possible",
+                    form.slots, most_slots));
   }
   const size_t bytes = HostStore::PartBytes(form);
   if (bytes <= HostStore::kMostSpreadBytes) return absl::OkStatus();

@@ -23,8 +23,8 @@
 namespace snf {
 
 // Returns OK if a daemon may ask for memory of that form: `most` has its loops,
-// units and the bytes of its records; no slots: no memory. InvalidArgument names
-// the field and both values.
+// units and the bytes of its records; no slots: no memory. InvalidArgument
+// names the field and both values.
 absl::Status CheckHostForm(const HostStore::Options& form,
                            const HostStore::Options& most);
 
