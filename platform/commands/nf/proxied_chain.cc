@@ -130,13 +130,13 @@ absl::Status MakeTcpPair(std::array<int, 2>& ends) {
   return status;
 }
 
-// Batches of an NF that wait for the next NF. Memory: kMostHeld and a batch,
-// and half as much again that is sent.
+// Batches of an NF that wait for the next NF. Memory: 1.5 times
+// kMostHeld, and a batch.
 class Passage {
  public:
   // Reads batches of the NF, or its end.
   void Receive(int from) {
-    std::array<std::byte, 65'536> read;  // NOLINT: all that is used is written
+    std::array<std::byte, 65'536> read;  // NOLINT: recv fills it
     const ssize_t size = recv(from, read.data(), read.size(), MSG_DONTWAIT);
     if (size > 0) {
       const auto got = std::span(read).first(static_cast<size_t>(size));

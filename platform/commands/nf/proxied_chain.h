@@ -29,8 +29,8 @@ namespace snf {
 //
 // The proxy knows which NF is the next. Once it holds kMostHeld bytes of whole
 // batches for an NF, it takes no more from the NF before. If an NF has ended,
-// its batches go on to the next one, which ends by the last of them: an empty
-// one. A local proxy is reached by unix sockets (SAND: one for each server), a
+// the proxy still sends its batches to the next NF, and an empty batch is the
+// end. A local proxy is reached by unix sockets (SAND: one for each server), a
 // global one by TCP (Fission: one for all servers), which stays on the machine
 // here, so it costs less than over a network. Neither schedules, logs nor
 // scales: real proxies cost more.

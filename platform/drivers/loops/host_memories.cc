@@ -25,7 +25,7 @@ constexpr std::string_view kGiven = "given";
 constexpr size_t kMostTextBytes = 512;
 constexpr timeval kPatience = {.tv_sec = 2, .tv_usec = 0};
 
-// Names the first field that differs from what is wanted.
+// Names the first field whose value differs.
 absl::Status CheckSame(const HostStore::Options& form,
                        const HostStore::Options& wanted,
                        std::string_view whose) {
@@ -60,7 +60,7 @@ absl::Status CheckHostForm(const HostStore::Options& form,
         fmt::format("states with record bytes {}, not a multiple of 8 up to {}",
                     form.record_bytes, most.record_bytes));
   }
-  // A slot takes more than that, so the products below cannot overflow.
+  // A slot takes more bytes, so the products below cannot overflow.
   const uint64_t most_slots =
       HostStore::kMostSpreadBytes / (sizeof(uint64_t) + form.record_bytes);
   if (form.slots > most_slots) {

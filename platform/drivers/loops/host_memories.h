@@ -49,8 +49,8 @@ struct HostMemoryKey {
 //   session of daemon A, loop 4 ─ key, loop, form ─► agent ─► why not
 //
 // A loop has one session at a time, so one process writes its part. A session
-// that is cut off, or frozen, keeps its loop until it has closed its socket;
-// the daemon tries again.
+// that is cut off, or frozen, keeps its loop until its socket is closed;
+// meanwhile the agent refuses the loop's next session.
 //
 // A key is the daemon's address and its random words. Pages are filled as
 // units write, each process into its own part, so a limit on a part is one on
