@@ -200,6 +200,7 @@ absl::Status AwaySide::Run(LoopMirror& mirror, const Units& units) {
     if (waits[0].revents != 0) break;
   }
   HostEnd end = {.status = WaitFor(units.pid)};
+  if (units.before_end) units.before_end();
   relay.Stop();
   const bool was_lost = is_lost.exchange(true);
   stream_.StopReceiving();

@@ -47,6 +47,9 @@ class AwaySide {
     int words = -1;
     std::vector<Doorbell*> bells{};  // that it rings
     const LoopProgress* progress = nullptr;
+    // Is called once the process has ended, and before the daemon hears of it,
+    // which may start the next one at once. May be empty.
+    std::function<void()> before_end{};
   };
   absl::Status Run(LoopMirror& mirror, const Units& units);
 

@@ -163,6 +163,19 @@ class PlainProgram(unittest.TestCase):
                                              figure)
                         self.assertGreater(found["cpu_s"], 0)
 
+    def test_batches_outlive_the_nf_that_sent_them(self):
+        """They fill the sockets, and the last NF is the slowest."""
+        nf, loop = "firewall | firewall | chronicle", "--loop=12"
+        calls = self.plain(nf, loop)
+        for way in ("local", "global"):
+            for batch in (7, 1000):
+                with self.subTest(way=way, batch=batch):
+                    found = self.plain(nf, loop, f"--chain={way}",
+                                       f"--batch={batch}")
+                    for figure in ("digest", "packets_in", "packets_released",
+                                   "packets_dropped"):
+                        self.assertEqual(found[figure], calls[figure], figure)
+
     def test_repeats_a_capture(self):
         once, thrice = self.plain("monitor"), self.plain("monitor", "--loop=3")
         self.assertEqual(thrice["packets_in"], 3 * once["packets_in"])
@@ -180,9 +193,15 @@ class PlainProgram(unittest.TestCase):
                 (USAGE, ["--batch", "0"], ["nat", CAPTURE, "--batch=0"]),
                 (USAGE, ["--speed", "fast"], ["nat", CAPTURE, "--speed=fast"]),
                 (USAGE, ["--state", "far"], ["nat", CAPTURE, "--state=far"]),
-                (USAGE, ["--chain", "two NFs"],
+                (USAGE, ["--chain=local", "two NFs", "firewall"],
                  ["firewall", CAPTURE, "--chain=local"]),
-                (USAGE, ["--chain", "--speed"],
+                (USAGE, ["--chain=local", "without braces", "{"],
+                 ["firewall | {suspicious: policer} | monitor", CAPTURE,
+                  "--chain=local"]),
+                (USAGE, ["--chain=global", "--state=local", "remote"],
+                 ["firewall | firewall", CAPTURE, "--chain=global",
+                  "--state=remote"]),
+                (USAGE, ["--chain=global", "--speed=max", "1Gbit"],
                  ["firewall | firewall", CAPTURE, "--chain=global",
                   "--speed=1Gbps"]),
                 (IO, ["gone.pcap"], ["nat", self.folder / "gone.pcap"]),

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -286,31 +287,55 @@ absl::StatusOr<NfRun::Outcome> NfRun::RunAlone(const NfSpec& nf,
                  .store_requests = remote == nullptr ? 0 : remote->requests()};
 }
 
+// Returns the NFs of a chain without braces.
+absl::StatusOr<std::vector<NfSpec>> NfRun::NfsForProxies(
+    const NfSpec& nf) const {
+  std::map<std::string, std::string> given;
+  for (const auto& [flag, value] : flags().values()) given[flag] = value;
+  const auto bad = [&given](const std::string& why) {
+    return absl::InvalidArgumentError(
+        fmt::format("--chain={} needs {}", given["chain"], why));
+  };
+  std::vector<NfSpec> nfs;
+  std::string line;
+  for (const NfSpec::GivenNf& one : nf.nfs()) {
+    nfs.emplace_back(*one.nf);
+    for (const auto& [key, value] : one.options) {
+      absl::Status status = nfs.back().SetOption(one.nf->name, key, value);
+      if (!status.ok()) return status;
+    }
+    line += (line.empty() ? "" : " | ") + nfs.back().text();
+  }
+  if (nfs.size() < 2) {
+    return bad(fmt::format("two NFs at least, not {} alone", nf.text()));
+  }
+  // Braces stand between the NFs; those of an option are in the line as well.
+  if (!nf.text().ends_with(line)) {
+    return bad(fmt::format("NFs without braces, not {}", nf.text()));
+  }
+  if (state_ != kLocal) {
+    return bad(fmt::format("--state=local, not {}", given["state"]));
+  }
+  if (speed_.kind != Speed::Kind::kMax) {
+    return bad(fmt::format("--speed=max, not {}", given["speed"]));
+  }
+  return nfs;
+}
+
 absl::StatusOr<NfRun::Outcome> NfRun::RunByProxies(const NfSpec& nf,
                                                    const LoadedCapture& capture,
                                                    Timing& timing) const {
-  std::vector<NfSpec> nfs;
-  for (const NfSpec::GivenNf& given : nf.nfs()) {
-    nfs.emplace_back(*given.nf);
-    for (const auto& [key, value] : given.options) {
-      absl::Status status = nfs.back().SetOption(given.nf->name, key, value);
-      if (!status.ok()) return status;
-    }
-  }
-  const bool is_line = nf_.find('{') == std::string::npos && nfs.size() > 1;
-  if (!is_line || state_ != kLocal || speed_.kind != Speed::Kind::kMax) {
-    return absl::InvalidArgumentError(
-        "--chain=local and global need two NFs at least, without braces, "
-        "--state=local and --speed=max");
-  }
+  const auto nfs = NfsForProxies(nf);
+  if (!nfs.ok()) return nfs.status();
   GuardNfCalls(name());
-  const Nanos cpu = CpuTime();
   auto chain = ProxiedChain::Start(
-      nfs, {.proxy = chain_ == kByGlobalProxy ? ProxiedChain::Proxy::kGlobal
-                                              : ProxiedChain::Proxy::kLocal,
-            .batch = batch_,
-            .nf = {.inside = inside_}});
+      *nfs, {.proxy = chain_ == kByGlobalProxy ? ProxiedChain::Proxy::kGlobal
+                                               : ProxiedChain::Proxy::kLocal,
+             .batch = batch_,
+             .nf = {.inside = inside_}});
   if (!chain.ok()) return chain.status();
+  // Making processes and NFs is no work of the proxies.
+  const Nanos cpu{CpuTime().ns + (*chain)->cpu_before().ns};
   const Instant begin = RealClock::Monotonic();
   absl::Status status =
       FeedAll(capture, [&chain](const CapturedPacket& packet) {

@@ -54,6 +54,7 @@ class NfRun final : public FlagCommand {
   absl::StatusOr<Outcome> RunByProxies(const NfSpec& nf,
                                        const LoadedCapture& capture,
                                        Timing& timing) const;
+  absl::StatusOr<std::vector<NfSpec>> NfsForProxies(const NfSpec& nf) const;
   std::string ReportOf(const Outcome& outcome, const NfSpec& nf,
                        const Timing& timing) const;
 

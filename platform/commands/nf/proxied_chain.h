@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/time.h"
 #include "platform/commands/nf/plain_program.h"
 #include "runtime/sdk/nf_spec.h"
 
@@ -27,11 +28,12 @@ namespace snf {
 //   this process, NF 0 ─► proxy ─► NF 1 ─► proxy ─► NF 2   (one proxy process)
 //
 // The proxy knows which NF is the next. Once it holds kMostHeld bytes of whole
-// batches for an NF, it takes no more from the NF before. A local proxy is
-// reached by unix sockets (SAND: one for each server), a global one by TCP
-// (Fission: one for all servers), which stays on the machine here, so it costs
-// less than over a network. Neither schedules, logs nor scales: real proxies
-// cost more.
+// batches for an NF, it takes no more from the NF before. If an NF has ended,
+// the proxy still sends its batches to the next NF, and an empty batch is the
+// end. A local proxy is reached by unix sockets (SAND: one for each server), a
+// global one by TCP (Fission: one for all servers), which stays on the machine
+// here, so it costs less than over a network. Neither schedules, logs nor
+// scales: real proxies cost more.
 //
 // Owner-thread only.
 class ProxiedChain {
@@ -44,8 +46,8 @@ class ProxiedChain {
   };
   static constexpr size_t kMostHeld = size_t{1} << 20;
 
-  // Starts the processes. The chain has at least two NFs, which must be OK.
-  // Errors: Unavailable, with the system's reason.
+  // Starts the processes, and waits until all are ready. The chain has at least
+  // two NFs, which must be OK. Errors: Unavailable, with the system's reason.
   static absl::StatusOr<std::unique_ptr<ProxiedChain>> Start(
       std::span<const NfSpec> nfs, const Options& options);
   ProxiedChain(const ProxiedChain&) = delete;
@@ -54,7 +56,7 @@ class ProxiedChain {
   ~ProxiedChain();
 
   // Takes a packet, as PlainProgram::Take. Errors: Unavailable if a process has
-  // ended.
+  // ended, with its NF and its exit code or signal.
   absl::Status Take(const CapturedPacket& packet);
   // Lets all packets come out at the end, and waits for that. Errors: as Take.
   struct Result {
@@ -63,10 +65,14 @@ class ProxiedChain {
   };
   absl::StatusOr<Result> Finish();
 
+  // CPU time that processes had used for making their NFs, when Start returned.
+  Nanos cpu_before() const { return cpu_before_; }
+
  private:
   class Out;  // batches to the proxy
 
   struct Stage {
+    std::string nf;     // its text
     int to_proxy = -1;  // the NF's end
     int of_proxy = -1;  // the proxy's
     int told = -1;      // the result is told there
@@ -75,15 +81,18 @@ class ProxiedChain {
   };
 
   explicit ProxiedChain(const Options& options);
-  absl::Status Connect(size_t nfs);
+  absl::Status Connect(std::span<const NfSpec> nfs);
   absl::Status StartAll(std::span<const NfSpec> nfs);
   absl::StatusOr<pid_t> Fork(const std::function<int()>& body);
   int RunProxy() const;
   int RunStage(const NfSpec& nf, size_t stage) const;
+  // Ends all processes, and returns which of them has ended first, and how.
+  absl::Status WhyCut();
 
   const Options options_;
   std::vector<Stage> stages_;
   pid_t proxy_ = 0;
+  Nanos cpu_before_{};
   std::unique_ptr<Out> out_;
   std::unique_ptr<PlainProgram> first_;
 };

@@ -25,7 +25,55 @@ constexpr std::string_view kGiven = "given";
 constexpr size_t kMostTextBytes = 512;
 constexpr timeval kPatience = {.tv_sec = 2, .tv_usec = 0};
 
+// Names the first field whose value differs.
+absl::Status CheckSame(const HostStore::Options& form,
+                       const HostStore::Options& wanted,
+                       std::string_view whose) {
+  const auto check = [whose](std::string_view field, uint64_t value,
+                             uint64_t other) {
+    if (value == other) return absl::OkStatus();
+    return absl::InvalidArgumentError(fmt::format(
+        "states with {} {}, where {} has {}", field, value, whose, other));
+  };
+  absl::Status status = check("units", form.max_units, wanted.max_units);
+  status.Update(check("loops", form.loops, wanted.loops));
+  status.Update(check("slots", form.slots, wanted.slots));
+  status.Update(check("record bytes", form.record_bytes, wanted.record_bytes));
+  status.Update(check("spread", form.spread, wanted.spread));
+  return status;
+}
+
 }  // namespace
+
+absl::Status CheckHostForm(const HostStore::Options& form,
+                           const HostStore::Options& most) {
+  if (form.slots == 0) return absl::OkStatus();
+  HostStore::Options wanted = most;
+  wanted.spread = true;
+  wanted.slots = form.slots;
+  wanted.record_bytes = form.record_bytes;
+  absl::Status status = CheckSame(form, wanted, "the set-up");
+  if (!status.ok()) return status;
+  if (form.record_bytes > most.record_bytes ||
+      form.record_bytes % sizeof(uint64_t) != 0) {
+    return absl::InvalidArgumentError(
+        fmt::format("states with record bytes {}, not a multiple of 8 up to {}",
+                    form.record_bytes, most.record_bytes));
+  }
+  // A slot takes more bytes, so the products below cannot overflow.
+  const uint64_t most_slots =
+      HostStore::kMostSpreadBytes / (sizeof(uint64_t) + form.record_bytes);
+  if (form.slots > most_slots) {
+    return absl::InvalidArgumentError(
+        fmt::format("states with slots {}, of which {} are possible",
+                    form.slots, most_slots));
+  }
+  const size_t bytes = HostStore::PartBytes(form);
+  if (bytes <= HostStore::kMostSpreadBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      fmt::format("states of {} bytes a loop, of which {} are possible", bytes,
+                  HostStore::kMostSpreadBytes));
+}
 
 HostMemoryKey HostMemoryKey::Draw() { return {{SecretSeed(), SecretSeed()}}; }
 
@@ -53,13 +101,17 @@ void HostMemories::Serve(std::span<const pollfd> waits) {
   std::erase_if(sessions_, [](const Session& s) { return s.socket < 0; });
 }
 
-// Returns false if the session has ended, or asks for what cannot be.
+// Returns false if the session has ended, or asks for what cannot be. Each
+// session has one answer, for which its socket has room, so the agent never
+// waits for a session that does not read.
 bool HostMemories::Hear(Session& session) {
   Request request;
   const ssize_t size =
       recv(session.socket, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
-  if (size != sizeof(request)) return false;
+  if (size != sizeof(request) || std::exchange(session.has_asked, true)) {
+    return false;
+  }
   const absl::StatusOr<int> fd = Give(session, request);
   const std::string text =
       fd.ok() ? std::string(kGiven) : std::string(fd.status().message());
@@ -71,26 +123,28 @@ bool HostMemories::Hear(Session& session) {
 
 absl::StatusOr<int> HostMemories::Give(Session& session,
                                        const Request& request) {
-  if (session.memory.has_value()) {
-    return absl::InvalidArgumentError("a session asks for states twice");
-  }
   const Key key = {session.daemon, request.key};
   const auto [place, is_new] = memories_.try_emplace(key);
   Memory& memory = place->second;
   if (is_new) {
-    const auto fd = SharedRegion::CreateUnmapped("snf host", request.bytes);
+    const auto fd = SharedRegion::CreateUnmapped(
+        "snf host", HostStore::BytesFor(request.form));
     if (!fd.ok()) {
       memories_.erase(place);
       return fd.status();
     }
-    memory = {.fd = *fd, .bytes = request.bytes};
-  } else if (memory.bytes != request.bytes) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} bytes of states, where the same run has {}",
-                    request.bytes, memory.bytes));
+    memory = {.fd = *fd, .form = request.form};
+  } else if (absl::Status s =
+                 CheckSame(request.form, memory.form, "the same run");
+             !s.ok()) {
+    return s;
   }
-  ++memory.sessions;
+  if (!memory.loops.insert(request.loop).second) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "loop {} of the same run has not ended here yet", request.loop));
+  }
   session.memory = key;
+  session.loop = request.loop;
   return memory.fd;
 }
 
@@ -98,7 +152,8 @@ void HostMemories::End(Session& session) {
   close(std::exchange(session.socket, -1));
   if (!session.memory.has_value()) return;
   const auto memory = memories_.find(*session.memory);
-  if (--memory->second.sessions > 0) return;
+  memory->second.loops.erase(session.loop);
+  if (!memory->second.loops.empty()) return;
   close(memory->second.fd);
   memories_.erase(memory);
 }

@@ -10,14 +10,23 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "runtime/live/host_store.h"
 
 namespace snf {
+
+// Returns OK if a daemon may ask for memory of that form: `most` has its loops,
+// units and the bytes of its records; no slots: no memory. InvalidArgument
+// names the field and both values.
+absl::Status CheckHostForm(const HostStore::Options& form,
+                           const HostStore::Options& most);
 
 // Names the memory that units of a run share on each host. The daemon draws it
 // at random, one for each chain; it cannot be guessed.
@@ -34,13 +43,19 @@ struct HostMemoryKey {
 // is freed with the last one. The agent itself maps no memory, and a session
 // gets the descriptor of one alone.
 //
-//   session of daemon A, loop 3 ─ key, bytes ─► agent ─► makes memory 1
-//   session of daemon A, loop 4 ─ key, bytes ─► agent ─► memory 1
-//   session of daemon B, loop 1 ─ key, bytes ─► agent ─► makes memory 2
+//   session of daemon A, loop 3 ─ key, loop, form ─► agent ─► makes memory 1
+//   session of daemon A, loop 4 ─ key, loop, form ─► agent ─► memory 1
+//   session of daemon B, loop 1 ─ key, loop, form ─► agent ─► makes memory 2
+//   session of daemon A, loop 4 ─ key, loop, form ─► agent ─► why not
+//
+// A loop has one session at a time, so one process writes its part. A session
+// that is cut off, or frozen, keeps its loop until its socket is closed;
+// meanwhile the agent refuses the loop's next session.
 //
 // A key is the daemon's address and its random words. Pages are filled as
 // units write, each process into its own part, so a limit on a part is one on
-// a process (HostStore::kMostSpreadBytes).
+// a process (HostStore::kMostSpreadBytes). Nothing is reserved: if the host has
+// no page left, the kernel ends a process.
 //
 // Owner-thread only, of the agent.
 class HostMemories {
@@ -65,10 +80,12 @@ class HostMemories {
 
   // Returns the descriptor of the memory, which the caller closes. In the
   // process of the session, which keeps `socket` open while it uses the memory.
-  // Errors: the agent's own; Unavailable if there is no answer.
+  // Errors: ResourceExhausted with the agent's reason; Unavailable if there is
+  // no answer. The agent ends a session that asks twice.
   struct Request {
     HostMemoryKey key;
-    uint64_t bytes = 0;
+    uint32_t loop = 0;
+    HostStore::Options form;
   };
   static absl::StatusOr<int> Ask(int socket, const Request& request);
 
@@ -76,13 +93,15 @@ class HostMemories {
   using Key = std::pair<std::string, HostMemoryKey>;
   struct Memory {
     int fd = -1;
-    uint64_t bytes = 0;
-    size_t sessions = 0;
+    HostStore::Options form{};
+    std::set<uint32_t> loops{};  // that have a session
   };
   struct Session {
     int socket = -1;
     std::string daemon;
+    bool has_asked = false;
     std::optional<Key> memory{};
+    uint32_t loop = 0;
   };
 
   bool Hear(Session& session);

@@ -85,20 +85,6 @@ absl::Status Bad(const char* field, uint64_t value) {
       fmt::format("a set-up with {} {}", field, value));
 }
 
-absl::Status CheckHostStore(const UnitProcessSetup& setup) {
-  const HostStore::Options& store = setup.host_store;
-  if (store.slots == 0) return absl::OkStatus();
-  if (!store.spread || store.loops != setup.region.loops ||
-      store.max_units != setup.loop.max_units ||
-      store.record_bytes % sizeof(uint64_t) != 0 ||
-      store.record_bytes > setup.region.record_bytes) {
-    return Bad("states of bytes", store.record_bytes);
-  }
-  const size_t bytes = HostStore::PartBytes(store);
-  if (bytes > HostStore::kMostSpreadBytes) return Bad("bytes of states", bytes);
-  return absl::OkStatus();
-}
-
 absl::Status Check(const UnitProcessSetup& setup) {
   const LoopRegion::Options& region = setup.region;
   if (region.loops == 0 || region.loops >= BufferPool::kMaxParties) {
@@ -129,7 +115,10 @@ absl::Status Check(const UnitProcessSetup& setup) {
       setup.isolation > Isolation::kContainer) {
     return Bad("isolation", static_cast<uint64_t>(setup.isolation));
   }
-  if (absl::Status s = CheckHostStore(setup); !s.ok()) return s;
+  const HostStore::Options most = {.max_units = setup.loop.max_units,
+                                   .loops = region.loops,
+                                   .record_bytes = region.record_bytes};
+  if (absl::Status s = CheckHostForm(setup.host_store, most); !s.ok()) return s;
   if (setup.command.back() != '\0') return Bad("command of bytes", 64);
   return absl::OkStatus();
 }
@@ -160,9 +149,9 @@ absl::StatusOr<Asked> Read(std::span<const std::byte> message) {
 absl::StatusOr<HostDescriptors> AskForStates(int memories,
                                              const UnitProcessSetup& setup) {
   if (setup.host_store.slots == 0) return HostDescriptors{};
-  const auto writable = HostMemories::Ask(
-      memories,
-      {.key = setup.host_key, .bytes = HostStore::BytesFor(setup.host_store)});
+  const auto writable = HostMemories::Ask(memories, {.key = setup.host_key,
+                                                     .loop = setup.loop.index,
+                                                     .form = setup.host_store});
   if (!writable.ok()) return writable.status();
   const auto readable = OpenReadable(*writable);
   if (!readable.ok()) return readable.status();
@@ -203,8 +192,13 @@ absl::Status Serve(AwaySide& side, int memories, const Asked& asked) {
   }
   const LaunchMethod::Process process = ProcessOfUnits(
       setup, *nf, setup.loop.index, memory->fd(), sockets[1], *host);
-  const HostPresence presence(setup.host_store, setup.loop.index,
-                              host->writable);
+  std::optional<HostPresence> presence(std::in_place, setup.host_store,
+                                       setup.loop.index, host->writable);
+  // From then on the agent lets the loop's next process in.
+  units.before_end = [&presence, memories] {
+    presence.reset();
+    close(memories);
+  };
   const auto pid = (*method)->Start(0, 0, process);
   if (!pid.ok()) return pid.status();
   close(sockets[1]);

@@ -238,6 +238,10 @@ class MethodOfHosts final : public LaunchMethod {
     return of_hosts_.Start(index, starts, of_others_[index]);
   }
   void on_ended(uint32_t index) override {
+    // Before the next start: its place may be another host.
+    if (index < store_.loops) {
+      HostPresence::Set(store_, index, writable_, false);
+    }
     if (!is_away(index)) of_units_.on_ended(index);
   }
 
