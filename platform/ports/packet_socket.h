@@ -101,6 +101,9 @@ class PacketSocket final : public PacketPort {
         interface_(spec.interface),
         gate_(spec.steering, spec.side),
         rooms_(new std::byte[kBatch * kRoomBytes]) {}
+  using Connecting = absl::Status (PacketSocket::*)();
+  static absl::StatusOr<std::unique_ptr<PacketSocket>> Open(
+      const PortSpec& spec, Connecting connect);
   absl::Status Connect();
   absl::Status ConnectIn();
   absl::Status ConnectOut();
