@@ -40,14 +40,16 @@ RouterConfig WithMacsBeside(const RouterConfig& router) {
   return with;
 }
 
-// Returns how to take an address from the kernel. The kernel makes a link-local
-// address as Completed does, and again if the interface goes up.
+// Returns how to take an address from the kernel, which makes the link-local
+// address that Completed makes whenever the interface goes up.
 std::string HowToTake(const PortSpec& spec, const IpAddress& address,
                       std::string_view interface) {
   const bool is_made = std::ranges::count(spec.router.addresses, address,
                                           &RouterConfig::Address::address) == 0;
-  return is_made ? fmt::format("ip link set dev {} addrgenmode none", interface)
-                 : fmt::format("ip addr del … dev {}", interface);
+  if (!is_made) return fmt::format("ip addr del … dev {}", interface);
+  return fmt::format(
+      "ip link set dev {0} addrgenmode none; ip addr flush dev {0} scope link",
+      interface);
 }
 
 // The kernel would answer for its own addresses as well. A link-local address
