@@ -96,15 +96,15 @@ TEST(FrameSender, SendsFewFramesItselfAndManyByItsThread) {
 }
 
 TEST(FrameSender, WaitsForRoomInAFullRing) {
-  constexpr size_t kBytes = 1'500;
-  constexpr uint64_t kFrames = 3 * FrameSender::kRingBytes / kBytes;
+  constexpr size_t kBytes = 1'504, kInRing = 8 + kBytes;
+  constexpr uint64_t kFrames = 3 * FrameSender::kRingBytes / kInRing;
   Outlet outlet;
-  outlet.awaited_bytes = FrameSender::kRingBytes - 2 * kBytes;
+  outlet.awaited_bytes = FrameSender::kRingBytes - 2 * kInRing;
   {
     FrameSender sender(outlet);
     for (uint64_t i = 0; i < kFrames; ++i) {
       sender.Send(FrameOf(i, kBytes));
-      outlet.copied_bytes += kBytes + 8;
+      outlet.copied_bytes += kInRing;
       if ((i + 1) % FrameSender::kWorthFrames == 0) sender.Flush();
     }
     sender.Settle();
