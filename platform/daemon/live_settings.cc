@@ -99,6 +99,17 @@ std::vector<std::string> LiveSettings::CommandLine(const Values& values) const {
   return words;
 }
 
+absl::Status LiveSettings::Settle(
+    const Values& values, const std::map<std::string, std::string>& chains,
+    FlagSet& flags, RunFlags& run_flags) const {
+  const auto parsed = flags.ParseCommandLine(CommandLine(values));
+  if (!parsed.ok()) return parsed.status();
+  run_flags.UseConfig(config_text_);
+  run_flags.HaveOwnPorts(has_own_ports_);
+  for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
+  return run_flags.Settle();
+}
+
 absl::StatusOr<LiveSettings::Tuning> LiveSettings::Check(
     const Values& values) const {
   FlagSet flags;
@@ -115,12 +126,9 @@ absl::StatusOr<LiveSettings::Tuning> LiveSettings::Check(
   if (began_.begin()->second.leased && values.contains("max_units")) {
     return Refuse("max_units: the resource manager has the units");
   }
-  const auto parsed = flags.ParseCommandLine(CommandLine(values));
-  if (!parsed.ok()) return parsed.status();
-  run_flags.UseConfig(config_text_);
-  run_flags.HaveOwnPorts(has_own_ports_);
-  for (const auto& [name, text] : chains_) run_flags.ReplaceChain(name, text);
-  if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
+  if (absl::Status s = Settle(values, chains_, flags, run_flags); !s.ok()) {
+    return s;
+  }
   const Tuning tuning = TuningOf(run_flags.options());
   absl::Status status;
   for (const auto& [name, options] : tuning) {
@@ -140,12 +148,7 @@ absl::StatusOr<RunRequest> LiveSettings::OptionsWith(
     const std::map<std::string, std::string>& chains) const {
   FlagSet flags;
   RunFlags run_flags(flags, RunFlags::Input::kPorts);
-  const auto parsed = flags.ParseCommandLine(CommandLine());
-  if (!parsed.ok()) return parsed.status();
-  run_flags.UseConfig(config_text_);
-  run_flags.HaveOwnPorts(has_own_ports_);
-  for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
-  if (absl::Status s = run_flags.Settle(); !s.ok()) return s;
+  if (absl::Status s = Settle({}, chains, flags, run_flags); !s.ok()) return s;
   const auto& steering = run_flags.options().steering;
   if (steering_ != nullptr && *steering != *steering_) {
     return Refuse(

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/core/options.h"
 #include "platform/options/run_request.h"
@@ -15,6 +16,8 @@
 #include "platform/service/daemon_log.h"
 
 namespace snf {
+
+class RunFlags;
 
 // The settings of a live run that may change while it runs: the flags that
 // RunFlags marks so (FlagSet::Traits), and the level of its log. A change is
@@ -78,6 +81,11 @@ class LiveSettings {
  private:
   // As CommandLine, with these values.
   std::vector<std::string> CommandLine(const Values& values) const;
+  // Sets the flags to that command line, with these texts of chains. Errors: as
+  // RunFlags::Settle.
+  absl::Status Settle(const Values& values,
+                      const std::map<std::string, std::string>& chains,
+                      FlagSet& flags, RunFlags& run_flags) const;
 
   Values given_;      // flags that are not defaults
   Values unchanged_;  // flags of the start, or of the file

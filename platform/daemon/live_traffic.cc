@@ -69,6 +69,8 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
   }
   if (has_predecessor()) AwaitPredecessor(chains);
   if (has_handed_on()) {
+    // Frames of this process leave before those of the next one.
+    for (const Place& place : places_) place.port->Settle();
     for (size_t i = 0; i < places_.size(); ++i) {
       const std::optional<uint64_t> next = places_[i].port->LetGo();
       channels_[i].Finish({next.value_or(LastOfPort::kNowhere)});
@@ -202,7 +204,8 @@ void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
                         Instant came) {
   if (!has_one_port()) {
     addresses_.Learn(frame.bytes, port);
-    if (StaysAtItsSide(port, frame.bytes)) {
+    // Ports that route go by IP addresses (RouterCount::kSameSide).
+    if (!routes_ && StaysAtItsSide(port, frame.bytes)) {
       ++figures_.filtered;
       return;
     }

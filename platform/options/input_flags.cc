@@ -86,8 +86,7 @@ void InputFlags::AddPorts() {
       "(routes of the kernel), ,proxy=PREFIX "
       "(addresses of a NAT, for which it answers), ,mac=MAC and ,ra=on (router "
       "advertisements). Without a KIND, ,send=thread has a thread of the "
-      "port's "
-      "own send, and ,queues=N has N sockets receive. Alone, "
+      "port's own send, and ,queues=N has N sockets receive. Alone, "
       "both=gwlb:INTERFACE[,health=PORT]: packets in GENEVE from AWS's Gateway "
       "Load Balancer, which go back to it; at the TCP port its health checks "
       "are answered",

@@ -91,10 +91,10 @@ class PacketPort {
   // From now on, frames of several packets that come stay whole, if the kind of
   // port can do that, or are cut, as at the beginning.
   virtual void KeepMerged(bool /*keep*/) {}
-  virtual void Flush() = 0;
   // From now on takes the frames that this steering selects, at a port that
   // several controllers share (steering.h); frames that have come stay.
   virtual void Steer(std::shared_ptr<const Steering> /*steering*/) {}
+  virtual void Flush() = 0;
   // Does the same, and waits until a thread of the port's own has sent them
   // (PortSpec::sends_by_thread).
   virtual void Settle() { Flush(); }

@@ -33,18 +33,18 @@ Nanos AgeOf(const tpacket2_hdr& slot, Instant now) {
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketSocket::Open(
     const PortSpec& spec) {
-  std::unique_ptr<PacketSocket> port(new PacketSocket(spec));
-  const absl::Status status = port->Connect();
-  if (status.ok()) return port;
-  return absl::Status(
-      status.code(),
-      fmt::format("port {}: {}", spec.name(), std::string(status.message())));
+  return Open(spec, &PacketSocket::Connect);
 }
 
 absl::StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::OpenToSend(
     const PortSpec& spec) {
+  return Open(spec, &PacketSocket::ConnectOut);
+}
+
+absl::StatusOr<std::unique_ptr<PacketSocket>> PacketSocket::Open(
+    const PortSpec& spec, Connecting connect) {
   std::unique_ptr<PacketSocket> port(new PacketSocket(spec));
-  const absl::Status status = port->ConnectOut();
+  const absl::Status status = (*port.*connect)();
   if (status.ok()) return port;
   return absl::Status(
       status.code(),
@@ -96,10 +96,9 @@ absl::Status PacketSocket::ConnectOut() {
 
 absl::Status PacketSocket::ConnectIn() {
   in_.clear();
-  const size_t ring_bytes = PacketRing::kMostBytes / spec_.queues;
   for (uint32_t i = 0; i < spec_.queues; ++i) {
     const char* const what = in_.emplace_back().in.Open(
-        interface_.index(), mtu_ + kHeaderBytes, ring_bytes);
+        interface_.index(), mtu_ + kHeaderBytes, spec_.queues);
     if (what != nullptr) return Failed(what);
   }
   changes_ = interface_.MergeNothing();

@@ -50,7 +50,7 @@ namespace snf {
 // Memory: the rings, up to PacketRing::kMostBytes in all, and some 5 MB of
 // addresses; pages that no frame has reached cost nothing. Frames that come
 // while their ring is full are counted as the kernel's drops, and so are long
-// frames that come when PacketQueue::kReceiveBytes of such frames wait.
+// frames that come when a queue's share of PacketQueue::kReceiveBytes is full.
 class PacketSocket final : public PacketPort {
  public:
   static constexpr size_t kBatch = SendingSocket::kBatch;
@@ -101,6 +101,9 @@ class PacketSocket final : public PacketPort {
         interface_(spec.interface),
         gate_(spec.steering, spec.side),
         rooms_(new std::byte[kBatch * kRoomBytes]) {}
+  using Connecting = absl::Status (PacketSocket::*)();
+  static absl::StatusOr<std::unique_ptr<PacketSocket>> Open(
+      const PortSpec& spec, Connecting connect);
   absl::Status Connect();
   absl::Status ConnectIn();
   absl::Status ConnectOut();

@@ -225,9 +225,11 @@ void NumberPorts(std::vector<PortSpec>& ports) {
   for (PortSpec& port : ports) {
     port.router.addresses_beside.clear();
     port.router.networks_beside.clear();
+    port.router.macs_beside.clear();
+    port.router.interfaces_beside.clear();
     for (const PortSpec& other : ports) {
       if (&other == &port || other.side != port.side) continue;
-      port.router.AddBeside(other.router);
+      port.router.AddBeside(other.router, other.interface);
     }
   }
 }

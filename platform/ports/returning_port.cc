@@ -120,6 +120,7 @@ std::vector<PortReason> ReturningPort::reasons() const {
 
 void ReturningPort::Lose() {
   port_->Settle();  // what waits there is its drop
+  port_->UpdateFigures();
   reasons_before_ = reasons();
   const std::string why(port_->status().message());
   AddCounts(before_, port_->figures());

@@ -31,6 +31,27 @@ std::optional<IpAddress> AddressOf(const sockaddr* address) {
   return LoadAs<IpAddress>(bytes + offsetof(sockaddr_in6, sin6_addr));
 }
 
+RouterConfig WithMacsBeside(const RouterConfig& router) {
+  RouterConfig with = router;
+  for (const std::string& interface : router.interfaces_beside) {
+    const MacAddress mac = NetworkInterface(interface).mac();
+    if (mac != MacAddress{}) with.macs_beside.push_back(mac);
+  }
+  return with;
+}
+
+// Returns how to take an address from the kernel, which makes the link-local
+// address that Completed makes whenever the interface goes up.
+std::string HowToTake(const PortSpec& spec, const IpAddress& address,
+                      std::string_view interface) {
+  const bool is_made = std::ranges::count(spec.router.addresses, address,
+                                          &RouterConfig::Address::address) == 0;
+  if (!is_made) return fmt::format("ip addr del … dev {}", interface);
+  return fmt::format(
+      "ip link set dev {0} addrgenmode none; ip addr flush dev {0} scope link",
+      interface);
+}
+
 // The kernel would answer for its own addresses as well. A link-local address
 // may be that of another link.
 absl::Status CheckKernel(const PortSpec& spec) {
@@ -48,8 +69,9 @@ absl::Status CheckKernel(const PortSpec& spec) {
       continue;
     }
     status = absl::FailedPreconditionError(fmt::format(
-        "port {}: the kernel has the address {} at {} (ip addr del … dev {})",
-        spec.name(), TextOf(*address), one->ifa_name, one->ifa_name));
+        "port {}: the kernel has the address {} at {} ({})", spec.name(),
+        TextOf(*address), one->ifa_name,
+        HowToTake(spec, *address, one->ifa_name)));
   }
   freeifaddrs(all);
   return status;
@@ -71,7 +93,7 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
     : PacketPort(spec),
       interface_(spec.interface),
       port_(std::move(port)),
-      router_(spec.router, interface_.mac(), *this),
+      router_(WithMacsBeside(spec.router), interface_.mac(), *this),
       returned_(kReturnedBytes) {
   changes_ = port_->changes();
   router_.set_mtu(interface_.mtu());

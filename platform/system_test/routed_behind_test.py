@@ -46,6 +46,18 @@ while True:
         print((ip[:8] + ip[9:10] + ip[12:]).hex(), flush=True)
 """
 
+# Prints a line for each router advertisement that comes in here.
+HEAR_ROUTERS = """
+import socket
+card = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(0x86dd))
+card.bind(("eth0", 0x86dd))
+print("ready", flush=True)
+while True:
+    ip = card.recv(65535)[14:]
+    if ip[6] == 58 and ip[40] == 134:
+        print("advertisement", flush=True)
+"""
+
 
 def setting(namespace, name, value):
     subprocess.run(inside(namespace, "sh", "-c",
@@ -104,18 +116,22 @@ class Behind(routed.Routed):
             process.wait()
 
     @contextlib.contextmanager
-    def listening(self, namespace):
-        """Yields a list, which has the lines of LISTEN once that has ended."""
-        lines = []
-        process = subprocess.Popen(
-            inside(namespace, sys.executable, "-c", LISTEN),
-            stdout=subprocess.PIPE, text=True)
+    def listening(self, namespace, script=LISTEN):
+        """Yields a function, which returns the lines of the script by then."""
+        said = self.folder / f"heard-{namespace}"
+
+        def lines():
+            return said.read_text().split()[1:]
+
+        with open(said, "w") as file:
+            process = subprocess.Popen(
+                inside(namespace, sys.executable, "-c", script), stdout=file)
         try:
-            self.assertEqual(process.stdout.readline(), "ready\n")
+            wait_for("listener", lambda: "ready" in said.read_text())
             yield lines
         finally:
             process.kill()
-            lines += process.communicate()[0].split()
+            process.wait()
 
     def test_a_relay_behind_it_finds_the_server_of_dhcp(self):
         for namespace in (CLIENT, SERVER):  # so that hosts show what they send
@@ -127,9 +143,9 @@ class Behind(routed.Routed):
                 self.listening(CLIENT) as near, \
                 self.listening(SERVER) as far:
             wait_for("lease", lambda: self.lease().startswith("10.9.0.5"))
-        # Offer and acknowledgement, and what was asked for; nothing differs.
-        self.assertGreaterEqual(len(far), 4)
-        self.assertEqual(sorted(set(near)), sorted(set(far)))
+            # Offer and acknowledgement, and what was asked for; nothing differs.
+            wait_for("same packets at both ends",
+                     lambda: len(far()) >= 4 and set(near()) == set(far()))
 
     @staticmethod
     def lease():
@@ -164,10 +180,12 @@ class Behind(routed.Routed):
         ip("-n", CLIENT, "addr", "del", f"{CLIENT6}/64", "dev", "eth0")
         self.narrow_the_inside(1_400)
         ports = ["--port", f"{INSIDE},ra=on", "--port", OUTSIDE]
-        with self.running(CHAIN, ports=ports):
-            # A host that comes later asks, and waits for less than those who
-            # do not.
+        with self.listening(CLIENT, HEAR_ROUTERS) as heard, \
+                self.running(CHAIN, ports=ports):
+            # After three, none is sent for 200 s that no host has asked for.
+            wait_for("advertisements", lambda: len(heard()) >= 3)
             ip("-n", CLIENT, "link", "set", "eth0", "down")
+            self.assertIsNone(has(CLIENT, "eth0", "fd01:"))
             ip("-n", CLIENT, "link", "set", "eth0", "up")
             wait_for("address", lambda: has(CLIENT, "eth0", "fd01:"))
             address = has(CLIENT, "eth0", "fd01:")
@@ -175,7 +193,7 @@ class Behind(routed.Routed):
             self.assertEqual(len(peer(SERVER, "ping", address, 3)), 3)
             self.assertEqual(len(peer(CLIENT, "ping", LAN6, 1)), 1)
             self.assertEqual(self.mtu_of(CLIENT), "1400")
-        self.assertGreater(self.router("inside")["advertisements"], 1)
+        self.assertGreater(self.router("inside")["advertisements"], 3)
 
     @staticmethod
     def narrow_the_inside(mtu):
@@ -246,6 +264,18 @@ class SeveralPorts(routed.Routed):
             # Pings to the router's own addresses at the other side.
             self.assertEqual(self.report["ports"][side]["send_drops"],
                              self.router(side)["out_for_router"])
+
+    def test_a_forged_link_address_silences_no_port_beside(self):
+        ports = ["--port", INSIDE, "--port", f"inside={self.third}",
+                 "--port", OUTSIDE]
+        with self.running(CHAIN, ports=ports):
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 2)), 2)
+            peer(HOST, "send_frame", self.mac("third0") + self.mac("lan0") +
+                 "0800" + routed.ipv4("10.2.0.9", SERVER4))
+            self.assertEqual(len(peer(HOST, "ping", SERVER4, 2)), 2)
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 2)), 2)
+        self.assertEqual(self.router("inside2")["own_source"], 1)
+        self.assertEqual(self.report["ports"]["filtered"], 0)
 
     def test_two_ports_outside(self):
         nat = "--nf=firewall | nat(ip=192.0.2.5,other=pass)"

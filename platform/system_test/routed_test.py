@@ -14,6 +14,7 @@ Usage: routed_test.py PROGRAM SOURCE_DIR [TEST…]
 import concurrent.futures
 import hashlib
 import random
+import re
 import socket
 import struct
 import subprocess
@@ -350,6 +351,22 @@ class Routed(net.Run):
             capture_output=True, text=True, timeout=PATIENCE_S, check=False)
         self.assertEqual(done.returncode, net.UNAVAILABLE, done.stderr)
         self.assertIn(f"the kernel has the address {LAN4} at lan0", done.stderr)
+
+    def test_says_how_the_kernel_makes_no_address_of_a_router(self):
+        ports = ["--port", f"{INSIDE},ra=on", "--port", OUTSIDE]
+        ip("-n", MIDDLE, "link", "set", "lan0", "addrgenmode", "eui64")
+        for state in ("down", "up"):
+            ip("-n", MIDDLE, "link", "set", "lan0", state)
+        done = subprocess.run(
+            net.in_network(MIDDLE, net.PROGRAM, "run", *ports),
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, net.UNAVAILABLE, done.stderr)
+        # Does as it is told.
+        told = re.search(r"\((ip link .*); (ip addr .*)\)", done.stderr)
+        for words in told.groups():
+            ip("-n", MIDDLE, *words.split()[1:])
+        with self.running("--nf=passthrough", ports=ports):
+            self.assertEqual(len(peer(CLIENT, "ping", SERVER6, 1)), 1)
 
 
 def ipv4(source, to):

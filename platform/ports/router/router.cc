@@ -88,6 +88,13 @@ bool Router::IsProxied(const IpAddress& address) const {
   });
 }
 
+bool Router::IsOwnMac(std::span<const Byte> mac) const {
+  return std::ranges::equal(mac, mac_) ||
+         std::ranges::any_of(config_.macs_beside, [mac](const auto& beside) {
+           return std::ranges::equal(mac, beside);
+         });
+}
+
 bool Router::IsOwnBeside(const IpAddress& address) const {
   return std::ranges::find(config_.addresses_beside, address) !=
          config_.addresses_beside.end();
@@ -171,7 +178,7 @@ std::span<const std::byte> Router::Take(Instant now, Bytes frame) {
     return {};
   }
   const bool is_to_group = (frame[0] & Byte{1}) != Byte{};
-  if (std::ranges::equal(link.source(), mac_)) {
+  if (IsOwnMac(link.source())) {
     Count(RouterCount::kOwnSource);
   } else if (!is_to_group && !std::ranges::equal(link.destination(), mac_)) {
     Count(RouterCount::kOtherMac);

@@ -156,6 +156,8 @@ class Router {
   void Count(RouterCount count) { ++counts_[count]; }
   bool IsOwn(const IpAddress& address) const;
   bool IsProxied(const IpAddress& address) const;
+  // Returns true for the link address of this or another port of this side.
+  bool IsOwnMac(Bytes mac) const;
   // Returns true for an address, or the network, of another port of this side.
   bool IsOwnBeside(const IpAddress& address) const;
   bool IsBeside(const IpAddress& address) const;

@@ -41,11 +41,12 @@ void AdvertisementTimes::on_question(Instant now) {
 
 bool AdvertisementTimes::IsDue(Instant now) {
   if (now < next_) return false;
-  Nanos wait = {rng_.Uniform(kLeast.ns, kMost.ns)};
   sent_ = std::min(sent_ + 1, kInitial);
-  if (sent_ < kInitial) wait = std::min(wait, kMostInitial);
+  const bool is_initial = sent_ < kInitial;
+  const Nanos least = is_initial ? Nanos{kMostInitial.ns / 2} : kLeast;
+  const Nanos most = is_initial ? kMostInitial : kMost;
   last_ = now;
-  next_ = now + wait;
+  next_ = now + Nanos{rng_.Uniform(least.ns, most.ns)};
   return true;
 }
 

@@ -18,7 +18,7 @@ namespace snf {
 // times, at first more often, and soon after a host has asked. A value.
 //
 //   Worked example: it advertises at 0 s, and within 16 s of each other twice
-//   more, then each 200 to 600 s. A host asks at 100.0 s: the next one is at
+//   more, 8 s or later, then each 200 to 600 s. A host asks at 100.0 s: the next one is at
 //   100.0 to 100.5 s. Another asks at 101 s: it is at 103 s or later.
 class AdvertisementTimes {
  public:
@@ -42,8 +42,8 @@ class AdvertisementTimes {
 };
 
 // A frame by which a router tells all hosts of a link its link address, the MTU
-// and the networks of its addresses. From the
-// networks whose length is 64 a host takes an address (RFC 4862).
+// and the networks of its addresses. From networks whose length is 64 a host
+// takes an address (RFC 4862).
 class AdvertisementFrame {
  public:
   static constexpr uint16_t kLifetimeSeconds = 1'800;

@@ -277,8 +277,15 @@ std::string RouterConfig::text() const {
   return text;
 }
 
-void RouterConfig::AddBeside(const RouterConfig& other) {
+void RouterConfig::AddBeside(const RouterConfig& other,
+                             std::string_view interface) {
+  if (other.mac.has_value()) {
+    macs_beside.push_back(*other.mac);
+  } else {
+    interfaces_beside.emplace_back(interface);
+  }
   for (const Address& own : other.addresses) {
+    if (IsLinkLocal(own.address)) continue;  // of its link alone
     addresses_beside.push_back(own.address);
     networks_beside.push_back(own.network());
   }

@@ -68,6 +68,10 @@ struct RouterConfig {
   // AddBeside fills them.
   std::vector<IpAddress> addresses_beside;
   std::vector<IpPrefix> networks_beside;
+  // The link addresses of these ports; and the interfaces of those that have
+  // their interface's.
+  std::vector<MacAddress> macs_beside;
+  std::vector<std::string> interfaces_beside;
 
   // Parses ",KEY=VALUE…". Errors: InvalidArgument, which names the part.
   static absl::StatusOr<RouterConfig> Parse(std::string_view options);
@@ -77,8 +81,9 @@ struct RouterConfig {
   // Returns the config with a link-local address made of the link address
   // (RFC 4291, appendix A), if the port advertises and has none.
   RouterConfig Completed(const MacAddress& interface) const;
-  // Adds what is beside: another port of the same side.
-  void AddBeside(const RouterConfig& other);
+  // Adds what is beside: another port of the same side, at that interface. Its
+  // link-local addresses are of its own link.
+  void AddBeside(const RouterConfig& other, std::string_view interface);
   // Returns true if the address is in the network of one of the port's, or may
   // be a link-local address there, and is not the port's own.
   bool IsNeighbour(const IpAddress& address) const;

@@ -94,6 +94,23 @@ TEST(RouterConfig, PortsHaveNoNetworkInCommon) {
   EXPECT_FALSE(CheckApart(parse(",address=10.9.0.1/8"), lan).ok());
 }
 
+TEST(RouterConfig, KnowsWhatIsBesideIt) {
+  RouterConfig config = *RouterConfig::Parse(",address=10.1.0.1/24");
+  const RouterConfig other = *RouterConfig::Parse(
+      ",address=fe80::1/64,address=10.2.0.1/24,gateway=10.2.0.9");
+  config.AddBeside(other, "lan1");
+  config.AddBeside(
+      *RouterConfig::Parse(",address=fd03::1/64,mac=02:00:00:00:00:01"),
+      "lan2");
+  ASSERT_EQ(config.addresses_beside.size(), 2u);  // none of fe80::/10
+  EXPECT_EQ(TextOf(config.addresses_beside[0]), "10.2.0.1");
+  EXPECT_EQ(TextOf(config.addresses_beside[1]), "fd03::1");
+  EXPECT_EQ(config.networks_beside.size(), 2u);
+  ASSERT_EQ(config.macs_beside.size(), 1u);
+  EXPECT_EQ(TextOf(config.macs_beside[0]), "02:00:00:00:00:01");
+  EXPECT_EQ(config.interfaces_beside, std::vector<std::string>{"lan1"});
+}
+
 TEST(RouterConfig, StandsAnyText) {
   const std::string good =
       ",address=10.1.0.1/24,gateway=10.1.0.254,route=10.8.0.0/16@10.1.0.253"

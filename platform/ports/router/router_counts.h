@@ -15,7 +15,7 @@ namespace snf {
 enum class RouterCount : uint8_t {
   // Frames that came in.
   kOtherMac,   // to another host's link address
-  kOwnSource,  // from the port's own link address
+  kOwnSource,  // from the link address of a port of this side
   kGroup,      // to a multicast or broadcast address
   kVlanTag,    // with a VLAN tag
   kOtherType,  // neither IP nor ARP

@@ -510,7 +510,8 @@ RouterConfig WithAPortBeside() {
   RouterConfig config = *RouterConfig::Parse(kOptions);
   config.AddBeside(*RouterConfig::Parse(
       ",address=10.2.0.1/24,address=fd03::1/64,route=10.9.0.0/16@10.2.0.7"
-      ",gateway=10.2.0.8"));
+      ",gateway=10.2.0.8,address=fe80::7/64,mac=02:00:00:00:00:bb"),
+      "lan1");
   return config;
 }
 
@@ -527,8 +528,22 @@ TEST(RouterBeside, LeavesNetworksOfTheSameSideAloneAndAnswersForTheRouter) {
   EXPECT_EQ(wire.own.size(), 3u);
   EXPECT_FALSE(take("icmp 10.1.0.9 > 10.2.0.1 echo id=7 seq=1 \"abc\""));
   EXPECT_EQ(router.counts()[RouterCount::kEchoAnswered], 1u);
+  // Its link-local addresses are of another link.
+  EXPECT_FALSE(take("icmp [fe80::9] > [fe80::7] echo id=7 seq=1 \"abc\""));
+  EXPECT_EQ(router.counts()[RouterCount::kEchoAnswered], 1u);
+  EXPECT_EQ(router.counts()[RouterCount::kLinkLocal], 1u);
   // A gateway to everything is no network.
   EXPECT_TRUE(take("udp 10.1.0.9:1 > 192.0.2.9:2"));
+}
+
+TEST(RouterBeside, TakesNothingFromTheLinkAddressOfAPortBeside) {
+  Wire wire;
+  Router router(WithAPortBeside(), kOwnMac, wire);
+  const Frame forged = BytesOf(
+      "udp 10.1.0.9:1 > 192.0.2.9:2 src=02:00:00:00:00:bb "
+      "dst=02:00:00:00:00:aa");
+  EXPECT_THAT(router.Take(kStart, forged), IsEmpty());
+  EXPECT_EQ(router.counts()[RouterCount::kOwnSource], 1u);
 }
 
 TEST(RouterBeside, TellsHowWellItsRoutesFit) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/ports/sockets/frame_sender.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -14,8 +16,8 @@ constexpr auto kPause = std::chrono::microseconds(20);
 
 }  // namespace
 
-FrameSender::FrameSender(SendingSocket& socket)
-    : socket_(socket),
+FrameSender::FrameSender(FrameOutlet& outlet)
+    : outlet_(outlet),
       ring_(new std::byte[kRingBytes]),
       thread_([this] { Run(); }) {}
 
@@ -95,6 +97,7 @@ void FrameSender::Settle() {
 }
 
 void FrameSender::Run() {
+  pthread_setname_np(pthread_self(), "snf-send");
   uint64_t at = 0;
   const auto has_frames = [this, &at] {
     return published_.load(std::memory_order_seq_cst) != at ||
@@ -116,7 +119,7 @@ void FrameSender::Run() {
 }
 
 uint64_t FrameSender::SendSome(uint64_t from, uint64_t end) {
-  std::array<std::span<const std::byte>, SendingSocket::kBatch> frames;
+  std::array<std::span<const std::byte>, FrameOutlet::kBatch> frames;
   size_t count = 0;
   while (from != end && count < frames.size()) {
     const size_t left = kRingBytes - from % kRingBytes;
@@ -138,15 +141,15 @@ uint64_t FrameSender::SendSome(uint64_t from, uint64_t end) {
     from += BytesOf(head.frame_bytes);
     if (head.segment_bytes != 0) break;
   }
-  if (count > 0) socket_.Send(std::span(frames).first(count), done_);
+  if (count > 0) outlet_.Send(std::span(frames).first(count), done_);
   Show();
   return from;
 }
 
 void FrameSender::SendOne(std::span<const std::byte> frame,
                           uint16_t segment_bytes) {
-  if (!socket_.SendMerged(frame, segment_bytes, done_)) {
-    socket_.SendCut(frame, segment_bytes, done_);
+  if (!outlet_.SendMerged(frame, segment_bytes, done_)) {
+    outlet_.SendCut(frame, segment_bytes, done_);
   }
 }
 

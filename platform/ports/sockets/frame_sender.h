@@ -22,7 +22,7 @@ namespace snf {
 // pair through the receiver's as well. The owner copies frames into a ring of
 // bytes, and the thread sends them from there, in their order.
 //
-//   owner ─Send─► ring ─► thread ─► SendingSocket
+//   owner ─Send─► ring ─► thread ─► FrameOutlet
 //     └──── Flush, few frames, thread has none: sends them itself
 //
 // To wake a thread costs more than to send a few frames, and they wait
@@ -38,8 +38,9 @@ class FrameSender {
   static constexpr size_t kRingBytes = 2 << 20;
   static constexpr size_t kWorthFrames = 8;
 
-  // Starts the thread. The socket must outlive the object, which alone uses it.
-  explicit FrameSender(SendingSocket& socket);
+  // Starts the thread, named "snf-send". The outlet must outlive the object,
+  // which alone uses it.
+  explicit FrameSender(FrameOutlet& outlet);
   // Sends what waits, and ends the thread.
   ~FrameSender();
   FrameSender(const FrameSender&) = delete;
@@ -88,7 +89,7 @@ class FrameSender {
   // Returns the position behind them.
   uint64_t SendSome(uint64_t from, uint64_t end);
 
-  SendingSocket& socket_;
+  FrameOutlet& outlet_;
   const std::unique_ptr<std::byte[]> ring_;
   SentFrames done_;  // of who sends
   Counts shown_;     // the same, for who asks

@@ -58,7 +58,7 @@ bool IsOfInterface(int error) {
 }
 
 const char* PacketQueue::Open(int interface, size_t frame_bytes,
-                              size_t ring_bytes) {
+                              uint32_t queues) {
   socket_ = Descriptor(socket(AF_PACKET, kSocketType, 0));
   if (!socket_.is_open()) return "a packet socket";
   packet_mreq all = {};
@@ -71,12 +71,14 @@ const char* PacketQueue::Open(int interface, size_t frame_bytes,
       !SetOption(socket_, SOL_PACKET, PACKET_VNET_HDR, 1)) {
     return "options of a packet socket (need Linux 4.20)";
   }
-  AdmitNone();
-  if (!ring_.Open(socket_.number(), frame_bytes, ring_bytes)) {
+  if (!AdmitNone()) return "a filter of a packet socket";
+  if (!ring_.Open(socket_.number(), frame_bytes,
+                  PacketRing::kMostBytes / queues)) {
     return "a ring of a packet socket";
   }
-  if (!SetOption(socket_, SOL_SOCKET, SO_RCVBUFFORCE, kReceiveBytes)) {
-    SetOption(socket_, SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
+  const int receive_bytes = kReceiveBytes / static_cast<int>(queues);
+  if (!SetOption(socket_, SOL_SOCKET, SO_RCVBUFFORCE, receive_bytes)) {
+    SetOption(socket_, SOL_SOCKET, SO_RCVBUF, receive_bytes);
   }
   return BindTo(socket_, interface) ? nullptr : "binding a packet socket";
 }
@@ -121,9 +123,9 @@ bool PacketQueue::Admit(std::span<const sock_filter> program) {
   return Attach(socket_, steps);
 }
 
-void PacketQueue::AdmitNone() {
+bool PacketQueue::AdmitNone() {
   std::array nothing = {Step(BPF_RET | BPF_K, 0)};
-  Attach(socket_, nothing);
+  return Attach(socket_, nothing);
 }
 
 PacketQueue::Read PacketQueue::ReadFrame(tpacket2_hdr& slot, Frame& frame) {

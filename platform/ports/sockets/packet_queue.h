@@ -36,14 +36,16 @@ namespace snf {
 // Owner-thread only.
 class PacketQueue {
  public:
-  static constexpr int kReceiveBytes = 64 << 20;  // of long frames
+  // Of the kernel's memory for long frames, of all queues of a port.
+  static constexpr int kReceiveBytes = 64 << 20;
   // `most_bytes`: of the longest frame, without a tag that the kernel took out.
   explicit PacketQueue(size_t most_bytes) : most_bytes_(most_bytes) {}
 
   // Opens a socket that hears all frames of the interface, for any address, but
-  // admits none. The ring takes up to `ring_bytes`, its slots frames of
-  // `frame_bytes`. Returns null if it can, else what failed, with errno.
-  const char* Open(int interface, size_t frame_bytes, size_t ring_bytes);
+  // admits none. Slots of the ring take frames of `frame_bytes`. `queues`, of
+  // the port, share PacketRing::kMostBytes and kReceiveBytes equally. Returns
+  // null if it can, else what failed, with errno.
+  const char* Open(int interface, size_t frame_bytes, uint32_t queues);
   // Takes a socket over that another process has opened, at that slot of its
   // ring. Returns false, with errno, if it cannot.
   bool Adopt(Descriptor socket, size_t ring_bytes, size_t slot_bytes,
@@ -54,8 +56,8 @@ class PacketQueue {
   // Admits the frames that the program admits, or all if it is empty. Returns
   // false, with errno, if it cannot. Call it after Join.
   bool Admit(std::span<const sock_filter> program);
-  // Admits no more frames.
-  void AdmitNone();
+  // Admits no more frames. Returns false, with errno, if it cannot.
+  bool AdmitNone();
 
   bool is_open() const { return socket_.is_open(); }
   int descriptor() const { return socket_.number(); }

@@ -22,29 +22,43 @@ struct SentFrames {
   int lost = 0;           // the error that says the interface is down; 0: none
 };
 
-// A packet socket that sends by an interface, and receives nothing. No call
-// waits. Used by one thread at a time.
-class SendingSocket {
+// Where frames leave. Calls add to `counts`. Used by one thread at a time.
+class FrameOutlet {
  public:
   static constexpr size_t kBatch = 64;
+  virtual ~FrameOutlet() = default;
+
+  // Sends up to kBatch frames.
+  virtual void Send(std::span<const std::span<const std::byte>> frames,
+                    SentFrames& counts) = 0;
+  // Sends a frame of several packets as one; its TCP or UDP checksum may be
+  // anything. Returns false, and does nothing, if it has to be cut.
+  virtual bool SendMerged(std::span<const std::byte> frame,
+                          uint16_t segment_bytes, SentFrames& counts) = 0;
+  // Sends its packets, one by one.
+  virtual void SendCut(std::span<const std::byte> frame, uint16_t segment_bytes,
+                       SentFrames& counts) = 0;
+};
+
+// A packet socket that sends by an interface, and receives nothing. No call
+// waits.
+class SendingSocket final : public FrameOutlet {
+ public:
   static constexpr int kSendBytes = 4 << 20;
 
   // Returns null if it can be opened, else what failed, with errno. Frames may
   // be as long as `mtu`, and an Ethernet header.
   const char* Open(int interface, uint32_t mtu);
 
-  // Sends up to kBatch frames, by one system call if the kernel takes them all.
-  // Adds to `counts`.
+  // Needs one system call if the kernel takes all frames.
   void Send(std::span<const std::span<const std::byte>> frames,
-            SentFrames& counts);
-  // Sends a frame of several packets as one; its TCP or UDP checksum may be
-  // anything. Returns false, and does nothing, if it has to be cut: the kernel
-  // does not take such frames, or the packets are longer than the MTU.
+            SentFrames& counts) override;
+  // A frame has to be cut if the kernel does not take such frames, or the
+  // packets are longer than the MTU.
   bool SendMerged(std::span<const std::byte> frame, uint16_t segment_bytes,
-                  SentFrames& counts);
-  // Sends its packets, one by one.
+                  SentFrames& counts) override;
   void SendCut(std::span<const std::byte> frame, uint16_t segment_bytes,
-               SentFrames& counts);
+               SentFrames& counts) override;
 
  private:
   Descriptor socket_;
