@@ -174,7 +174,7 @@ class GatewayGroup {
   // not silent.
   Nanos silence() const;
   // The pauses between two looks, and how long each of their two calls may
-  // take: a later answer is none. So answers are less than pause() apart. If a
+  // take: a later answer does not count. So answers are less than pause() apart. If a
   // look was not answered, the next one begins at once.
   Nanos period() const {
     return std::min(Nanos{options_.shape.silence.ns / 8}, kLongestPeriod);
