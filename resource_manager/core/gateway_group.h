@@ -76,8 +76,8 @@ struct GatewayBeat {
 //     no earlier owner of its hosts handles them any more. If none of them is
 //     active, it waits `silence` as well: etcd may have lost the table that
 //     says who is.
-// A member that was not vouched for begins again, as one that joins. So does
-// each member once the table is one of another history.
+// A member that was not vouched for begins again, as a member that joins. So
+// does each member once the table is one of another history.
 //
 // `hold` is shorter than `silence`: so a silent member has stopped before its
 // hosts are given to others. A member that finds itself out of the table joins
@@ -174,8 +174,8 @@ class GatewayGroup {
   // not silent.
   Nanos silence() const;
   // The pauses between two looks, and how long each of their two calls may
-  // take: a later answer does not count. So answers are less than pause() apart. If a
-  // look was not answered, the next one begins at once.
+  // take: a later answer does not count. So answers are less than pause()
+  // apart. If a look was not answered, the next one begins at once.
   Nanos period() const {
     return std::min(Nanos{options_.shape.silence.ns / 8}, kLongestPeriod);
   }
