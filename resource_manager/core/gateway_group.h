@@ -42,8 +42,8 @@ struct GatewayTable {
   uint64_t key = 0;    // of frames between members
   GroupShape shape{};
   std::vector<Gateway> members{};  // live ones, by number
-  // Stays the same from table to table. Who puts a table anew, since etcd has
-  // lost or restored data, draws another one.
+  // Stays the same from table to table. A member that puts a table again, since
+  // etcd has lost or restored data, draws another one.
   uint64_t history = 0;
 
   MemberSet live() const;
@@ -76,8 +76,8 @@ struct GatewayBeat {
 //     no earlier owner of its hosts handles them any more. If none of them is
 //     active, it waits `silence` as well: etcd may have lost the table that
 //     says who is.
-// A member that was not vouched for begins anew, as one that joins. So does
-// each member once the table is one of another history.
+// A member that was not vouched for begins again, as a member that joins. So
+// does each member once the table is one of another history.
 //
 // `hold` is shorter than `silence`: so a silent member has stopped before its
 // hosts are given to others. A member that finds itself out of the table joins
@@ -154,7 +154,7 @@ class GatewayGroup {
   bool is_in() const { return is_in_; }
   // Returns true if the member may handle its hosts, while it is vouched for.
   bool is_active() const { return is_active_; }
-  // The epoch of the table with which it joined, or began anew.
+  // The epoch of the table with which it joined, or began again.
   uint64_t joined() const { return joined_; }
   // Until then; in the past if it may not. Of a member that is in. Read it
   // together with is_active() and table(): a member that joined again is
@@ -170,12 +170,12 @@ class GatewayGroup {
   }
   // How long the member with this number had been silent at the last look.
   Nanos SilenceOf(uint32_t number) const;
-  // Before that, a member of the group, or of the one that it is to join, is
+  // Before that time, a member of the group, or of the group to join, is
   // not silent.
   Nanos silence() const;
   // The pauses between two looks, and how long each of their two calls may
-  // take: a later answer is none. So answers are less than pause() apart. If a
-  // look was not answered, the next one begins at once.
+  // take: a later answer does not count. So answers are less than pause()
+  // apart. If a look was not answered, the next one begins at once.
   Nanos period() const {
     return std::min(Nanos{options_.shape.silence.ns / 8}, kLongestPeriod);
   }
@@ -225,7 +225,7 @@ class GatewayGroup {
   bool is_active_ = false;
   uint64_t joined_ = 0;   // the epoch
   uint64_t entered_ = 0;  // the first epoch of this history that it saw
-  Instant begun_{};       // when it joined, or began anew
+  Instant begun_{};       // when it joined, or began again
   uint64_t applied_ = 0;
   uint64_t out_ = 0;                  // the newest epoch of OnOut
   std::map<uint32_t, Peer> peers_{};  // of the stored table, without self

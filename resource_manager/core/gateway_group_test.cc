@@ -360,6 +360,27 @@ TEST_F(GatewayGroupTest, ATableWithoutTheMemberVouchesForNobody) {
   EXPECT_EQ(group_.vouched_until(), until);
 }
 
+TEST_F(GatewayGroupTest, WhoSeesRevisionsGoBackDrawsAnotherHistory) {
+  Join(1'000);
+  Beat(1, 6);
+  Beat(2, 6);
+  Look(1'200);
+  ASSERT_TRUE(group_.is_active());
+  // Others went on from a backup, and passed the epoch.
+  look_.table->epoch = 7;
+  look_.revision = 20;
+  look_.beats[1].revision = 21;
+  look_.beats[2].revision = 22;
+  Look(1'300);
+  EXPECT_EQ(group_.table().epoch, 6u);
+  Put();
+  Look(1'400);
+  EXPECT_EQ(group_.table().epoch, 8u);
+  EXPECT_NE(group_.table().history, 0u);
+  EXPECT_FALSE(group_.is_active());
+  EXPECT_FALSE(group_.Wanted().has_value());
+}
+
 TEST_F(GatewayGroupTest, AMemberThatWasFrozenNeedsBeatsOfNow) {
   Join(1'000);
   Beat(1, 6);

@@ -39,6 +39,8 @@ bool IsRight(const GatewayTable& table) {
   if (controllers == 0 || controllers > kMostAtPorts) return false;
   constexpr uint64_t kMostEpochs = uint64_t{1} << 63;  // one can follow
   if (table.epoch >= kMostEpochs) return false;
+  constexpr Nanos kLongestSilence = Seconds(3600);
+  if (table.shape.silence > kLongestSilence) return false;
   MemberSet seen = 0;
   for (const Gateway& member : table.members) {
     if (member.number >= controllers || Has(seen, member.number)) return false;
@@ -116,7 +118,7 @@ absl::Status GroupStore::Take(const EtcdPair& pair, GatewayGroup::Look& look) {
     look.revision = pair.mod_revision;
     if (IsRight(*look.table)) return absl::OkStatus();
     return absl::DataLossError(
-        fmt::format("etcd: key {}: its epoch or members cannot be", pair.key));
+        fmt::format("etcd: key {}: its values cannot be", pair.key));
   }
   TakeBeat(pair, look);
   return absl::OkStatus();

@@ -27,7 +27,7 @@ class GroupStore {
                                        const std::string& cluster,
                                        const std::string& group);
 
-  // Reads all, at one revision. A beat that is another program's is nobody's:
+  // Reads all, at one revision. A beat of another program has no incarnation:
   // unread() names its key. Error: DataLoss, the table is another program's.
   absl::StatusOr<GatewayGroup::Look> Look();
   // Says which beat was not readable at the last look; "": all were.

@@ -110,7 +110,7 @@ MAY_INCLUDE = {
     "controller/live": BASE | CONTROLLER | {"controller/rebuild",
                                             "runtime/ring", "runtime/tables",
                                             "runtime/wire"},
-    "resource_manager/core": BASE,
+    "resource_manager/core": TEXT,
     "resource_manager/etcd": TEXT | {"resource_manager/core", "runtime/ring",
                                      "proto"},
     "resource_manager/launch": BASE,
