@@ -31,9 +31,9 @@
 
 namespace snf {
 
-// Theory of operation. Live traffic through a run in real time: what comes in
-// at one side is offered to the chains that run, and what these release leaves
-// at the other, with the Ethernet addresses that it came with. So to hosts and
+// Theory of operation. Live traffic through a run in real time: a frame that
+// comes in at one side is offered to the chains that run, and leaves at the
+// other when they release it, with its Ethernet addresses. So to hosts and
 // routers at both ends SNF is a piece of wire. ARP and frames without a flow
 // go through, unless the chain filters or translates and cannot read it.
 //
