@@ -69,7 +69,7 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
   }
   if (has_predecessor()) AwaitPredecessor(chains);
   if (has_handed_on()) {
-    // Frames of this process leave before those of the next one.
+    // Frames of this process leave before the frames of its successor.
     for (const Place& place : places_) place.port->Settle();
     for (size_t i = 0; i < places_.size(); ++i) {
       const std::optional<uint64_t> next = places_[i].port->LetGo();

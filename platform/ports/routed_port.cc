@@ -68,10 +68,10 @@ absl::Status CheckKernel(const PortSpec& spec) {
                            &RouterConfig::Address::address) == 0) {
       continue;
     }
-    status = absl::FailedPreconditionError(fmt::format(
-        "port {}: the kernel has the address {} at {} ({})", spec.name(),
-        TextOf(*address), one->ifa_name,
-        HowToTake(spec, *address, one->ifa_name)));
+    status = absl::FailedPreconditionError(
+        fmt::format("port {}: the kernel has the address {} at {} ({})",
+                    spec.name(), TextOf(*address), one->ifa_name,
+                    HowToTake(spec, *address, one->ifa_name)));
   }
   freeifaddrs(all);
   return status;

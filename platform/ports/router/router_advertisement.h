@@ -18,8 +18,9 @@ namespace snf {
 // times, at first more often, and soon after a host has asked. A value.
 //
 //   Worked example: it advertises at 0 s, and within 16 s of each other twice
-//   more, 8 s or later, then each 200 to 600 s. A host asks at 100.0 s: the next one is at
-//   100.0 to 100.5 s. Another asks at 101 s: it is at 103 s or later.
+//   more, 8 s or later, then each 200 to 600 s. A host asks at 100.0 s: the
+//   next one is at 100.0 to 100.5 s. Another asks at 101 s: it is at 103 s or
+//   later.
 class AdvertisementTimes {
  public:
   static constexpr Nanos kLeast = Seconds(200), kMost = Seconds(600);

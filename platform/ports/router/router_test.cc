@@ -508,9 +508,10 @@ TEST_F(RouterTest, EachTruncatedMessageIsCountedAsMalformed) {
 // The config of kOptions beside a port of two more networks.
 RouterConfig WithAPortBeside() {
   RouterConfig config = *RouterConfig::Parse(kOptions);
-  config.AddBeside(*RouterConfig::Parse(
-      ",address=10.2.0.1/24,address=fd03::1/64,route=10.9.0.0/16@10.2.0.7"
-      ",gateway=10.2.0.8,address=fe80::7/64,mac=02:00:00:00:00:bb"),
+  config.AddBeside(
+      *RouterConfig::Parse(
+          ",address=10.2.0.1/24,address=fd03::1/64,route=10.9.0.0/16@10.2.0.7"
+          ",gateway=10.2.0.8,address=fe80::7/64,mac=02:00:00:00:00:bb"),
       "lan1");
   return config;
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -26,7 +25,7 @@ struct Left {
   friend bool operator==(const Left&, const Left&) = default;
 };
 
-// Keeps what leaves, without a lock: FrameSender says who sends.
+// Keeps the frames, without a lock: FrameSender has one thread send at a time.
 class Outlet final : public FrameOutlet {
  public:
   void Send(std::span<const std::span<const std::byte>> frames,
@@ -51,11 +50,11 @@ class Outlet final : public FrameOutlet {
     ++counts.cut;
   }
 
-  // Nothing leaves until so many bytes were copied, and some time after.
+  // No frame leaves until the owner has copied this number of bytes.
   uint64_t awaited_bytes = 0;
   std::atomic<uint64_t> copied_bytes{0};
   std::vector<Left> left;
-  std::vector<std::thread::id> by;  // who sent each
+  std::vector<std::thread::id> by;  // of each frame, the thread that sent it
 
  private:
   void Keep(std::span<const std::byte> frame, uint16_t segment_bytes) {
@@ -64,9 +63,8 @@ class Outlet final : public FrameOutlet {
   }
   void Wait() {
     if (awaited_bytes == 0) return;
-    constexpr auto kPause = std::chrono::milliseconds(2);
-    while (copied_bytes < awaited_bytes) std::this_thread::sleep_for(kPause);
-    std::this_thread::sleep_for(kPause);
+    while (copied_bytes < awaited_bytes) std::this_thread::yield();
+    for (int i = 0; i < 1'000; ++i) std::this_thread::yield();
     awaited_bytes = 0;
   }
 };
@@ -128,7 +126,7 @@ void CheckAnyFrames(Rng rng) {
   uint64_t cut = 0;
   {
     FrameSender sender(outlet);
-    // Whether batches are mostly of few frames, or of many.
+    // Batches have this number of frames on average.
     const uint64_t each = 2 + rng.Below(60);
     for (uint64_t i = 0; i < 1'500; ++i) {
       Left one{.frame = FrameOf(i, AnyLength(rng))};
@@ -147,7 +145,7 @@ void CheckAnyFrames(Rng rng) {
       ASSERT_EQ(sender.counts().sent, wanted.size());
       ASSERT_EQ(sender.counts().cut, cut);
     }
-  }  // sends what waits
+  }  // sends the rest
   ASSERT_EQ(outlet.left.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     ASSERT_TRUE(outlet.left[i] == wanted[i]) << i;
