@@ -171,7 +171,7 @@ class LiveTraffic final : public RunObserver {
   // Takes the frames that wait after StopReceiving.
   void Drain(ChainSet& chains);
   void LeaveGroup(ChainSet& chains);
-  // Without `steers`, ports stay as they are: to steer one would open it again.
+  // If `steers` is false, ports stay: to steer one would open it again.
   void FollowGroup(bool steers);
   void KeepMerged(bool keep);
   void Flush();

@@ -240,7 +240,7 @@ void PacketSocket::Send(std::span<const std::byte> frame) {
   queued_[queue_++] = room;
 }
 
-// Without a sender it leaves at once, as the kernel reads it from the caller's
+// Leaves at once without a sender, as the kernel reads it from the caller's
 // memory.
 void PacketSocket::SendMerged(std::span<const std::byte> frame,
                               uint16_t segment_bytes) {

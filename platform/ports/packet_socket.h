@@ -30,7 +30,7 @@ namespace snf {
 // frame. The other sends, by batches of kBatch frames a system call, and many
 // frames on a thread of its own if the spec says so (FrameSender).
 //
-// With PortSpec::queues, several sockets receive, each the frames of some flows
+// If PortSpec::queues is set, several sockets receive, each the frames of flows
 // (packet_queue.h): so CPUs that take frames from a card do not wait for each
 // other at one ring. Of frames in several rings the oldest is read first.
 //

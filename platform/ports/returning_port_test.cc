@@ -17,8 +17,8 @@ PortSpec SpecOfNothing() {
   return spec;
 }
 
-// A port whose frames wait for Settle, and whose figures are copies, as those
-// of ports around another one.
+// A port whose frames wait for Settle, and whose figures are copies, like
+// ports around another one.
 class WaitingPort final : public PacketPort {
  public:
   WaitingPort() : PacketPort(SpecOfNothing()) {}

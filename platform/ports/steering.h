@@ -61,7 +61,7 @@ struct ControllerOf {
 // Frames that are neither IP nor ARP, or lie behind PPPoE, MPLS or more than
 // four VLAN tags, are for controller 0.
 //
-// A place is what a frame goes by: its bucket, the block of a controller, or
+// A frame goes by a place: its bucket, the block of a controller, or
 // the rest. A group of controllers (gateway_group.h) may have members that do
 // not live: then each place belongs to a live one (Among), and the places of
 // live controllers stay as they are.

@@ -14,7 +14,7 @@ absl::Status Refuse(const std::string& why) {
   return absl::FailedPreconditionError(why);
 }
 
-// Says what differs, from the joining member's point of view.
+// Names the difference, from the joining member's point of view.
 std::string Difference(const GroupShape& own, const GroupShape& theirs) {
   if (own.version != theirs.version) {
     return absl::StrCat("this one has version ", own.version,

@@ -366,7 +366,7 @@ TEST_F(GatewayGroupTest, WhoSeesRevisionsGoBackDrawsAnotherHistory) {
   Beat(2, 6);
   Look(1'200);
   ASSERT_TRUE(group_.is_active());
-  // Others went on from a backup, and passed the epoch.
+  // Others continued from a backup, and passed the epoch.
   look_.table->epoch = 7;
   look_.revision = 20;
   look_.beats[1].revision = 21;

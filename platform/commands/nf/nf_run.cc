@@ -309,7 +309,7 @@ absl::StatusOr<std::vector<NfSpec>> NfRun::NfsForProxies(
   if (nfs.size() < 2) {
     return bad(fmt::format("two NFs at least, not {} alone", nf.text()));
   }
-  // Braces stand between the NFs; those of an option are in the line as well.
+  // Braces stand between the NFs; an option may have braces of its own.
   if (!nf.text().ends_with(line)) {
     return bad(fmt::format("NFs without braces, not {}", nf.text()));
   }

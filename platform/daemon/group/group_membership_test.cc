@@ -139,7 +139,7 @@ TEST_F(GroupMembershipTest, AMemberWhosePathStandsStillLosesItsHosts) {
   ASSERT_TRUE(Wait([&] { return !one->view().is_in; }));
   EXPECT_FALSE(one->handles());
   ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b001; }));
-  // It does not join again, while its path stands still.
+  // The member does not join again, while its path stands still.
   const uint64_t epoch = zero->view().table->epoch;
   Pause(Seconds(6));
   EXPECT_EQ(zero->view().table->epoch, epoch);

@@ -26,14 +26,14 @@ namespace snf {
 // come to the ports of this process go to the chains if their hosts are this
 // member's (Steering).
 //
-// Where members share the ports of one machine, the filter at each port follows
+// If members share the ports of one machine, the filter at each port follows
 // the table, and lets in nothing while this member may not handle its hosts.
 // When the filter changes, frames of the filter before wait in a port's ring.
 // Until the port was seen empty, frames are dropped whose hosts have become
 // another member's: so a table holds for all frames as soon as Turn has taken
 // it. When a member has joined again, all frames that wait are dropped first.
 //
-// Where each member has ports of its own, all frames come in, and frames of
+// If each member has ports of its own, all frames come in, and frames of
 // another member's hosts are sent to it (GroupLink). A frame from another
 // member is taken if its hosts are this member's, else dropped: no frame is
 // sent on twice, whatever tables the two have. A later fragment goes where its

@@ -316,7 +316,7 @@ TEST_F(OwnPorts, WhoIsNotVouchedForStillSendsOn) {
   EXPECT_EQ(count(0, GroupCount::kNotYetOwn), 1u);
   EXPECT_FALSE(Admits(kInside, FrameOf(0b111, 1)));
   EXPECT_EQ(count(0, GroupCount::kForwarded), 1u);
-  // Neither does the other take what it may not handle.
+  // The other one may not handle them, and takes none either.
   members_[1].Vouch(false);
   traffics_[1]->Turn();
   EXPECT_EQ(Pass(1), 0u);

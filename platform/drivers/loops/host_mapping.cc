@@ -42,7 +42,7 @@ HostPresence::HostPresence(const HostStore::Options& options, uint32_t loop,
 
 HostPresence::~HostPresence() { Set(options_, loop_, writable_, false); }
 
-// Without a mapping, so that no unit inherits one. A failure lets states be
+// Maps nothing, so that no unit inherits a mapping. A failure lets states be
 // pulled.
 void HostPresence::Set(const HostStore::Options& options, uint32_t loop,
                        int writable, bool is_here) {

@@ -154,7 +154,7 @@ TEST_F(HostMemoriesTest, AFormThatDiffersIsRefusedByName) {
 TEST_F(HostMemoriesTest, ASessionThatAsksAgainIsForgotten) {
   const int session = Open();
   const HostMemories::Request request = {.key = key_, .loop = 0, .form = kForm};
-  // It reads no answer; the agent would wait for it at last.
+  // The session reads no answer; the agent would wait for it at last.
   for (int i = 0; i < 2; ++i) {
     ASSERT_EQ(send(session, &request, sizeof(request), MSG_NOSIGNAL),
               static_cast<ssize_t>(sizeof(request)));
@@ -202,7 +202,7 @@ TEST(CheckHostForm, CountsNoProductThatOverflows) {
   most.loops = 1;
   most.record_bytes = 1 << 26;
   HostStore::Options form = most;
-  // 2^16 units of so many slots take a multiple of 2^64 bytes, and some.
+  // Slots of 2^16 units take a multiple of 2^64 bytes, and some.
   form.record_bytes = (1 << 16) - 64;
   form.slots = ~uint32_t{0};
   EXPECT_THAT(std::string(CheckHostForm(form, most).message()),

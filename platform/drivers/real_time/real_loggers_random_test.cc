@@ -392,7 +392,7 @@ class World {
     loop_.EndLoop(index, egress_);
     ++kills_;
     if (plan_.hosts == 1) return;
-    // Its host may know at once, or only when the next process is elsewhere.
+    // The host may know at once, or only when the next process is elsewhere.
     uint32_t& host = host_of_[index];
     const auto next = static_cast<uint32_t>(plan_.rng.Below(plan_.hosts));
     if (next != host || plan_.rng.Chance(32'768)) {

@@ -109,7 +109,7 @@ TEST(AdvertisementFrame, TellsLinkAddressMtuAndNetworks) {
   const auto icmp = bytes.subspan(kIcmpAt);
   EXPECT_EQ(icmp[0], std::byte{134});
   EXPECT_EQ(LoadBe16(&icmp[6]), be16(1'800));
-  // Its own link address, the MTU, and each network once.
+  // The own link address, the MTU, and each network once.
   ASSERT_EQ(icmp.size(), 16u + 8 + 8 + 2 * 32);
   EXPECT_EQ(LoadBe16(&icmp[16]), be16(0x0101));
   EXPECT_EQ(icmp[23], std::byte{0xaa});

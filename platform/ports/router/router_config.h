@@ -68,8 +68,8 @@ struct RouterConfig {
   // AddBeside fills them.
   std::vector<IpAddress> addresses_beside;
   std::vector<IpPrefix> networks_beside;
-  // The link addresses of these ports; and the interfaces of those that have
-  // their interface's.
+  // The link addresses of these ports; and the interfaces of the ports with
+  // their interface's address.
   std::vector<MacAddress> macs_beside;
   std::vector<std::string> interfaces_beside;
 

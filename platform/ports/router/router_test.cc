@@ -529,7 +529,7 @@ TEST(RouterBeside, LeavesNetworksOfTheSameSideAloneAndAnswersForTheRouter) {
   EXPECT_EQ(wire.own.size(), 3u);
   EXPECT_FALSE(take("icmp 10.1.0.9 > 10.2.0.1 echo id=7 seq=1 \"abc\""));
   EXPECT_EQ(router.counts()[RouterCount::kEchoAnswered], 1u);
-  // Its link-local addresses are of another link.
+  // The link-local addresses are of another link.
   EXPECT_FALSE(take("icmp [fe80::9] > [fe80::7] echo id=7 seq=1 \"abc\""));
   EXPECT_EQ(router.counts()[RouterCount::kEchoAnswered], 1u);
   EXPECT_EQ(router.counts()[RouterCount::kLinkLocal], 1u);

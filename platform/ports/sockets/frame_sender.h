@@ -17,8 +17,8 @@ namespace snf {
 
 // A thread that sends the frames of a port, so that its owner need not.
 //
-// Theory of operation. Of what a controller's thread does for a packet, sending
-// is most: the kernel takes the frame there through its layers, and with a veth
+// Theory of operation. Most of a controller's thread's work for a packet is
+// sending: the kernel takes the frame there through its layers, and with a veth
 // pair through the receiver's as well. The owner copies frames into a ring of
 // bytes, and the thread sends them from there, in their order.
 //
@@ -41,7 +41,7 @@ class FrameSender {
   // Starts the thread, named "snf-send". The outlet must outlive the object,
   // which alone uses it.
   explicit FrameSender(FrameOutlet& outlet);
-  // Sends what waits, and ends the thread.
+  // Sends the frames that wait, and ends the thread.
   ~FrameSender();
   FrameSender(const FrameSender&) = delete;
   FrameSender& operator=(const FrameSender&) = delete;
@@ -54,7 +54,7 @@ class FrameSender {
   void Flush();
   // Waits until all of them have left.
   void Settle();
-  // Returns what became of frames until now.
+  // Returns the outcomes of frames until now.
   SentFrames counts() const;
 
  private:

@@ -36,7 +36,7 @@ namespace snf {
 // Owner-thread only.
 class PacketQueue {
  public:
-  // Of the kernel's memory for long frames, of all queues of a port.
+  // The kernel's memory for long frames, of all queues of a port.
   static constexpr int kReceiveBytes = 64 << 20;
   // `most_bytes`: of the longest frame, without a tag that the kernel took out.
   explicit PacketQueue(size_t most_bytes) : most_bytes_(most_bytes) {}

@@ -22,7 +22,7 @@ struct SentFrames {
   int lost = 0;           // the error that says the interface is down; 0: none
 };
 
-// Where frames leave. Calls add to `counts`. Used by one thread at a time.
+// Sends frames. Calls add to `counts`. Used by one thread at a time.
 class FrameOutlet {
  public:
   static constexpr size_t kBatch = 64;
@@ -50,7 +50,7 @@ class SendingSocket final : public FrameOutlet {
   // be as long as `mtu`, and an Ethernet header.
   const char* Open(int interface, uint32_t mtu);
 
-  // Needs one system call if the kernel takes all frames.
+  // Needs one system call if the kernel takes each frame.
   void Send(std::span<const std::span<const std::byte>> frames,
             SentFrames& counts) override;
   // A frame has to be cut if the kernel does not take such frames, or the
