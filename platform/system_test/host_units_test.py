@@ -207,24 +207,32 @@ class Shown(Hosts):
         self.assertNotIn("refused", self.said())
 
     def test_what_a_unit_there_has_shown_outlives_it(self):
+        """A flow may be at home as its unit dies: kills until one is not."""
         agent = self.agent()
+        for _ in range(5):
+            states = self.kill_units(agent, kills=8)["host_records"]
+            self.assertGreater(states["read"], 0)
+            if states["recovered"] > 0:
+                return
+        self.fail(f"nothing was recovered: {states}")
+
+    def kill_units(self, agent, kills):
+        """Kills units of the agent, one after the other; returns the report."""
         run = self.start()
         wait_for("units", lambda: len(self.units_of(agent)) == 3)
-        kills = 5
         for _ in range(kills):
-            time.sleep(1)
+            time.sleep(0.5)
             units = self.units_of(agent)
             os.kill(units[-1], signal.SIGKILL)
             wait_for("another", lambda u=units: len(
                 found := self.units_of(agent)) == 3 and found != u)
-        time.sleep(1)
+        time.sleep(0.5)
         report, said = self.end(run)
-        self.assertEqual(said.count("was killed by signal 9"), kills)
-        self.assertEqual(report["faults"]["packets_lost"], 0)
-        self.assertEqual(report["packets_released"], report["packets_in"])
-        states = report["host_records"]
-        self.assertGreater(states["read"], 0)
-        self.assertGreater(states["recovered"], 0)
+        self.assertIn("was killed by signal 9", said)
+        self.assertTrue(report["conserved"])
+        for count in ("packets_lost", "flows_given_up"):
+            self.assertEqual(report["faults"][count], 0, count)
+        return report
 
     def test_daemons_share_nothing_and_leave_nothing(self):
         agent = self.agent()

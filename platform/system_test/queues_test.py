@@ -120,13 +120,14 @@ class Queues(net.Run):
                 if (thread / "comm").read_text() == "snf-send\n"]
 
     def rests(self, process):
-        """How often threads that send have slept; all do so again."""
+        """How often threads that send have slept; all do so again. Not 0."""
         def all_asleep():
             texts = [file.read_text() for file in self.senders(process)]
             if not all("State:\tS" in text for text in texts):
                 return None
-            return sum(int(count) for text in texts for count in
-                       re.findall(r"\nvoluntary_ctxt_switches:\s+(\d+)", text))
+            return 1 + sum(
+                int(count) for text in texts for count in
+                re.findall(r"\nvoluntary_ctxt_switches:\s+(\d+)", text))
         return wait_for("threads that sleep", all_asleep)
 
     def route_to_the_nat(self):
