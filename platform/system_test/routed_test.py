@@ -357,6 +357,9 @@ class Routed(net.Run):
         ip("-n", MIDDLE, "link", "set", "lan0", "addrgenmode", "eui64")
         for state in ("down", "up"):
             ip("-n", MIDDLE, "link", "set", "lan0", state)
+        wait_for("the kernel's address", lambda: "fe80" in subprocess.run(
+            ["ip", "-n", MIDDLE, "-6", "address", "show", "dev", "lan0"],
+            capture_output=True, text=True, check=True).stdout)
         done = subprocess.run(
             net.in_network(MIDDLE, net.PROGRAM, "run", *ports),
             capture_output=True, text=True, timeout=PATIENCE_S, check=False)
