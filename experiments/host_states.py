@@ -28,8 +28,8 @@ import subprocess
 import sys
 import tempfile
 
-from wire import (AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, PORT, inside,
-                  make_link, remove_link)
+from wire import (AWAY, AWAY_ADDRESS, HOME_ADDRESS, PORT, inside, make_link,
+                  remove_link, replay)
 
 NF = "firewall | monitor | nat(ip=203.0.113.1)"
 FLOWS, GAP_US = 40, 20_000
@@ -39,29 +39,18 @@ WAYS = {"pulled": ("--replicas=0",), "pushed": (),
         "both": ("--host_state",)}
 
 
-def replay(options, *flags):
+def run(options, *flags):
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "report.json"
         capture = pathlib.Path(folder) / "flows.pcap"
         subprocess.run([sys.executable, STEADY, capture, f"--flows={FLOWS}",
                         f"--gap={GAP_US}", f"--then={GAP_US}",
                         "--duration=2000"],
                        check=True, capture_output=True, timeout=60)
-        done = inside(
-            HOME, options.snf, "replay", capture, "--quiet",
-            "--clock=real", "--isolation=process", "--loggers=on",
-            f"--threads={options.units + 3}", f"--max_units={options.units + 1}",
-            f"--nf={NF}", "--policy=rotate", "--speed=1x",
-            "--unit_capacity=none", f"--json={path}",
+        return replay(
+            options.snf, capture, f"--threads={options.units + 3}",
+            f"--max_units={options.units + 1}", f"--nf={NF}", "--speed=1x",
+            "--unit_capacity=none",
             f"--host=away={AWAY_ADDRESS}:{PORT},units={options.units}", *flags)
-        try:
-            done.communicate(timeout=300)
-        finally:
-            done.kill()
-            done.communicate()
-        if done.returncode != 0:
-            sys.exit(f"the replay with {' '.join(flags)} has failed")
-        return json.loads(path.read_text())
 
 
 def row(report):
@@ -82,7 +71,7 @@ def measure(options):
     rows = {way: [] for way in WAYS}
     for turn in range(options.repetitions):
         for way in list(WAYS)[turn % 4:] + list(WAYS)[:turn % 4]:
-            rows[way].append(row(replay(options, *WAYS[way])))
+            rows[way].append(row(run(options, *WAYS[way])))
     for way, found in rows.items():
         print(json.dumps({"state": way} | {
             key: round(statistics.median(each[key] for each in found), 1)

@@ -104,32 +104,31 @@ def echo():
         server.communicate()
 
 
-def replay(options, wire, *flags):
+def replay(snf, capture, *flags):
+    """The report of a replay at home, and how long it took."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "report.json"
         began = time.monotonic()
-        done = inside(
-            HOME, options.snf, "replay", options.capture, "--quiet",
-            "--clock=real", "--isolation=process", "--loggers=on",
-            "--threads=5", "--nf=monitor", "--policy=rotate",
-            f"--host=away={AWAY_ADDRESS}:{PORT},units=2,wire={wire}",
-            f"--json={path}", *flags)
+        done = inside(HOME, snf, "replay", capture, "--quiet", "--clock=real",
+                      "--isolation=process", "--loggers=on",
+                      "--policy=rotate", f"--json={path}", *flags)
         try:
             done.communicate(timeout=300)
         finally:
             done.kill()
             done.communicate()
         if done.returncode != 0:
-            sys.exit(f"the replay over {wire} has failed")
+            sys.exit(f"the replay with {' '.join(flags)} has failed")
         report = json.loads(path.read_text())
         report["took_s"] = time.monotonic() - began
         return report
 
 
 def over(options, wire):
-    slow = replay(options, wire, "--speed=0.2x")["latency_ns"]
-    fast = replay(options, wire, "--speed=max", "--unit_capacity=none",
-                  "--loop=4")
+    flags = (options.snf, options.capture, "--threads=5", "--nf=monitor",
+             f"--host=away={AWAY_ADDRESS}:{PORT},units=2,wire={wire}")
+    slow = replay(*flags, "--speed=0.2x")["latency_ns"]
+    fast = replay(*flags, "--speed=max", "--unit_capacity=none", "--loop=4")
     return {"p50_us": slow["p50"] / 1e3, "p99_us": slow["p99"] / 1e3,
             "packets_s": fast["packets_in"] / fast["took_s"]}
 
