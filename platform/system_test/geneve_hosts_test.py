@@ -20,14 +20,13 @@ import struct
 import subprocess
 import sys
 import time
-import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import host_units_test
+from agent_case import AGENT, FAST, SMALL, UNITS, Hosts, main
 from command_case import (OK, SOURCE, USAGE, below, is_alive, pcap, udp_frame,
                           wait_for)
 from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, OTHER_ADDRESS, ip
-from host_units_test import AGENT, FAST, SMALL, UNITS
 
 PORT = 6081
 SAME = ("digest", "packets_released", "packets_dropped")
@@ -54,7 +53,7 @@ def undrop(name):
                    check=False)
 
 
-class Geneve(host_units_test.Hosts):
+class Geneve(Hosts):
     AWAY = f"away={AGENT},wire=geneve"
 
     def agent(self, *flags, **more):
@@ -464,8 +463,4 @@ class BadInput(Geneve):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0 or ip("netns", "list", check=False).returncode != 0:
-        print("skipped: needs root and network namespaces")
-        sys.exit(4)
-    del sys.argv[1:3]
-    unittest.main()
+    main()

@@ -27,14 +27,15 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
-from command_case import PATIENCE_S, USAGE, is_alive, wait_for
+from command_case import PATIENCE_S, USAGE, wait_for
+from daemon_case import (kill, log_of, pid_of, remove_files_of,
+                         send_external_to, soaking)
 from etcd_peer import Etcd, skip_without_etcd
 from run_test import CLIENT, EXTERNAL4, MIDDLE, OK, SERVER, SERVER4, ip, peer
 
 NAME = f"group-{os.getpid()}"
 HOSTS = [f"10.77.0.{number}" for number in range(20, 44)]
 PEER = str(pathlib.Path(__file__).resolve().with_name("group_peer.py"))
-FOLDER = pathlib.Path("/run/snf")
 COUNT = 3
 # Long enough for a machine with other tests: a live member that is late for it
 # is taken out. A frozen one is out after twice as long.
@@ -88,8 +89,7 @@ class Group(unittest.TestCase):
 
     @staticmethod
     def end():
-        for path in FOLDER.glob(f"{NAME}*"):
-            path.unlink()
+        remove_files_of(NAME)
 
     def snf(self, number, *words):
         return subprocess.run(
@@ -137,10 +137,10 @@ class Group(unittest.TestCase):
         wait_for("group", lambda: self.agree(list(numbers)))
 
     def pid(self, number):
-        return int((FOLDER / f"{NAME}.{number}.lock").read_text())
+        return pid_of(f"{NAME}.{number}")
 
     def log(self, number):
-        return (FOLDER / f"{NAME}.{number}.log").read_text()
+        return log_of(f"{NAME}.{number}")
 
     def count(self, number):
         return int(self.status(number)["count"].get("packets_in", 0))
@@ -194,9 +194,7 @@ class Shared(Group):
         self.addCleanup(self.end)
         for host in HOSTS:
             ip("-n", CLIENT, "addr", "add", f"{host}/24", "dev", "eth0")
-        # As a router would send it there.
-        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
-           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        send_external_to()
         self.begin("127.0.0.1")
         serving = net.serving("/", "0.0.0.0")
         serving.__enter__()
@@ -218,19 +216,8 @@ class Shared(Group):
     def connections(self, host):
         """Connections of the host, none of which may break."""
         ip("-n", CLIENT, "route", "replace", SERVER4, "dev", "eth0", "src", host)
-        process = subprocess.Popen(
-            net.inside(CLIENT, sys.executable, net.PEER, "soak", SERVER4, 8, 1),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True)
-        try:
+        with soaking(self):
             yield
-            out, errors = process.communicate("", timeout=PATIENCE_S)
-        finally:
-            process.kill()
-            process.wait()
-        self.assertEqual(process.returncode, 0, errors)
-        self.assertEqual(json.loads(out)["wrong"], 0)
-        self.assertGreater(json.loads(out)["echoes"], 0)
 
     def test_hosts_of_one_that_is_killed_are_the_others(self):
         self.up_all()
@@ -302,9 +289,7 @@ class Shared(Group):
             self.all_answered(talk)
             talk.silent("begin")
             epoch = int(self.group(0)["epoch"])
-            victim = self.pid(1)
-            os.kill(victim, signal.SIGKILL)
-            wait_for("its end", lambda: not is_alive(victim))
+            kill(self.pid(1))
             self.up(1, *kept)
             self.await_all()
             self.all_answered(talk)
@@ -346,8 +331,7 @@ class Shared(Group):
             finally:
                 os.kill(pid, signal.SIGCONT)
         else:
-            os.kill(pid, signal.SIGKILL)
-            wait_for("its end", lambda: not is_alive(pid))
+            kill(pid)
             time.sleep(time_s)
             # etcd may have been away for it.
             self.up(number)

@@ -26,11 +26,12 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
+from daemon_case import (FOLDER, kill, log_of, pid_of, remove_files_of,
+                         send_external_to, soaking)
 from run_test import (CLIENT4, EXTERNAL4, MIDDLE, PEER, PROGRAM, SERVER4,
                       in_network, inside, ip, peer)
 
 UNAVAILABLE = 69
-FOLDER = pathlib.Path("/run/snf")
 NAME = f"t{os.getpid()}"
 MANAGER, DAEMONS = NAME, (f"{NAME}-0", f"{NAME}-1")
 SIDES = range(2)
@@ -92,10 +93,6 @@ def snf(*words, name):
         capture_output=True, text=True, timeout=2 * PATIENCE_S, check=False)
 
 
-def pid_of(name):
-    return int((FOLDER / f"{name}.lock").read_text())
-
-
 class Manager(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -109,8 +106,7 @@ class Manager(unittest.TestCase):
     def end():
         for name in (*DAEMONS, MANAGER):
             snf("down", name=name)
-        for path in FOLDER.glob(f"{NAME}*"):
-            path.unlink()
+        remove_files_of(NAME)
 
     def snf(self, *words, name=MANAGER):
         done = snf(*words, name=name)
@@ -182,9 +178,7 @@ class Manager(unittest.TestCase):
         peer(client(side), "tcp", SERVER4, "4", "10000")
 
     def kill(self, name):
-        pid = pid_of(name)
-        os.kill(pid, signal.SIGKILL)
-        wait_for(f"end of {name}", lambda: not is_alive(pid))
+        kill(pid_of(name))
 
     def test_capacity_goes_where_the_load_is(self):
         self.manager()
@@ -280,28 +274,9 @@ class Manager(unittest.TestCase):
             self.check_echoes(0)
         self.snf("down", name=DAEMONS[0])
 
-    @contextlib.contextmanager
-    def talking(self, side):
-        """Connections, none of which may break."""
-        process = subprocess.Popen(
-            inside(client(side), sys.executable, PEER, "soak", SERVER4, 8, 1),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True)
-        try:
-            yield
-            out, errors = process.communicate("", timeout=PATIENCE_S)
-        finally:
-            process.kill()
-            process.wait()
-        self.assertEqual(process.returncode, 0, errors)
-        told = json.loads(out)
-        self.assertGreater(told["echoes"], 0)
-        self.assertEqual(told["wrong"], 0)
-
     def test_flows_outlive_a_daemon_whose_leases_end(self):
         self.manager()
-        ip("-n", server(0), "neigh", "add", EXTERNAL4, "lladdr",
-           net.address_of_card(client(0)), "dev", "eth0", "nud", "permanent")
+        send_external_to(client(0), server(0))
 
         def up():
             self.up(0, "--isolation=process", "--loggers=on", "--threads=3",
@@ -310,7 +285,7 @@ class Manager(unittest.TestCase):
         self.up(1)
         others = below(pid_of(DAEMONS[0]))
         # The other one takes what it can.
-        with self.serving(0), self.load(1, 2 * WHOLE), self.talking(0):
+        with self.serving(0), self.load(1, 2 * WHOLE), soaking(self, client(0)):
             for life in range(3):
                 self.check_echoes(0)
                 self.kill(DAEMONS[0])
@@ -319,7 +294,7 @@ class Manager(unittest.TestCase):
                          lambda: self.held(1) > 1.5 * WHOLE)
                 self.assertTrue(all(map(is_alive, others)))
                 up()
-                log = (FOLDER / f"{DAEMONS[0]}.log").read_text()
+                log = log_of(DAEMONS[0])
                 self.assertEqual(len(re.findall(
                     r"took over [1-9]\d* flows", log)), life + 1)
                 wait_for("its share", lambda: self.held(0) > 0)

@@ -18,9 +18,10 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 import manager_test as one
 from command_case import OK, USAGE, is_alive, wait_for
+from daemon_case import pid_of, remove_files_of
 from etcd_peer import Etcd, skip_without_etcd
-from manager_test import (DAEMONS, FOLDER, MIDDLE, NAME, SIDES, UNAVAILABLE,
-                          UNITS, WHOLE, ip, pid_of, snf)
+from manager_test import (DAEMONS, MIDDLE, NAME, SIDES, UNAVAILABLE,
+                          UNITS, WHOLE, ip, snf)
 
 MANAGERS = (f"{NAME}-x", f"{NAME}-y")
 
@@ -43,8 +44,7 @@ class Managers(one.Manager):
             except (OSError, ValueError):
                 pass
             snf("down", name=name)
-        for path in FOLDER.glob(f"{NAME}*"):
-            path.unlink()
+        remove_files_of(NAME)
 
     def manager(self, name, *words):
         self.snf("manager", f"--etcd={self.etcd.endpoint}", *UNITS, *words,

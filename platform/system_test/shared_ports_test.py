@@ -23,6 +23,8 @@ import time
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
 from command_case import PATIENCE_S, USAGE, below, is_alive, wait_for
+from daemon_case import (FOLDER, kill, log_of, pid_of, remove_files_of,
+                         send_external_to, soaking)
 from run_test import CLIENT, EXTERNAL4, MIDDLE, OK, SERVER, SERVER4, ip, peer
 
 NAME = f"shared-{os.getpid()}"
@@ -33,7 +35,6 @@ CHAIN = f"--nf=firewall | monitor | nat(ip={EXTERNAL4})"
 # What --keep wants, and an NF whose mappings are seen if they are lost.
 KEPT = ("--controllers=2", "--keep=60s", "--isolation=process",
         "--loggers=on", "--threads=3", f"--nf=firewall | nat(ip={EXTERNAL4})")
-FOLDER = pathlib.Path("/run/snf")
 # A datagram to a port that nobody has; what comes of it.
 ASK_NOBODY = """
 import socket, sys
@@ -119,15 +120,12 @@ class SharedPorts(net.Run):
             net.inside(SERVER, "sh", "-c",
                        "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit"),
             check=True)
-        # As a router would send it there.
-        ip("-n", SERVER, "neigh", "add", EXTERNAL4, "lladdr",
-           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        send_external_to()
 
     @staticmethod
     def end():
         snf("down")
-        for path in FOLDER.glob(f"{NAME}*"):
-            path.unlink()
+        remove_files_of(NAME)
 
     def up(self, *words):
         done = snf("up", *net.PORTS, *words)
@@ -239,7 +237,7 @@ class SharedPorts(net.Run):
         self.addCleanup(capture.wait)
         self.addCleanup(capture.kill)
         wait_for("both captures", lambda: all(
-            " begins: " in (FOLDER / f"{NAME}.{i}.log").read_text()
+            " begins: " in log_of(f"{NAME}.{i}")
             for i in of))
         for host in of.values():
             self.be(host)
@@ -269,20 +267,8 @@ class SharedPorts(net.Run):
     def talking(self, host):
         """Connections of the host, none of which may break."""
         self.be(host)
-        process = subprocess.Popen(
-            net.inside(CLIENT, sys.executable, net.PEER, "soak", SERVER4, 8, 1),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, text=True)
-        try:
+        with soaking(self):
             yield
-            out, errors = process.communicate("", timeout=PATIENCE_S)
-        finally:
-            process.kill()
-            process.wait()
-        self.assertEqual(process.returncode, 0, errors)
-        told = json.loads(out)
-        self.assertGreater(told["echoes"], 0)
-        self.assertEqual(told["wrong"], 0)
 
     def test_hosts_of_others_go_on_where_one_is_killed(self):
         self.up("--controllers=2", CHAIN)
@@ -310,7 +296,7 @@ class SharedPorts(net.Run):
 
     @staticmethod
     def log(controller):
-        return (FOLDER / f"{NAME}.{controller}.log").read_text()
+        return log_of(f"{NAME}.{controller}")
 
     def hosts_of_each(self):
         host = {}
@@ -318,11 +304,6 @@ class SharedPorts(net.Run):
             host.setdefault(self.controller_of(one, 2), one)
         self.assertEqual(set(host), {0, 1})
         return host
-
-    @staticmethod
-    def kill(pid):
-        os.kill(pid, signal.SIGKILL)
-        wait_for("its end", lambda: not is_alive(pid))
 
     def test_flows_outlive_a_controller_that_is_killed(self):
         self.up(*KEPT)
@@ -333,7 +314,7 @@ class SharedPorts(net.Run):
             with self.talking(host[0]), self.talking(host[1]):
                 for victim in (0, 1):
                     before = status()["member"]
-                    self.kill(int(before[victim]["pid"]))
+                    kill(int(before[victim]["pid"]))
                     self.assertIn("wait 5", snf(
                         "flows", name=f"{NAME}.{victim}").stderr)
                     self.assertIn("runs already", self.up(*KEPT))
@@ -351,7 +332,7 @@ class SharedPorts(net.Run):
                                      ["50 right"])
                 # Both at once.
                 for one in status()["member"]:
-                    self.kill(int(one["pid"]))
+                    kill(int(one["pid"]))
                 self.up(*KEPT)
                 for controller in (0, 1):
                     self.assertEqual(self.log(controller).count("took over"),
@@ -359,7 +340,7 @@ class SharedPorts(net.Run):
             self.assertTrue(all(map(is_alive, sum(others, []))))
         # What waits for the next one does not, once all are to end.
         for one in status()["member"]:
-            self.kill(int(one["pid"]))
+            kill(int(one["pid"]))
         done = snf("down")
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertEqual(done.stdout.count("have ended"), 2)
@@ -402,7 +383,7 @@ class SharedPorts(net.Run):
         self.told("set", "max_units=2")
         self.assertIn("max_units=2\n", self.told("set"))
         self.check_fails([f'"{both[0]}"', "no setting"], "set", "speed=9")
-        self.kill(int((FOLDER / f"{both[0]}.lock").read_text()))
+        kill(pid_of(both[0]))
         self.check_fails([f'"{both[0]}" does not run', f"--name={both[1]}"],
                          "set", "alpha=1")
         self.assertIn("alpha=0.5\n", self.told("set", name=both[1]))
@@ -494,8 +475,7 @@ class SharedPorts(net.Run):
                 self.assertIn(f'Replaced: none; not replaced: "{NAME}.0", '
                               f'"{NAME}.1"', done.stderr)
             # Who is killed amid it leaves the ports to the other.
-            os.kill(old[0], signal.SIGKILL)
-            wait_for("its end", lambda: not is_alive(old[0]))
+            kill(old[0])
             for one in HOSTS:
                 self.be(one)
                 self.assertEqual(peer(CLIENT, "who", SERVER4), [EXTERNAL4])
@@ -538,7 +518,7 @@ class SharedPorts(net.Run):
             done = snf("up", *net.PORTS, "--upgrade", *flags, name=name)
             self.assertNotEqual(done.returncode, OK, done.stdout)
             self.assertIn(said, done.stderr)
-        self.kill(int(before[1]))
+        kill(int(before[1]))
         done = snf("up", *net.PORTS, "--upgrade", *words)
         self.assertIn(f'"{NAME}.1" does not run', done.stderr)
         self.assertEqual([one["pid"] for one in status()["member"]],
@@ -552,8 +532,7 @@ class SharedPorts(net.Run):
                        name=f"{NAME}.0")
             self.assertEqual(done.returncode, OK, done.stderr)
             if controller == "0/2":
-                pid = int((FOLDER / f"{NAME}.0.lock").read_text())
-                self.kill(pid)
+                kill(pid_of(f"{NAME}.0"))
         self.assertIn("begins anew: ", self.log(0))
 
     def test_they_lease_their_units_of_a_resource_manager(self):
@@ -570,8 +549,7 @@ class SharedPorts(net.Run):
             leases = snf("leases").stdout
             for controller in (0, 1):
                 self.assertIn(f"{NAME}.{controller}", leases)
-            manager = int((FOLDER / f"{NAME}.lock").read_text())
-            os.kill(manager, signal.SIGKILL)
+            os.kill(pid_of(NAME), signal.SIGKILL)
             all_talk()
             self.assertIn("is the resource manager", self.up(*words))
             all_talk()
@@ -604,8 +582,7 @@ class SharedPorts(net.Run):
         self.assertEqual(snf("down").returncode, OK)
         self.assertEqual(is_on(), ["1", "1"])
         self.up("--controllers=2", CHAIN)
-        daemons = [int((FOLDER / f"{name}.lock").read_text())
-                   for name in names[:2]]
+        daemons = [pid_of(name) for name in names[:2]]
         for daemon in daemons:
             os.kill(daemon, signal.SIGKILL)
         wait_for("their end", lambda: not any(map(is_alive, daemons)))

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For tests of several daemons: their files, their ends, and connections
+through them."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+
+import run_test as net
+from command_case import PATIENCE_S, is_alive, wait_for
+from run_test import CLIENT, EXTERNAL4, SERVER, SERVER4
+
+FOLDER = pathlib.Path("/run/snf")
+
+
+def pid_of(name):
+    return int((FOLDER / f"{name}.lock").read_text())
+
+
+def log_of(name):
+    return (FOLDER / f"{name}.log").read_text()
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+    wait_for("its end", lambda: not is_alive(pid))
+
+
+def remove_files_of(name):
+    for path in FOLDER.glob(f"{name}*"):
+        path.unlink()
+
+
+def send_external_to(client=CLIENT, server=SERVER):
+    """The server sends to the NAT's address as a router would."""
+    net.ip("-n", server, "neigh", "add", EXTERNAL4, "lladdr",
+           net.address_of_card(client), "dev", "eth0", "nud", "permanent")
+
+
+@contextlib.contextmanager
+def soaking(case, namespace=CLIENT):
+    """Connections from a namespace to its server, none of which may break."""
+    process = subprocess.Popen(
+        net.inside(namespace, sys.executable, net.PEER, "soak", SERVER4, 8, 1),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True)
+    try:
+        yield
+        out, errors = process.communicate("", timeout=PATIENCE_S)
+    finally:
+        process.kill()
+        process.wait()
+    case.assertEqual(process.returncode, 0, errors)
+    told = json.loads(out)
+    case.assertGreater(told["echoes"], 0)
+    case.assertEqual(told["wrong"], 0)
