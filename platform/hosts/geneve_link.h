@@ -23,10 +23,11 @@
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "base/tunnels/geneve.h"
+#include "platform/hosts/channel_arrivals.h"
 #include "platform/hosts/channel_datagram.h"
-#include "platform/hosts/channel_receiver.h"
 #include "platform/hosts/channel_sender.h"
 #include "platform/hosts/cut_channels.h"
+#include "platform/hosts/geneve_sockets.h"
 #include "platform/hosts/mirror_relay.h"
 #include "platform/hosts/path_search.h"
 #include "runtime/mirror/loop_mirror.h"
@@ -36,7 +37,7 @@ namespace snf {
 // An end of a link, as told to the other end over TCP.
 struct GeneveOffer {
   ChannelKey key;
-  std::array<uint16_t, kCutChannels> ports{};  // UDP, source, by channel
+  GeneveSockets::Ports ports{};  // UDP, source
   std::array<uint16_t, 3> reserved{};
 };
 static_assert(sizeof(GeneveOffer) == 32);
@@ -66,7 +67,7 @@ static_assert(sizeof(GeneveOffer) == 32);
 // Await and Send are for one thread; the other calls for the owner's.
 class GeneveLink final : public MirrorLink {
  public:
-  using Deliver = std::function<absl::Status(std::span<const std::byte>)>;
+  using Deliver = ChannelArrivals::Deliver;
   using Lost = std::function<void(const absl::Status&)>;
 
   struct Counts {
@@ -114,23 +115,10 @@ class GeneveLink final : public MirrorLink {
   void TellCounts(const std::string& peer) const;
 
  private:
-  static constexpr size_t kBatch = 32;  // datagrams in a call of the kernel
-  static constexpr size_t kMostDatagram = 65'535;
   // A channel waits for this time if the kernel has no room for its datagram.
   static constexpr Nanos kFullTime = Milliseconds(1);
 
-  // A direction of a channel to this end. For the link's thread.
-  struct Incoming {
-    ChannelReceiver receiver;
-    std::optional<CutHead> head{};   // of the message that comes
-    std::vector<std::byte> begun{};  // its first bytes, if it is long
-    bool is_ack_due = false;
-  };
-
-  GeneveLink(const sockaddr_storage& own, const sockaddr_storage& peer,
-             uint16_t port)
-      : own_(own), peer_(peer), port_(port) {}
-  absl::Status Bind();
+  explicit GeneveLink(std::unique_ptr<GeneveSockets> sockets);
 
   void Begin();
   void Run();
@@ -138,12 +126,10 @@ class GeneveLink final : public MirrorLink {
   void ReceiveAll(size_t channel);
   void Take(size_t channel, std::span<const std::byte> payload);
   void Refuse(DatagramRefusal why);
-  absl::Status DeliverAll();
-  absl::StatusOr<bool> DeliverOne(CutChannel channel);
   void SendAcks();
   // Only a caller without the lock may wait for room: `flags` of sendmsg.
   void SendControl(size_t channel, const ChannelDatagram& datagram,
-                   size_t zeros, int flags);
+                   size_t bytes, int flags);
   void Pump(Instant now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PumpOne(size_t channel, Instant now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -160,23 +146,14 @@ class GeneveLink final : public MirrorLink {
   absl::Status Turn(Instant now);
   uint64_t Waiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Instant Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  size_t HeadersOf() const;
-  size_t KernelsPath(size_t channel) const;
 
-  const sockaddr_storage own_;
-  const sockaddr_storage peer_;
-  const uint16_t port_;  // at which both ends receive
+  const std::unique_ptr<GeneveSockets> sockets_;
   ChannelKey key_;
-  std::array<int, kCutChannels> out_{-1, -1, -1, -1, -1};
-  std::array<int, kCutChannels> in_{-1, -1, -1, -1, -1};
   int wake_ = -1;
 
   // The link's thread.
   std::thread thread_;
-  std::array<Incoming, kCutChannels> incoming_;
-  std::optional<CutOrder> order_{};
-  Deliver deliver_to_;  // once Start was called
-  std::vector<std::byte> buffers_;
+  ChannelArrivals arrivals_;
   std::atomic<bool> stops_ = false;
   std::atomic<bool> is_lost_ = false;
 
