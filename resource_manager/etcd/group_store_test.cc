@@ -6,27 +6,20 @@
 
 #include <optional>
 
-#include "resource_manager/etcd/test_etcd.h"
+#include "resource_manager/etcd/test_etcd_fixture.h"
 
 namespace snf {
 namespace {
 
 using testing::HasSubstr;
 
-class GroupStoreTest : public testing::Test {
+class GroupStoreTest : public EtcdTest {
  protected:
-  void SetUp() override {
-    if (!TestEtcd::IsHere()) {
-      GTEST_SKIP() << "needs etcd and etcdctl (packages etcd-server and "
-                      "etcd-client)";
-    }
-    etcd_.emplace();
-    client_ = *EtcdClient::Create(
-        {.endpoints = etcd_->endpoints(), .patience = Seconds(20)});
+  void Begin() override {
+    client_ = NewClient();
     store_.emplace(*GroupStore::Of(*client_, "test", "edge"));
   }
 
-  std::optional<TestEtcd> etcd_;
   std::unique_ptr<EtcdClient> client_;
   std::optional<GroupStore> store_;
 };

@@ -9,8 +9,7 @@
 #include <atomic>
 #include <thread>
 
-#include "resource_manager/etcd/test_etcd.h"
-#include "runtime/ring/real_clock.h"
+#include "resource_manager/etcd/test_etcd_fixture.h"
 
 namespace snf {
 namespace {
@@ -18,20 +17,11 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-class HostRegistryTest : public testing::Test {
+class HostRegistryTest : public EtcdTest {
  protected:
-  void SetUp() override {
-    if (!TestEtcd::IsHere()) {
-      GTEST_SKIP() << "needs etcd and etcdctl (packages etcd-server and "
-                      "etcd-client)";
-    }
-    etcd_.emplace();
+  void Begin() override {
     client_ = NewClient();
     registry_.emplace(*HostRegistry::Of(*client_, "test"));
-  }
-  std::unique_ptr<EtcdClient> NewClient() const {
-    return *EtcdClient::Create(
-        {.endpoints = etcd_->endpoints(), .patience = Seconds(20)});
   }
   static proto::Host HostOf(const std::string& name,
                             const std::string& version = "1") {
@@ -44,19 +34,10 @@ class HostRegistryTest : public testing::Test {
     host.set_pid(7);
     return host;
   }
-  // Waits until the cluster has this count of hosts.
-  bool WaitForCount(int count) {
-    const Instant end = RealClock::Monotonic() + Seconds(30);
-    while (RealClock::Monotonic() < end) {
-      if (registry_->List()->host_size() == count) return true;
-    }
-    return false;
-  }
   std::string WhyNot(const proto::Host& host) {
     return std::string(registry_->Join(host, Seconds(2)).status().message());
   }
 
-  std::optional<TestEtcd> etcd_;
   std::unique_ptr<EtcdClient> client_;
   std::optional<HostRegistry> registry_;
 };
@@ -123,7 +104,7 @@ TEST_F(HostRegistryTest, ForgetsASilentHostWhichMayJoinAgain) {
   const auto host = registry_->Join(HostOf("a"), Seconds(1));
   const auto other = registry_->Join(HostOf("b"), Seconds(1));
   ASSERT_TRUE(host.ok() && other.ok());
-  ASSERT_TRUE(WaitForCount(0));
+  ASSERT_TRUE(WaitFor([&] { return registry_->List()->host_size() == 0; }));
   EXPECT_EQ(*(*host)->Beat(), JoinedHost::State::kJoinedAgain);
   EXPECT_EQ(*(*host)->Beat(), JoinedHost::State::kHere);
   // Another one has its name meanwhile.

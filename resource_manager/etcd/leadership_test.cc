@@ -7,39 +7,23 @@
 
 #include <memory>
 
-#include "resource_manager/etcd/test_etcd.h"
-#include "runtime/ring/real_clock.h"
+#include "resource_manager/etcd/test_etcd_fixture.h"
 
 namespace snf {
 namespace {
 
-class LeadershipTest : public testing::Test {
+class LeadershipTest : public EtcdTest {
  protected:
-  void SetUp() override {
-    if (!TestEtcd::IsHere()) {
-      GTEST_SKIP() << "needs etcd and etcdctl (packages etcd-server and "
-                      "etcd-client)";
-    }
-    etcd_.emplace();
-    client_ = NewClient();
+  void Begin() override {
+    client_ = *EtcdClient::Create({.endpoints = etcd_->endpoints(),
+                                   .attempt = Milliseconds(500),
+                                   .patience = Seconds(1)});
     ASSERT_TRUE(client_->Put("/up", "").ok());
-  }
-  std::unique_ptr<EtcdClient> NewClient() const {
-    return *EtcdClient::Create({.endpoints = etcd_->endpoints(),
-                                .attempt = Milliseconds(500),
-                                .patience = Seconds(1)});
   }
   std::unique_ptr<Leadership> New(const char* value) {
     return std::make_unique<Leadership>(
         *client_, Leadership::Options{
                       .key = "/leader", .value = value, .term = Seconds(1)});
-  }
-  static bool WaitFor(const std::function<bool()>& condition) {
-    const Instant end = RealClock::Monotonic() + Seconds(30);
-    while (RealClock::Monotonic() < end) {
-      if (condition()) return true;
-    }
-    return false;
   }
   bool MayWrite(const Leadership& leadership) {
     const auto outcome =
@@ -47,7 +31,6 @@ class LeadershipTest : public testing::Test {
     return outcome.ok() && outcome->is_done;
   }
 
-  std::optional<TestEtcd> etcd_;
   std::unique_ptr<EtcdClient> client_;
 };
 

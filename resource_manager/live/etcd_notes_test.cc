@@ -8,27 +8,19 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "resource_manager/etcd/test_etcd.h"
-#include "runtime/ring/real_clock.h"
+#include "resource_manager/etcd/test_etcd_fixture.h"
 
 namespace snf {
 namespace {
 
-TEST(EtcdNotes, AreRefusedOnceAnotherManagerLeads) {
-  if (!TestEtcd::IsHere()) {
-    GTEST_SKIP() << "needs etcd and etcdctl (packages etcd-server and "
-                    "etcd-client)";
-  }
-  const TestEtcd etcd;
-  const auto client = *EtcdClient::Create(
-      {.endpoints = etcd.endpoints(), .patience = Seconds(20)});
-  const auto wait_for = [](const Leadership& leadership) {
-    const Instant end = RealClock::Monotonic() + Seconds(30);
-    while (!leadership.is_leader() && RealClock::Monotonic() < end) {
-    }
-    return leadership.is_leader();
+using EtcdNotesTest = EtcdTest;
+
+TEST_F(EtcdNotesTest, AreRefusedOnceAnotherManagerLeads) {
+  const auto client = NewClient();
+  const auto leads = [](const Leadership& leadership) {
+    return WaitFor([&] { return leadership.is_leader(); });
   };
-  const std::string file = etcd.folder() + "/notes";
+  const std::string file = etcd_->folder() + "/notes";
   const MemberFile first = {.epoch = 1, .units = 2, .unit_capacity_bps = 9};
   MemberFile second = first;
   second.epoch = 2;
@@ -39,7 +31,7 @@ TEST(EtcdNotes, AreRefusedOnceAnotherManagerLeads) {
   const Leadership old(*client,
                        {.key = "/leader", .value = "old", .term = Seconds(60)});
   EtcdNotes of_old(*client, old, "/notes", file);
-  ASSERT_TRUE(wait_for(old));
+  ASSERT_TRUE(leads(old));
   EXPECT_EQ(*of_old.Read(), std::nullopt);
   ASSERT_TRUE(of_old.Write(first).ok());
   EXPECT_EQ(*MemberFile::Read(file), first);
@@ -49,7 +41,7 @@ TEST(EtcdNotes, AreRefusedOnceAnotherManagerLeads) {
   const Leadership next(
       *client, {.key = "/leader", .value = "next", .term = Seconds(60)});
   EtcdNotes of_next(*client, next, "/notes", file);
-  ASSERT_TRUE(wait_for(next));
+  ASSERT_TRUE(leads(next));
   ASSERT_TRUE(old.is_leader());
   EXPECT_TRUE(is_refused(of_old.Write(second)));
   EXPECT_TRUE(is_refused(of_next.Write(second)));  // it has not read them yet

@@ -3,24 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
 
-#include "resource_manager/etcd/test_etcd.h"
+#include "resource_manager/etcd/test_etcd_fixture.h"
 
 namespace snf {
 namespace {
 
 using testing::HasSubstr;
-
-// Waits without a clock of its own.
-void Pause(Nanos time) {
-  poll(nullptr, 0, static_cast<int>(time.ns / 1'000'000));
-}
 
 // A member, and a path of packets that applies each table at once.
 class Member {
@@ -61,15 +54,8 @@ class Member {
   std::thread path_;
 };
 
-class GroupMembershipTest : public testing::Test {
+class GroupMembershipTest : public EtcdTest {
  protected:
-  void SetUp() override {
-    if (!TestEtcd::IsHere()) {
-      GTEST_SKIP() << "needs etcd and etcdctl (packages etcd-server and "
-                      "etcd-client)";
-    }
-    etcd_.emplace();
-  }
   absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
       uint32_t number, const std::string& version = "1") {
     GatewayGroup::Options member = {
@@ -95,15 +81,6 @@ class GroupMembershipTest : public testing::Test {
   std::unique_ptr<Member> Join(uint32_t number) {
     return std::make_unique<Member>(*Start(number));
   }
-  static bool Wait(const std::function<bool()>& until) {
-    const Instant end = GroupMembership::Now() + Seconds(60);
-    while (GroupMembership::Now() < end) {
-      if (until()) return true;
-      Pause(Milliseconds(5));
-    }
-    return false;
-  }
-
   std::string told() {
     const std::scoped_lock lock(mutex_);
     return told_;
@@ -113,7 +90,6 @@ class GroupMembershipTest : public testing::Test {
   std::string told_;
   std::string user_;
   Nanos silence_ = Seconds(2);
-  std::optional<TestEtcd> etcd_;
   uint64_t incarnations_ = 0;
   std::string name_ = "d";
 };
@@ -121,12 +97,12 @@ class GroupMembershipTest : public testing::Test {
 TEST_F(GroupMembershipTest, MembersAgreeOnATableThatEachLeaves) {
   auto zero = Join(0);
   auto two = Join(2);
-  ASSERT_TRUE(Wait([&] { return zero->handles() && two->handles(); }));
-  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b101; }));
+  ASSERT_TRUE(WaitFor([&] { return zero->handles() && two->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->view().table->live() == 0b101; }));
   EXPECT_EQ(*zero->view().table, *two->view().table);
   const uint64_t epoch = zero->view().table->epoch;
   two->End();
-  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b001; }));
+  ASSERT_TRUE(WaitFor([&] { return zero->view().table->live() == 0b001; }));
   EXPECT_EQ(zero->view().table->epoch, epoch + 1);
   EXPECT_TRUE(zero->view().is_active);
 }
@@ -134,18 +110,18 @@ TEST_F(GroupMembershipTest, MembersAgreeOnATableThatEachLeaves) {
 TEST_F(GroupMembershipTest, AMemberWhosePathStandsStillLosesItsHosts) {
   auto zero = Join(0);
   auto one = Join(1);
-  ASSERT_TRUE(Wait([&] { return zero->handles() && one->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->handles() && one->handles(); }));
   one->StandStill();
-  ASSERT_TRUE(Wait([&] { return !one->view().is_in; }));
+  ASSERT_TRUE(WaitFor([&] { return !one->view().is_in; }));
   EXPECT_FALSE(one->handles());
-  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b001; }));
+  ASSERT_TRUE(WaitFor([&] { return zero->view().table->live() == 0b001; }));
   // The member does not join again, while its path stands still.
   const uint64_t epoch = zero->view().table->epoch;
   Pause(Seconds(6));
   EXPECT_EQ(zero->view().table->epoch, epoch);
   EXPECT_EQ(zero->view().table->live(), 0b001u);
   one->GoOn();
-  ASSERT_TRUE(Wait([&] { return one->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return one->handles(); }));
 }
 
 TEST_F(GroupMembershipTest, AMemberThatEtcdRefusesStops) {
@@ -158,22 +134,22 @@ TEST_F(GroupMembershipTest, AMemberThatEtcdRefusesStops) {
   etcd_->Control("auth enable");
   user_ = "member";
   auto zero = Join(0);
-  ASSERT_TRUE(Wait([&] { return zero->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->handles(); }));
   etcd_->Control(
       "--user=root:secret role revoke-permission group --prefix=true /snf/");
-  ASSERT_TRUE(Wait([&] { return !zero->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return !zero->handles(); }));
   EXPECT_THAT(told(), HasSubstr("takes no packets while etcd refuses"));
   etcd_->Control(
       "--user=root:secret role grant-permission group readwrite --prefix=true "
       "/snf/");
-  ASSERT_TRUE(Wait([&] { return zero->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->handles(); }));
   EXPECT_THAT(told(), HasSubstr("etcd answers again"));
 }
 
 TEST_F(GroupMembershipTest, LeavesInAFewSecondsWhileEtcdIsAway) {
   silence_ = Seconds(60);
   auto zero = Join(0);
-  ASSERT_TRUE(Wait([&] { return zero->view().is_in; }));
+  ASSERT_TRUE(WaitFor([&] { return zero->view().is_in; }));
   etcd_->Kill(0);
   const Instant begun = GroupMembership::Now();
   zero->End();
@@ -183,7 +159,7 @@ TEST_F(GroupMembershipTest, LeavesInAFewSecondsWhileEtcdIsAway) {
 TEST_F(GroupMembershipTest, ATableStaysWhileEtcdIsAway) {
   auto zero = Join(0);
   auto one = Join(1);
-  ASSERT_TRUE(Wait([&] { return zero->handles() && one->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->handles() && one->handles(); }));
   const uint64_t epoch = zero->view().table->epoch;
   etcd_->Kill(0);
   const Instant end = GroupMembership::Now() + Seconds(5);
@@ -193,13 +169,13 @@ TEST_F(GroupMembershipTest, ATableStaysWhileEtcdIsAway) {
     Pause(Milliseconds(50));
   }
   etcd_->Start(0);
-  ASSERT_TRUE(Wait([&] { return zero->handles() && one->handles(); }));
-  ASSERT_TRUE(Wait([&] { return zero->view().table->live() == 0b011; }));
+  ASSERT_TRUE(WaitFor([&] { return zero->handles() && one->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->view().table->live() == 0b011; }));
 }
 
 TEST_F(GroupMembershipTest, RefusesWhatCannotJoinByName) {
   auto zero = Join(0);
-  ASSERT_TRUE(Wait([&] { return zero->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->handles(); }));
   name_ = "e";  // else it would be a successor
   const auto why = [this](uint32_t number, const std::string& version) {
     return std::string(Start(number, version).status().message());
