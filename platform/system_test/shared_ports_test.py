@@ -440,15 +440,16 @@ class SharedPorts(net.Run):
         self.assertEqual(receiver.stdout.readline(), "ready\n")
         sender = self.start(CLIENT, net.PEER, "send_numbers", SERVER4)
 
-        def all_end(old):
+        def meanwhile(condition):
             """Its sockets are those of one host and the other by turns."""
             self.be(host[int(time.monotonic() * 5) % 2])
-            return not any(map(is_alive, old))
+            return condition()
         for _ in range(2):
             old = self.upgrade(*words)
-            wait_for("end of the old ones", lambda: all_end(old))
-        for controller in status()["member"]:
-            self.assertGreater(count(controller, "packets_in"), 100)
+            wait_for("end of the old ones", lambda: meanwhile(
+                lambda: not any(map(is_alive, old))))
+        wait_for("packets of both", lambda: meanwhile(lambda: all(
+            count(one, "packets_in") > 100 for one in status()["member"])))
         sent, _ = sender.communicate(timeout=60)
         said, _ = receiver.communicate(input=sent, timeout=60)
         came = json.loads(said)
