@@ -12,9 +12,10 @@ flow by flow, what a run without failures releases, and its shared tables count
 each packet once. Controllers are killed by
 --faults, also among units and loggers, which are killed by --faults or from
 outside: they take what they had not sent along, and what survived units that
-are down, and nothing else. SNF_DRILL_KILLS=n asks for so
-many kills; SNF_TEST_SEED=n for another beginning of the random numbers, which a
-failure names.
+are down, and nothing else. A drill goes on until it has had 8 kills, 50 with
+SNF_LONG_TESTS=1 or SNF_DRILL_KILLS=n, and has met each kind of event that it is
+about. SNF_TEST_SEED=n begins the random numbers otherwise, which a failure
+names.
 """
 
 import json
@@ -33,7 +34,9 @@ from command_case import LASTING_NAT as NAT
 from command_case import OK, PROGRAM, SOURCE, Command, below
 
 SMALL = SOURCE / "traces" / "small.pcap.zst"
-KILLS = int(os.environ.get("SNF_DRILL_KILLS", 15))
+KILLS = int(os.environ.get(
+    "SNF_DRILL_KILLS", 50 if os.environ.get("SNF_LONG_TESTS") else 8))
+MOST_ROUNDS = max(60, 4 * KILLS)
 SEED = int(os.environ.get("SNF_TEST_SEED", time.time_ns() % 1_000_000))
 THREADS = ("--clock=real", "--speed=max", "--overload=wait", "--loggers=on",
            "--flow_timeout=1h")
@@ -113,7 +116,13 @@ class Drill(Command):
         want, _ = self.report_of(*REAL, *flags, f"--nf={nf}", "--threads=3")
         done = rounds = at_once = 0
         totals = Counter()
-        while done < KILLS and rounds < 4 * KILLS:
+        events = ["failures", "packets_rerouted"] if "snf-unit" in victims else []
+        if "--host_state" in flags:
+            events.append("recovered")
+        if "snf-loggers" in victims:
+            events += ["logger_failures", "records_restored"]
+        while (done < KILLS or not all(totals[event] for event in events)) \
+                and rounds < MOST_ROUNDS:
             rounds += 1
             threads = rng.choice((2, 4, 5))
             seed = rng.randrange(1 << 30)
@@ -145,14 +154,8 @@ class Drill(Command):
         text = (f"SNF_TEST_SEED={SEED}: {nf}: {done} kills in {rounds} runs, "
                 f"{at_once} with units and loggers at once: {dict(totals)}")
         self.assertGreaterEqual(done, KILLS, text)
-        if "snf-unit" in victims:
-            self.assertGreater(totals["failures"], 0, text)
-            self.assertGreater(totals["packets_rerouted"], 0, text)
-        if "--host_state" in flags:
-            self.assertGreater(totals["recovered"], 0, text)
-        if "snf-loggers" in victims:
-            self.assertGreater(totals["logger_failures"], 0, text)
-            self.assertGreater(totals["records_restored"], 0, text)
+        for event in events:
+            self.assertGreater(totals[event], 0, text)
         print(text)
 
     def by_flag(self, rng, victims, *flags):
@@ -242,8 +245,15 @@ class Drill(Command):
         kill_by = self.killer(rng, victims) if victims else None
         kills = "kill controller p=0.0003" + others
         slowest = 0
+        events = ["flows"]
+        if "kill any p" in others:
+            events.append("units")
+        if "logger" in others or victims:
+            events.append("loggers")
         while (totals["kills"] < KILLS or
-               (victims and totals["outside"] < KILLS)) and rounds < 4 * KILLS:
+               (victims and totals["outside"] < KILLS) or
+               not all(totals[event] for event in events)) and \
+                rounds < MOST_ROUNDS:
             rounds += 1
             threads = rng.choice((2, 3, 5))
             seed = rng.randrange(1 << 30)
@@ -282,11 +292,8 @@ class Drill(Command):
         text = (f"SNF_TEST_SEED={SEED}: {nf}: {rounds} runs: {dict(totals)}, "
                 f"packets went on after {slowest / 1e6:.1f} ms at most")
         self.assertGreaterEqual(totals["kills"], KILLS, text)
-        self.assertGreater(totals["flows"], 0, text)
-        if "kill any p" in others:
-            self.assertGreater(totals["units"], 0, text)
-        if "logger" in others or victims:
-            self.assertGreater(totals["loggers"], 0, text)
+        for event in events:
+            self.assertGreater(totals[event], 0, text)
         print(text)
 
     def check_sums(self, report):
