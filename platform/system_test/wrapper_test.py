@@ -136,7 +136,7 @@ exit 8""")
         said = (self.tree.parent / "said").read_text(encoding="utf-8")
         self.assertEqual(
             [line for line in said.splitlines() if "again" in line],
-            ["again --preset release -R ^(flaky)$"] * 2)
+            ["again --preset release -j 1 -R ^(flaky)$"] * 2)
 
     def test_the_test_of_one_nf_needs_no_more_than_its_build(self):
         said = self.said("test", "mine")
