@@ -169,6 +169,8 @@ TEST_F(HostStoreTest, AllPlacesAreFoundAgainOrUnknown) {
   EXPECT_GT(found, 40u * 64 * 95 / 100);
 }
 
+// ThreadSanitizer sees no race between two processes.
+#if !defined(__SANITIZE_THREAD__)
 TEST_F(HostStoreTest, AWriterThatDiesLeavesAWholeRecordOrNone) {
   if (!CanTrace()) GTEST_SKIP() << "this machine lets no process trace another";
   const TestRecord before(7, 4);
@@ -203,6 +205,7 @@ TEST_F(HostStoreTest, AWriterThatDiesLeavesAWholeRecordOrNone) {
       });
   EXPECT_TRUE(torn > 0 || kStride > 1);
 }
+#endif
 
 TEST_F(HostStoreTest, TheNextProcessOfAUnitTakesPlacesOfTheFailedOne) {
   HostStore failed = StoreOf(0);

@@ -101,9 +101,7 @@ int KillAtEveryInstruction(int stride, const Prepare& prepare, const Act& act,
   }
 }
 
-#if defined(__SANITIZE_THREAD__)
-inline constexpr int kStride = 211;
-#elif defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__)
 inline constexpr int kStride = 23;
 #else
 inline constexpr int kStride = 1;
