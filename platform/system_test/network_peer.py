@@ -8,7 +8,6 @@ import contextlib
 import array
 import fcntl
 import hashlib
-import http.server
 import json
 import os
 import random
@@ -18,8 +17,9 @@ import struct
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
+
+# Modules that take longer to load than most words take are loaded where they
+# are used.
 
 PATIENCE_S = 30
 
@@ -64,6 +64,7 @@ def serve(address, folder):
                 data = f"{peer[0]} {peer[1]}".encode()
             server.sendto(data, peer)
 
+    import http.server
     family = of_family(address)
     tcp = socket.create_server((address, 7), family=family, backlog=1_000)
     udp = socket.socket(family, socket.SOCK_DGRAM)
@@ -86,6 +87,7 @@ def serve(address, folder):
 
 def get(address, *names):
     """The SHA-256 of each file."""
+    import urllib.request
     host = f"[{address}]" if ":" in address else address
     for name in names:
         with urllib.request.urlopen(f"http://{host}/{name}",
@@ -516,12 +518,15 @@ def setting(interface, get, put, *value):
 
 def fetch(url):
     """A page of this host, once there is one."""
+    import urllib.request
     with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
         print(answer.read().decode(), end="")
 
 
 def status(url):
     """The status of a page of this host, then the page."""
+    import urllib.error
+    import urllib.request
     try:
         with urllib.request.urlopen(url, timeout=PATIENCE_S) as answer:
             print(answer.status, answer.read().decode(), sep="\n", end="")
