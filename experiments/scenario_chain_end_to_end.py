@@ -45,16 +45,16 @@ def job(lab: Lab, way: str) -> Job:
                  "--unit_capacity=none", "--max_units=1", "--no_check",
                  "--threads=" + ("1" if way == "one thread" else "2"),
                  "--json=-", "--quiet")
-        loops = lab.choose(40, 80)
+        loops = lab.choose(40, 20)
     else:
         words = ("nf", "run", NF, capture, f"--state={way}")
-        loops = lab.choose(40, 80) if way == "local" else 2
+        loops = lab.choose(40, 20) if way == "local" else 2
     cost = {"tables": 650, "remote": 1600}.get(way, 40)
     return Job(f"{NF}: {WAYS[way]}", "at_load.py",
                (Program(),
                 "--share=0.8,0.5" + ("" if way in REMOTE else ",0.2"),
                 f"--loop={loops}",
-                f"--repetitions={lab.choose(3, 2)}", *words),
+                f"--repetitions={lab.choose(3, 1)}", *words),
                lab.choose(cost, cost / 6), is_timed=True)
 
 

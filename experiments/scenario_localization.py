@@ -50,10 +50,10 @@ def job(lab: Lab, nf: str, state: str) -> Job:
     name, batch = STATES[state]
     # So that each run takes some tenths of a second, and tables are warm in
     # most of it.
-    loops = {"local": lab.choose(50, 80)}.get(state, 2)
+    loops = {"local": lab.choose(50, 20)}.get(state, 2)
     cost = {"tables": 200, "remote": 500}.get(state, 20)
     return Job(f"{nf}, state {name}", "at_load.py",
-               (Program(), f"--repetitions={lab.choose(3, 2)}",
+               (Program(), f"--repetitions={lab.choose(3, 1)}",
                 f"--speeds={SAME_SPEED}", "--speeds_loop=1", "nf", "run",
                 nf_text(nf), capture, f"--state={state.split(',')[0]}",
                 f"--batch={batch}", f"--loop={loops}"),
