@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -28,6 +27,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_loop.h"
 #include "platform/drivers/loops/loop_region.h"
@@ -512,14 +512,10 @@ class World {
 };
 
 TEST(RealHeirsRandom, GoOnWithWhatUnitsHaveOfADeadProcess) {
-  const char* const chosen = std::getenv("SNF_TEST_SEED");
-  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-  const uint64_t first =
-      chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
-  const uint64_t seeds = chosen != nullptr ? 1 : is_long ? 1'500 : 30;
+  const TestSeeds seeds(30, 1'500);
   Totals totals;
-  for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     Plan plan(seed);
     World(plan).Run(totals);
     if (HasFailure()) return;
@@ -527,7 +523,7 @@ TEST(RealHeirsRandom, GoOnWithWhatUnitsHaveOfADeadProcess) {
   for (const auto& [name, count] : totals) {
     std::cout << fmt::format("{:>10}  {}\n", count, name);
   }
-  if (chosen != nullptr) return;
+  if (seeds.is_part) return;
   EXPECT_GE(totals["processes killed"], 200u);
   EXPECT_GE(totals["of these, before they had heard all"], 5u);
   EXPECT_GE(totals["processes of loggers replaced"], 200u);

@@ -19,7 +19,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -33,6 +32,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "base/rng.h"
+#include "base/test_seeds.h"
 #include "controller/core/placement.h"
 #include "controller/live/controller_loop.h"
 #include "platform/drivers/loops/loop_region.h"
@@ -616,23 +616,19 @@ void RunSeed(uint64_t seed, bool fails, Totals& totals) {
   ++totals["compared with one unit"];
 }
 
-// Returns the totals; empty for a single seed.
+// Returns the totals; empty if not all seeds were run.
 Totals RunSeeds(bool fails) {
-  const char* const chosen = std::getenv("SNF_TEST_SEED");
-  const bool is_long = std::getenv("SNF_LONG_TESTS") != nullptr;
-  const uint64_t first =
-      chosen != nullptr ? std::strtoull(chosen, nullptr, 10) : 1;
-  const uint64_t seeds = chosen != nullptr ? 1 : is_long ? 5'000 : 100;
+  const TestSeeds seeds(100, 5'000);
   Totals totals;
-  for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    SCOPED_TRACE(fmt::format("SNF_TEST_SEED={}", seed));
+  for (const uint64_t seed : seeds.all()) {
+    SCOPED_TRACE(TestSeeds::Name(seed));
     RunSeed(seed, fails, totals);
     if (testing::Test::HasFailure()) return {};
   }
   for (const auto& [name, count] : totals) {
     std::cout << fmt::format("{:>10}  {}\n", count, name);
   }
-  return chosen != nullptr ? Totals{} : totals;
+  return seeds.is_part ? Totals{} : totals;
 }
 
 TEST(RealLoggersRandom, ReleaseWhatOneUnitWouldHoweverLoopsAreDelayed) {
