@@ -102,6 +102,7 @@ class PendingLists {
     free_ = p;
   }
 
+  bool empty() const { return count_ == 0; }
   // More Pulls wait than may.
   bool has_too_many_pulls() const { return pulls_ > max_pulls_; }
   // Takeovers that were not acknowledged.
@@ -116,12 +117,14 @@ class PendingLists {
     return link;
   }
   void Count(Pending::Kind kind, uint32_t difference) {
+    count_ += difference;
     if (kind == Pending::Kind::kPull) pulls_ += difference;
     if (kind == Pending::Kind::kMyTakeover) takeovers_ += difference;
   }
 
   uint32_t max_pulls_;
   uint32_t max_takeovers_;
+  uint32_t count_ = 0;
   uint32_t pulls_ = 0;
   uint32_t takeovers_ = 0;
   LazyArray<Pending> all_;

@@ -145,6 +145,17 @@ class Unit {
   void on_released(Instant now, const PacketMeta& meta, NfContext env,
                    UnitOut& out);
   void on_pieces_released(const PieceBlock& pieces, UnitOut& out);
+  // Returns true if a flow, or a stop, waits for something, which may be that
+  // an entry is released. False: on_released leads to no message but for the
+  // entry of a packet that TakesOver.
+  bool is_waiting() const { return stopping_ || !flows_.pending().empty(); }
+  // Returns true if a packet at that unit is the first that ran on the state of
+  // another one.
+  static bool TakesOver(const PacketMeta& meta, UnitId at) {
+    return (meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
+           (meta.source_kind == StateSource::kLogger ||
+            (meta.source_kind == StateSource::kUnit && meta.source != at));
+  }
 
   // Returns true if commands of earlier calls are left because `out` was full.
   // False while busy: then begin() continues.
@@ -300,12 +311,7 @@ class Unit {
   void Hold(Instant now, uint32_t slot, uint32_t node, UnitOut& out);
   void Complete(Instant now, uint32_t slot, NfCalls::Outcome outcome,
                 uint32_t node, NfContext env, UnitOut& out);
-  // The packet is the first that ran on state of another unit.
-  bool TakesOver(const PacketMeta& meta) const {
-    return (meta.flags & PacketMeta::kFirstOfFlowlet) != 0 &&
-           (meta.source_kind == StateSource::kLogger ||
-            (meta.source_kind == StateSource::kUnit && meta.source != id_));
-  }
+  bool TakesOver(const PacketMeta& meta) const { return TakesOver(meta, id_); }
   // Continues after a change of a flow's state. The end of the flow comes
   // first: an ended flow gives no answer.
   void AfterChange(Instant now, uint32_t slot, UnitOut& out);

@@ -102,7 +102,13 @@ void UnitLogs::Send(UnitId unit) {
   if (limits_.has_value()) Keep(unit, bytes);
   ++figures_.entries;
   figures_.bytes += bytes.size();
-  if (entry.kind != LogEntry::Kind::kClock) return;
+  if (entry.kind == LogEntry::Kind::kClock) CountClock(entry, bytes, sent);
+  awaited_ += sent.is_awaited() ? 1 : 0;
+}
+
+// Counts an entry of a clock, and notes the pieces that it gives.
+void UnitLogs::CountClock(const LogEntry& entry,
+                          std::span<const std::byte> bytes, Sent& sent) {
   ++(entry.is(LogEntry::kWhole) ? figures_.whole : figures_.partial);
   figures_.delta_bytes += entry.delta_bytes;
   for (size_t i = 0; i < entry.pieces; ++i) {
@@ -112,7 +118,7 @@ void UnitLogs::Send(UnitId unit) {
     ++sent.gives;
     given_.push() = {.word = use.piece / 64,
                      .pool = use.pool,
-                     .unit = unit,
+                     .unit = sent.unit,
                      .mask = uint64_t{1} << use.piece % 64};
   }
 }

@@ -54,6 +54,11 @@ class UnitLogs {
     LogEntry::Kind kind{};
     uint16_t gives = 0;  // pieces that are free once it is released
     bool is_end() const { return (meta.flags & PacketMeta::kEnd) != 0; }
+    // Returns true if somebody is told once it is released.
+    bool is_awaited() const {
+      return kind == LogEntry::Kind::kForget || is_end() || gives > 0 ||
+             Unit::TakesOver(meta, unit);
+    }
   };
 
   // The schema is that of the units' NF, and must outlive the object.
@@ -108,8 +113,13 @@ class UnitLogs {
   }
   void PopReleased() {
     ++numbers_released_[value(sent_.front().unit)];
+    awaited_ -= sent_.front().is_awaited() ? 1 : 0;
     sent_.pop();
   }
+  // Returns true if entries were sent that are not known to be released, or
+  // awaited ones among them.
+  bool has_unreleased() const { return !sent_.empty(); }
+  bool has_awaited() const { return awaited_ > 0; }
   // Returns the next of the pieces that the entry gives, which must have some.
   PieceBlock TakeGiven();
   // Calls visit(sent) for each entry that is not known to be released.
@@ -159,6 +169,8 @@ class UnitLogs {
   }
   void Make(std::unique_ptr<EntryMaker>& maker);
   void Send(UnitId unit);
+  void CountClock(const LogEntry& entry, std::span<const std::byte> bytes,
+                  Sent& sent);
   void Keep(UnitId unit, std::span<const std::byte> bytes);
 
   LinkOut link_;
@@ -174,6 +186,7 @@ class UnitLogs {
   GrowingRing<Sent> sent_;
   GrowingRing<PieceBlock> given_;
   uint64_t released_ = 0;
+  uint64_t awaited_ = 0;
   bool is_broken_ = false;
   UnitLogFigures figures_;
 };

@@ -60,9 +60,19 @@ bool UnitLoop::has_mail() {
 
 Nanos UnitLoop::MayWait() const {
   // The clock may skip, unseen; to units that do not run that is nothing.
-  const Nanos most = is_asleep() ? Seconds(1) : Milliseconds(10);
+  const bool is_over = is_asleep() && !(loggers_.has_value() &&
+                                        loggers_->logs().has_unreleased());
+  const Nanos most = is_over ? Seconds(1) : Milliseconds(10);
   const Instant due = NextDue();
   return due == Instant::max() ? most : std::min(most, due - clock_.Now());
+}
+
+bool UnitLoop::AwaitsRelease() const {
+  if (!loggers_.has_value()) return false;
+  return loggers_->logs().has_awaited() ||
+         std::ranges::any_of(shells_, [](const LoopUnit& shell) {
+           return shell.unit.is_waiting();
+         });
 }
 
 void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
@@ -75,7 +85,9 @@ void UnitLoop::Run(absl::FunctionRef<bool()> beside) {
     const Nanos timeout = MayWait();
     if (timeout.ns < 50'000) continue;
     ++sleeps_;
-    links_.all().bell->Wait(has_work, timeout);
+    using Sleep = Doorbell::Sleep;
+    links_.all().bell->Wait(has_work, timeout, Doorbell::spins(),
+                            AwaitsRelease() ? Sleep::kLight : Sleep::kDeep);
   }
 }
 

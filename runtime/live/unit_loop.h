@@ -108,6 +108,9 @@ class UnitLoop {
   // none comes.
   bool has_mail();
   Nanos MayWait() const;
+  // Returns true if somebody waits for what the loggers have not released yet.
+  // Else the loop looks at that when it has something else to do.
+  bool AwaitsRelease() const;
 
   const LoopProgress& progress() const { return *links_.all().progress; }
   // Tells which call of an NF is under way.

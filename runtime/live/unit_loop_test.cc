@@ -388,6 +388,36 @@ TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {
   EXPECT_EQ(loops.faults().count(), 0u) << ToString(*loops.faults().first());
 }
 
+// Nothing wakes a loop for a release that nobody waits for.
+TEST(UnitLoop, AwaitsAReleaseIfAnotherUnitDoes) {
+  UnitLoopOptions options;
+  options.unit.has_logger = true;
+  Loops loops(2, "passthrough", options);
+  loops.Start(0);
+  loops.Start(1);
+  loops.Enqueue(0, New(7));
+  loops.loop(0).Turn();
+  EXPECT_FALSE(loops.loop(0).AwaitsRelease());
+  PacketMeta moved = First(7, 2, 0);
+  moved.flags |= PacketMeta::kMoved;
+  loops.Enqueue(1, moved);
+  loops.loop(1).Turn();
+  loops.loop(0).Turn();
+  EXPECT_TRUE(loops.loop(0).AwaitsRelease());  // its answer to the Pull
+  loops.Turn();
+  EXPECT_EQ(loops.loop(1).figures().state.pulled, 1u);
+  EXPECT_FALSE(loops.loop(0).AwaitsRelease());
+  EXPECT_FALSE(loops.loop(1).AwaitsRelease());
+  loops.Enqueue(1, Within(7, 3));
+  loops.loop(1).Turn();
+  EXPECT_FALSE(loops.loop(1).AwaitsRelease());
+  loops.Send(ControllerCommand::Forsake(UnitId{1}, {.flow = FlowId{7}}));
+  loops.loop(1).Turn();
+  EXPECT_TRUE(loops.loop(1).AwaitsRelease());
+  loops.Turn();
+  EXPECT_FALSE(loops.loop(1).AwaitsRelease());
+}
+
 // F9: what it has taken from the controller before is in it; the loggers report
 // behind what is in their ring.
 TEST(UnitLoop, ReportsToANewControllerWhatItsUnitsHave) {

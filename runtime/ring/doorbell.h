@@ -64,10 +64,18 @@ class Doorbell {
     set_spins(kSpins);
   }
 
+  // A deep sleeper has no use for what Nudge tells until something else wakes
+  // it. kAwake is of a thread that is not parked.
+  enum class Sleep : uint32_t { kAwake, kLight, kDeep };
+
   // Wakes the sleeper if it is parked. The caller must have stored the new work
   // with sequential consistency before, as SpscRing does. Any thread.
   void Ring() {
-    if (parked_.load(std::memory_order_seq_cst) != 0) Wake();
+    if (parked_.load(std::memory_order_seq_cst) != Sleep::kAwake) Wake();
+  }
+  // Does the same, unless the sleep is deep.
+  void Nudge() {
+    if (parked_.load(std::memory_order_seq_cst) == Sleep::kLight) Wake();
   }
 
   // Calls ready() up to `spins` times, until the timeout at the latest, then
@@ -77,16 +85,16 @@ class Doorbell {
   // memory with sequential consistency, as has_items() does. Owner thread only.
   template <typename Ready>
   bool Wait(const Ready& ready, Nanos timeout,
-            uint32_t spins = Doorbell::spins()) {
+            uint32_t spins = Doorbell::spins(), Sleep sleep = Sleep::kLight) {
     if (Spin(ready, timeout, spins)) return true;
     const uint32_t rings = rings_.load(std::memory_order_seq_cst);
-    parked_.store(1, std::memory_order_seq_cst);
+    parked_.store(sleep, std::memory_order_seq_cst);
     bool is_ready = ready();
     if (!is_ready) {
       SleepWhile(rings, timeout);
       is_ready = ready();
     }
-    parked_.store(0, std::memory_order_relaxed);
+    parked_.store(Sleep::kAwake, std::memory_order_relaxed);
     return is_ready;
   }
 
@@ -105,7 +113,7 @@ class Doorbell {
     std::array<uint32_t, kMostAtOnce> rings;
     for (size_t i = 0; i < bells.size(); ++i) {
       rings[i] = bells[i]->rings_.load(std::memory_order_seq_cst);
-      bells[i]->parked_.store(1, std::memory_order_seq_cst);
+      bells[i]->parked_.store(Sleep::kLight, std::memory_order_seq_cst);
     }
     bool is_ready = ready();
     if (!is_ready) {
@@ -113,7 +121,7 @@ class Doorbell {
       is_ready = ready();
     }
     for (Doorbell* const bell : bells) {
-      bell->parked_.store(0, std::memory_order_relaxed);
+      bell->parked_.store(Sleep::kAwake, std::memory_order_relaxed);
     }
     return is_ready;
   }
@@ -153,7 +161,8 @@ class Doorbell {
                             std::span<const uint32_t> rings, Nanos timeout,
                             Instant now);
 
-  alignas(128) std::atomic<uint32_t> parked_{0};  // written by the sleeper only
+  // Written by the sleeper only.
+  alignas(128) std::atomic<Sleep> parked_{Sleep::kAwake};
   std::atomic<uint32_t> rings_{
       0};  // changed by a thread that rings a parked sleeper
 };

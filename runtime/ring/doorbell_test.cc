@@ -82,6 +82,36 @@ int Echo(const Way& from, const Way& to, int rounds, uint32_t spins) {
   return 0;
 }
 
+TEST(Doorbell, NudgesALightSleeperAlone) {
+  for (const auto sleep : {Doorbell::Sleep::kLight, Doorbell::Sleep::kDeep}) {
+    Doorbell bell;
+    std::atomic<bool> is_told = false, has_looked = false, is_awake = false;
+    std::thread sleeper([&] {
+      const auto ready = [&] {
+        const bool is = is_told;
+        has_looked = true;
+        return is;
+      };
+      while (!bell.Wait(ready, Nanos::max(), 0, sleep)) continue;
+      is_awake = true;
+    });
+    // It looks once it is parked.
+    while (!has_looked) std::this_thread::yield();
+    is_told = true;
+    bell.Nudge();
+    if (sleep == Doorbell::Sleep::kDeep) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const bool was_awake = is_awake;
+      bell.Ring();
+      sleeper.join();
+      EXPECT_FALSE(was_awake);
+    } else {
+      sleeper.join();
+    }
+    EXPECT_TRUE(is_awake);
+  }
+}
+
 TEST(Doorbell, SaysAtOnceThatThereIsWork) {
   Doorbell bell;
   int asked = 0;

@@ -173,10 +173,10 @@ class SpscRing {
     // Gives the slots of the oldest `count` items that were read back to the
     // producer.
     void Release(size_t count);
-    // Does the same, and rings the producer, which may sleep until then.
+    // Does the same, and nudges the producer, which may sleep until then.
     void Release(size_t count, Doorbell& producer) {
       Release(count, std::memory_order_seq_cst);
-      producer.Ring();
+      producer.Nudge();
     }
     // Reads and releases items; returns how many. All items read before must be
     // released.

@@ -221,9 +221,9 @@ class LinkIn {
   // Does the same, but keeps it in the ring, which must have room for the
   // longest message, until Release. Not of a joined link.
   void ReceiveKept();
-  // Gives the cells of handled messages back to the sender, and rings it, which
-  // learns by this that they are handled. Messages that wait after a Pause
-  // stay.
+  // Gives the cells of handled messages back to the sender, and nudges it,
+  // which learns by this that they are handled. Messages that wait after a
+  // Pause stay.
   void Release(Doorbell& sender);
   // The same, for a sender that does not wait for it.
   void Release();
