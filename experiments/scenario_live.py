@@ -24,13 +24,14 @@ which hashes the client's end, and `lb`.
 """
 
 KERNEL = ("bridge", "nftables")
-SNF = ("plain thread", "chain thread", "chain thread sender", "chain process",
-       "chain process loggers", "chain lxc", "chain lxc loggers")
+SNF = ("plain thread", "chain thread", "chain thread sender",
+       "chain thread loggers", "chain process", "chain process loggers", "chain lxc", "chain lxc loggers")
 BALANCERS = ("dnat", "lb thread", "lb process", "lb process loggers")
 NAMES = {"bridge": "a bridge", "nftables": "nftables",
          "plain thread": "SNF, passthrough, threads",
          "chain thread": "SNF, threads",
          "chain thread sender": "SNF, threads, two that send",
+         "chain thread loggers": "SNF, threads and loggers",
          "chain process": "SNF, processes",
          "chain process loggers": "SNF, processes and loggers",
          "chain lxc": "SNF, containers",
@@ -115,6 +116,7 @@ def findings(lab: Lab, outcomes: Outcomes) -> Findings:
     for way, key, least, what in (
             ("chain thread", "tcp_up", 0.6, "TCP up"),
             ("chain lxc loggers", "tcp_up", 0.4, "TCP up"),
+            ("chain thread loggers", "connections", 0.5, "connections"),
             ("chain process loggers", "connections", 0.5, "connections"),
             ("lb thread", "connections", 0.5, "connections"),
             ("lb process loggers", "connections", 0.5, "connections")):
