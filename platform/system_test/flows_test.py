@@ -40,9 +40,11 @@ for port in range(5000, 5000 + ports):
     s.setblocking(False)
     sockets.append(s)
 echoes, n, end = 0, 0, time.monotonic() + seconds
-while time.monotonic() < end:
-    sockets[n % ports].send(b"%d" % n)
-    n += 1
+most = int(sys.argv[4]) if len(sys.argv) > 4 else None
+while time.monotonic() < end and (n != most or echoes < most):
+    if n != most:
+        sockets[n % ports].send(b"%d" % n)
+        n += 1
     for s in select.select(sockets, [], [], 0.001)[0]:
         echoes += len(s.recv(100)) > 0
 print(echoes)
@@ -58,9 +60,11 @@ class Flows(daemon_faults_test.DaemonFaults):
            net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
 
     @staticmethod
-    def talk(ports, seconds):
+    def talk(ports, seconds, *most):
+        """Datagrams for so long, or until as many as `most` were answered."""
         return subprocess.Popen(
-            inside(CLIENT, sys.executable, "-c", TALK, SERVER4, ports, seconds),
+            inside(CLIENT, sys.executable, "-c", TALK, SERVER4, ports, seconds,
+                   *most),
             stdout=subprocess.PIPE, text=True)
 
     def echoes(self, talk):
@@ -101,7 +105,7 @@ class Flows(daemon_faults_test.DaemonFaults):
             self.refused(UNAVAILABLE, ["no flow", KEY], "flows", "--delete", KEY)
 
             # It begins anew: the clock counts from the start.
-            self.assertGreater(self.echoes(self.talk(1, 0.1)), 2)
+            self.assertGreater(self.echoes(self.talk(1, 20, 4)), 2)
             self.assertEqual(self.events(), ["created", "released", "created"])
             again, = flows(KEY)["flow"]
             self.assertLess(again["clock"], deleted["flow"][0]["clock"])
