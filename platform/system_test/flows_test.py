@@ -30,7 +30,9 @@ KEY = f"udp {CLIENT4}:5000"
 # Datagrams from so many ports, one each millisecond; prints how many echoes
 # came.
 TALK = """
-import select, socket, sys, time
+import select, signal, socket, sys, time
+stops = []
+signal.signal(signal.SIGTERM, lambda *_: stops.append(True))
 ports, seconds = int(sys.argv[2]), float(sys.argv[3])
 sockets = []
 for port in range(5000, 5000 + ports):
@@ -41,7 +43,7 @@ for port in range(5000, 5000 + ports):
     sockets.append(s)
 echoes, n, end = 0, 0, time.monotonic() + seconds
 most = int(sys.argv[4]) if len(sys.argv) > 4 else None
-while time.monotonic() < end and (n != most or echoes < most):
+while time.monotonic() < end and (n != most or echoes < most) and not stops:
     if n != most:
         sockets[n % ports].send(b"%d" % n)
         n += 1
@@ -191,6 +193,7 @@ class Flows(daemon_faults_test.DaemonFaults):
             else:  # units take over what a killed one had
                 self.assertIn("still at another unit", done.stderr)
             time.sleep(0.05)
+        talk.terminate()
         self.assertGreater(self.echoes(talk), 100)
         return deleted
 
@@ -208,8 +211,8 @@ class Flows(daemon_faults_test.DaemonFaults):
                     "flows", "--delete", "ip or ip6").stderr)
                 wait_for("ports", lambda: self.events().count("created")
                          == self.events().count("released"))
-                self.assertGreaterEqual(status()["count"]["(flows_deleted)"],
-                                        deleted)
+                wait_for("the count", lambda least=deleted: status()[
+                    "count"].get("(flows_deleted)", 0) >= least)
                 self.bindings.unlink()
                 self.check_sound(self.down())
 
