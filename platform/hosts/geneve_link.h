@@ -23,7 +23,6 @@
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "base/tunnels/geneve.h"
-#include "platform/hosts/channel_arrivals.h"
 #include "platform/hosts/channel_datagram.h"
 #include "platform/hosts/channel_sender.h"
 #include "platform/hosts/cut_channels.h"
@@ -67,7 +66,7 @@ static_assert(sizeof(GeneveOffer) == 32);
 // Await and Send are for one thread; the other calls for the owner's.
 class GeneveLink final : public MirrorLink {
  public:
-  using Deliver = ChannelArrivals::Deliver;
+  using Deliver = CutArrivals::Deliver;
   using Lost = std::function<void(const absl::Status&)>;
 
   struct Counts {
@@ -153,7 +152,7 @@ class GeneveLink final : public MirrorLink {
 
   // The link's thread.
   std::thread thread_;
-  ChannelArrivals arrivals_;
+  CutArrivals arrivals_;
   std::atomic<bool> stops_ = false;
   std::atomic<bool> is_lost_ = false;
 

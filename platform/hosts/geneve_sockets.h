@@ -21,7 +21,7 @@
 
 namespace snf {
 
-// Returns Unavailable: what has failed, and the system's reason (errno).
+// Returns Unavailable with this word and the system's reason (errno).
 absl::Status SystemFailure(const std::string& what);
 
 // The UDP sockets of an end of a GeneveLink: for each channel a socket that
@@ -54,7 +54,7 @@ class GeneveSockets {
   absl::Status Connect(const Ports& peer);
 
   // Sends a header with zeros up to this many bytes, if the kernel takes it.
-  // `flags` are those of sendmsg.
+  // `flags` as for sendmsg.
   void Send(size_t channel, const DatagramHeader& header, size_t bytes,
             int flags) const;
   // Receives at most kBatch datagrams, without waiting. Returns true if there

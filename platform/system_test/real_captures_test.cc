@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/test_seeds.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/system_test/test_captures.h"
@@ -108,7 +109,9 @@ class RealCaptures : public testing::Test {
   static LoadedCapture Shared(std::string_view name) {
     return Load(fmt::format("{}/{}", CapturesDir(), name));
   }
-  uint32_t runs_ = 5;
+  // A sanitizer takes ten times as long: each capture then has one of the ways,
+  // but none of the largest two.
+  uint32_t runs_ = TestSeeds::kSanitized ? 1 : 5;
 };
 
 // Each packet at another unit than the one before it: its state has to come.
@@ -117,6 +120,7 @@ TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
   const NfSpec nf = TimelessChronicleNf();
   StateFigures sum;
   uint64_t moved = 0, packets = 0, entries = 0;
+  uint32_t first = 0;
   for (const char* name :
        {"composite_A_1g_1s_snap96.pcap.gz", "PcapPlusPlus__tls2.pcap",
         "debian-ndpi-4.2-pcap__WebattackXSS.pcap",
@@ -129,8 +133,9 @@ TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
     // Those that have most packets are run less often.
     const uint32_t runs = capture.size() > 50'000 ? runs_ / 5 : runs_;
     for (uint32_t run = 0; run < runs; ++run) {
+      const uint32_t way = first + run;
       const RunResult result =
-          InRealTime(capture, nf, 16, 2 + run % 3, "rotate", run % 2 == 0);
+          InRealTime(capture, nf, 16, 2 + way % 3, "rotate", way % 2 == 0);
       EXPECT_EQ(result.digest, one.digest);
       EXPECT_EQ(result.packets_released, one.packets_released);
       EXPECT_EQ(result.packets_dropped(), one.packets_dropped());
@@ -142,14 +147,16 @@ TEST_F(RealCaptures, AreReleasedFlowByFlowAsOneUnitDoesHoweverTheyMove) {
       entries += result.loggers.entries;
       if (HasFailure()) return;
     }
+    if (runs_ == 1) ++first;
   }
   std::cout << fmt::format(
       "{} packets, {} to loggers, {} flowlets moved, {} pulled, {} seamless, "
       "{} messages lost\n",
       packets, entries, moved, sum.pulled, sum.seamless, sum.messages_lost);
-  EXPECT_GE(moved, 300'000u);
-  EXPECT_GE(sum.pulled, 100'000u);
-  EXPECT_GE(entries, 150'000u);
+  const uint32_t part = TestSeeds::kSanitized ? 20 : 1;
+  EXPECT_GE(moved, 300'000u / part);
+  EXPECT_GE(sum.pulled, 100'000u / part);
+  EXPECT_GE(entries, 150'000u / part);
 }
 
 // The sum of the hashes of all that was released, whatever external port each

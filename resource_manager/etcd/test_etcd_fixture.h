@@ -33,7 +33,7 @@ class EtcdTest : public testing::Test {
     etcd_.emplace();
     Begin();
   }
-  // What a fixture makes once etcd was started.
+  // Is called once etcd was started.
   virtual void Begin() {}
 
   std::unique_ptr<EtcdClient> NewClient() const {
