@@ -51,10 +51,12 @@ void BlameForFault(const WireFault& fault,
   TellWord(UnitWord::Kind::kBlame, &blame, sizeof(blame));
 }
 
-void SetSpins(const UnitProcessSetup& setup, bool are_three) {
+// A controller, a unit and a logger want a CPU each, and so do several units,
+// and the peers of live traffic.
+void SetSpins(const UnitProcessSetup& setup) {
   if (setup.busy_poll >= Nanos{0}) {
     Doorbell::SetBusyPoll(setup.busy_poll);
-  } else if (are_three) {  // a controller, a unit and a logger want a CPU each
+  } else if (setup.region.loggers || setup.rehearses) {
     Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
   }
 }
@@ -63,7 +65,7 @@ void SetSpins(const UnitProcessSetup& setup, bool are_three) {
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket, const std::optional<HostMapping>& host) {
   BeginTelling(socket, kUnit, setup.command.data());
-  SetSpins(setup, setup.region.loggers);
+  SetSpins(setup);
   const auto memory =
       SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
   if (!memory.ok()) {
@@ -108,7 +110,7 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
 int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
                std::span<const int> regions, int socket) {
   BeginTelling(socket, kLoggers, setup.command.data());
-  SetSpins(setup, true);
+  SetSpins(setup);
   std::vector<SharedRegion> mapped;
   std::vector<std::span<std::byte>> memories;
   for (const int region : regions) {
