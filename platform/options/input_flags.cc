@@ -83,7 +83,7 @@ void InputFlags::AddPorts() {
       "without a KIND, SNF is the router of its hosts: it answers "
       "for its addresses, decrements TTLs and finds next hops; with "
       ",gateway=IP (all other networks), ,route=PREFIX@IP, ,routes=main "
-      "(routes of the kernel), ,proxy=PREFIX "
+      "(routes of the kernel), ,routes=rules (also its rules), ,proxy=PREFIX "
       "(addresses of a NAT, for which it answers), ,mac=MAC and ,ra=on (router "
       "advertisements). Without a KIND, ,send=thread has a thread of the "
       "port's own send, and ,queues=N has N sockets receive. Alone, "

@@ -141,7 +141,7 @@ absl::Status RouterConfig::Add(std::string_view key, std::string_view value) {
   }
   return Bad(
       "\"{}\": want address=IP/LENGTH, gateway=IP, route=PREFIX@IP, "
-      "routes=main, proxy=PREFIX, mac=MAC or ra=on",
+      "routes=main, routes=rules, proxy=PREFIX, mac=MAC or ra=on",
       key);
 }
 
@@ -185,16 +185,18 @@ absl::Status RouterConfig::AddRoute(std::string_view to,
 }
 
 absl::Status RouterConfig::AddTable(std::string_view value) {
-  uint32_t table = value == "main" ? kMainTable : 0;
+  const bool is_by_rules = value == "rules";
+  uint32_t table = value == "main" || is_by_rules ? kMainTable : 0;
   if (table == 0 &&
       (!absl::SimpleAtoi(std::string(value), &table) || table == 0)) {
     return Bad(
-        "routes={}: want main, or the number of a routing table of the "
+        "routes={}: want main, rules, or the number of a routing table of the "
         "kernel",
         value);
   }
   if (kernel_table != 0) return Bad("routes={}: it is given twice", value);
   kernel_table = table;
+  follows_rules = is_by_rules;
   return absl::OkStatus();
 }
 
@@ -264,7 +266,9 @@ std::string RouterConfig::text() const {
           fmt::format(",route={}@{}", TextOf(route.to), TextOf(route.gateway));
     }
   }
-  if (kernel_table == kMainTable) {
+  if (follows_rules) {
+    text += ",routes=rules";
+  } else if (kernel_table == kMainTable) {
     text += ",routes=main";
   } else if (kernel_table != 0) {
     text += fmt::format(",routes={}", kernel_table);

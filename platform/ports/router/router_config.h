@@ -36,6 +36,7 @@ bool IsLinkLocal(const IpAddress& address);
 //   outside=wan0,address=192.0.2.2/24,gateway=192.0.2.1,proxy=192.0.2.5
 //   inside=lan0,address=10.1.0.1/24,route=10.8.0.0/16@10.1.0.254
 //   inside=lan0,address=10.1.0.1/24,routes=main
+//   outside=wan0,address=192.0.2.2/24,routes=rules
 //   inside=lan0,address=fd00:1::1/64,ra=on
 struct RouterConfig {
   static constexpr size_t kMostAddresses = 16, kMostRoutes = 64;
@@ -62,6 +63,9 @@ struct RouterConfig {
   // The number of a routing table of the kernel, whose routes the port takes as
   // well; 0: none.
   uint32_t kernel_table = 0;
+  // routes=rules: the port follows the kernel's rules (ip-rule(8)), which name
+  // tables; `kernel_table` is the main one, to which its own networks belong.
+  bool follows_rules = false;
   bool advertises = false;  // sends router advertisements (RFC 4861)
   // Addresses of other ports at the same side, and the networks of these and of
   // their routes, without the gateways to everything. Not part of the text.
@@ -72,6 +76,8 @@ struct RouterConfig {
   // their interface's address.
   std::vector<MacAddress> macs_beside;
   std::vector<std::string> interfaces_beside;
+  // The interfaces of all ports at the other side. Not part of the text.
+  std::vector<std::string> interfaces_across;
 
   // Parses ",KEY=VALUE…". Errors: InvalidArgument, which names the part.
   static absl::StatusOr<RouterConfig> Parse(std::string_view options);
