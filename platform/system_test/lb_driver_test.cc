@@ -167,8 +167,8 @@ TEST(LbDriver, BringsFragmentsToTheirServerThatComeBeforeTheirFirst) {
                                          from.substr(0, from.find(':')),
                                          to.substr(0, to.find(':')), id);
     traffic.Add(Milliseconds(i), late);
-    traffic.Add(Milliseconds(i), fmt::format("udp {} > {} ip_id={} more len=24",
-                                             from, to, id));
+    traffic.Add(Milliseconds(i),
+                fmt::format("udp {} > {} ip_id={} more len=24", from, to, id));
   };
   for (int i = 0; i < kClients; ++i) {
     halves(i, Client(i), "192.0.2.10:80", i + 1);

@@ -139,9 +139,10 @@ absl::Status RouterConfig::Add(std::string_view key, std::string_view value) {
     advertises = value == "on";
     return absl::OkStatus();
   }
+  if (key == "dns") return AddDns(value);
   return Bad(
       "\"{}\": want address=IP/LENGTH, gateway=IP, route=PREFIX@IP, "
-      "routes=main, routes=rules, proxy=PREFIX, mac=MAC or ra=on",
+      "routes=main, routes=rules, proxy=PREFIX, mac=MAC, ra=on or dns=IP",
       key);
 }
 
@@ -200,6 +201,18 @@ absl::Status RouterConfig::AddTable(std::string_view value) {
   return absl::OkStatus();
 }
 
+absl::Status RouterConfig::AddDns(std::string_view value) {
+  const auto address = AddressIn(value);
+  if (!address.has_value() || IsIpv4(*address) || !IsUnicast(*address)) {
+    return Bad("dns={}: want the IPv6 address of a DNS server", value);
+  }
+  if (std::ranges::count(dns, *address) != 0) {
+    return Bad("dns={}: it is given twice", value);
+  }
+  dns.push_back(*address);
+  return absl::OkStatus();
+}
+
 bool RouterConfig::IsNeighbour(const IpAddress& address) const {
   bool is_near = false;
   for (const Address& own : addresses) {
@@ -227,6 +240,13 @@ absl::Status RouterConfig::Check() const {
       })) {
     return Bad("ra=on: want an IPv6 network to advertise, as in {}",
                "address=fd00:1::1/64");
+  }
+  if (!dns.empty() && !advertises) {
+    return Bad("dns={}: only with ra=on, which tells hosts of it",
+               TextOf(dns.front()));
+  }
+  if (dns.size() > kMostDns) {
+    return Bad("more than {} DNS servers", size_t{kMostDns});
   }
   for (size_t i = 0; i < addresses.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -278,6 +298,9 @@ std::string RouterConfig::text() const {
   }
   if (mac.has_value()) text += fmt::format(",mac={}", TextOf(*mac));
   if (advertises) text += ",ra=on";
+  for (const IpAddress& server : dns) {
+    text += fmt::format(",dns={}", TextOf(server));
+  }
   return text;
 }
 

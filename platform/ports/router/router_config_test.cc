@@ -35,6 +35,7 @@ TEST(RouterConfig, ReadsWhatItWrites) {
        {",address=10.1.0.1/24", ",address=fd00::1/64",
         ",address=10.1.0.1/24,routes=4294967295",
         ",address=10.1.0.1/24,routes=rules",
+        ",address=fd01::1/64,ra=on,dns=fd01::53,dns=2001:db8::1",
         ",address=10.1.0.1/24,address=10.2.0.1/31,address=fd00:1::1/64"
         ",gateway=10.1.0.254,gateway=fe80::1,route=10.8.0.0/16@10.1.0.253"
         ",routes=main"
@@ -80,6 +81,11 @@ TEST(RouterConfig, RefusesWhatIsWrongByName) {
         {good + ",routes=local", "routes=local: want main"},
         {good + ",routes=4294967296", "routes=4294967296: want main"},
         {good + ",routes=main,routes=main", "given twice"},
+        {good + ",dns=fd01::53", "dns=fd01::53: only with ra=on"},
+        {good + ",ra=on,dns=10.1.0.5", "dns=10.1.0.5: want the IPv6 address"},
+        {good + ",ra=on,dns=ff02::1", "dns=ff02::1: want the IPv6 address"},
+        {good + ",ra=on,dns=", "dns=: want the IPv6 address"},
+        {",address=fd01::1/64,ra=on,dns=fd01::5,dns=fd01::5", "given twice"},
         {good + ",proxy=x", "proxy=x"},
         {good + ",mac=01:00:00:00:00:01", "address of one host"},
         {good + ",mac=02:00:00:00:00", "address of one host"},

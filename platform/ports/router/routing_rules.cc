@@ -124,7 +124,8 @@ void RuleReader::TakeAttribute(int type, Bytes value, Told& told) {
       rule.holds_in = rule.holds_out = false;
       return;
     case FRA_TUN_ID:
-      if (std::ranges::any_of(value, [](std::byte b) { return b != std::byte{}; }))
+      if (std::ranges::any_of(value,
+                              [](std::byte b) { return b != std::byte{}; }))
         rule.holds_in = rule.holds_out = false;
       return;
     case FRA_SUPPRESS_PREFIXLEN:
@@ -163,7 +164,8 @@ void RuleReader::TakeInterface(Bytes name, Told& told) {
   if (others > 0 && config_.interfaces_across.size() > 1 &&
       told.cannot.empty()) {
     // Behind the chain nothing tells by which of them a packet came in.
-    told.cannot = fmt::format("iif {}, one of several ports of its side", wanted);
+    told.cannot =
+        fmt::format("iif {}, one of several ports of its side", wanted);
   }
 }
 

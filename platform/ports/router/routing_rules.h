@@ -38,8 +38,8 @@ struct RoutingRule {
   // The conditions besides addresses hold for packets that come in, that leave.
   bool holds_in = true;
   bool holds_out = true;
-  IpPrefix from, to;     // of length 0, or 96 of IPv4: any
-  uint32_t table = 0;    // or the priority that kGoto names
+  IpPrefix from, to;   // of length 0, or 96 of IPv4: any
+  uint32_t table = 0;  // or the priority that kGoto names
   // A route of at most so many bits, of 128, does not count.
   std::optional<uint8_t> suppressed;
 
