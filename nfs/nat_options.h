@@ -93,10 +93,10 @@ struct NatOptions {
   // other=drop|pass: with pass, IPv6 packets pass untouched, those from the
   // outside if they answer the inside.
   bool passes_other = false;
-  // log_bindings=false|true|overflow: with overflow, only mappings with ports
-  // of the overflow: those of blocks follow from the options (RFC 7422 §2).
+  // log_bindings=overflow: logs mappings with ports of the overflow alone. The
+  // options tell whose the ports of blocks are (RFC 7422 §2).
   bool logs_overflow_alone = false;
-  // With true, each mapping that begins or ends is a log
+  // log_bindings=false: with true, each mapping that begins or ends is a log
   // record (nat_log.h).
   bool logs_bindings = false;
   // nat64=64:ff9b::/96: packets of IPv6 from the inside to this prefix become

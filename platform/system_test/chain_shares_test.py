@@ -71,8 +71,8 @@ class PinnedChains(rules.ChainRules):
                    f"--threads={threads}")
         self.assertNotEqual(done.returncode, OK)
         self.assertIn(f"{threads} threads for each of 3 chains cannot be "
-                      f"pinned to {len(CPUS)} CPUs: with the one that all "
-                      f"share, they are {1 + 3 * (threads - 1)}", done.stderr)
+                      f"pinned to {len(CPUS)} CPUs: they need "
+                      f"{1 + 3 * (threads - 1)}", done.stderr)
 
     def test_a_newer_chain_has_the_cpus_of_the_older_one(self):
         if len(CPUS) < 2:

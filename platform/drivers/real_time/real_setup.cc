@@ -358,8 +358,8 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   if (auto s = CheckHostState(options, real); !s.ok()) return s;
   RunOptions run = options;
   SettleFailures(real, run);
-  std::vector<int> cpus =
-      real.pin_place.cpus.empty() ? OwnCpus() : real.pin_place.cpus;
+  std::vector<int> cpus(real.pin_place.cpus.begin(), real.pin_place.cpus.end());
+  if (cpus.empty()) cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   RealOptions resolved = real;
   resolved.threads = HowManyThreads(run, real, own);

@@ -48,8 +48,8 @@ class KernelRoutes {
     kNotFollowed,  // the kernel has a rule that ports do not follow
   };
   // Reads all once more if there was news. After a failure routes and rules
-  // stay, and the next call tries again; after kNotFollowed, that at the next
-  // news. Call it some times a second.
+  // stay, and the next call tries again; after kNotFollowed, a call at the next
+  // news does. Call it some times a second.
   News Update(Instant now);
   // Sorted by table.
   std::span<const LearnedRoute> routes() const { return routes_; }

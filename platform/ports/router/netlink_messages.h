@@ -16,11 +16,11 @@
 
 namespace snf {
 
-// What a datagram of an answer to a dump is (netlink(7)).
+// Tells the datagrams of an answer to a dump apart (netlink(7)).
 enum class DumpPart : uint8_t {
   kMore,
   kLast,
-  kInterrupted,  // what is dumped has changed meanwhile: some may be missing
+  kInterrupted,  // a table has changed meanwhile: messages may be missing
   kRefused,      // the kernel has failed, with an error
   kMalformed,    // a length is wrong; no message behind that is read
 };
@@ -31,7 +31,7 @@ using Bytes = std::span<const std::byte>;
 
 inline size_t Aligned(size_t bytes) { return (bytes + 3) & ~size_t{3}; }
 
-// Returns what is behind the first bytes, which are padded.
+// Returns the bytes behind the first ones, which are padded.
 inline Bytes Behind(Bytes bytes, size_t first) {
   return bytes.subspan(std::min(Aligned(first), bytes.size()));
 }

@@ -24,9 +24,9 @@ namespace snf {
 // several next hops the first that would count alone.
 //
 // A port that follows the kernel's rules takes the routes of all tables. There,
-// as in the main table, a route is the port's if it leaves by its interface;
-// routes by other interfaces, and those that block or pass on (throw), count as
-// such. Owner-thread only.
+// as in the main table, a route is the port's if it leaves by its interface.
+// Routes by other interfaces, blocking routes and `throw` count as such.
+// Owner-thread only.
 class RouteReader {
  public:
   RouteReader(const RouterConfig& config, int interface)

@@ -6,7 +6,7 @@
 namespace snf {
 namespace {
 
-// Returns the routes of one table out of those that are sorted by table.
+// Returns the routes of one table. `routes` are sorted by table.
 std::span<const LearnedRoute> OfTable(std::span<const LearnedRoute> routes,
                                       uint32_t table) {
   const auto found =

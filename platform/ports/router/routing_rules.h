@@ -27,7 +27,7 @@ struct RoutingRule {
   enum class Action : uint8_t {
     kTable,    // looks into the table
     kBlocked,  // ends the search: blackhole, unreachable, prohibit
-    kGoto,     // goes on at the first rule behind this one with that priority
+    kGoto,     // jumps to the next rule of that priority
     kNothing,
   };
 
@@ -40,7 +40,7 @@ struct RoutingRule {
   bool holds_out = true;
   IpPrefix from, to;   // of length 0, or 96 of IPv4: any
   uint32_t table = 0;  // or the priority that kGoto names
-  // A route of at most so many bits, of 128, does not count.
+  // A route of at most that length, of 128 bits, does not count.
   std::optional<uint8_t> suppressed;
 
   bool Matches(const IpAddress& source, const IpAddress& destination,

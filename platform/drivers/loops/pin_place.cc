@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/drivers/real_time/pin_place.h"
+#include "platform/drivers/loops/pin_place.h"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -35,7 +35,7 @@ absl::StatusOr<std::vector<int>> PinPlace::CpusOf(std::span<const int> all,
             ? fmt::format("{} threads cannot be pinned to {} CPUs", threads,
                           all.size())
             : fmt::format("{} threads for each of {} chains cannot be pinned "
-                          "to {} CPUs: with the one that all share, they are {}",
+                          "to {} CPUs: they need {}, of which all share one",
                           threads, runs, all.size(), needed));
   }
   std::vector<int> given = {all.front()};
