@@ -9,6 +9,7 @@ Usage: chain_shares_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import os
+import subprocess
 import sys
 
 sys.dont_write_bytecode = True  # nothing beside the sources
@@ -16,7 +17,7 @@ import chain_rules_test as rules
 import manager_test as manager
 import run_test as net
 from chain_rules_test import CHAINS, REST
-from command_case import OK, USAGE, wait_for
+from command_case import OK, PATIENCE_S, USAGE, wait_for
 from control_test import UNAVAILABLE, snf, status
 from manager_test import DAEMONS, MANAGER, WHOLE
 from run_test import CLIENT, SERVER4, peer
@@ -154,8 +155,12 @@ class LeasedChains(manager.Manager):
                          "inside=lan0", "--port", "outside=wan0",
                          f"--config={file}", *flags)
         self.up_with(TWO % "")
-        self.refused(UNAVAILABLE, ["leases are for one chain"], "chain", "set",
-                     "voice", "passthrough")
+        done = subprocess.run(
+            net.in_network(net.MIDDLE, net.PROGRAM, "chain", "set", "voice",
+                           "passthrough", f"--name={DAEMONS[0]}"),
+            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
+        self.assertIn("leases are for one chain", done.stderr)
 
 
 # Their tests are run by their own files.

@@ -26,7 +26,7 @@ from run_test import CLIENT, MIDDLE, SERVER, inside, ip
 UPLINK = f"snf-uplink-{os.getpid()}"
 OTHER4, UPLINK4, FAR4, FAR6 = ("10.1.0.200", "203.0.113.9", "198.51.100.7",
                                "fd09::7")
-OTHER6, UPLINK6 = "fd01::200", "fd03::9"
+OTHER6, UPLINK6, THIRD4 = "fd01::200", "fd03::9", "10.1.0.77"
 SECOND = "outside=wan1,address=203.0.113.1/24,address=fd03::1/64"
 PORTS = ["--port", INSIDE, "--port", f"{OUTSIDE},routes=rules",
          "--port", f"{SECOND},routes=rules"]
@@ -129,6 +129,9 @@ class Rules(routed.Routed):
         rule("add", "from", OTHER4, "lookup", "200")
         rule("add", "from", routed.CLIENT6, "lookup", "200", version="-6")
         rule("add", "from", OTHER6, "lookup", "100", version="-6")
+        ip("-n", CLIENT, "addr", "add", f"{THIRD4}/24", "dev", "eth0")
+        ip("-n", CLIENT, "route", "add", "8.8.8.8/32", "via", routed.LAN4,
+           "src", THIRD4)
         with self.running("--nf=firewall", ports=PORTS):
             self.becomes(CLIENT4, "server")
             self.becomes(OTHER4, "uplink")
