@@ -587,6 +587,10 @@ class Nat final : public NetworkFunction, public IpfixLog {
   void LogBinding(NatBindingRecord::Event event, const Mapping& mapping,
                   FlowState& flow) const {
     const bool is_refused = event == NatBindingRecord::kOverHostPorts;
+    if (options_.logs_overflow_alone && !is_refused &&
+        mapping.external_port.host() < options_.first_overflow()) {
+      return;
+    }
     const bool is_ipv6 = IsStandIn(mapping.inside_address);
     Log({.inside = is_ipv6 ? flow.get(*inside6_)
                            : IpAddress::FromIpv4(mapping.inside_address),

@@ -138,6 +138,34 @@ TEST(NatBlocks, GiveMorePortsOfAnOverflowUpToALimit) {
   EXPECT_EQ(external_ports(0, 8'000, 8'127).size(), 100u);
 }
 
+// Ports of blocks follow from the options.
+TEST(NatBlocks, LogOnlyPortsOfTheOverflowIfAskedTo) {
+  NfTest nf(
+      "nat:ip=192.0.2.1,ports=1024-1215,port_block=64,overflow=64,"
+      "udp_timeout=2s,host_ports=70,log_bindings=overflow,"
+      "subscribers=10.0.0.0/31");
+  for (int port = 5'000; port < 5'072; ++port) {
+    nf.Send("udp 10.0.0.1:" + std::to_string(port) + " > 192.0.9.9:53");
+  }
+  nf.Pass(Seconds(4));
+  std::map<std::string, std::set<int>> ports;
+  size_t refused = 0;
+  for (const std::string& line : nf.TakeLog("nat.bindings")) {
+    const size_t at = line.find("\"external_port\":");
+    if (at == std::string::npos) {
+      refused += line.find("\"host_ports\"") != std::string::npos ? 1 : 0;
+      continue;
+    }
+    const char* const event =
+        line.find("created") != std::string::npos ? "created" : "released";
+    ports[event].insert(std::stoi(line.substr(at + 16)));
+  }
+  EXPECT_GE(ports["created"].size(), 6u);
+  EXPECT_GE(*ports["created"].begin(), 1'152);
+  EXPECT_EQ(ports["released"], ports["created"]);
+  EXPECT_GE(refused, 1u);
+}
+
 TEST(NatBlocks, DropAddressesWithoutABlock) {
   TestNat nat("ip=192.0.2.1,port_block=512,subscribers=10.0.0.64/26");
   const size_t pieces = nat.pieces();
@@ -197,6 +225,11 @@ TEST(NatBlocks, AreRefusedByName) {
   }
   EXPECT_EQ(why(all + ",overflow=4096"), "");
   EXPECT_THAT(why("overflow=64"), HasSubstr("overflow"));
+  EXPECT_EQ(why(all + ",overflow=4096,log_bindings=overflow"), "");
+  EXPECT_THAT(why(all + ",log_bindings=overflow"),
+              HasSubstr("overflow only with overflow"));
+  EXPECT_THAT(why(all + ",log_bindings=some"),
+              HasSubstr("one of false, true, overflow"));
   EXPECT_THAT(why(all + ",overflow=100"), HasSubstr("a multiple of 64"));
   EXPECT_THAT(why(all + ",ports=1024-2047,overflow=1024"),
               HasSubstr("fewer ports than there are"));

@@ -335,9 +335,17 @@ NatOptions::NatOptions(NfOptions& options) : fixed(options) {
       options.Choice("other", 0, kOther,
                      "the fate of IPv6 packets; with pass they are "
                      "untouched, from the outside only answers") == 1;
-  logs_bindings = options.Flag(
-      "log_bindings", false,
-      "log each mapping that begins or ends (RFC 6888 REQ-12), for --nf_logs");
+  static constexpr std::array<std::string_view, 3> kLogged = {"false", "true",
+                                                              "overflow"};
+  const size_t logged = options.Choice(
+      "log_bindings", 0, kLogged,
+      "log each mapping that begins or ends (RFC 6888 REQ-12), or only those "
+      "beyond the subscribers' blocks, for --nf_logs");
+  logs_bindings = logged > 0;
+  logs_overflow_alone = logged == 2;
+  if (logs_overflow_alone && overflow == 0) {
+    options.Fail("log_bindings", "overflow only with overflow");
+  }
 }
 
 }  // namespace snf

@@ -93,6 +93,9 @@ struct NatOptions {
   // other=drop|pass: with pass, IPv6 packets pass untouched, those from the
   // outside if they answer the inside.
   bool passes_other = false;
+  // log_bindings=overflow: logs mappings with ports of the overflow alone. The
+  // options tell whose the ports of blocks are (RFC 7422 §2).
+  bool logs_overflow_alone = false;
   // log_bindings=false: with true, each mapping that begins or ends is a log
   // record (nat_log.h).
   bool logs_bindings = false;

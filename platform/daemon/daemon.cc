@@ -63,8 +63,8 @@ void Daemon::Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within) {
   within_ = within;
 }
 
-void Daemon::LeaseBy(DaemonLeases& leases) {
-  leases_ = &leases;
+void Daemon::LeaseBy(std::span<const std::unique_ptr<DaemonLeases>> leases) {
+  leases_ = leases;
   chains_.Refuse(
       "--manager: leases are for one chain; restart the daemon with the other "
       "chain");
@@ -93,9 +93,10 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
     if (!taken.ok()) return taken;
   }
   chains_.Begin(chains, start, upgrade_);
-  if (leases_ != nullptr) {
-    leases_->set_driver(chains.only().newest());
-    chains.only().LeaseBy(*leases_);
+  for (size_t i = 0; i < leases_.size(); ++i) {
+    LiveChains& of = *chains.members()[i].chains;
+    leases_[i]->set_driver(of.newest());
+    of.LeaseBy(*leases_[i]);
   }
   desk_.Begin(chains_, board, chains.inherited_flows());
   upgrade_.Begin(

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -63,8 +64,9 @@ class Daemon {
   // Takes the place of the daemon of the same name, whose flows begin anew
   // after `within`.
   void Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within);
-  // Leases units. The leases must outlive the daemon.
-  void LeaseBy(DaemonLeases& leases);
+  // Leases units for each chain, in their order. The leases must outlive the
+  // daemon.
+  void LeaseBy(std::span<const std::unique_ptr<DaemonLeases>> leases);
   // Goes by the table of a group, whose membership must outlive the daemon.
   // `link` is null if the members share the ports of one machine.
   void JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link);
@@ -149,7 +151,7 @@ class Daemon {
   LivePredecessor upgrade_;
   std::unique_ptr<LiveSuccessor> successor_;
   Nanos within_ = Nanos::max();
-  DaemonLeases* leases_ = nullptr;
+  std::span<const std::unique_ptr<DaemonLeases>> leases_;  // by chain
   GroupMembership* group_ = nullptr;
   std::unique_ptr<GroupLink> group_link_;
   Nanos bypass_;  // 0: no packets pass without a daemon

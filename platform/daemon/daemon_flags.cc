@@ -173,10 +173,17 @@ absl::Status DaemonFlags::CheckTogether() const {
   if (keep.ns > 0 && !options.run.loggers) {
     return absl::InvalidArgumentError("--keep: wants --loggers=on");
   }
-  if (!options.has_one_chain() && (membership.has_value() || controllers > 1)) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{}: --manager and --controllers are for one chain without rules",
-        options.config_file));
+  if (!options.has_one_chain() && controllers > 1) {
+    return absl::InvalidArgumentError(
+        fmt::format("{}: --controllers is for one chain without rules",
+                    options.config_file));
+  }
+  if (membership.has_value()) {
+    if (absl::Status s = membership->CheckChains(options); !s.ok()) return s;
+    if (!options.has_one_chain() && keep.ns > 0) {
+      return absl::InvalidArgumentError(
+          "--keep: with --manager only for one chain without rules");
+    }
   }
   const bool is_of_several = options.controller.count > 1;
   if (is_of_several && network.has_value()) {

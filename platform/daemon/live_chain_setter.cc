@@ -24,15 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What of a run is of the whole process, and cannot be there twice.
-absl::Status CheckTwice(const RunRequest& options) {
-  if (options.real.pin) {
-    return absl::FailedPreconditionError(
-        "--pin: another chain has threads of its own, and no CPUs for them");
-  }
-  return absl::OkStatus();
-}
-
 // Returns the index of the chain of this name; a single one has any name.
 size_t IndexOf(const RunRequest& options, const std::string& name) {
   if (options.has_one_chain()) return 0;
@@ -127,9 +118,9 @@ absl::Status LiveChainSetter::TryConfig(const std::string& file,
   return absl::DataLossError(status.message());
 }
 
-absl::Status LiveChainSetter::CheckAnother(const RunRequest& options) const {
+absl::Status LiveChainSetter::CheckAnother() const {
   if (!why_not_.empty()) return absl::FailedPreconditionError(why_not_);
-  return CheckTwice(options);
+  return absl::OkStatus();
 }
 
 void LiveChainSetter::BeginFrom(const LiveSettings::Values& flags) {
@@ -346,7 +337,6 @@ absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
                                   Nanos within, proto::ChainReply& reply) {
   const absl::StatusOr<RunRequest> options = settings_.OptionsWith(texts);
   if (!options.ok()) return options.status();
-  if (absl::Status s = CheckTwice(*options); !s.ok()) return s;
   RunRequest of_chain = Alone(*options, IndexOf(*options, name));
   const uint32_t place = noted_.empty() ? 0 : noted_.back().place + 1;
   if (keep_.has_value()) {

@@ -96,8 +96,8 @@ class LiveChainSetter {
   // and checks its settings. Errors: DataLoss; Cancelled.
   absl::Status TryConfig(const std::string& file,
                          const std::string& text) const;
-  // Returns FailedPrecondition if no other chain can be set, with such options.
-  absl::Status CheckAnother(const RunRequest& options) const;
+  // Returns FailedPrecondition if no other chain can be set.
+  absl::Status CheckAnother() const;
   // Returns how the processes of the chain wait that was started after `place`
   // others of the run.
   static RealOptions::Keep KeepAt(const RealOptions::Keep& keep,

@@ -126,7 +126,7 @@ void LiveConfig::CompareChains(const RunRequest& present,
     AddChange("chains", ListOf(before), ListOf(after), kAtStart, reply);
     return;
   }
-  const std::string why_not(chains_.CheckAnother(wanted).message());
+  const std::string why_not(chains_.CheckAnother().message());
   for (size_t i = 0; i < before.size(); ++i) {
     const std::string name = NameOf(after[i], is_single);
     AddChange("sizes of the " + name, SizesOf(before[i]), SizesOf(after[i]),

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -146,6 +147,19 @@ void AddLogLosses(const NfLogFiles& logs, LiveFigures& figures) {
   logs.AddLosses(losses);
   figures.counts[&NfLogFigures::queue_full] = losses.queue_full;
   figures.counts[&NfLogFigures::write_failed] = losses.write_failed;
+}
+
+// Returns the place of a chain among those that run side by side. A newer one
+// of the same name has the same CPUs.
+PinPlace PlaceOf(const std::vector<Config::Chain>& side_by_side,
+                 const std::string& name) {
+  const auto found =
+      std::ranges::find(side_by_side, name, &Config::Chain::name);
+  const bool is_there = found != side_by_side.end();
+  return {.number = is_there
+                        ? static_cast<uint32_t>(found - side_by_side.begin())
+                        : 0,
+          .runs = static_cast<uint32_t>(side_by_side.size())};
 }
 
 // Makes the chain of the options.
@@ -322,6 +336,9 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
                          static_cast<uint32_t>(side_by_side.size()));
     }
   }
+  // Before any thread is pinned.
+  const std::vector<int> cpus = OwnCpus();
+  const std::thread::id dispatcher = std::this_thread::get_id();
   const LiveChainSetter::Start start =
       [&](const RunRequest& of) -> absl::StatusOr<std::unique_ptr<RealDriver>> {
     // Chains that failed restart on threads of their own.
@@ -329,6 +346,9 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     RealOptions real = of.real;
     real.interrupted = &interrupt.came;
     real.failed_packets = options.real.failed_packets;
+    real.pin_place = PlaceOf(side_by_side, of.config.chains.front().name);
+    real.pin_place.cpus = cpus;
+    real.pin_place.pins_caller = std::this_thread::get_id() == dispatcher;
     const auto share = shares.find(of.config.chains.front().name);
     real.host_source =
         share == shares.end() ? options.real.host_source : &share->second;

@@ -73,8 +73,40 @@ absl::StatusOr<std::vector<DaemonFiles>> ManagerMembership::Files() const {
   return files;
 }
 
-absl::StatusOr<std::unique_ptr<DaemonLeases>> ManagerMembership::Join(
-    const RunRequest& options) const {
+absl::Status ManagerMembership::CheckChains(const RunRequest& options) const {
+  for (const Config::Chain& chain : options.config.chains) {
+    if (!chain.max_units.has_value() && !chain.unit_capacity_bps.has_value()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(fmt::format(
+        "--manager={}: chain \"{}\" has {}: the resource manager has the units",
+        Printable(manager_), Printable(chain.name),
+        chain.max_units.has_value() ? "max_units" : "unit_capacity"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::unique_ptr<DaemonLeases>>>
+ManagerMembership::Join(const RunRequest& options) const {
+  std::vector<std::unique_ptr<DaemonLeases>> all;
+  const auto join = [&](const std::string& name, const RunRequest& of) {
+    auto joined = JoinAs(name, of);
+    if (joined.ok()) all.push_back(*std::move(joined));
+    return joined.status();
+  };
+  if (options.has_one_chain()) {
+    if (absl::Status s = join(daemon_, options); !s.ok()) return s;
+    return all;
+  }
+  for (size_t i = 0; i < options.config.chains.size(); ++i) {
+    const std::string name = daemon_ + "." + options.config.chains[i].name;
+    if (absl::Status s = join(name, Alone(options, i)); !s.ok()) return s;
+  }
+  return all;
+}
+
+absl::StatusOr<std::unique_ptr<DaemonLeases>> ManagerMembership::JoinAs(
+    const std::string& name, const RunRequest& options) const {
   constexpr Nanos kPatience = Seconds(10);
   const auto files = Files();
   if (!files.ok()) return files.status();
@@ -89,7 +121,7 @@ absl::StatusOr<std::unique_ptr<DaemonLeases>> ManagerMembership::Join(
       {.sockets = std::move(sockets),
        .manager = manager_,
        .process = OwnProcessId(),
-       .name = daemon_,
+       .name = name,
        .controller = id,
        .units = controller.max_units,
        .unit_capacity_bps = controller.unit_capacity_bps,

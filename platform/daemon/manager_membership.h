@@ -28,13 +28,19 @@ class ManagerMembership {
   // Errors: InvalidArgument, flags that are at odds with a manager;
   // FailedPrecondition, none of that name runs; errors of its files.
   absl::Status Settle(FlagSet& flags, bool upgrade) const;
-  // Returns once the manager knows the daemon. Errors: as of
+  // The same for what chains of a file say. Errors: InvalidArgument, a chain
+  // with units of its own.
+  absl::Status CheckChains(const RunRequest& options) const;
+  // Returns once the manager knows the daemon: as one member, or with rules as
+  // one for each chain, "DAEMON.CHAIN", in their order. Errors: as of
   // LeaseMember::Join.
-  absl::StatusOr<std::unique_ptr<DaemonLeases>> Join(
+  absl::StatusOr<std::vector<std::unique_ptr<DaemonLeases>>> Join(
       const RunRequest& options) const;
 
  private:
   absl::StatusOr<std::vector<DaemonFiles>> Files() const;
+  absl::StatusOr<std::unique_ptr<DaemonLeases>> JoinAs(
+      const std::string& name, const RunRequest& options) const;
 
   std::string manager_;  // or several, of which one leads: "a,b"
   std::string daemon_;

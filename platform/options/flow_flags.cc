@@ -29,12 +29,12 @@ FlowFlags::FlowFlags(RunFlagSet& set) : set_(set) {
       .may_change = true;
   flags.Count("max_flows", c.max_flows, 1, 1u << 28,
               "flows at one time; packets of further flows are dropped");
-  flags.Count("early_fragments", set_.request.run.early_fragments, 0,
-              kMaxEarlyFragments,
-              "before an NF that filters or translates and has no flow key of "
-              "its own, fragments that are kept until their packet's first one "
-              "comes, for 1 s at most; more are treated as if it never came "
-              "(not with several controllers)");
+  flags.Count(
+      "early_fragments", set_.request.run.early_fragments, 0,
+      kMaxEarlyFragments,
+      "before an NF that filters or translates, fragments that are kept "
+      "until their packet's first one comes, for 1 s at most; more are "
+      "treated as if it never came (not with several controllers)");
   flags
       .DurationOrInfinity("evict_after", c.evict_after, Nanos{0},
                           "when the flow table is full, evict a flow that has "

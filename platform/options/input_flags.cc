@@ -83,9 +83,10 @@ void InputFlags::AddPorts() {
       "without a KIND, SNF is the router of its hosts: it answers "
       "for its addresses, decrements TTLs and finds next hops; with "
       ",gateway=IP (all other networks), ,route=PREFIX@IP, ,routes=main "
-      "(routes of the kernel), ,proxy=PREFIX "
+      "(routes of the kernel), ,routes=rules (also its rules), ,proxy=PREFIX "
       "(addresses of a NAT, for which it answers), ,mac=MAC and ,ra=on (router "
-      "advertisements). Without a KIND, ,send=thread has a thread of the "
+      "advertisements, with ,dns=IP). Without a KIND, ,send=thread has a "
+      "thread of the "
       "port's own send, and ,queues=N has N sockets receive. Alone, "
       "both=gwlb:INTERFACE[,health=PORT]: packets in GENEVE from AWS's Gateway "
       "Load Balancer, which go back to it; at the TCP port its health checks "
@@ -376,11 +377,7 @@ absl::Status InputFlags::SettleLiveChains() {
   return set_.Check({{.flags = {"controller"},
                       .with = "config",
                       .when = request.controller.count > 1,
-                      .because = "several chains have one controller each"},
-                     {.flags = {"pin"},
-                      .with = "config",
-                      .when = request.real.pin,
-                      .because = "each chain has threads of its own"}});
+                      .because = "several chains have one controller each"}});
 }
 
 absl::Status InputFlags::SettleChains() {

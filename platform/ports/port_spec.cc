@@ -227,7 +227,11 @@ void NumberPorts(std::vector<PortSpec>& ports) {
     port.router.networks_beside.clear();
     port.router.macs_beside.clear();
     port.router.interfaces_beside.clear();
+    port.router.interfaces_across.clear();
     for (const PortSpec& other : ports) {
+      if (other.side != port.side) {
+        port.router.interfaces_across.push_back(other.interface);
+      }
       if (&other == &port || other.side != port.side) continue;
       port.router.AddBeside(other.router, other.interface);
     }

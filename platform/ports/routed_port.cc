@@ -103,22 +103,34 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
 
 absl::Status RoutedPort::ReadRoutes() {
   if (spec_.router.kernel_table == 0) return absl::OkStatus();
-  auto routes = KernelRoutes::Open(spec_.router, interface_.index());
+  auto routes = KernelRoutes::Open(spec_.router, spec_.interface);
   if (!routes.ok()) {
     return absl::Status(routes.status().code(),
                         fmt::format("port {}: {}", spec_.name(),
                                     std::string(routes.status().message())));
   }
   routes_ = *std::move(routes);
-  router_.SetLearnedRoutes(routes_->routes());
-  router_.CountUnusedRoutes(routes_->unused());
+  TakeRoutes();
   return absl::OkStatus();
 }
 
-void RoutedPort::UpdateRoutes() {
-  if (!routes_.has_value() || !routes_->Update(Now())) return;
-  router_.SetLearnedRoutes(routes_->routes());
+void RoutedPort::TakeRoutes() {
+  router_.SetLearnedRoutes(routes_->routes(), routes_->rules());
   router_.CountUnusedRoutes(routes_->unused());
+}
+
+void RoutedPort::UpdateRoutes() {
+  if (!routes_.has_value()) return;
+  switch (routes_->Update(Now())) {
+    case KernelRoutes::News::kNone:
+      break;
+    case KernelRoutes::News::kTaken:
+      TakeRoutes();
+      break;
+    case KernelRoutes::News::kNotFollowed:
+      router_.CountRulesNotFollowed();
+      break;
+  }
 }
 
 Instant RoutedPort::Now() {

@@ -58,6 +58,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
 
   RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
   absl::Status ReadRoutes();
+  void TakeRoutes();
   void UpdateRoutes();
   void SendRouted(std::span<const std::byte> frame) override;
   void SendRoutedMerged(std::span<const std::byte> frame,

@@ -75,20 +75,19 @@ const Ingress::Taken& Ingress::Take(Instant arrival,
   number_ = captured.number != 0 ? captured.number : taken_packets_;
   direction_ = classifier_.Classify(arrival, captured.link, captured.bytes,
                                     headers_, key_);
-  if (own_keys_.any() && direction_ != Direction::kNone) {
-    own_keys_.Apply(captured.bytes, headers_, direction_, key_);
-  }
+  // An NF's own key may be that of another packet, so fragments come first.
   if (headers_.fragment != Fragment::kNone) [[unlikely]] {
     if (!is_again && KeepEarly(arrival, captured)) return taken_;
     if (is_again && !IsEarly(captured)) ++fragments_kept_matched_;
+  }
+  if (own_keys_.any() && direction_ != Direction::kNone) {
+    own_keys_.Apply(captured.bytes, headers_, direction_, key_);
   }
   return TakeAgain(arrival, captured);
 }
 
 void Ingress::KeepEarlyFragments() {
-  const bool hides_ports = has_sides_ || is_barrier_;
-  if (hides_ports && !own_keys_.any())
-    early_ = EarlyFragments(early_fragments_);
+  if (has_sides_ || is_barrier_) early_ = EarlyFragments(early_fragments_);
 }
 
 // A key in the form of a fragment may also be that of the packet that an ICMP

@@ -20,8 +20,10 @@ CapturedPacket PacketOf(const Frame& frame, Side side) {
 
 class Function final : public NetworkFunction {
  public:
-  explicit Function(FlowScope scope) : scope_(scope) {}
+  explicit Function(FlowScope scope, bool is_barrier = false)
+      : scope_(scope), is_barrier_(is_barrier) {}
   FlowScope flow_scope() const override { return scope_; }
+  bool is_barrier() const override { return is_barrier_; }
   // All packets of a protocol are one flow.
   OwnFlow flow_key(const KeyedPacket& packet) const override {
     FlowKey key;
@@ -34,6 +36,7 @@ class Function final : public NetworkFunction {
 
  private:
   FlowScope scope_;
+  bool is_barrier_;
 };
 
 // From 10.0.0.1:5000 to 192.0.2.9:53.
@@ -163,6 +166,30 @@ TEST(Ingress, KeepsNoFragmentOfAnErrorThatQuotesAFragment) {
   }
   EXPECT_EQ(ingress.counters().fragments_unmatched, 1u);
   EXPECT_EQ(ingress.fragments_kept(), 0u);
+}
+
+// The NF gives fragments of all packets one key, which is none of a packet.
+TEST(Ingress, KeepsFragmentsBeforeABarrierWithFlowKeysOfItsOwn) {
+  using Fate = Ingress::Taken::Fate;
+  for (const bool is_barrier : {false, true}) {
+    BufferPool buffers({.small = 8, .medium = 1, .large = 1});
+    const Function nf(FlowScope::kOwnKey, is_barrier);
+    Ingress ingress({}, nf, buffers);
+    ingress.KeepEarlyFragments();
+    const auto fate = [&](const Frame& frame) {
+      return ingress.Take(Instant{}, PacketOf(frame, Side::kInside)).fate;
+    };
+    const Frame later = FragmentOf(7, 17, Frame(48), false);
+    EXPECT_EQ(fate(later), is_barrier ? Fate::kKept : Fate::kPacket);
+    EXPECT_EQ(fate(FragmentOf(8, 17, Udp(5000, 53, 40), true)), Fate::kPacket);
+    EXPECT_EQ(ingress.NextKept(Instant{}), nullptr);
+    EXPECT_EQ(fate(FragmentOf(7, 17, Udp(5000, 53, 40), true)), Fate::kPacket);
+    const CapturedPacket* const kept = ingress.NextKept(Instant{});
+    ASSERT_EQ(kept != nullptr, is_barrier);
+    if (!is_barrier) continue;
+    EXPECT_EQ(ingress.Take(Instant{}, *kept).fate, Fate::kPacket);
+    EXPECT_EQ(ingress.fragments_kept_matched(), 1u);
+  }
 }
 
 TEST(Ingress, AsksAnNfWithFlowKeysOfItsOwnForTheKey) {

@@ -402,8 +402,7 @@ class ChainRules(Connected, daemon_faults_test.DaemonFaults):
         for text, flags, words in (
                 (CHAINS + f'chain {{ name: "more" text: "{nat}" }}\n', [],
                  ['"web"', '"more"', EXTERNAL4]),
-                (CHAINS, ["--controller=0/2"], ["--controller", "one controller"]),
-                (CHAINS, ["--pin"], ["--pin"])):
+                (CHAINS, ["--controller=0/2"], ["--controller", "one controller"])):
             file.write_text(text)
             done = subprocess.run(
                 in_network(MIDDLE, PROGRAM, "up", f"--name={NAME}", *PORTS,

@@ -181,15 +181,6 @@ class Config(control_test.Control):
         self.pings()
         self.down()
 
-    def test_refuses_another_chain_where_there_is_one_alone(self):
-        self.up("--pin")
-        self.change("0.25", "0.75")
-        self.change('"monitor"', '"firewall | monitor"')
-        self.refused(UNAVAILABLE, ["nothing has changed", "chain", "--pin"],
-                     "config", "apply", self.file)
-        self.assertEqual(settings()["alpha"], "0.25")
-        self.down()
-
     def test_sets_back_what_it_set_where_there_are_too_many_chains(self):
         self.up()
         self.pings()  # as each of the following: a flow that stays

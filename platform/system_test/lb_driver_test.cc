@@ -157,6 +157,49 @@ void ExpectUnbroken(const Outcome& outcome,
   EXPECT_GT(moved, 0u);
 }
 
+// Each packet's second half comes before its first one, both ways.
+TEST(LbDriver, BringsFragmentsToTheirServerThatComeBeforeTheirFirst) {
+  const std::map<std::string, std::string> servers = ServersOf(Lb(""));
+  Traffic traffic;
+  const auto halves = [&](int i, const std::string& from, const std::string& to,
+                          int id) {
+    const std::string late = fmt::format("17 {} > {} ip_id={} offset=32 x'01'",
+                                         from.substr(0, from.find(':')),
+                                         to.substr(0, to.find(':')), id);
+    traffic.Add(Milliseconds(i), late);
+    traffic.Add(Milliseconds(i),
+                fmt::format("udp {} > {} ip_id={} more len=24", from, to, id));
+  };
+  for (int i = 0; i < kClients; ++i) {
+    halves(i, Client(i), "192.0.2.10:80", i + 1);
+    halves(i, servers.at("udp " + Client(i)), Client(i), i + 1);
+  }
+  // No first one follows.
+  traffic.Add(Milliseconds(kClients),
+              "17 203.0.113.1 > 192.0.2.10 ip_id=999 offset=32 x'01'");
+  const Outcome outcome = RunFrames(SmallTables(), Lb(""), traffic.packets);
+  EXPECT_EQ(outcome.run.violations, 0u);
+  EXPECT_TRUE(outcome.run.conserved());
+  EXPECT_EQ(outcome.run.fragments_kept, 2u * kClients + 1);
+  EXPECT_EQ(outcome.run.fragments_kept_matched, 2u * kClients);
+  std::map<std::string, int> fragments;
+  for (const ReleasedFrame& frame : outcome.released) {
+    const FlowKey key = EndsOf(frame);
+    const std::string from = EndOf(key.source, be16(0));
+    const std::string to = EndOf(key.destination, be16(0));
+    ++fragments[from.substr(0, from.find(':')) + " > " +
+                to.substr(0, to.find(':'))];
+  }
+  for (int i = 0; i < kClients; ++i) {
+    const std::string& server = servers.at("udp " + Client(i));
+    const std::string client = Client(i).substr(0, Client(i).find(':'));
+    EXPECT_EQ(fragments[client + " > " + server.substr(0, server.find(':'))],
+              2);
+    EXPECT_EQ(fragments["192.0.2.10 > " + client], 2);
+  }
+  EXPECT_EQ(outcome.released.size(), 4u * kClients);
+}
+
 TEST(LbDriver, BreaksNoConnectionWhateverDies) {
   const std::map<std::string, std::string> servers = ServersOf(Lb(""));
   const NfSpec nf = Lb(fmt::format(

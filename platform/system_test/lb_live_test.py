@@ -162,5 +162,52 @@ class LbLive(net.Run):
         self.assertFalse(log.exists() and log.read_text())
 
 
+# Sends a datagram in two fragments, the second one first.
+SEND_REVERSED = """
+import socket, struct, sys
+with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as raw:
+    data = bytes(range(200)) * 10
+    whole = struct.pack(">4H", 5000, 80, 8 + len(data), 0) + data
+    def send(part, offset, more):
+        raw.sendto(struct.pack(
+            ">BBHHHBBH4s4s", 0x45, 0, 20 + len(part), 77,
+            offset // 8 | more << 13, 64, socket.IPPROTO_UDP, 0,
+            socket.inet_aton(sys.argv[1]), socket.inet_aton(sys.argv[2])) + part,
+            (sys.argv[2], 0))
+    send(whole[1000:], 1000, 0)
+    send(whole[:1000], 0, 1)
+"""
+RECEIVE = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+    server.settimeout(30)
+    server.bind((sys.argv[1], 8080))
+    print("ready", flush=True)
+    print("right" if server.recv(9000) == bytes(range(200)) * 10 else "wrong",
+          flush=True)
+"""
+
+
+class LbFragments(net.Run):
+    locals().update({name: None for name in dir(net.Run)
+                     if name.startswith("test_")})
+
+    def test_reversed_fragments_reach_the_server(self):
+        ip("-n", CLIENT, "neigh", "add", VIRTUAL, "lladdr",
+           net.address_of_card(SERVER), "dev", "eth0", "nud", "permanent")
+        ip("-n", SERVER, "addr", "add", f"{SERVERS[0]}/24", "dev", "eth0")
+        with subprocess.Popen(
+                inside(SERVER, sys.executable, "-c", RECEIVE, SERVERS[0]),
+                stdout=subprocess.PIPE, text=True) as server:
+            self.addCleanup(server.kill)
+            self.assertEqual(server.stdout.readline(), "ready\n")
+            with self.running(
+                    f"--nf=lb(virtual={VIRTUAL}:80,servers={SERVERS[0]}:8080)"):
+                subprocess.run(
+                    inside(CLIENT, sys.executable, "-c", SEND_REVERSED,
+                           net.CLIENT4, VIRTUAL), check=True, timeout=60)
+                self.assertEqual(server.stdout.readline(), "right\n")
+
+
 if __name__ == "__main__":
-    net.main("LbLive")
+    net.main()

@@ -407,8 +407,15 @@ class SharedPorts(net.Run):
 
     def test_it_is_said_who_has_the_chain_that_another_cannot_have(self):
         self.start_one(0)
-        self.start_one(1, "--pin", "--threads=2")
-        self.check_fails([f'"{NAME}.1": --pin', f'"{NAME}.0" already runs it'],
+        self.start_one(1, "--keep=60s", "--isolation=process", "--loggers=on",
+                       "--threads=2")
+        # It cannot note the chain.
+        notes = FOLDER / f"{NAME}.1.keep.chains"
+        notes.unlink()
+        (notes / "in the way").mkdir(parents=True)
+        self.addCleanup(notes.rmdir)
+        self.addCleanup((notes / "in the way").rmdir)
+        self.check_fails([f'"{NAME}.1": ', f'"{NAME}.0" already runs it'],
                          "chain", "set", "monitor")
         self.assertEqual([one["nf"] for one in status()["member"]],
                          ["monitor", "passthrough"])

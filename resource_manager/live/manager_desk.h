@@ -38,8 +38,9 @@ namespace snf {
 //
 //   member ─on_message─► mail ─► ResourceManager ─► SetShare, Grant … ─► member
 //
-// A member is a process. While the process lives its leases stay, whether it
-// can be reached or not. Once the process has ended its leases end, and the
+// A member is a process, or one of several chains of a process, which have
+// names of their own. While the process lives its leases stay, whether it can
+// be reached or not. Once the process has ended its leases end, and the
 // desk confirms their ends in its place.
 //
 // A file has the members, before they are welcome. A manager that finds the

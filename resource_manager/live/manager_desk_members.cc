@@ -88,7 +88,7 @@ absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
   BuryDead();
   const ProcessId process = {hello.pid(), hello.start_time()};
   for (const auto& [id, member] : members_) {
-    if (member.process != process) continue;
+    if (member.process != process || member.name != hello.name()) continue;
     if (!hello.has_controller() || hello.controller() == value(id)) return id;
     return absl::FailedPreconditionError(
         fmt::format("process {} is controller {}, and not {}", hello.pid(),

@@ -256,16 +256,17 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   if (daemon_.keep.ns > 0) {
     options.real.KeepBy({.socket = files.keep, .patience = daemon_.keep});
   }
-  std::unique_ptr<DaemonLeases> leases;
+  std::vector<std::unique_ptr<DaemonLeases>> leases;  // by chain
   if (daemon_.membership.has_value()) {
     auto joined = daemon_.membership->Join(options);
     if (!joined.ok()) return joined.status();
     leases = *std::move(joined);
     options.run.controller.leased = true;
     if (daemon_.keep.ns > 0) {
-      options.real.lease_finder = &leases->finder();
-      options.real.keep->settle = [&leases](RealDriver& driver) {
-        leases->set_driver(driver);
+      DaemonLeases& only = *leases.front();
+      options.real.lease_finder = &only.finder();
+      options.real.keep->settle = [&only](RealDriver& driver) {
+        only.set_driver(driver);
       };
     }
     options.real.warm_pool.reset();  // units are not started by need
@@ -298,7 +299,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     Background::SendErrorsTo(log.file);
   }
   Daemon daemon(files, daemon_.tcp, options, log, interrupt, lock);
-  if (leases != nullptr) daemon.LeaseBy(*leases);
+  if (!leases.empty()) daemon.LeaseBy(leases);
   if (group != nullptr) daemon.JoinBy(*group, std::move(link));
   if (successor != nullptr)
     daemon.Succeed(std::move(successor), daemon_.within);

@@ -162,6 +162,12 @@ bool ChainSet::takes_merged() const {
   });
 }
 
+bool ChainSet::has_no_unit() const {
+  return std::ranges::any_of(members_, [](const Member& member) {
+    return member.chains->has_no_unit();
+  });
+}
+
 bool ChainSet::has_failed() const {
   return std::ranges::any_of(members_, [](const Member& member) {
     return member.chains->has_failed();

@@ -90,7 +90,8 @@ class ChainSet {
   Nanos MayWait(Nanos most) const;
   void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
   bool takes_merged() const;
-  bool has_no_unit() const { return members_.front().chains->has_no_unit(); }
+  // Returns true if a chain has no unit.
+  bool has_no_unit() const;
   Instant Now() const { return members_.front().chains->Now(); }
   bool has_failed() const;
   std::optional<uint32_t> FirstFrom(uint32_t number) const;

@@ -99,7 +99,8 @@ absl::Status UnitThreads::Start(const std::vector<int>& cpus,
     if (!status.ok()) return status;
   }
   if (absl::Status s = StartLoggers(cpus); !s.ok()) return s;
-  return options_.pin ? PinThread(pthread_self(), cpus[0]) : absl::OkStatus();
+  if (!options_.pin || !options_.pins_caller) return absl::OkStatus();
+  return PinThread(pthread_self(), cpus[0]);
 }
 
 absl::Status UnitThreads::StartLoggers(const std::vector<int>& cpus) {

@@ -66,8 +66,9 @@ absl::Status PinThread(pthread_t thread, int cpu);
 class UnitThreads {
  public:
   struct Options {
-    uint32_t threads = 1;  // of the run, with the dispatcher's
-    bool pin = false;      // each thread has a CPU of its own
+    uint32_t threads = 1;     // of the run, with the dispatcher's
+    bool pin = false;         // each thread has a CPU of its own
+    bool pins_caller = true;  // then the calling thread as well
     LoopHost* host = nullptr;
     uint8_t controller = 0;  // its number, for the host
     std::string nf;          // its text, for the watchdog

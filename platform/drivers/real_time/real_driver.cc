@@ -147,6 +147,7 @@ absl::Status RealDriver::StartThreads(const NfSpec& nf, RealSetup& setup) {
   unit_threads_.emplace(
       UnitThreads::Options{.threads = real_.threads,
                            .pin = real_.pin,
+                           .pins_caller = real_.pin_place.pins_caller,
                            .host = real_.host,
                            .controller = options_.controller.controller_id,
                            .nf = nf.text(),

@@ -12,6 +12,7 @@
 
 #include "base/time.h"
 #include "platform/drivers/loops/isolation.h"
+#include "platform/drivers/loops/pin_place.h"
 #include "platform/hosts/host_place.h"
 #include "platform/run/pace.h"
 #include "runtime/core/unit_options.h"
@@ -46,6 +47,8 @@ struct RealOptions {
   // Gives each thread a CPU of its own, in order, of those that the process may
   // use. Requires at most one thread for each such CPU.
   bool pin = false;
+  // Tells CPUs of several runs side by side apart.
+  PinPlace pin_place = {};
   // Says where loops of units run. Their loggers share one process.
   Isolation isolation = Isolation::kThread;
   // Units show each other the states of flows in memory of the host, in place

@@ -180,6 +180,7 @@ absl::Status RealProcesses::Pin(const RealSetup& setup) const {
                       cpu, std::strerror(errno)));
     }
   }
+  if (!setup.real.pin_place.pins_caller) return absl::OkStatus();
   return PinThread(pthread_self(), setup.cpus[0]);
 }
 

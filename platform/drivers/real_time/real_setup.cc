@@ -40,16 +40,6 @@ constexpr BufferPool::Options kWorkerBuffers = {
 constexpr BufferPool::Options kLoggingBuffers = {
     .small = 4'096, .medium = 16, .large = 2};
 
-std::vector<int> OwnCpus() {
-  cpu_set_t set;
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 // --- Options. ---
 
 bool Recovers(const RunOptions& options, const RealOptions& real) {
@@ -166,12 +156,12 @@ uint32_t HowManyThreads(const RunOptions& options, const RealOptions& real,
   if (real.threads > 0) return real.threads;
   const uint32_t least = real.isolation == Isolation::kThread ? 1 : 2;
   if (real.one_of_two_cpus && cpus <= 2) return least;
-  return std::clamp(cpus, least, RealOptions::kMaxThreads);
+  const uint32_t most = real.pin ? real.pin_place.ThreadsOn(cpus, least) : cpus;
+  return std::clamp(most, least, RealOptions::kMaxThreads);
 }
 
 // `real.threads` is their number.
-absl::Status CheckThreads(const RunOptions& options, const RealOptions& real,
-                          uint32_t cpus) {
+absl::Status CheckThreads(const RunOptions& options, const RealOptions& real) {
   const bool has_processes = real.isolation != Isolation::kThread;
   if (real.threads > RealOptions::kMaxThreads) {
     return absl::InvalidArgumentError(fmt::format(
@@ -180,10 +170,6 @@ absl::Status CheckThreads(const RunOptions& options, const RealOptions& real,
   if (has_processes && real.threads == 1) {
     return absl::InvalidArgumentError(
         "units in processes need 2 or more threads");
-  }
-  if (real.pin && real.threads > cpus) {
-    return absl::InvalidArgumentError(fmt::format(
-        "{} threads cannot be pinned to {} CPUs", real.threads, cpus));
   }
   if (options.state == StateMode::kExternal &&
       (options.loggers || has_processes)) {
@@ -372,11 +358,17 @@ absl::StatusOr<RealSetup> RealSetup::Make(const RunOptions& options,
   if (auto s = CheckHostState(options, real); !s.ok()) return s;
   RunOptions run = options;
   SettleFailures(real, run);
-  const std::vector<int> cpus = OwnCpus();
+  std::vector<int> cpus(real.pin_place.cpus.begin(), real.pin_place.cpus.end());
+  if (cpus.empty()) cpus = OwnCpus();
   const auto own = static_cast<uint32_t>(std::max<size_t>(cpus.size(), 1));
   RealOptions resolved = real;
   resolved.threads = HowManyThreads(run, real, own);
-  if (auto s = CheckThreads(run, resolved, own); !s.ok()) return s;
+  if (auto s = CheckThreads(run, resolved); !s.ok()) return s;
+  if (real.pin) {
+    auto pinned = real.pin_place.CpusOf(cpus, resolved.threads);
+    if (!pinned.ok()) return pinned.status();
+    cpus = *std::move(pinned);
+  }
 
   const LoopRegion::Options layout = LayoutOf(run, resolved, *example);
   if (auto s = CheckHosts(run, resolved, layout.loops); !s.ok()) return s;

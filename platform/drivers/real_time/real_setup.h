@@ -32,7 +32,7 @@ struct RealSetup {
 
   RunOptions run;         // with limits of failures
   RealOptions real;       // `threads` is the number of threads
-  std::vector<int> cpus;  // that this process may use, in order
+  std::vector<int> cpus;  // of the threads, if they are pinned
   bool recovers;          // processes of units may be killed
   bool may_fail;          // the controller may, or its process
   LoopRegion::Options layout;

@@ -2,6 +2,7 @@
 #include "platform/ports/router/kernel_routes.h"
 
 #include <fmt/format.h>
+#include <linux/fib_rules.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <sys/socket.h>
@@ -16,18 +17,20 @@
 #include "platform/ports/router/route_reader.h"
 
 namespace snf {
-namespace {
 
-absl::Status Failed(uint32_t table) {
-  return absl::UnavailableError(
-      fmt::format("routes={}: the kernel gives no routes: {}", table,
-                  std::strerror(errno)));
+std::string KernelRoutes::Option() const {
+  return config_->follows_rules
+             ? "routes=rules"
+             : fmt::format("routes={}", config_->kernel_table);
 }
 
-}  // namespace
+absl::Status KernelRoutes::Failed() const {
+  return absl::UnavailableError(fmt::format(
+      "{}: the kernel gives no routes: {}", Option(), std::strerror(errno)));
+}
 
 absl::StatusOr<KernelRoutes> KernelRoutes::Open(const RouterConfig& config,
-                                                int interface) {
+                                                const std::string& interface) {
   KernelRoutes routes(config, interface);
   if (absl::Status s = routes.Subscribe(); !s.ok()) return s;
   // A daemon of a routing protocol may change the table meanwhile.
@@ -48,60 +51,99 @@ absl::Status KernelRoutes::Subscribe() {
   address.nl_family = AF_NETLINK;
   // A link that goes down takes its IPv4 routes along without news of them.
   address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE |
-                      RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
+                      RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR |
+                      RTMGRP_IPV4_RULE | 1u << (RTNLGRP_IPV6_RULE - 1);
   if (!news_.is_open() ||
       bind(news_.number(), reinterpret_cast<const sockaddr*>(&address),
            sizeof address) != 0) {
-    return Failed(config_->kernel_table);
+    return Failed();
   }
   return absl::OkStatus();
 }
 
-absl::Status KernelRoutes::Read() {
+absl::Status KernelRoutes::Dump(int type,
+                                const std::function<DumpPart(Bytes)>& take,
+                                const std::function<int()>& error) const {
   constexpr size_t kDatagram = 64 << 10;  // the kernel sends at most 32 KB
   const Descriptor socket(
       ::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   const timeval patience{.tv_sec = 1, .tv_usec = 0};
+  // Headers of requests for routes and rules have one length.
+  static_assert(sizeof(rtmsg) == sizeof(fib_rule_hdr));
   struct {
     nlmsghdr head;
     rtmsg of;
   } request{};
   request.head.nlmsg_len = sizeof request;
-  request.head.nlmsg_type = RTM_GETROUTE;
+  request.head.nlmsg_type = static_cast<uint16_t>(type);
   request.head.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   request.of.rtm_family = AF_UNSPEC;
   if (!socket.is_open() ||
       !SetOption(socket, SOL_SOCKET, SO_RCVTIMEO, patience) ||
       send(socket.number(), &request, sizeof request, 0) < 0) {
-    return Failed(config_->kernel_table);
+    return Failed();
   }
-  RouteReader reader(*config_, interface_);
   const std::unique_ptr<std::byte[]> room(new std::byte[kDatagram]);
   while (true) {
     const ssize_t bytes = recv(socket.number(), room.get(), kDatagram, 0);
     if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return Failed(config_->kernel_table);
-    const auto part = reader.Take({room.get(), static_cast<size_t>(bytes)});
-    if (part == RouteReader::Part::kInterrupted) {
-      return absl::AbortedError(fmt::format(
-          "routes={}: the kernel's routes have changed again and again",
-          config_->kernel_table));
+    if (bytes <= 0) return Failed();
+    switch (take({room.get(), static_cast<size_t>(bytes)})) {
+      case DumpPart::kMore:
+        break;
+      case DumpPart::kLast:
+        return absl::OkStatus();
+      case DumpPart::kInterrupted:
+        return absl::AbortedError(fmt::format(
+            "{}: the kernel's routes have changed again and again", Option()));
+      case DumpPart::kRefused:
+        errno = error();
+        return Failed();
+      case DumpPart::kMalformed:
+        errno = EBADMSG;
+        return Failed();
     }
-    if (part == RouteReader::Part::kMalformed ||
-        part == RouteReader::Part::kRefused) {
-      errno = part == RouteReader::Part::kRefused ? reader.error() : EBADMSG;
-      return Failed(config_->kernel_table);
-    }
-    if (reader.seen() > kMost) {
-      return absl::ResourceExhaustedError(fmt::format(
-          "routes={}: the kernel has more than {} routes; the port reads all "
-          "of its tables",
-          config_->kernel_table, kMost));
-    }
-    if (part == RouteReader::Part::kLast) break;
+  }
+}
+
+absl::Status KernelRoutes::Read() {
+  std::vector<RoutingRule> rules;
+  if (config_->follows_rules) {
+    if (absl::Status s = ReadRules(rules); !s.ok()) return s;
+  }
+  RouteReader reader(*config_, interface_);
+  bool is_too_long = false;
+  const auto take = [&](Bytes datagram) {
+    const DumpPart part = reader.Take(datagram);
+    is_too_long = reader.seen() > kMost;
+    return is_too_long ? DumpPart::kLast : part;
+  };
+  absl::Status status =
+      Dump(RTM_GETROUTE, take, [&] { return reader.error(); });
+  if (!status.ok()) return status;
+  if (is_too_long) {
+    return absl::ResourceExhaustedError(fmt::format(
+        "{}: the kernel has more than {} routes; the port reads all of its "
+        "tables",
+        Option(), kMost));
   }
   routes_ = reader.Finish();
   unused_ = reader.unused();
+  rules_ = std::move(rules);
+  return absl::OkStatus();
+}
+
+absl::Status KernelRoutes::ReadRules(std::vector<RoutingRule>& rules) const {
+  RuleReader reader(*config_, name_);
+  absl::Status status = Dump(
+      RTM_GETRULE, [&](Bytes datagram) { return reader.Take(datagram); },
+      [&] { return reader.error(); });
+  if (!status.ok()) return status;
+  if (!reader.not_followed().empty()) {
+    return absl::FailedPreconditionError(fmt::format(
+        "{}: ports do not follow {}", Option(), reader.not_followed()));
+  }
+  rules = std::move(reader.rules());
   return absl::OkStatus();
 }
 
@@ -123,15 +165,23 @@ bool KernelRoutes::HasNews() {
   return has_news;
 }
 
-bool KernelRoutes::Update(Instant now) {
+KernelRoutes::News KernelRoutes::Update(Instant now) {
   is_stale_ |= HasNews();
-  if (!is_stale_ || now - read_at_ < kReadPeriod) return false;
+  if (!is_stale_ || now - read_at_ < kReadPeriod) return News::kNone;
   read_at_ = now;
-  const std::vector<LearnedRoute> before = routes_;
-  const uint64_t unused_before = unused_;
-  if (!Read().ok()) return false;
+  const std::vector<LearnedRoute> routes = routes_;
+  const std::vector<RoutingRule> rules = rules_;
+  const uint64_t unused = unused_;
+  const absl::Status status = Read();
+  if (absl::IsFailedPrecondition(status)) {
+    is_stale_ = false;
+    return News::kNotFollowed;
+  }
+  if (!status.ok()) return News::kNone;
   is_stale_ = false;
-  return routes_ != before || unused_ != unused_before;
+  return routes_ != routes || rules_ != rules || unused_ != unused
+             ? News::kTaken
+             : News::kNone;
 }
 
 }  // namespace snf

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/ports/router/route_reader.h"
 
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -13,72 +11,18 @@
 namespace snf {
 namespace {
 
-using Bytes = std::span<const std::byte>;
-
-size_t Aligned(size_t bytes) { return (bytes + 3) & ~size_t{3}; }
-
-// Returns the structure at the beginning, if it is there as a whole.
-template <typename T>
-std::optional<T> Head(Bytes bytes) {
-  if (bytes.size() < sizeof(T)) return std::nullopt;
-  return LoadAs<T>(bytes.data());
-}
-
-// Calls take(type, payload) for each attribute. Returns false if a length is
-// wrong.
-template <typename Take>
-bool ForAttributes(Bytes bytes, const Take& take) {
-  while (!bytes.empty()) {
-    const auto head = Head<rtattr>(bytes);
-    if (!head.has_value() || head->rta_len < sizeof(rtattr) ||
-        head->rta_len > bytes.size()) {
-      return false;
-    }
-    take(head->rta_type & NLA_TYPE_MASK,
-         bytes.first(head->rta_len).subspan(sizeof(rtattr)));
-    bytes = bytes.subspan(std::min(Aligned(head->rta_len), bytes.size()));
-  }
-  return true;
-}
-
-std::optional<IpAddress> AddressIn(Bytes bytes, size_t address_bytes) {
-  if (bytes.size() != address_bytes) return std::nullopt;
-  return address_bytes == 4 ? IpAddress::FromIpv4(LoadBe32(bytes.data()))
-                            : LoadAs<IpAddress>(bytes.data());
-}
-
-uint32_t NumberIn(Bytes bytes) { return Head<uint32_t>(bytes).value_or(0); }
+using netlink::AddressIn;
+using netlink::Behind;
+using netlink::Bytes;
+using netlink::ForAttributes;
+using netlink::Head;
+using netlink::NumberIn;
 
 }  // namespace
 
-RouteReader::Part RouteReader::Take(Bytes messages) {
-  bool is_interrupted = false;
-  while (!messages.empty()) {
-    const auto head = Head<nlmsghdr>(messages);
-    if (!head.has_value() || head->nlmsg_len < sizeof(nlmsghdr) ||
-        head->nlmsg_len > messages.size()) {
-      return Part::kMalformed;
-    }
-    is_interrupted |= (head->nlmsg_flags & NLM_F_DUMP_INTR) != 0;
-    const Bytes body =
-        messages.first(head->nlmsg_len).subspan(sizeof(nlmsghdr));
-    if (head->nlmsg_type == NLMSG_ERROR || head->nlmsg_type == NLMSG_DONE) {
-      // An errno is at the beginning, negative after a failure.
-      const auto result = Head<int32_t>(body);
-      if (!result.has_value()) return Part::kMalformed;
-      if (*result < 0) {
-        error_ = -*result;
-        return Part::kRefused;
-      }
-      return is_interrupted ? Part::kInterrupted : Part::kLast;
-    }
-    if (head->nlmsg_type == RTM_NEWROUTE && !TakeRoute(body)) {
-      return Part::kMalformed;
-    }
-    messages =
-        messages.subspan(std::min(Aligned(head->nlmsg_len), messages.size()));
-  }
-  return is_interrupted ? Part::kInterrupted : Part::kMore;
+DumpPart RouteReader::Take(Bytes messages) {
+  return netlink::ReadDump(messages, RTM_NEWROUTE, error_,
+                           [this](Bytes body) { return TakeRoute(body); });
 }
 
 bool RouteReader::TakeRoute(Bytes message) {
@@ -96,9 +40,8 @@ bool RouteReader::TakeRoute(Bytes message) {
   std::vector<Hop> several;
   bool has_several = false;
   bool is_sound = true;
-  is_sound &= ForAttributes(
-      message.subspan(std::min(Aligned(sizeof(rtmsg)), message.size())),
-      [&](int type, Bytes value) {
+  is_sound &=
+      ForAttributes(Behind(message, sizeof(rtmsg)), [&](int type, Bytes value) {
         if (type == RTA_TABLE) table = NumberIn(value);
         if (type == RTA_PRIORITY) ranked.metric = NumberIn(value);
         if (type == RTA_DST) to = AddressIn(value, address_bytes);
@@ -112,8 +55,9 @@ bool RouteReader::TakeRoute(Bytes message) {
         }
       });
   if (!is_sound || (!to.has_value() && head->rtm_dst_len != 0)) return false;
-  if (table != config_.kernel_table || head->rtm_type != RTN_UNICAST ||
-      head->rtm_src_len != 0 ||
+  const std::optional<RouteKind> kind = KindOf(head->rtm_type);
+  if ((table != config_.kernel_table && !config_.follows_rules) ||
+      !kind.has_value() || head->rtm_src_len != 0 ||
       (head->rtm_flags & (RTM_F_CLONED | RTNH_F_DEAD | RTNH_F_LINKDOWN)) != 0) {
     return true;
   }
@@ -127,17 +71,42 @@ bool RouteReader::TakeRoute(Bytes message) {
   const bool is_plain = head->rtm_tos == 0 && network.is_ipv4() == is_ipv4;
   const auto usable = std::ranges::find_if(
       hops, [&](const Hop& hop) { return IsUsable(hop, is_ipv4); });
-  if (!is_plain || usable == hops.end()) {
-    // A route by the number of a next hop names no interface.
-    unused_ += std::ranges::any_of(hops, [this](const Hop& hop) {
-      return hop.interface == interface_ || hop.interface == 0;
-    });
+  ranked.route = {.to = network, .gateway = {}, .kind = *kind, .table = table};
+  if (*kind == RouteKind::kHere) {
+    if (is_plain && usable != hops.end()) {
+      ranked.route.gateway = usable->gateway;
+    } else if (std::ranges::any_of(hops, [this](const Hop& hop) {
+                 // A route by the number of a next hop names no interface.
+                 return hop.interface == interface_ || hop.interface == 0;
+               })) {
+      ++unused_;
+      return true;
+    } else {
+      ranked.route.kind = RouteKind::kElsewhere;
+    }
+  }
+  // Without rules, only routes by the port are looked for.
+  if (ranked.route.kind != RouteKind::kHere && !config_.follows_rules) {
     return true;
   }
-  ranked.route = {.to = network, .gateway = usable->gateway};
   ranked.place = found_.size();
   found_.push_back(ranked);
   return true;
+}
+
+std::optional<RouteKind> RouteReader::KindOf(uint8_t type) {
+  switch (type) {
+    case RTN_UNICAST:
+      return RouteKind::kHere;
+    case RTN_BLACKHOLE:
+    case RTN_UNREACHABLE:
+    case RTN_PROHIBIT:
+      return RouteKind::kBlocked;
+    case RTN_THROW:
+      return RouteKind::kThrow;
+    default:
+      return std::nullopt;
+  }
 }
 
 void RouteReader::TakeHopAttribute(int type, Bytes value, size_t address_bytes,
@@ -171,7 +140,7 @@ bool RouteReader::TakeHops(Bytes hops, size_t address_bytes,
     if ((head->rtnh_flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN)) == 0) {
       found.push_back(hop);
     }
-    hops = hops.subspan(std::min(Aligned(head->rtnh_len), hops.size()));
+    hops = Behind(hops, head->rtnh_len);
   }
   return true;
 }
@@ -193,15 +162,18 @@ bool RouteReader::IsUsable(const Hop& hop, bool is_ipv4) const {
 
 std::vector<LearnedRoute> RouteReader::Finish() {
   const auto key = [](const Ranked& each) {
-    return std::tie(each.route.to.address, each.route.to.length, each.metric,
-                    each.place);
+    return std::tie(each.route.table, each.route.to.address,
+                    each.route.to.length, each.metric, each.place);
   };
   std::ranges::sort(found_, [&](const Ranked& a, const Ranked& b) {
     return key(a) < key(b);
   });
   std::vector<LearnedRoute> routes;
   for (const Ranked& each : found_) {
-    if (!routes.empty() && routes.back().to == each.route.to) continue;
+    if (!routes.empty() && routes.back().to == each.route.to &&
+        routes.back().table == each.route.table) {
+      continue;
+    }
     routes.push_back(each.route);
   }
   return routes;

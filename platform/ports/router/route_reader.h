@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/packet/ip_address.h"
+#include "platform/ports/router/netlink_messages.h"
 #include "platform/ports/router/route_table.h"
 #include "platform/ports/router/router_config.h"
 
@@ -20,26 +21,22 @@ namespace snf {
 // other table also if its gateway is a neighbour of the port, whatever the
 // interface: the kernel need not be able to use it. Only unicast routes count.
 // Of several routes to one network the lowest metric counts; of
-// several next hops the first that would count alone. Owner-thread only.
+// several next hops the first that would count alone.
+//
+// A port that follows the kernel's rules takes the routes of all tables. There,
+// as in the main table, a route is the port's if it leaves by its interface.
+// Routes by other interfaces, blocking routes and `throw` count as such.
+// Owner-thread only.
 class RouteReader {
  public:
   RouteReader(const RouterConfig& config, int interface)
       : config_(config), interface_(interface) {}
 
-  enum class Part : uint8_t {
-    kMore,
-    kLast,
-    kInterrupted,
-    kRefused,
-    kMalformed
-  };
-  // Takes the messages of one datagram. kInterrupted: the table has changed
-  // meanwhile, and some routes may be missing. kRefused: the kernel has failed,
-  // with error(). kMalformed: a length is wrong;
-  // no message behind that is read.
-  Part Take(std::span<const std::byte> messages);
+  // Takes the messages of one datagram.
+  DumpPart Take(std::span<const std::byte> messages);
 
-  // Returns the routes, sorted by network, each network once.
+  // Returns the routes, sorted by table and network, each network of a table
+  // once.
   std::vector<LearnedRoute> Finish();
   // Counts the messages about routes, of all tables.
   size_t seen() const { return seen_; }
@@ -67,6 +64,8 @@ class RouteReader {
   static void TakeHopAttribute(int type, std::span<const std::byte> value,
                                size_t address_bytes, Hop& hop);
   bool IsUsable(const Hop& hop, bool is_ipv4) const;
+  // Returns nothing for routes that no packet of a port takes.
+  static std::optional<RouteKind> KindOf(uint8_t type);
 
   const RouterConfig& config_;
   const int interface_;

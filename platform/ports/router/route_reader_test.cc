@@ -21,7 +21,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
-using Part = RouteReader::Part;
+using Part = DumpPart;
 
 constexpr int kLan = 7, kWan = 8;
 

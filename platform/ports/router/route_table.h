@@ -17,10 +17,19 @@
 
 namespace snf {
 
+enum class RouteKind : uint8_t {
+  kHere,       // by the port
+  kElsewhere,  // by another interface
+  kBlocked,    // there is none: blackhole, unreachable, prohibit
+  kThrow,      // the table has none
+};
+
 // A route that the kernel has.
 struct LearnedRoute {
   IpPrefix to;
   std::optional<IpAddress> gateway;  // none: its hosts are neighbours
+  RouteKind kind = RouteKind::kHere;
+  uint32_t table = RouterConfig::kMainTable;
 
   friend bool operator==(const LearnedRoute&, const LearnedRoute&) = default;
 };
@@ -38,20 +47,25 @@ class RouteTable {
   explicit RouteTable(const RouterConfig& config,
                       std::span<const LearnedRoute> learned = {});
 
-  // Returns the neighbour that a packet for this address goes to; nothing if
-  // there is no route.
-  std::optional<IpAddress> NextHop(const IpAddress& to) const;
-  // Returns the length, of 128 bits, of the prefix that decides; nothing if
-  // there is no route.
-  std::optional<uint8_t> LengthTo(const IpAddress& to) const;
-  // Returns true if the address is of a network that is named, not only of
-  // everything (0.0.0.0/0, ::/0).
-  bool IsNear(const IpAddress& to) const;
+  // The route to an address.
+  struct Found {
+    uint8_t length;  // of its prefix, of 128 bits
+    RouteKind kind;
+    IpAddress hop;  // the neighbour that packets go to, of kHere
+    // Returns true if the route is to a network that is named, not only to
+    // everything (0.0.0.0/0, ::/0).
+    bool is_near() const { return length > (IsIpv4(hop) ? kMappedBits : 0); }
+  };
+  // Returns nothing if there is no route.
+  std::optional<Found> Find(const IpAddress& to) const;
   // Returns true for the broadcast address of an IPv4 network at the port.
   bool IsBroadcast(const IpAddress& to) const;
 
  private:
-  using Gateway = std::optional<IpAddress>;  // none: its hosts are neighbours
+  struct Way {
+    std::optional<IpAddress> gateway;  // none: its hosts are neighbours
+    RouteKind kind;
+  };
   struct AddressHash {
     size_t operator()(const IpAddress& address) const {
       return absl::HashOf(LoadAs<uint64_t>(address.bytes.data()),
@@ -61,15 +75,9 @@ class RouteTable {
   struct OfLength {
     uint8_t length;
     bool is_ipv4;
-    absl::flat_hash_map<IpAddress, Gateway, AddressHash>
-        gateways;  // by network
+    absl::flat_hash_map<IpAddress, Way, AddressHash> ways;  // by network
   };
-  struct Found {
-    uint8_t length;
-    const Gateway* gateway;
-  };
-  void Add(const IpPrefix& to, const Gateway& gateway);
-  std::optional<Found> Find(const IpAddress& to) const;
+  void Add(const IpPrefix& to, const Way& way);
 
   std::vector<OfLength> lengths_;  // the longest prefixes first
   std::vector<IpAddress> broadcasts_;

@@ -71,8 +71,9 @@ Router::Router(const RouterConfig& config, const MacAddress& mac,
       advertisements_(Rng(SeedOf(mac_))),
       room_(new Byte[kMostBytes]) {}
 
-void Router::SetLearnedRoutes(std::span<const LearnedRoute> routes) {
-  routes_ = RouteTable(config_, routes);
+void Router::SetLearnedRoutes(std::span<const LearnedRoute> routes,
+                              std::span<const RoutingRule> rules) {
+  routes_ = Routes(config_, routes, rules);
   Count(RouterCount::kRoutesTaken);
 }
 
@@ -238,8 +239,9 @@ std::optional<RouterCount> Router::Refuse(const IpFacts& ip) const {
     return RouterCount::kLinkLocal;
   }
   if (!IsSender(ip.destination)) return RouterCount::kBadDestination;
-  if (!IsProxied(ip.destination) &&
-      (routes_.IsNear(ip.destination) || IsBeside(ip.destination))) {
+  const auto back = routes_.Find(ip.source, ip.destination, RouteSide::kIn);
+  const bool is_near = back.has_value() && back->is_near();
+  if (!IsProxied(ip.destination) && (is_near || IsBeside(ip.destination))) {
     return RouterCount::kSameSide;
   }
   if (ip.ttl <= 1) return RouterCount::kTtlExceeded;
@@ -405,7 +407,9 @@ std::optional<uint8_t> Router::RouteLength(Bytes frame) const {
   const std::optional<IpFacts> ip = Read(frame);
   if (!ip.has_value()) return std::nullopt;
   if (IsOwn(ip->destination) || IsProxied(ip->destination)) return kOneHost;
-  return routes_.LengthTo(ip->destination);
+  const auto found = routes_.Find(ip->source, ip->destination, RouteSide::kOut);
+  if (!found.has_value()) return std::nullopt;
+  return found->length;
 }
 
 void Router::Send(Instant now, Bytes frame) {
@@ -428,8 +432,8 @@ void Router::Send(Instant now, Bytes frame) {
     if (!reply.empty() && echoes_.Allows(now)) Return(reply);
     return;
   }
-  const std::optional<IpAddress> hop = routes_.NextHop(to);
-  if (!hop.has_value()) {
+  const auto route = routes_.Find(ip->source, to, RouteSide::kOut);
+  if (!route.has_value()) {
     Count(RouterCount::kNoRoute);
     SendError(now, whole, true, RouterCount::kNoRoute);
     return;
@@ -439,7 +443,7 @@ void Router::Send(Instant now, Bytes frame) {
     SendError(now, whole, true, RouterCount::kTooBig);
     return;
   }
-  Resolve(now, *hop, whole);
+  Resolve(now, route->hop, whole);
 }
 
 bool Router::SendMerged(Instant now, Bytes frame, uint16_t segment_bytes) {
@@ -449,16 +453,16 @@ bool Router::SendMerged(Instant now, Bytes frame, uint16_t segment_bytes) {
   if (IsGroup(to) || routes_.IsBroadcast(to) || IsOwn(to) || IsProxied(to)) {
     return false;
   }
-  const std::optional<IpAddress> hop = routes_.NextHop(to);
-  if (!hop.has_value()) return false;
+  const auto route = routes_.Find(ip->source, to, RouteSide::kOut);
+  if (!route.has_value()) return false;
   const Bytes whole = frame.first(kLinkBytes + ip->bytes);
   const size_t packet_bytes = Parse(LinkType::kEthernet, whole).payload_offset -
                               kLinkBytes + segment_bytes;
   if (mtu_ != 0 && packet_bytes > mtu_) return false;
-  const auto found = neighbours_.Find(now, *hop);
+  const auto found = neighbours_.Find(now, route->hop);
   if (!found.has_value()) return false;
   ++given_;
-  if (found->ask && questions_.Allows(now)) Ask(*hop, found->mac);
+  if (found->ask && questions_.Allows(now)) Ask(route->hop, found->mac);
   Count(RouterCount::kRouted);
   wire_.SendRoutedMerged(Addressed(whole, found->mac), segment_bytes);
   return true;

@@ -15,10 +15,10 @@
 #include "platform/ports/router/neighbour_messages.h"
 #include "platform/ports/router/neighbour_table.h"
 #include "platform/ports/router/rate_limit.h"
-#include "platform/ports/router/route_table.h"
 #include "platform/ports/router/router_advertisement.h"
 #include "platform/ports/router/router_config.h"
 #include "platform/ports/router/router_counts.h"
+#include "platform/ports/router/routes.h"
 
 namespace snf {
 
@@ -78,12 +78,15 @@ class Router {
   Router(const RouterConfig& config, const MacAddress& mac, RouterWire& wire);
 
   void set_mtu(uint32_t mtu) { mtu_ = mtu; }  // of IP; 0: no limit
-  // Replaces the learned routes. Allocates memory.
-  void SetLearnedRoutes(std::span<const LearnedRoute> routes);
+  // Replaces the learned routes and rules. Allocates memory.
+  void SetLearnedRoutes(std::span<const LearnedRoute> routes,
+                        std::span<const RoutingRule> rules = {});
   // Counts routes that could not be used.
   void CountUnusedRoutes(uint64_t routes) {
     counts_[RouterCount::kRoutesUnused] += routes;
   }
+  // Counts a change of the kernel's rules that the port did not follow.
+  void CountRulesNotFollowed() { Count(RouterCount::kRulesNotFollowed); }
 
   // Says to all neighbours which addresses the port has.
   void Announce();
@@ -168,7 +171,7 @@ class Router {
   const RouterConfig config_;
   const MacAddress mac_;
   RouterWire& wire_;
-  RouteTable routes_;
+  Routes routes_;
   NeighbourTable neighbours_;
   uint32_t mtu_ = 0;
   AdvertisementTimes advertisements_;

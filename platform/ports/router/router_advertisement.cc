@@ -18,6 +18,7 @@ constexpr size_t kFrameHeadBytes = EthernetHeader<Byte>::kBytes;
 constexpr size_t kIpAndLinkBytes = kFrameHeadBytes + Ipv6Header<Byte>::kBytes;
 constexpr uint8_t kRouterAdvertisement = 134;
 constexpr uint8_t kRouterMacOption = 1, kPrefixOption = 3, kMtuOption = 5;
+constexpr uint8_t kDnsOption = 25;
 constexpr uint8_t kOnLink = 0x80, kAutonomous = 0x40;
 constexpr uint32_t kLeastIpv6Mtu = 1'280;
 constexpr uint8_t kBitsOfHosts = 64;
@@ -68,6 +69,7 @@ AdvertisementFrame::AdvertisementFrame(const RouterConfig& config,
     Store(&Append(kMtuOption, 8)[4], be32(mtu));
   }
   AddPrefixes(config);
+  AddDns(config, ends);
   const auto header = Ipv6Header<Byte>::At(ip, 0);
   header.set_payload_bytes(static_cast<uint16_t>(size_ - kIpAndLinkBytes));
   header.set_hop_limit(255);
@@ -95,6 +97,17 @@ void AdvertisementFrame::AddPrefixes(const RouterConfig& config) {
     Store(&option[4], be32(kValidSeconds));
     Store(&option[8], be32(kPreferredSeconds));
     std::ranges::copy(network.address.bytes, &option[16]);
+  }
+}
+
+// Servers live as long as the router (RFC 8106 §5.1: three times the longest
+// time between advertisements).
+void AdvertisementFrame::AddDns(const RouterConfig& config, bool ends) {
+  if (config.dns.empty()) return;
+  const std::span<Byte> option = Append(kDnsOption, 8 + config.dns.size() * 16);
+  Store(&option[4], be32(ends ? 0 : kLifetimeSeconds));
+  for (size_t i = 0; i < config.dns.size(); ++i) {
+    std::ranges::copy(config.dns[i].bytes, &option[8 + 16 * i]);
   }
 }
 

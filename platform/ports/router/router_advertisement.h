@@ -43,8 +43,8 @@ class AdvertisementTimes {
 };
 
 // A frame by which a router tells all hosts of a link its link address, the MTU
-// and the networks of its addresses. From networks whose length is 64 a host
-// takes an address (RFC 4862).
+// the networks of its addresses, and DNS servers (RFC 8106). From networks
+// whose length is 64 a host takes an address (RFC 4862).
 class AdvertisementFrame {
  public:
   static constexpr uint16_t kLifetimeSeconds = 1'800;
@@ -52,7 +52,8 @@ class AdvertisementFrame {
   static constexpr uint32_t kPreferredSeconds = 604'800;
 
   // `config` has a link-local address (RouterConfig::Completed). An MTU below
-  // 1,280 is not told. `ends`: hosts shall no longer use the router.
+  // 1,280 is not told. `ends`: hosts shall no longer use the router and the DNS
+  // servers.
   AdvertisementFrame(const RouterConfig& config, const MacAddress& mac,
                      uint32_t mtu, bool ends);
 
@@ -63,10 +64,12 @@ class AdvertisementFrame {
  private:
   static constexpr size_t kHeadBytes = 14 + 40 + 16, kPrefixBytes = 32;
   static constexpr size_t kMostBytes =
-      kHeadBytes + 8 + 8 + (RouterConfig::kMostAddresses + 1) * kPrefixBytes;
+      kHeadBytes + 8 + 8 + (RouterConfig::kMostAddresses + 1) * kPrefixBytes +
+      8 + RouterConfig::kMostDns * 16;
 
   std::span<std::byte> Append(uint8_t type, size_t bytes);
   void AddPrefixes(const RouterConfig& config);
+  void AddDns(const RouterConfig& config, bool ends);
 
   std::array<std::byte, kMostBytes> bytes_{};
   size_t size_ = kHeadBytes;

@@ -95,6 +95,23 @@ be16 SumOf(std::span<const std::byte> frame) {
                     frame.subspan(kIcmpAt));
 }
 
+TEST(AdvertisementFrame, TellsDnsServersAndThatTheyEnd) {
+  const RouterConfig config =
+      RouterConfig::Parse(
+          ",address=fd01::1/64,ra=on,dns=fd01::53,dns=2001:db8::1")
+          ->Completed(kRouterMac);
+  for (const bool ends : {false, true}) {
+    const AdvertisementFrame frame(config, kRouterMac, 0, ends);
+    EXPECT_EQ(SumOf(frame.bytes()), be16(0));
+    const auto option = frame.bytes().last(8 + 2 * 16);
+    EXPECT_EQ(option[0], std::byte{25});
+    EXPECT_EQ(option[1], std::byte{5});
+    EXPECT_EQ(LoadBe32(&option[4]), be32(ends ? 0 : 1'800));
+    EXPECT_EQ(TextOf(LoadAs<IpAddress>(&option[8])), "fd01::53");
+    EXPECT_EQ(TextOf(LoadAs<IpAddress>(&option[24])), "2001:db8::1");
+  }
+}
+
 TEST(AdvertisementFrame, TellsLinkAddressMtuAndNetworks) {
   const RouterConfig config =
       RouterConfig::Parse(kAdvertising)->Completed(kRouterMac);

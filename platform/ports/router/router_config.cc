@@ -139,9 +139,10 @@ absl::Status RouterConfig::Add(std::string_view key, std::string_view value) {
     advertises = value == "on";
     return absl::OkStatus();
   }
+  if (key == "dns") return AddDns(value);
   return Bad(
       "\"{}\": want address=IP/LENGTH, gateway=IP, route=PREFIX@IP, "
-      "routes=main, proxy=PREFIX, mac=MAC or ra=on",
+      "routes=main, routes=rules, proxy=PREFIX, mac=MAC, ra=on or dns=IP",
       key);
 }
 
@@ -185,16 +186,30 @@ absl::Status RouterConfig::AddRoute(std::string_view to,
 }
 
 absl::Status RouterConfig::AddTable(std::string_view value) {
-  uint32_t table = value == "main" ? kMainTable : 0;
+  const bool is_by_rules = value == "rules";
+  uint32_t table = value == "main" || is_by_rules ? kMainTable : 0;
   if (table == 0 &&
       (!absl::SimpleAtoi(std::string(value), &table) || table == 0)) {
     return Bad(
-        "routes={}: want main, or the number of a routing table of the "
+        "routes={}: want main, rules, or the number of a routing table of the "
         "kernel",
         value);
   }
   if (kernel_table != 0) return Bad("routes={}: it is given twice", value);
   kernel_table = table;
+  follows_rules = is_by_rules;
+  return absl::OkStatus();
+}
+
+absl::Status RouterConfig::AddDns(std::string_view value) {
+  const auto address = AddressIn(value);
+  if (!address.has_value() || IsIpv4(*address) || !IsUnicast(*address)) {
+    return Bad("dns={}: want the IPv6 address of a DNS server", value);
+  }
+  if (std::ranges::count(dns, *address) != 0) {
+    return Bad("dns={}: it is given twice", value);
+  }
+  dns.push_back(*address);
   return absl::OkStatus();
 }
 
@@ -225,6 +240,13 @@ absl::Status RouterConfig::Check() const {
       })) {
     return Bad("ra=on: want an IPv6 network to advertise, as in {}",
                "address=fd00:1::1/64");
+  }
+  if (!dns.empty() && !advertises) {
+    return Bad("dns={}: only with ra=on, which tells hosts of it",
+               TextOf(dns.front()));
+  }
+  if (dns.size() > kMostDns) {
+    return Bad("more than {} DNS servers", size_t{kMostDns});
   }
   for (size_t i = 0; i < addresses.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -264,7 +286,9 @@ std::string RouterConfig::text() const {
           fmt::format(",route={}@{}", TextOf(route.to), TextOf(route.gateway));
     }
   }
-  if (kernel_table == kMainTable) {
+  if (follows_rules) {
+    text += ",routes=rules";
+  } else if (kernel_table == kMainTable) {
     text += ",routes=main";
   } else if (kernel_table != 0) {
     text += fmt::format(",routes={}", kernel_table);
@@ -274,6 +298,9 @@ std::string RouterConfig::text() const {
   }
   if (mac.has_value()) text += fmt::format(",mac={}", TextOf(*mac));
   if (advertises) text += ",ra=on";
+  for (const IpAddress& server : dns) {
+    text += fmt::format(",dns={}", TextOf(server));
+  }
   return text;
 }
 

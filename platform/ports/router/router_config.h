@@ -36,9 +36,11 @@ bool IsLinkLocal(const IpAddress& address);
 //   outside=wan0,address=192.0.2.2/24,gateway=192.0.2.1,proxy=192.0.2.5
 //   inside=lan0,address=10.1.0.1/24,route=10.8.0.0/16@10.1.0.254
 //   inside=lan0,address=10.1.0.1/24,routes=main
-//   inside=lan0,address=fd00:1::1/64,ra=on
+//   outside=wan0,address=192.0.2.2/24,routes=rules
+//   inside=lan0,address=fd00:1::1/64,ra=on,dns=fd00:1::53
 struct RouterConfig {
   static constexpr size_t kMostAddresses = 16, kMostRoutes = 64;
+  static constexpr size_t kMostDns = 8;
   static constexpr uint32_t kMainTable = 254;  // RT_TABLE_MAIN
 
   // An address of the port's own and its network.
@@ -62,7 +64,11 @@ struct RouterConfig {
   // The number of a routing table of the kernel, whose routes the port takes as
   // well; 0: none.
   uint32_t kernel_table = 0;
-  bool advertises = false;  // sends router advertisements (RFC 4861)
+  // routes=rules: the port follows the kernel's rules (ip-rule(8)), which name
+  // tables; `kernel_table` is the main one, to which its own networks belong.
+  bool follows_rules = false;
+  bool advertises = false;     // sends router advertisements (RFC 4861)
+  std::vector<IpAddress> dns;  // the servers in these (RFC 8106), of IPv6
   // Addresses of other ports at the same side, and the networks of these and of
   // their routes, without the gateways to everything. Not part of the text.
   // AddBeside fills them.
@@ -72,6 +78,8 @@ struct RouterConfig {
   // their interface's address.
   std::vector<MacAddress> macs_beside;
   std::vector<std::string> interfaces_beside;
+  // The interfaces of all ports at the other side. Not part of the text.
+  std::vector<std::string> interfaces_across;
 
   // Parses ",KEY=VALUE…". Errors: InvalidArgument, which names the part.
   static absl::StatusOr<RouterConfig> Parse(std::string_view options);
@@ -95,6 +103,7 @@ struct RouterConfig {
   absl::Status AddAddress(std::string_view value);
   absl::Status AddRoute(std::string_view to, std::string_view gateway);
   absl::Status AddTable(std::string_view value);
+  absl::Status AddDns(std::string_view value);
   absl::Status Check() const;
 };
 

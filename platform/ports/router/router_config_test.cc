@@ -18,6 +18,12 @@
 namespace snf {
 namespace {
 
+std::optional<IpAddress> HopOf(const RouteTable& table, const IpAddress& to) {
+  const auto found = table.Find(to);
+  if (!found.has_value()) return std::nullopt;
+  return found->hop;
+}
+
 using testing::HasSubstr;
 
 std::string ErrorOf(const std::string& options) {
@@ -28,6 +34,8 @@ TEST(RouterConfig, ReadsWhatItWrites) {
   for (const char* const text :
        {",address=10.1.0.1/24", ",address=fd00::1/64",
         ",address=10.1.0.1/24,routes=4294967295",
+        ",address=10.1.0.1/24,routes=rules",
+        ",address=fd01::1/64,ra=on,dns=fd01::53,dns=2001:db8::1",
         ",address=10.1.0.1/24,address=10.2.0.1/31,address=fd00:1::1/64"
         ",gateway=10.1.0.254,gateway=fe80::1,route=10.8.0.0/16@10.1.0.253"
         ",routes=main"
@@ -68,11 +76,16 @@ TEST(RouterConfig, RefusesWhatIsWrongByName) {
         {good + ",route=10.8.0.0/16", "not the address of a gateway"},
         {good + ",route=fd00::/16@10.1.0.2", "one is IPv4"},
         {good + ",route=10.8.0.1/16@10.1.0.2", "has bits behind its length"},
-        {good + ",routes=", "routes=: want main, or the number"},
+        {good + ",routes=", "routes=: want main, rules, or the number"},
         {good + ",routes=0", "routes=0: want main"},
         {good + ",routes=local", "routes=local: want main"},
         {good + ",routes=4294967296", "routes=4294967296: want main"},
         {good + ",routes=main,routes=main", "given twice"},
+        {good + ",dns=fd01::53", "dns=fd01::53: only with ra=on"},
+        {good + ",ra=on,dns=10.1.0.5", "dns=10.1.0.5: want the IPv6 address"},
+        {good + ",ra=on,dns=ff02::1", "dns=ff02::1: want the IPv6 address"},
+        {good + ",ra=on,dns=", "dns=: want the IPv6 address"},
+        {",address=fd01::1/64,ra=on,dns=fd01::5,dns=fd01::5", "given twice"},
         {good + ",proxy=x", "proxy=x"},
         {good + ",mac=01:00:00:00:00:01", "address of one host"},
         {good + ",mac=02:00:00:00:00", "address of one host"},
@@ -135,7 +148,7 @@ TEST(RouteTable, TheLongestPrefixDecidesWithinAVersionOfIp) {
       ",address=10.1.0.1/24,address=fd01::1/64,gateway=10.1.0.254"
       ",route=10.8.0.0/16@10.1.0.2,route=10.8.1.0/24@10.1.0.3"
       ",route=fd08::/16@fe80::2"));
-  const auto hop = [&](const IpAddress& to) { return table.NextHop(to); };
+  const auto hop = [&](const IpAddress& to) { return HopOf(table, to); };
   const auto v4 = [](uint32_t number) {
     return IpAddress::FromIpv4(be32(number));
   };
@@ -143,8 +156,8 @@ TEST(RouteTable, TheLongestPrefixDecidesWithinAVersionOfIp) {
   EXPECT_EQ(hop(v4(0x0a080009)), v4(0x0a010002));
   EXPECT_EQ(hop(v4(0x0a080109)), v4(0x0a010003));
   EXPECT_EQ(hop(v4(0xc0000209)), v4(0x0a0100fe));
-  EXPECT_FALSE(table.IsNear(v4(0xc0000209)));
-  EXPECT_TRUE(table.IsNear(v4(0x0a080109)));
+  EXPECT_FALSE(table.Find(v4(0xc0000209))->is_near());
+  EXPECT_TRUE(table.Find(v4(0x0a080109))->is_near());
   EXPECT_TRUE(table.IsBroadcast(v4(0x0a0100ff)));
   IpAddress far;
   far.bytes[0] = std::byte{0xfd};
@@ -185,12 +198,12 @@ TEST(RouteTable, OwnNetworksAndGivenRoutesComeBeforeLearnedOnes) {
   const RouteTable table(
       *RouterConfig::Parse(",address=10.1.0.1/24,route=10.8.0.0/16@10.1.0.2"),
       learned);
-  EXPECT_EQ(table.NextHop(v4("10.1.0.5")), v4("10.1.0.5"));
-  EXPECT_EQ(table.NextHop(v4("10.8.0.1")), v4("10.1.0.2"));
-  EXPECT_EQ(table.NextHop(v4("10.8.4.1")), v4("10.1.0.8"));
-  EXPECT_EQ(table.NextHop(v4("10.8.4.5")), v4("10.8.4.5"));
-  EXPECT_FALSE(table.NextHop(v4("192.0.2.1")).has_value());
-  EXPECT_TRUE(table.IsNear(v4("10.8.4.5")));
+  EXPECT_EQ(HopOf(table, v4("10.1.0.5")), v4("10.1.0.5"));
+  EXPECT_EQ(HopOf(table, v4("10.8.0.1")), v4("10.1.0.2"));
+  EXPECT_EQ(HopOf(table, v4("10.8.4.1")), v4("10.1.0.8"));
+  EXPECT_EQ(HopOf(table, v4("10.8.4.5")), v4("10.8.4.5"));
+  EXPECT_FALSE(table.Find(v4("192.0.2.1")).has_value());
+  EXPECT_TRUE(table.Find(v4("10.8.4.5"))->is_near());
 }
 
 // Held against a search through all routes.
@@ -219,7 +232,7 @@ TEST(RouteTable, FindsTheLongestPrefixAmongAnyRoutes) {
           best = &route;
         }
       }
-      const auto hop = table.NextHop(to);
+      const auto hop = HopOf(table, to);
       ASSERT_EQ(hop.has_value(), best != nullptr) << "seed " << seed;
       if (best != nullptr) {
         ASSERT_EQ(*hop, *best->gateway) << "seed " << seed;

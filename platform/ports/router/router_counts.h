@@ -48,17 +48,18 @@ enum class RouterCount : uint8_t {
   kOutForRouter,   // to an address that the port has, or answers for
   kOutMalformed,   // no IP packet
   // The router's own acts.
-  kErrors,          // ICMP errors sent
-  kAnswersLimited,  // ICMP errors and echo replies that were too many
-  kQuestions,       // ARP requests and neighbour solicitations
-  kFragmented,      // packets that were cut into fragments
-  kRoutesTaken,     // times that routes of the kernel replaced earlier ones
-  kRoutesUnused,    // then: routes by the interface that are of no use
-  kAdvertisements,  // router advertisements sent
+  kErrors,            // ICMP errors sent
+  kAnswersLimited,    // ICMP errors and echo replies that were too many
+  kQuestions,         // ARP requests and neighbour solicitations
+  kFragmented,        // packets that were cut into fragments
+  kRoutesTaken,       // times that routes of the kernel replaced earlier ones
+  kRoutesUnused,      // then: routes by the interface that are of no use
+  kAdvertisements,    // router advertisements sent
+  kRulesNotFollowed,  // changes of the kernel's rules that ports do not follow
 };
 inline constexpr auto kFirstOut = static_cast<size_t>(RouterCount::kRouted);
 inline constexpr auto kFirstOwn = static_cast<size_t>(RouterCount::kErrors);
-inline constexpr size_t kRouterCounts = 39;
+inline constexpr size_t kRouterCounts = 40;
 
 // Returns "other_mac", "arp_answered" …
 std::string_view Name(RouterCount count);
