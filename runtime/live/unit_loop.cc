@@ -158,6 +158,10 @@ class UnitLoop::Inbox {
   void on_name(UnitId unit, const FlowName& name) {
     loop_.on_name(loop_.Shell(unit), name);
   }
+  void on_state(const ControllerCommand& order,
+                std::span<const std::byte> record) {
+    loop_.TakeState(order, record);
+  }
   void on_message(const UnitCommand& message,
                   std::span<const std::byte> record) {
     loop_.Handle(message, record);
@@ -214,6 +218,12 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
     case Kind::kDoneQuery:
       queries_ += shell.asked_round == 0 ? 1 : 0;
       shell.asked_round = command.done_query.round;
+      return;
+    case Kind::kAskState:
+      ShowState(shell, command.end.flow);
+      return;
+    case Kind::kTakeState:
+      TakeState(command, {});
       return;
     case Kind::kAliasAck:
       if (loggers_.has_value()) {
@@ -474,6 +484,23 @@ void UnitLoop::on_name(LoopUnit& shell, const FlowName& name) {
     loggers_->logs().SendName(shell.unit.id(), name);
   }
   UnitReporter::Keep(shell, name);
+}
+
+void UnitLoop::ShowState(const LoopUnit& shell, FlowId flow) {
+  const std::optional<State> state = shell.unit.StateToShow(flow);
+  if (!state.has_value() || state->bytes > kMaxShownBytes) return;
+  links_.to_controller().Send(UnitCommand::Show(shell.unit.id(), *state),
+                              shell.unit.bytes_of(*state));
+}
+
+void UnitLoop::TakeState(const ControllerCommand& order,
+                         std::span<const std::byte> record) {
+  LoopUnit& shell = Shell(order.unit);
+  out_.clear();
+  // A record that is not the NF's is counted (records_refused), and the flow
+  // waits for state that does not come: the controller checks the record.
+  shell.unit.on_handed_over(now_, order.state, record);
+  AfterCall(shell);
 }
 
 // The predecessor has failed, so its ring gets no more.
