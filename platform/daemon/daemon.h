@@ -21,6 +21,7 @@
 #include "platform/daemon/daemon_leases.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_membership.h"
+#include "platform/daemon/group/state_link.h"
 #include "platform/daemon/live_chain_setter.h"
 #include "platform/daemon/live_settings.h"
 #include "platform/daemon/live_traffic.h"
@@ -67,7 +68,8 @@ class Daemon {
   void LeaseBy(DaemonLeases& leases);
   // Goes by the table of a group, whose membership must outlive the daemon.
   // `link` is null if the members share the ports of one machine.
-  void JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link);
+  void JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link,
+              std::unique_ptr<StateLink> states);
   // Lets the chains outlive the daemon if it is killed. Error: that of the file
   // of chains.
   absl::Status Keep(const RealOptions::Keep& keep);
@@ -152,6 +154,7 @@ class Daemon {
   DaemonLeases* leases_ = nullptr;
   GroupMembership* group_ = nullptr;
   std::unique_ptr<GroupLink> group_link_;
+  std::unique_ptr<StateLink> states_;  // null: its flows end with it
   Nanos bypass_;  // 0: no packets pass without a daemon
   std::optional<BypassGuard> guard_;
   std::mutex reload_mutex_;

@@ -21,6 +21,7 @@ struct Gateway {
   std::string name{};        // of its daemon and machine
   std::string address{};     // for frames from other members; "": none
   uint64_t incarnation = 0;  // drawn by each process, never 0
+  std::string states{};      // for states from other members; "": none
   friend bool operator==(const Gateway&, const Gateway&) = default;
 };
 

@@ -69,6 +69,7 @@ proto::GatewayTable MessageOf(const GatewayTable& table) {
     to.set_name(member.name);
     to.set_address(member.address);
     to.set_incarnation(member.incarnation);
+    to.set_states(member.states);
   }
   return message;
 }
@@ -87,7 +88,8 @@ GatewayTable TableOf(const proto::GatewayTable& message) {
     table.members.push_back({.number = member.number(),
                              .name = member.name(),
                              .address = member.address(),
-                             .incarnation = member.incarnation()});
+                             .incarnation = member.incarnation(),
+                             .states = member.states()});
   }
   return table;
 }

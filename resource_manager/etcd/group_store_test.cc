@@ -45,7 +45,8 @@ TEST_F(GroupStoreTest, ATableIsReadAsItWasPut) {
                               .members = {{.number = 0,
                                            .name = "a",
                                            .address = "10.0.0.1:6083",
-                                           .incarnation = uint64_t{1} << 63}},
+                                           .incarnation = uint64_t{1} << 63,
+                                           .states = "10.0.0.1:7"}},
                               .history = ~uint64_t{0} - 1,
                               .mark = ~uint64_t{0} - 2};
   ASSERT_TRUE(*store_->Swap({.table = table}));

@@ -27,7 +27,8 @@ class UpCommand final : public FlagCommand {
   absl::StatusOr<std::unique_ptr<HostWatch>> WatchHosts() const;
   // Looks whether there is a place for this controller in its group.
   absl::StatusOr<std::unique_ptr<GroupMembership>> FindGroup(
-      const DaemonFiles& files, const RunRequest& options) const;
+      const DaemonFiles& files, const RunRequest& options,
+      const StateLink* states) const;
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
 

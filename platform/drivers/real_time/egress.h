@@ -90,6 +90,7 @@ class Egress final : public ControllerEvents {
   using OnState =
       std::function<void(const State& state, std::span<const std::byte>)>;
   void set_on_state(OnState on_state) { on_state_ = std::move(on_state); }
+  bool has_on_state() const { return on_state_ != nullptr; }
 
   // Adds a violation to the result.
   void Violate(std::string what);

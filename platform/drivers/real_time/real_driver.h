@@ -209,6 +209,7 @@ class RealDriver final : private NfCallNames {
   void set_on_state(Egress::OnState on_state) {
     egress_.set_on_state(std::move(on_state));
   }
+  bool has_on_state() const { return egress_.has_on_state(); }
   bool TakeFlow(const HandedFlow& flow, const State& state,
                 std::span<const std::byte> record) {
     loop_.ReadClock();
@@ -216,7 +217,7 @@ class RealDriver final : private NfCallNames {
   }
   // Returns true for a record that units of the NF can take.
   bool IsRecord(const State& state, std::span<const std::byte> record) const {
-    const StateSchema schema = example_->schema();
+    const StateSchema& schema = example_->schema();
     return state.schema == schema.hash() && record.size() == state.bytes &&
            schema.IsWellFormed(record);
   }
