@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/counters.h"
+#include "runtime/core/piece_part.h"
 #include "runtime/tables/table_message.h"
 
 namespace snf {
@@ -25,12 +26,16 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   std::optional<LinkOut>& to_new_loggers = links_.all().to_new_loggers;
   std::vector<TableShape> logged;
   if (to_new_loggers.has_value()) logged = LoggedTablesOf(*nf.create());
+  std::vector<NetworkFunction::Pool> pools;
+  for (const NetworkFunction::Pool& pool : nf.create()->pools()) {
+    pools.push_back(PiecePart(pool, options.part, options.parts).value_or(pool));
+  }
   HostRecords* const host = links_.all().host;
   if (host != nullptr) host->on_report(reporter_.epoch());
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
-    Unit unit(id, options.unit, schema_, own->pools());
+    Unit unit(id, options.unit, schema_, pools);
     if (!logged.empty()) unit.LogTables(TablesOf(*own));
     if (host != nullptr) unit.UseHost(*host);
     UnitTables tables(id, *own, options.tables, !logged.empty());
