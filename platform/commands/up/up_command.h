@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "platform/daemon/daemon_flags.h"
 #include "platform/daemon/group/group_membership.h"
+#include "platform/daemon/group/state_link.h"
 #include "platform/hosts/host_watch.h"
 #include "platform/process/command.h"
 #include "platform/service/daemon_files.h"

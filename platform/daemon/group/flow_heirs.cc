@@ -45,6 +45,19 @@ bool Load(std::span<const std::byte> bytes, Message& message) {
   return true;
 }
 
+// What is here of the flow, or of another one with its alias, is of the time
+// before its controller had it again.
+void MakeWay(RealDriver& driver, const FlowName& name) {
+  const Controller& c = driver.controller();
+  const FlowTable& flows = c.flows();
+  const uint32_t same = flows.Find(name.key, flows.HashOf(name.key));
+  if (same != FlowTable::kNone) driver.DeleteFlow(c.IdOfSlot(same));
+  if (name.alias == FlowKey{}) return;
+  const uint32_t other =
+      c.aliases().Find(name.alias, flows.HashOf(name.alias));
+  if (other != AliasTable::kNone) driver.DeleteFlow(c.IdOfSlot(other));
+}
+
 }  // namespace
 
 void FlowHeirs::Follow(const GatewayTable& table) {
@@ -135,12 +148,12 @@ bool FlowHeirs::TakeMessage(const RealDriver* driver, Instant now,
   return true;
 }
 
-// A flow that began here meanwhile stays as it is.
 void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
   const auto sought = driver.SoughtBy(packet);
   if (!sought.has_value()) return;
   const auto flow = standby_.Take(sought->key, sought->by_alias, packet.time);
   if (!flow.has_value()) return;
+  MakeWay(driver, flow->flow.name);
   const bool is_taken = driver.IsRecord(flow->state, flow->record) &&
                         driver.TakeFlow(flow->flow, flow->state, flow->record);
   untaken_ += is_taken ? 0 : 1;
