@@ -27,7 +27,8 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   std::vector<TableShape> logged;
   if (to_new_loggers.has_value()) logged = LoggedTablesOf(*nf.create());
   std::vector<NetworkFunction::Pool> pools;
-  for (const NetworkFunction::Pool& pool : nf.create()->pools()) {
+  const std::unique_ptr<NetworkFunction> example = nf.create();
+  for (const NetworkFunction::Pool& pool : example->pools()) {
     pools.push_back(PiecePart(pool, options.part, options.parts).value_or(pool));
   }
   HostRecords* const host = links_.all().host;
