@@ -56,8 +56,7 @@ inline constexpr std::optional<uint32_t> NextMember(uint32_t member,
   const MemberSet others = among & ~SetOf(member);
   if (others == 0) return std::nullopt;
   const MemberSet behind = others & ~(FirstOf(member + 1));
-  return static_cast<uint32_t>(
-      std::countr_zero(behind != 0 ? behind : others));
+  return static_cast<uint32_t>(std::countr_zero(behind != 0 ? behind : others));
 }
 
 // Returns the member that owns the key once its owner has left; none if there

@@ -64,8 +64,8 @@ struct ControllerCommand {
     // Between a controller and another one's heir (FlowHandOver):
     kAskState,   // ask `unit` for the state of end.flow; kShowState answers, if
                  // the unit has it
-    kTakeState,  // `state` of a flow that was another controller's, whose record
-                 // goes along; precedes the kEnqueue of a null packet
+    kTakeState,  // `state` of a flow that was another controller's, whose
+                 // record goes along; precedes the kEnqueue of a null packet
   };
   Kind kind{};
   DropReason reason{};

@@ -28,8 +28,8 @@ bool FlowSweep::Turn(Instant now, const Controller& c, size_t room,
   const uint32_t used = c.flows().used();
   if (sent_.size() < used) sent_.resize(used);
   size_t asks = kAsksPerTurn;
-  const uint32_t end =
-      static_cast<uint32_t>(std::min<size_t>(used, size_t{at_} + kSlotsPerTurn));
+  const uint32_t end = static_cast<uint32_t>(
+      std::min<size_t>(used, size_t{at_} + kSlotsPerTurn));
   for (; at_ < end; ++at_) {
     if (!Look(c, at_, asks, room, ask, ended)) return false;
   }

@@ -20,7 +20,8 @@ namespace {
 
 constexpr Nanos kTick = Microseconds(500);
 constexpr Nanos kLongestAnswer = Milliseconds(5);
-// A sweep begins every 20 ms; a flow that it passed just now waits for the next.
+// A sweep begins every 20 ms; a flow that it passed just now waits for the
+// next.
 constexpr Nanos kBound{2 * FlowSweep::kPeriod.ns + kLongestAnswer.ns};
 constexpr uint32_t kSelf = 1;
 constexpr uint8_t kKeys = 12;
@@ -129,7 +130,8 @@ class World {
   }
 
   void Happen() {
-    if (rng_.Chance(20'000)) Packet(Key(static_cast<uint8_t>(rng_.Below(kKeys))));
+    if (rng_.Chance(20'000))
+      Packet(Key(static_cast<uint8_t>(rng_.Below(kKeys))));
     if (rng_.Chance(1'500)) End();
     if (rng_.Chance(60)) Connect();
   }
@@ -144,7 +146,8 @@ class World {
       run.key = key;
       run.given = command.meta.clock;
     }
-    controller_.on_drained(now_, {.unit = UnitId{0}, .packets = 1, .bytes = 100});
+    controller_.on_drained(now_,
+                           {.unit = UnitId{0}, .packets = 1, .bytes = 100});
   }
 
   void End() {

@@ -51,8 +51,9 @@ class FlowHandOver {
   static void Give(Controller& c, Instant now, FlowId flow);
   // Makes the controller continue the flow. A kEnqueue of a null packet, with
   // the clock behind `last`, goes to a unit, which needs the state before that
-  // clock. If no unit runs, one is started. Returns the flow's id here. Returns nothing if there is no room now,
-  // or already a flow with that key; another flow may have been evicted then.
+  // clock. If no unit runs, one is started. Returns the flow's id here. Returns
+  // nothing if there is no room now, or already a flow with that key; another
+  // flow may have been evicted then.
   static std::optional<FlowId> Take(Controller& c, Instant now,
                                     const HandedFlow& flow, ControllerOut& out);
 };

@@ -42,9 +42,9 @@ struct StandbyCounters {
 // another round, and then says so (OnWhole): copies of earlier rounds are of
 // flows that have ended meanwhile.
 //
-// Worked example: controller 1 sends flow A as of clock 3, B as of 1 and A as of
-// 5, and that B has ended. It dies, and a packet of A comes: Take returns A as
-// of 5, which is no copy any more.
+// Worked example: controller 1 sends flow A as of clock 3, B as of 1 and A as
+// of 5, and that B has ended. It dies, and a packet of A comes: Take returns A
+// as of 5, which is no copy any more.
 //
 // Owner-thread only. Memory: about 600 bytes and a record for each flow.
 class StandbyFlows {

@@ -174,8 +174,9 @@ class ControllerLoop {
   // As Controller::DeleteFlow; false without a controller.
   template <ControllerHost Host>
   bool DeleteFlow(FlowId flow, Host& host);
-  // Asks for the state of a flow: ControllerEvents::on_state answers, unless its
-  // unit is about to change the state. Returns false if nobody has the flow.
+  // Asks for the state of a flow: ControllerEvents::on_state answers, unless
+  // its unit is about to change the state. Returns false if nobody has the
+  // flow.
   bool AskState(FlowId flow);
   // Continues a flow of another controller, whose state and record these are
   // (FlowHandOver). Returns false if there is no room now, or a flow of that

@@ -117,8 +117,8 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
         *group_, options_.steering, std::move(group_link_), options_.ports,
         std::make_unique<FlowHeirs>(
             std::move(states_), options_.controller.id,
-            StandbyFlows::Options{
-                .idle_timeout = options_.run.controller.flow_timeout})));
+            StandbyFlows::Options{.idle_timeout =
+                                      options_.run.controller.flow_timeout})));
   }
   for (const std::string& note : traffic.notes()) {
     LogLine(LogLevel::kInfo, note);

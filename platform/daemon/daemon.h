@@ -155,7 +155,7 @@ class Daemon {
   GroupMembership* group_ = nullptr;
   std::unique_ptr<GroupLink> group_link_;
   std::unique_ptr<StateLink> states_;  // null: its flows end with it
-  Nanos bypass_;  // 0: no packets pass without a daemon
+  Nanos bypass_;                       // 0: no packets pass without a daemon
   std::optional<BypassGuard> guard_;
   std::mutex reload_mutex_;
   // False before Begin, and once the run ends.

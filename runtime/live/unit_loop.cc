@@ -29,7 +29,8 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   std::vector<NetworkFunction::Pool> pools;
   const std::unique_ptr<NetworkFunction> example = nf.create();
   for (const NetworkFunction::Pool& pool : example->pools()) {
-    pools.push_back(PiecePart(pool, options.part, options.parts).value_or(pool));
+    pools.push_back(
+        PiecePart(pool, options.part, options.parts).value_or(pool));
   }
   HostRecords* const host = links_.all().host;
   if (host != nullptr) host->on_report(reporter_.epoch());

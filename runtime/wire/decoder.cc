@@ -29,19 +29,17 @@ std::string_view NameOf(FromUnit kind) {
       "report_name", "report_flow",  "report_packet", "report_parked",
       "report_word", "report_unit",  "reported",      "updates_merged",
       "show_state"};
-  static_assert(static_cast<size_t>(FromUnit::kShowState) + 1 ==
-                kNames.size());
+  static_assert(static_cast<size_t>(FromUnit::kShowState) + 1 == kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
 }
 
 std::string_view NameOf(FromController kind) {
   constexpr std::array<std::string_view, 18> kNames = {
-      "replicas",  "packet",    "drop",     "start_unit",
-      "park_unit", "stop_unit", "end_flow", "alias_ack",
-      "pieces",    "reclaim",   "seal",     "done_query",
-      "redirect",  "forsake",   "forget",   "name",
-      "ask_state", "take_state"};
+      "replicas",  "packet",     "drop",      "start_unit", "park_unit",
+      "stop_unit", "end_flow",   "alias_ack", "pieces",     "reclaim",
+      "seal",      "done_query", "redirect",  "forsake",    "forget",
+      "name",      "ask_state",  "take_state"};
   static_assert(static_cast<size_t>(FromController::kTakeState) + 1 ==
                 kNames.size());
   const auto i = static_cast<size_t>(kind);
@@ -228,8 +226,8 @@ size_t WordsToController::Other(const Cell& cell) const {
 
 // The flow is one that the controller knows, or knew.
 size_t WordsToController::OfShown(const UnitCommand& word) const {
-  const bool is_whole = !ByteOf(word.state.pushed) && !ByteOf(word.state.delta) &&
-                        !ByteOf(word.state.named);
+  const bool is_whole = !ByteOf(word.state.pushed) &&
+                        !ByteOf(word.state.delta) && !ByteOf(word.state.named);
   if (!is_whole) return Bad(word, "delta", ByteOf(word.state.delta));
   if (word.state.bytes > kMaxShownBytes || word.state.bytes % 8 != 0) {
     return Bad(word, "bytes", word.state.bytes);

@@ -50,9 +50,8 @@ inline size_t PayloadToController(const Cell& cell) {
       return 0;
   }
 }
-inline constexpr size_t kMaxPayloadToController =
-    std::max({sizeof(Alias), sizeof(TableMessage), sizeof(FlowName),
-              kMaxShownBytes});
+inline constexpr size_t kMaxPayloadToController = std::max(
+    {sizeof(Alias), sizeof(TableMessage), sizeof(FlowName), kMaxShownBytes});
 
 // On a link from units to units: a record of state.
 inline size_t PayloadBetweenUnits(const Cell& cell) {

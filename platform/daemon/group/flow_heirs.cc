@@ -53,8 +53,7 @@ void MakeWay(RealDriver& driver, const FlowName& name) {
   const uint32_t same = flows.Find(name.key, flows.HashOf(name.key));
   if (same != FlowTable::kNone) driver.DeleteFlow(c.IdOfSlot(same));
   if (name.alias == FlowKey{}) return;
-  const uint32_t other =
-      c.aliases().Find(name.alias, flows.HashOf(name.alias));
+  const uint32_t other = c.aliases().Find(name.alias, flows.HashOf(name.alias));
   if (other != AliasTable::kNone) driver.DeleteFlow(c.IdOfSlot(other));
 }
 
@@ -108,7 +107,8 @@ void FlowHeirs::OnState(const Controller& controller, const State& state,
   const auto flow = sweep_.OnState(controller, state);
   if (!flow.has_value()) return;
   ++sent_;
-  link_->Send(round_, BytesOf(FlowMessage{.flow = *flow, .state = state}, record));
+  link_->Send(round_,
+              BytesOf(FlowMessage{.flow = *flow, .state = state}, record));
 }
 
 void FlowHeirs::Receive(const RealDriver* driver, Instant now) {

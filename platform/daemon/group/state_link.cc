@@ -258,9 +258,8 @@ absl::Status StateLink::SendTo(const Peer& peer) {
 std::vector<std::byte> StateLink::NextBatch(const Peer& peer, bool& is_over) {
   std::vector<std::byte> batch;
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kBeatPause, [&] {
-    return stops_ || peer_ != peer || !queue_.empty();
-  });
+  changed_.wait_for(lock, kBeatPause,
+                    [&] { return stops_ || peer_ != peer || !queue_.empty(); });
   is_over = stops_ || peer_ != peer;
   while (!queue_.empty() && batch.size() < kBatchBytes) {
     Append(queue_.front(), batch);

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/messages/controller_counts.h"
-#include "platform/ports/interface/network_interface.h"
 #include "platform/hosts/host_stream.h"
+#include "platform/ports/interface/network_interface.h"
 #include "resource_manager/core/gateway_group.h"
 
 namespace snf {

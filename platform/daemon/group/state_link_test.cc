@@ -22,7 +22,9 @@ void Await(const std::function<bool()>& holds) {
   EXPECT_TRUE(holds());
 }
 
-std::unique_ptr<StateLink> Listen() { return *StateLink::Listen("127.0.0.1:0"); }
+std::unique_ptr<StateLink> Listen() {
+  return *StateLink::Listen("127.0.0.1:0");
+}
 
 // Members 0 and 1, of which 0 sends to 1.
 class StateLinkTest : public testing::Test {
@@ -100,7 +102,7 @@ TEST_F(StateLinkTest, WhoIsNoMemberIsRefused) {
 TEST_F(StateLinkTest, ItSendsToNobodyOnceThereIsNone) {
   Connect();
   from_->Follow(table_, 0, std::nullopt);
-  EXPECT_EQ(from_->round(), 0u);
+  Await([this] { return from_->round() == 0; });
   EXPECT_EQ(from_->room(), 0u);
 }
 

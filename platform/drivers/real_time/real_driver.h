@@ -204,7 +204,8 @@ class RealDriver final : private NfCallNames {
   }
   // Let a controller of another process continue flows of this one, and this
   // one those of another (platform/daemon/group/flow_heirs.h): as
-  // ControllerLoop::AskState, Egress::set_on_state and ControllerLoop::TakeFlow.
+  // ControllerLoop::AskState, Egress::set_on_state and
+  // ControllerLoop::TakeFlow.
   bool AskState(FlowId flow) { return loop_.AskState(flow); }
   void set_on_state(Egress::OnState on_state) {
     egress_.set_on_state(std::move(on_state));
