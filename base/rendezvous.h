@@ -49,8 +49,8 @@ inline std::optional<uint32_t> RendezvousOwner(uint64_t key, MemberSet among) {
 }
 
 // Returns the next member of the set behind this one by number, after the last
-// the first; none if there is no other member. So whoever is next behind a
-// member that leaves is next behind the one before as well.
+// the first; none if there is no other member. If a member leaves, the members
+// before and behind it are neighbours: so both have the same next member.
 inline constexpr std::optional<uint32_t> NextMember(uint32_t member,
                                                     MemberSet among) {
   const MemberSet others = among & ~SetOf(member);

@@ -49,12 +49,12 @@ class FlowSweep {
 
   // All flows are to be sent: the heir has none.
   void Begin();
-  // Goes on with the sweep. `room` is for so many calls in all. Returns true if
+  // Continues the sweep, by at most `room` calls in all. Returns true if
   // the heir has got all flows that there were at Begin; once.
   bool Turn(Instant now, const Controller& c, size_t room,
             absl::FunctionRef<void(FlowId)> ask,
             absl::FunctionRef<void(const Ended&)> ended);
-  // A unit shows a state. Returns what is to be sent with it; nothing if the
+  // A unit shows a state. Returns the message for the heir; nothing if the
   // flow has ended, or a newer state was sent.
   std::optional<HandedFlow> OnState(const Controller& c, const State& state);
 

@@ -18,8 +18,8 @@
 
 namespace snf {
 
-// A copy of a flow that another controller has: all that it takes to go on with
-// the flow, as of clock flow.last.
+// A copy of another controller's flow, with which the flow can continue behind
+// clock flow.last.
 struct StandbyFlow {
   HandedFlow flow;
   State state;
@@ -28,15 +28,15 @@ struct StandbyFlow {
 
 struct StandbyCounters {
   uint64_t kept = 0;     // copies that came
-  uint64_t taken = 0;    // flows that went on here
+  uint64_t taken = 0;    // flows that continue here
   uint64_t evicted = 0;  // copies that had to make room, the oldest first
   uint64_t expired = 0;  // copies of flows that were idle for too long
 };
 
-// Theory of operation. The flows that a controller goes on with if those die
-// whose heir it is (proto/protocol.md H5, H6). Other controllers send copies, a
-// newer one in place of an older, and say which flows have ended. A flow is
-// found by its key, or by its alias.
+// Theory of operation. The flows that a controller continues if a controller
+// dies whose heir it is (proto/protocol.md H5, H6). Other controllers send
+// copies, a newer one in place of an older, and say which flows have ended. A
+// flow is found by its key, or by its alias.
 //
 // A controller that has connected again sends all of its flows again, in
 // another round, and then says so (OnWhole): copies of earlier rounds are of
@@ -51,7 +51,7 @@ class StandbyFlows {
  public:
   struct Options {
     size_t max_flows = 1 << 16;
-    // Of flows that have none of their own.
+    // The idle timeout of a flow without its own.
     Nanos idle_timeout = Seconds(300);
   };
 
@@ -59,9 +59,9 @@ class StandbyFlows {
 
   // A copy came from a controller, whose round that is.
   void Put(uint32_t from, uint64_t round, Instant now, StandbyFlow flow);
-  // That controller's flow has ended.
+  // The controller's flow has ended.
   void OnEnd(uint32_t from, const FlowKey& key, FlowId flow);
-  // That controller has sent all flows that it had when the round began.
+  // The controller has sent all flows that it had when the round began.
   void OnWhole(uint32_t from, uint64_t round);
   // Forgets what that controller has sent.
   void Forget(uint32_t from) { EraseOf(from, std::nullopt); }

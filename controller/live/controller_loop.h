@@ -175,7 +175,7 @@ class ControllerLoop {
   template <ControllerHost Host>
   bool DeleteFlow(FlowId flow, Host& host);
   // Asks for the state of a flow: ControllerEvents::on_state answers, unless
-  // its unit is about to change the state. Returns false if nobody has the
+  // its unit is about to change the state. Returns false if no unit has the
   // flow.
   bool AskState(FlowId flow);
   // Continues a flow of another controller, whose state and record these are

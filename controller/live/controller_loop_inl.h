@@ -62,7 +62,7 @@ bool ControllerLoop::TakeFlow(const HandedFlow& flow, const State& state,
     const UnitId unit = controller_.flows().cold(slot_of(*id)).owner;
     State own = state;
     own.flow = *id;
-    own.pushed = true;  // nobody has asked for it
+    own.pushed = true;  // no unit has asked for it
     host.on_flow_taken(*id, flow.last);
     links_.to(unit).Send(ControllerCommand::Take(unit, own), record);
   };

@@ -224,7 +224,7 @@ size_t WordsToController::Other(const Cell& cell) const {
   return word.kind < FromUnit::kReportName ? OfRecovery(word) : OfReport(word);
 }
 
-// The flow is one that the controller knows, or knew.
+// The controller checks whether it has the flow still.
 size_t WordsToController::OfShown(const UnitCommand& word) const {
   const bool is_whole = !ByteOf(word.state.pushed) &&
                         !ByteOf(word.state.delta) && !ByteOf(word.state.named);

@@ -45,8 +45,8 @@ bool Load(std::span<const std::byte> bytes, Message& message) {
   return true;
 }
 
-// What is here of the flow, or of another one with its alias, is of the time
-// before its controller had it again.
+// Deletes the driver's flow of that key, and the flow with its alias: both are
+// older than a copy, for the dead member has had the key since.
 void MakeWay(RealDriver& driver, const FlowName& name) {
   const Controller& c = driver.controller();
   const FlowTable& flows = c.flows();

@@ -25,14 +25,14 @@ namespace snf {
 // Theory of operation. Lets flows of a group outlive their controller
 // (proto/protocol.md H5, H6). Each member has an heir, the next live member by
 // number, to which it sends the states of its flows again and again (FlowSweep,
-// StateLink); and it keeps what others send to it (StandbyFlows). If a member
+// StateLink); and it keeps the states of others (StandbyFlows). If a member
 // dies, packets of its hosts come to its heir. The first packet of each flow
-// takes the flow out of what was kept, and then finds it among the heir's own.
+// takes the flow out of the kept ones, and then finds it among the heir's own.
 //
 //   own flows ─FlowSweep─► StateLink ┈┈► the heir
 //   others    ┈┈► StateLink ─► StandbyFlows ─Meet: a packet comes─► own flows
 //
-// Owner-thread only: the one that takes packets.
+// Owner-thread only: the thread that takes packets.
 class FlowHeirs {
  public:
   // `self` is the own number in the table.
@@ -42,9 +42,9 @@ class FlowHeirs {
 
   // Goes by this table from now on.
   void Follow(const GatewayTable& table);
-  // Goes on with what is to be sent, and takes what has come. Call it at each
-  // turn. The driver, whose flows these are, may be null; another one's flows
-  // are all sent anew.
+  // Sends changed flows, and takes messages. Call it at each turn. The driver,
+  // whose flows are sent, may be null; the flows of another driver are all sent
+  // again.
   void Turn(RealDriver* driver, Instant now);
   // A packet is about to be offered to the driver: takes its flow, if that was
   // a dead member's.

@@ -18,7 +18,7 @@ namespace {
 constexpr Nanos kConnectPatience = Milliseconds(500);
 constexpr std::chrono::milliseconds kBetweenTries{100};
 constexpr std::chrono::milliseconds kBeatPause{100};
-// A peer whose machine is gone. One that is frozen goes on later.
+// A peer may be frozen for a while; a machine that is lost says nothing at all.
 constexpr Nanos kPeerPatience = Seconds(5);
 constexpr size_t kMostBatch = size_t{1} << 16;
 constexpr size_t kBatchBytes = 12'000;  // a frame is one call of the system
@@ -105,7 +105,7 @@ std::vector<StateLink::Received> StateLink::Take() {
   return received;
 }
 
-// --- What comes. ---
+// --- Receives. ---
 
 void StateLink::Accept() {
   constexpr int kPollMs = 50;
@@ -199,7 +199,7 @@ bool StateLink::TakeBatch(uint32_t from, uint64_t round,
   return true;
 }
 
-// --- What goes. ---
+// --- Sends. ---
 
 void StateLink::SendAll() {
   while (!stops_) {

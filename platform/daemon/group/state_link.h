@@ -27,7 +27,7 @@
 namespace snf {
 
 // Theory of operation. Carries messages of a member of a group to one other
-// member, over TCP (HostStream), and takes those of others. The sender names
+// member, over TCP (HostStream), and takes the messages of others. The sender names
 // itself and shows the key of the table; who is no member of the receiver's
 // table is refused.
 //
@@ -35,7 +35,7 @@ namespace snf {
 //
 // A connection that breaks is made again. Each has a round, a number that no
 // connection of the member had before: messages of another round are dropped,
-// so who sends begins anew. Where the receiver does not take what comes, TCP
+// so the sender begins again. Where the receiver takes no messages, TCP
 // slows the sender, and `room` becomes less.
 //
 // Thread-safe. At its end, closes all connections, and waits for its threads.
@@ -61,8 +61,8 @@ class StateLink {
 
   // The ADDRESS:PORT at which it listens.
   const std::string& address() const { return address_; }
-  // Sends to that member of the table from now on; none: to nobody. `self` is
-  // the own number.
+  // Sends to that member of the table from now on; none: to no member. `self`
+  // is the own number.
   void Follow(const GatewayTable& table, uint32_t self,
               std::optional<uint32_t> to);
   // Returns the round of the connection that there is; 0: there is none.
@@ -71,7 +71,7 @@ class StateLink {
   size_t room() const;
   // Sends a message, if the round is that of the connection.
   void Send(uint64_t round, std::vector<std::byte> message);
-  // Returns what has come since the last call, in order.
+  // Returns the messages that came since the last call, in order.
   std::vector<Received> Take();
   // Counts connections that were refused, or ended by bytes that cannot be.
   uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
@@ -100,8 +100,8 @@ class StateLink {
                  std::span<const std::byte> batch);
   void SendAll();
   absl::Status SendTo(const Peer& peer);
-  // Returns what is to be sent now, in a frame; empty: nothing, and the peer
-  // may be another one.
+  // Returns messages to send now, as a frame; empty: there are none. `is_over`
+  // says that the peer is another one now.
   std::vector<std::byte> NextBatch(const Peer& peer, bool& is_over);
   void Pause();
 

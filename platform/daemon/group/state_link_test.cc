@@ -17,7 +17,7 @@ std::vector<std::byte> Message(uint8_t number, size_t bytes = 100) {
 void Await(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!holds() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::yield();
   }
   EXPECT_TRUE(holds());
 }

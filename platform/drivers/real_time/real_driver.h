@@ -203,7 +203,7 @@ class RealDriver final : private NfCallNames {
     return known_flows_.SoughtBy(captured);
   }
   // Let a controller of another process continue flows of this one, and this
-  // one those of another (platform/daemon/group/flow_heirs.h): as
+  // one flows of another (platform/daemon/group/flow_heirs.h): as
   // ControllerLoop::AskState, Egress::set_on_state and
   // ControllerLoop::TakeFlow.
   bool AskState(FlowId flow) { return loop_.AskState(flow); }
