@@ -27,9 +27,9 @@
 namespace snf {
 
 // Theory of operation. Carries messages of a member of a group to one other
-// member, over TCP (HostStream), and takes the messages of others. The sender names
-// itself and shows the key of the table; who is no member of the receiver's
-// table is refused.
+// member, over TCP (HostStream), and takes the messages of others. The sender
+// names itself and shows the key of the table; who is no member of the
+// receiver's table is refused.
 //
 //   Send ─► queue ─thread─► HostStream ┈┈► reader's thread ─► queue ─► Take
 //
