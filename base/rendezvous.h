@@ -48,6 +48,17 @@ inline std::optional<uint32_t> RendezvousOwner(uint64_t key, MemberSet among) {
   return owner;
 }
 
+// Returns the next member of the set behind this one by number, after the last
+// the first; none if there is no other member. If a member leaves, the members
+// before and behind it are neighbours: so both have the same next member.
+inline constexpr std::optional<uint32_t> NextMember(uint32_t member,
+                                                    MemberSet among) {
+  const MemberSet others = among & ~SetOf(member);
+  if (others == 0) return std::nullopt;
+  const MemberSet behind = others & ~(FirstOf(member + 1));
+  return static_cast<uint32_t>(std::countr_zero(behind != 0 ? behind : others));
+}
+
 // Returns the member that owns the key once its owner has left; none if there
 // is no other member.
 inline std::optional<uint32_t> RendezvousSecond(uint64_t key, MemberSet among) {

@@ -61,6 +61,11 @@ struct ControllerCommand {
     // Only with ControllerOptions::names_flows:
     kName,  // tell `unit` the result of Controller::NameOf(end.flow); goes down
             // the packets' channel and takes no slot
+    // Between a controller and another one's heir (FlowHandOver):
+    kAskState,   // ask `unit` for the state of end.flow; kShowState answers, if
+                 // the unit has it
+    kTakeState,  // `state` of a flow that was another controller's, whose
+                 // record goes along; precedes the kEnqueue of a null packet
   };
   Kind kind{};
   DropReason reason{};
@@ -78,6 +83,7 @@ struct ControllerCommand {
     Seal seal;
     DoneQuery done_query;
     Redirect redirect;
+    State state;
   };
 
   static ControllerCommand Replicas(UnitId unit, const ReplicaSet& replicas) {
@@ -115,6 +121,12 @@ struct ControllerCommand {
   }
   static ControllerCommand OfFlow(UnitId unit, FlowId flow) {
     return {.kind = Kind::kName, .unit = unit, .end = {.flow = flow}};
+  }
+  static ControllerCommand AskState(UnitId unit, FlowId flow) {
+    return {.kind = Kind::kAskState, .unit = unit, .end = {.flow = flow}};
+  }
+  static ControllerCommand Take(UnitId unit, const State& state) {
+    return {.kind = Kind::kTakeState, .unit = unit, .state = state};
   }
   static ControllerCommand Ack(UnitId unit, const AliasAck& ack) {
     return {.kind = Kind::kAliasAck, .unit = unit, .alias_ack = ack};

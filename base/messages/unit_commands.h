@@ -66,6 +66,8 @@ struct UnitCommand {
     // A logger tells its unit: homes have merged all updates of shared tables
     // in entries up to `entry`.
     kUpdatesMerged,
+    // Answers a kAskState of the controller: `state`, whose record goes along.
+    kShowState,
   };
   Kind kind{};
   DropReason reason{};
@@ -158,6 +160,9 @@ struct UnitCommand {
   }
   static UnitCommand Merged(UnitId unit, uint64_t entry) {
     return {.kind = Kind::kUpdatesMerged, .unit = unit, .entry = entry};
+  }
+  static UnitCommand Show(UnitId unit, const State& state) {
+    return {.kind = Kind::kShowState, .unit = unit, .state = state};
   }
   static UnitCommand Reported(UnitId any, uint32_t epoch) {
     return {.kind = Kind::kReported, .unit = any, .epoch = epoch};

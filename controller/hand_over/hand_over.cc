@@ -10,10 +10,16 @@ std::optional<HandedFlow> FlowHandOver::Read(const Controller& c, FlowId flow) {
   const uint32_t slot = slot_of(flow);
   // Somebody may have an old copy, which a successor could take for a flow.
   if (c.forgets_copies_ && c.owners_.runs(slot) > 0) return std::nullopt;
-  const FlowHot& hot = c.flows_.hot(slot);
+  return ReadAsOf(c, flow, c.flows_.hot(slot).clock);
+}
+
+std::optional<HandedFlow> FlowHandOver::ReadAsOf(const Controller& c,
+                                                 FlowId flow, Clock applied) {
+  if (!c.Knows(flow)) return std::nullopt;
+  const uint32_t slot = slot_of(flow);
   return HandedFlow{.name = c.NameOf(flow),
-                    .last = hot.clock,
-                    .last_packet = hot.last_packet,
+                    .last = applied,
+                    .last_packet = c.flows_.hot(slot).last_packet,
                     .demand_bps = c.flows_.cold(slot).demand_bps,
                     .flowlet = c.flows_.numbers(slot).flowlet};
 }
@@ -35,7 +41,11 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
                                          const HandedFlow& flow,
                                          ControllerOut& out) {
   c.units_.Refresh(now);
-  const UnitId unit = c.units_.LeastLoaded();
+  UnitId unit = c.units_.LeastLoaded();
+  if (unit == kNoUnit) unit = c.units_.Reopen(now);
+  if (unit == kNoUnit) unit = c.units_.TakeWarm(now, out);
+  if (unit == kNoUnit) unit = c.units_.UseStarting(now);
+  if (unit == kNoUnit) unit = c.units_.StartStopped(now, out);
   const FlowKey& key = flow.name.key;
   const uint64_t hash = c.flows_.HashOf(key);
   if (unit == kNoUnit || c.flows_.Find(key, hash) != FlowTable::kNone) {

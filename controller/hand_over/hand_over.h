@@ -42,13 +42,18 @@ class FlowHandOver {
   // Returns the message for the second controller; nothing if the controller
   // does not know the flow.
   static std::optional<HandedFlow> Read(const Controller& c, FlowId flow);
+  // The same of a flow that the controller keeps, as of an earlier clock: so a
+  // copy goes elsewhere. Some unit may have an older copy.
+  static std::optional<HandedFlow> ReadAsOf(const Controller& c, FlowId flow,
+                                            Clock applied);
   // Makes the controller, which knows the flow, send no more messages about it
   // and accept none. Its id is not used again until on_ended.
   static void Give(Controller& c, Instant now, FlowId flow);
   // Makes the controller continue the flow. A kEnqueue of a null packet, with
   // the clock behind `last`, goes to a unit, which needs the state before that
-  // clock. Returns the flow's id here. Returns nothing if there is no room now,
-  // or already a flow with that key; another flow may have been evicted then.
+  // clock. If no unit runs, one is started. Returns the flow's id here. Returns
+  // nothing if there is no room now, or already a flow with that key; another
+  // flow may have been evicted then.
   static std::optional<FlowId> Take(Controller& c, Instant now,
                                     const HandedFlow& flow, ControllerOut& out);
 };

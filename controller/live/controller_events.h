@@ -3,6 +3,8 @@
 #define SNF_CONTROLLER_LIVE_CONTROLLER_EVENTS_H_
 
 #include <concepts>
+#include <cstddef>
+#include <span>
 
 #include "base/ids.h"
 #include "base/messages/drop_reason.h"
@@ -43,6 +45,11 @@ class ControllerEvents {
   // without a packet.
   virtual void on_inherited(const PacketMeta& /*meta*/,
                             PacketHandle /*packet*/) {}
+  // A flow is taken that was another controller's, as of this clock.
+  virtual void on_flow_taken(FlowId /*flow*/, Clock /*last*/) {}
+  // A unit shows the state of a flow, for which the controller has asked.
+  virtual void on_state(const State& /*state*/,
+                        std::span<const std::byte> /*record*/) {}
   // Aliases that the flow got up to this clock are over.
   virtual void on_alias_over(FlowId flow, Clock clock) = 0;
 };

@@ -144,6 +144,17 @@ bool ControllerLoop::MayPull(const Pull& pull) const {
   return snf::MayPull(known(), pull);
 }
 
+bool ControllerLoop::AskState(FlowId flow) {
+  if (!is_led() || slot_of(flow) >= controller_.flows().used()) return false;
+  const UnitId unit = controller_.flows().cold(slot_of(flow)).owner;
+  if (unit == kNoUnit || controller_.IdOfSlot(slot_of(flow)) != flow ||
+      !commands_.hears(unit)) {
+    return false;
+  }
+  links_.to(unit).Send(ControllerCommand::AskState(unit, flow));
+  return true;
+}
+
 bool ControllerLoop::IsUp(UnitId unit) const {
   if (!has_controller()) return unled_->was_up(unit);
   switch (controller_.units().state(unit)) {

@@ -22,6 +22,7 @@
 #include "controller/core/controller.h"
 #include "controller/core/options.h"
 #include "controller/core/placement.h"
+#include "controller/hand_over/hand_over.h"
 #include "controller/live/channel_slots.h"
 #include "controller/live/controller_events.h"
 #include "controller/live/controller_links.h"
@@ -173,6 +174,16 @@ class ControllerLoop {
   // As Controller::DeleteFlow; false without a controller.
   template <ControllerHost Host>
   bool DeleteFlow(FlowId flow, Host& host);
+  // Asks for the state of a flow: ControllerEvents::on_state answers, unless
+  // its unit is about to change the state. Returns false if no unit has the
+  // flow.
+  bool AskState(FlowId flow);
+  // Continues a flow of another controller, whose state and record these are
+  // (FlowHandOver). Returns false if there is no room now, or a flow of that
+  // key.
+  template <ControllerHost Host>
+  bool TakeFlow(const HandedFlow& flow, const State& state,
+                std::span<const std::byte> record, Host& host);
   // Adds pieces, which were not of this controller before, to a pool of the NF.
   template <ControllerHost Host>
   void AddPieces(const PieceBlock& pieces, Host& host);

@@ -51,6 +51,26 @@ bool ControllerLoop::DeleteFlow(FlowId flow, Host& host) {
 }
 
 template <ControllerHost Host>
+bool ControllerLoop::TakeFlow(const HandedFlow& flow, const State& state,
+                              std::span<const std::byte> record, Host& host) {
+  if (!is_led()) return false;
+  bool is_taken = false;
+  const auto take = [&] {
+    const auto id = FlowHandOver::Take(controller_, now_, flow, out_);
+    is_taken = id.has_value();
+    if (!is_taken) return;
+    const UnitId unit = controller_.flows().cold(slot_of(*id)).owner;
+    State own = state;
+    own.flow = *id;
+    own.pushed = true;  // no unit has asked for it
+    host.on_flow_taken(*id, flow.last);
+    links_.to(unit).Send(ControllerCommand::Take(unit, own), record);
+  };
+  Call(take, host);
+  return is_taken;
+}
+
+template <ControllerHost Host>
 void ControllerLoop::AddPieces(const PieceBlock& pieces, Host& host) {
   Call([&] { controller_.AddPieces(now_, pieces, false, out_); }, host);
 }

@@ -48,6 +48,9 @@ void LoopWords::Take(Instant now, size_t loop, bool of_logger, const Cell& cell,
     case Kind::kStopped:
       on_stopped(now, command.unit, events);
       break;
+    case Kind::kShowState:
+      events.on_state(command.state, payload);
+      break;
     case Kind::kSendDone:
       SNF_CHECK(parts_.recovery.has_value());
       parts_.recovery->on_done(command.done, of_logger, events);

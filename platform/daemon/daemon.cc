@@ -70,8 +70,10 @@ void Daemon::LeaseBy(std::span<const std::unique_ptr<DaemonLeases>> leases) {
       "chain");
 }
 
-void Daemon::JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link) {
+void Daemon::JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link,
+                    std::unique_ptr<StateLink> states) {
   group_ = &group;
+  states_ = std::move(states);
   group_link_ = std::move(link);
 }
 
@@ -113,7 +115,11 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
   if (absl::Status s = StartBypass(); !s.ok()) return s;
   if (group_ != nullptr) {
     traffic.Follow(std::make_unique<GroupTraffic>(
-        *group_, options_.steering, std::move(group_link_), options_.ports));
+        *group_, options_.steering, std::move(group_link_), options_.ports,
+        std::make_unique<FlowHeirs>(
+            std::move(states_), options_.controller.id,
+            StandbyFlows::Options{.idle_timeout =
+                                      options_.run.controller.flow_timeout})));
   }
   for (const std::string& note : traffic.notes()) {
     LogLine(LogLevel::kInfo, note);

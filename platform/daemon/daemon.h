@@ -22,6 +22,7 @@
 #include "platform/daemon/daemon_leases.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_membership.h"
+#include "platform/daemon/group/state_link.h"
 #include "platform/daemon/live_chain_setter.h"
 #include "platform/daemon/live_settings.h"
 #include "platform/daemon/live_traffic.h"
@@ -69,7 +70,8 @@ class Daemon {
   void LeaseBy(std::span<const std::unique_ptr<DaemonLeases>> leases);
   // Goes by the table of a group, whose membership must outlive the daemon.
   // `link` is null if the members share the ports of one machine.
-  void JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link);
+  void JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link,
+              std::unique_ptr<StateLink> states);
   // Lets the chains outlive the daemon if it is killed. Error: that of the file
   // of chains.
   absl::Status Keep(const RealOptions::Keep& keep);
@@ -154,7 +156,8 @@ class Daemon {
   std::span<const std::unique_ptr<DaemonLeases>> leases_;  // by chain
   GroupMembership* group_ = nullptr;
   std::unique_ptr<GroupLink> group_link_;
-  Nanos bypass_;  // 0: no packets pass without a daemon
+  std::unique_ptr<StateLink> states_;  // null: its flows end with it
+  Nanos bypass_;                       // 0: no packets pass without a daemon
   std::optional<BypassGuard> guard_;
   std::mutex reload_mutex_;
   // False before Begin, and once the run ends.

@@ -131,6 +131,15 @@ void LiveTraffic::FollowGroup(bool steers) {
   group_->OnTurned();
 }
 
+// Flows of one chain's newest generation go along.
+RealDriver* LiveTraffic::DriverOfHeirs(ChainSet& chains) const {
+  if (group_ == nullptr || group_->heirs() == nullptr || chains.has_rules() ||
+      chains.only().is_down()) {
+    return nullptr;
+  }
+  return &chains.only().newest();
+}
+
 bool LiveTraffic::may_receive(const ChainSet& chains) const {
   return !chains.has_no_unit() && (group_ == nullptr || group_->may_receive());
 }
@@ -143,6 +152,9 @@ bool LiveTraffic::Turn(ChainSet& chains) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
   KeepMerged(keeps_merged_ && chains.takes_merged());
   if (group_ != nullptr) FollowGroup(true);
+  if (group_ != nullptr && group_->heirs() != nullptr) {
+    group_->heirs()->Turn(DriverOfHeirs(chains), chains.Now());
+  }
   // What cannot go anywhere waits in the ports' rings.
   const bool has_received = may_receive(chains) && Receive(chains);
   const bool did = chains.Poll();
@@ -219,6 +231,9 @@ void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
   packet.segment_bytes = frame.segment_bytes;
   packet.side = places_[port].side;
   packet.number = ++offered_;
+  if (RealDriver* const driver = DriverOfHeirs(chains); driver != nullptr) {
+    group_->heirs()->Meet(*driver, packet);
+  }
   if (!chains.Offer(packet)) [[unlikely]]
     PassOn(chains, port, frame);
   figures_.answer_copies = chains.answer_copies();

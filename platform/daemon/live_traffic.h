@@ -171,6 +171,9 @@ class LiveTraffic final : public RunObserver {
   // Takes the frames that wait after StopReceiving.
   void Drain(ChainSet& chains);
   void LeaveGroup(ChainSet& chains);
+  // Returns the driver whose flows the group's heirs get; null if there is
+  // none.
+  RealDriver* DriverOfHeirs(ChainSet& chains) const;
   // If `steers` is false, ports stay: to steer one would open it again.
   void FollowGroup(bool steers);
   void KeepMerged(bool keep);

@@ -43,6 +43,7 @@ void LossLog::Look(const LiveFigures& figures) {
   if (figures.group.has_value()) {
     for (const NamedCount& count : figures.group->counts) {
       if (count.name == "forwarded" || count.name == "taken") continue;
+      if (count.name.starts_with("states_")) continue;
       Look("group: " + count.name, count.count, now, "frame");
     }
   }

@@ -61,15 +61,17 @@ Steering::Owners Steering::OwnersAmong(MemberSet live, uint32_t controllers) {
   Owners owners;
   owners.fill(kNobody);
   if (live == 0) return owners;
+  const auto owner_of = [live](uint32_t home) {
+    return static_cast<uint8_t>(Has(live, home) ? home
+                                                : *NextMember(home, live));
+  };
   for (uint32_t bucket = 0; bucket < kBuckets; ++bucket) {
-    owners[bucket] = static_cast<uint8_t>(*RendezvousOwner(bucket, live));
+    owners[bucket] = owner_of(*RendezvousOwner(bucket, FirstOf(controllers)));
   }
   for (uint32_t c = 0; c < controllers; ++c) {
-    const uint32_t place = kFirstBlock + c;
-    owners[place] =
-        static_cast<uint8_t>(Has(live, c) ? c : *RendezvousOwner(place, live));
+    owners[kFirstBlock + c] = owner_of(c);
   }
-  owners[kRest] = static_cast<uint8_t>(std::countr_zero(live));
+  owners[kRest] = owner_of(0);
   return owners;
 }
 

@@ -63,8 +63,9 @@ struct ControllerOf {
 //
 // A frame goes by a place: its bucket, the block of a controller, or
 // the rest. A group of controllers (gateway_group.h) may have members that do
-// not live: then each place belongs to a live one (Among), and the places of
-// live controllers stay as they are.
+// not live: then all places of a dead one belong to the next live one by number
+// (Among), which is its heir (proto/protocol.md G1), and the places of live
+// controllers stay as they are.
 //
 //   Worked example: of 2 controllers, 10.0.0.1 is in a bucket of 1. A packet
 //   10.0.0.1:5000 → 192.0.2.9:53 from the inside is for 1, which rewrites it to

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "controller/core/options.h"
 #include "fmt/format.h"
+#include "runtime/core/piece_part.h"
 
 namespace snf {
 namespace {
@@ -96,15 +97,9 @@ RunResult EmptyResult(const NetworkFunction& example) {
 
 std::optional<PieceRange> PartOf(const NetworkFunction::Pool& pool, uint32_t i,
                                  uint32_t count) {
-  constexpr uint32_t kWord = 64;
-  const uint32_t begin = pool.first / kWord;
-  const uint64_t words = pool.words() - begin;
-  const auto border = [&](uint64_t part) {
-    return kWord * (begin + static_cast<uint32_t>(words * part / count));
-  };
-  if (border(i) == border(i + 1)) return std::nullopt;
-  return PieceRange{std::max(pool.first, border(i)),
-                    std::min(pool.last, border(i + 1) - 1)};
+  const auto part = PiecePart(pool, i, count);
+  if (!part.has_value()) return std::nullopt;
+  return PieceRange{part->first, part->last};
 }
 
 absl::Status CheckParts(const NetworkFunction& example, uint32_t controllers) {

@@ -10,6 +10,8 @@
 namespace snf {
 namespace {
 
+constexpr uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
+
 absl::Status Refuse(const std::string& why) {
   return absl::FailedPreconditionError(why);
 }
@@ -78,6 +80,7 @@ void GatewayGroup::OnLook(const Look& look, Instant begun, Instant now,
                           bool beaten) {
   if (!heard_.has_value() || now - *heard_ > pause()) hearing_since_ = now;
   heard_ = now;
+  ++looks_;
   stored_ = look.table;
   revision_ = look.revision;
   beats_ = look.beats;
@@ -87,7 +90,7 @@ void GatewayGroup::OnLook(const Look& look, Instant begun, Instant now,
   if (was_vouched_for && begun > vouched_until_) {
     BeginAnew();
     // Beats count from the next ones on: these may be a backup's.
-    for (auto& [number, peer] : peers_) peer.epoch = 0;
+    for (auto& [number, peer] : peers_) peer.mark = 0;
   }
   if (stored_.has_value() && !HasLostData()) Act(*stored_);
   const bool is_stored = stored_.has_value() && SelfIn(*stored_) != nullptr;
@@ -137,8 +140,7 @@ void GatewayGroup::Hear(const Look& look, Instant now) {
           beat->second.beat.incarnation == member.incarnation &&
           beat->second.revision != peer.revision) {
         peer.revision = beat->second.revision;
-        peer.epoch = beat->second.beat.epoch;
-        peer.history = beat->second.beat.history;
+        peer.mark = beat->second.beat.mark;
         peer.is_active = beat->second.beat.is_active;
         peer.changed = now;
       }
@@ -149,10 +151,7 @@ void GatewayGroup::Hear(const Look& look, Instant now) {
 }
 
 void GatewayGroup::Act(const GatewayTable& table) {
-  if (table.history != table_.history) {
-    entered_ = table.epoch;
-    went_back_ = false;
-  }
+  if (table.history != table_.history) went_back_ = false;
   const bool is_other = !is_in_ || table.history != table_.history;
   table_ = table;
   is_in_ = SelfIn(table) != nullptr;
@@ -176,8 +175,7 @@ bool GatewayGroup::HasAllApplied() const {
     const auto peer = peers_.find(member.number);
     return peer != peers_.end() &&
            peer->second.incarnation == member.incarnation &&
-           peer->second.history == table_.history &&
-           peer->second.epoch >= joined_ && peer->second.epoch <= table_.epoch;
+           peer->second.mark == table_.mark;
   });
 }
 
@@ -269,8 +267,9 @@ std::optional<GatewayGroup::Swap> GatewayGroup::Wanted() const {
       stored_.has_value() && next == *stored_ && (!HasLostData() || !wants_in);
   if (!is_there || is_right) return std::nullopt;
   next.epoch = std::max(next.epoch, table_.epoch) + 1;
+  next.mark =
+      std::max<uint64_t>(options_.self.incarnation ^ (looks_ * kOdd), 1);
   if (!stored_.has_value() || HasLostData()) {
-    constexpr uint64_t kOdd = 0x9e37'79b9'7f4a'7c15;
     next.history = options_.self.incarnation ^ (next.epoch * kOdd);
   }
   return Swap{.table = std::move(next),

@@ -21,6 +21,7 @@ struct Gateway {
   std::string name{};        // of its daemon and machine
   std::string address{};     // for frames from other members; "": none
   uint64_t incarnation = 0;  // drawn by each process, never 0
+  std::string states{};      // for states from other members; "": none
   friend bool operator==(const Gateway&, const Gateway&) = default;
 };
 
@@ -45,6 +46,9 @@ struct GatewayTable {
   // Stays the same from table to table. A member that puts a table again, since
   // etcd has lost or restored data, draws another one.
   uint64_t history = 0;
+  // Drawn for each table that is put, never 0: once etcd has restored data, two
+  // tables may have one epoch and history.
+  uint64_t mark = 0;
 
   MemberSet live() const;
   const Gateway* Find(uint32_t number) const;  // null: not in the table
@@ -54,8 +58,8 @@ struct GatewayTable {
 // A sign of life of a member.
 struct GatewayBeat {
   uint64_t incarnation = 0;
-  uint64_t epoch = 0;      // of the table by which it handles packets
-  uint64_t history = 0;    // of that table
+  uint64_t epoch = 0;  // of the table by which it handles packets; for people
+  uint64_t mark = 0;   // of that table; 0: there is a newer one already
   bool is_active = false;  // GatewayGroup::is_active()
 };
 
@@ -72,8 +76,8 @@ struct GatewayBeat {
 //     and to look, and etcd answered; or did not answer, and the member was
 //     vouched for. So if etcd is away, the table stays as it is, and a member
 //     that was frozen needs an answer first.
-//   - once all other members have applied the table with which it joined: so
-//     no earlier owner of its hosts handles them any more. If none of them is
+//   - once all other members have applied the same table as itself: so no
+//     earlier owner of its hosts handles them any more. If none of them is
 //     active, it waits `silence` as well: etcd may have lost the table that
 //     says who is.
 // A member that was not vouched for begins again, as a member that joins. So
@@ -165,7 +169,7 @@ class GatewayGroup {
   GatewayBeat beat() const {
     return {.incarnation = options_.self.incarnation,
             .epoch = applied_,
-            .history = applied_ >= entered_ ? table_.history : 0,
+            .mark = applied_ == table_.epoch ? table_.mark : 0,
             .is_active = is_active_};
   }
   // How long the member with this number had been silent at the last look.
@@ -190,8 +194,7 @@ class GatewayGroup {
   struct Peer {
     uint64_t incarnation = 0;
     int64_t revision = 0;  // of its beat
-    uint64_t epoch = 0;    // that it has applied
-    uint64_t history = 0;  // of that table
+    uint64_t mark = 0;     // of the table that it has applied
     bool is_active = false;
     Instant changed{};  // when that was seen
   };
@@ -223,9 +226,9 @@ class GatewayGroup {
   GatewayTable table_{};  // by which it acts
   bool is_in_ = false;
   bool is_active_ = false;
-  uint64_t joined_ = 0;   // the epoch
-  uint64_t entered_ = 0;  // the first epoch of this history that it saw
-  Instant begun_{};       // when it joined, or began again
+  uint64_t looks_ = 0;
+  uint64_t joined_ = 0;  // the epoch
+  Instant begun_{};      // when it joined, or began again
   uint64_t applied_ = 0;
   uint64_t out_ = 0;                  // the newest epoch of OnOut
   std::map<uint32_t, Peer> peers_{};  // of the stored table, without self

@@ -62,12 +62,14 @@ proto::GatewayTable MessageOf(const GatewayTable& table) {
   message.set_machine(table.shape.machine);
   message.set_takeover_ns(table.shape.silence.ns);
   message.set_history(table.history);
+  message.set_mark(table.mark);
   for (const Gateway& member : table.members) {
     proto::Gateway& to = *message.add_member();
     to.set_number(member.number);
     to.set_name(member.name);
     to.set_address(member.address);
     to.set_incarnation(member.incarnation);
+    to.set_states(member.states);
   }
   return message;
 }
@@ -80,12 +82,14 @@ GatewayTable TableOf(const proto::GatewayTable& message) {
                                   .version = message.version(),
                                   .machine = message.machine(),
                                   .silence = {message.takeover_ns()}},
-                        .history = message.history()};
+                        .history = message.history(),
+                        .mark = message.mark()};
   for (const proto::Gateway& member : message.member()) {
     table.members.push_back({.number = member.number(),
                              .name = member.name(),
                              .address = member.address(),
-                             .incarnation = member.incarnation()});
+                             .incarnation = member.incarnation(),
+                             .states = member.states()});
   }
   return table;
 }
@@ -144,7 +148,7 @@ void GroupStore::TakeBeat(const EtcdPair& pair, GatewayGroup::Look& look) {
   }
   beat.beat = {.incarnation = message.incarnation(),
                .epoch = message.epoch(),
-               .history = message.history(),
+               .mark = message.mark(),
                .is_active = message.active()};
 }
 
@@ -152,7 +156,7 @@ absl::Status GroupStore::Beat(uint32_t number, const GatewayBeat& beat) {
   proto::GatewayBeat message;
   message.set_incarnation(beat.incarnation);
   message.set_epoch(beat.epoch);
-  message.set_history(beat.history);
+  message.set_mark(beat.mark);
   message.set_active(beat.is_active);
   return client_->Put(BeatKey(number), TextOf(message));
 }

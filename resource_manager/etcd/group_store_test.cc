@@ -38,18 +38,20 @@ TEST_F(GroupStoreTest, ATableIsReadAsItWasPut) {
                               .members = {{.number = 0,
                                            .name = "a",
                                            .address = "10.0.0.1:6083",
-                                           .incarnation = uint64_t{1} << 63}},
-                              .history = ~uint64_t{0} - 1};
+                                           .incarnation = uint64_t{1} << 63,
+                                           .states = "10.0.0.1:7"}},
+                              .history = ~uint64_t{0} - 1,
+                              .mark = ~uint64_t{0} - 2};
   ASSERT_TRUE(*store_->Swap({.table = table}));
   const GatewayBeat beat = {
-      .incarnation = 9, .epoch = 6, .history = 5, .is_active = true};
+      .incarnation = 9, .epoch = 6, .mark = 5, .is_active = true};
   ASSERT_TRUE(store_->Beat(2, beat).ok());
   look = store_->Look();
   ASSERT_TRUE(look.ok()) << look.status();
   EXPECT_EQ(look->table, table);
   EXPECT_EQ(look->beats.at(2).beat.incarnation, 9u);
   EXPECT_EQ(look->beats.at(2).beat.epoch, 6u);
-  EXPECT_EQ(look->beats.at(2).beat.history, 5u);
+  EXPECT_EQ(look->beats.at(2).beat.mark, 5u);
   EXPECT_TRUE(look->beats.at(2).beat.is_active);
   EXPECT_GT(look->beats.at(2).revision, look->revision);
 }

@@ -237,6 +237,10 @@ class Unit {
   // is not here or not released, or anything of the flow waits here. The copy
   // stays until on_forsake.
   std::optional<State> StateToHandOver(FlowId flow, Clock last) const;
+  // Returns the message that shows the newest state of the flow here, with
+  // state_bytes(flow), to a controller. Returns nothing if there is none, or
+  // a packet is being run. The packet of that clock may not have left yet.
+  std::optional<State> StateToShow(FlowId flow) const;
   // The state of a flow comes that was another controller's, ahead of a packet
   // without payload of the clock behind it. Returns false, and changes nothing,
   // if the message cannot be.

@@ -53,6 +53,17 @@ std::optional<State> Unit::StateToHandOver(FlowId flow, Clock last) const {
   return replication_.MessageOf(slot, flows_);
 }
 
+std::optional<State> Unit::StateToShow(FlowId flow) const {
+  const uint32_t slot = flows_.Find(flow);
+  if (slot == kNone) return std::nullopt;
+  const FlowRecord& record = flows_[slot];
+  if (record.copy != CopyKind::kCurrent || record.applied == Clock{} ||
+      record.is_busy()) {
+    return std::nullopt;
+  }
+  return replication_.MessageOf(slot, flows_);
+}
+
 bool Unit::on_handed_over(Instant now, const State& state,
                           std::span<const std::byte> record) {
   const uint32_t slot = replication_.on_state(now, state, record, flows_);

@@ -84,9 +84,10 @@ class UnitLinks {
   // Takes a burst from each link.
   void Receive();
   // Handle the messages that were taken, and return their number. `inbox` is
-  // called for each: on_order(ControllerCommand), on_table(TableMessage) and
-  // on_name(UnitId, FlowName) for the controller's, on_message(UnitCommand,
-  // record) for messages of units and loggers.
+  // called for each: on_order(ControllerCommand), on_table(TableMessage),
+  // on_name(UnitId, FlowName) and on_state(ControllerCommand, record) for the
+  // controller's, on_message(UnitCommand, record) for messages of units and
+  // loggers.
   template <typename Inbox>
   size_t HandleController(Inbox inbox);
   template <typename Inbox>
@@ -129,6 +130,9 @@ size_t UnitLinks::HandleController(Inbox inbox) {
           links_.from_controller.Close();
         } else if (cell.is_table()) {
           inbox.on_table(LoadAs<TableMessage>(payload.data()));
+        } else if (const auto& order = cell.As<ControllerCommand>();
+                   order.kind == ControllerCommand::Kind::kTakeState) {
+          inbox.on_state(order, payload);
         } else {
           inbox.on_name(cell.As<ControllerCommand>().unit,
                         LoadAs<FlowName>(payload.data()));

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/counters.h"
+#include "runtime/core/piece_part.h"
 #include "runtime/tables/table_message.h"
 
 namespace snf {
@@ -25,12 +26,18 @@ UnitLoop::UnitLoop(const UnitLoopOptions& options, const NfSpec& nf,
   std::optional<LinkOut>& to_new_loggers = links_.all().to_new_loggers;
   std::vector<TableShape> logged;
   if (to_new_loggers.has_value()) logged = LoggedTablesOf(*nf.create());
+  std::vector<NetworkFunction::Pool> pools;
+  const std::unique_ptr<NetworkFunction> example = nf.create();
+  for (const NetworkFunction::Pool& pool : example->pools()) {
+    pools.push_back(
+        PiecePart(pool, options.part, options.parts).value_or(pool));
+  }
   HostRecords* const host = links_.all().host;
   if (host != nullptr) host->on_report(reporter_.epoch());
   for (uint32_t i = options.index; i < options.max_units; i += options.loops) {
     const UnitId id{static_cast<uint16_t>(i)};
     std::unique_ptr<NetworkFunction> own = nf.create();
-    Unit unit(id, options.unit, schema_, own->pools());
+    Unit unit(id, options.unit, schema_, pools);
     if (!logged.empty()) unit.LogTables(TablesOf(*own));
     if (host != nullptr) unit.UseHost(*host);
     UnitTables tables(id, *own, options.tables, !logged.empty());
@@ -170,6 +177,10 @@ class UnitLoop::Inbox {
   void on_name(UnitId unit, const FlowName& name) {
     loop_.on_name(loop_.Shell(unit), name);
   }
+  void on_state(const ControllerCommand& order,
+                std::span<const std::byte> record) {
+    loop_.TakeState(order, record);
+  }
   void on_message(const UnitCommand& message,
                   std::span<const std::byte> record) {
     loop_.Handle(message, record);
@@ -226,6 +237,12 @@ void UnitLoop::HandleOther(const ControllerCommand& command) {
     case Kind::kDoneQuery:
       queries_ += shell.asked_round == 0 ? 1 : 0;
       shell.asked_round = command.done_query.round;
+      return;
+    case Kind::kAskState:
+      ShowState(shell, command.end.flow);
+      return;
+    case Kind::kTakeState:
+      TakeState(command, {});
       return;
     case Kind::kAliasAck:
       if (loggers_.has_value()) {
@@ -486,6 +503,23 @@ void UnitLoop::on_name(LoopUnit& shell, const FlowName& name) {
     loggers_->logs().SendName(shell.unit.id(), name);
   }
   UnitReporter::Keep(shell, name);
+}
+
+void UnitLoop::ShowState(const LoopUnit& shell, FlowId flow) {
+  const std::optional<State> state = shell.unit.StateToShow(flow);
+  if (!state.has_value() || state->bytes > kMaxShownBytes) return;
+  links_.to_controller().Send(UnitCommand::Show(shell.unit.id(), *state),
+                              shell.unit.bytes_of(*state));
+}
+
+void UnitLoop::TakeState(const ControllerCommand& order,
+                         std::span<const std::byte> record) {
+  LoopUnit& shell = Shell(order.unit);
+  out_.clear();
+  // A record that is not the NF's is counted (records_refused), and the flow
+  // waits for state that does not come: the controller checks the record.
+  shell.unit.on_handed_over(now_, order.state, record);
+  AfterCall(shell);
 }
 
 // The predecessor has failed, so its ring gets no more.

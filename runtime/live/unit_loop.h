@@ -176,6 +176,9 @@ class UnitLoop {
   bool HandOver();
   void MakeReport();
   void on_name(LoopUnit& shell, const FlowName& name);
+  void ShowState(const LoopUnit& shell, FlowId flow);
+  void TakeState(const ControllerCommand& order,
+                 std::span<const std::byte> record);
   void Execute(LoopUnit& shell, const UnitCommand& command);
   void SendRecord(const UnitCommand& command,
                   std::span<const std::byte> record);

@@ -30,6 +30,11 @@ struct UnitLoopOptions {
   // Tell for how long units were busy (LoopProgress): by the service model, or
   // else by the clock, which costs two more readings of it a turn.
   bool measures_busy = false;
+  // The units give on the pieces of this part of each pool, of `parts`. Pieces
+  // of other parts, which come with flows of other controllers, are not used
+  // again when their flows end.
+  uint32_t part = 0;
+  uint32_t parts = 1;
 };
 
 // Counts what a loop's units did.

@@ -8,6 +8,7 @@
 
 #include "base/byte_order.h"
 #include "base/packet/flow_key.h"
+#include "runtime/wire/link_payload.h"
 
 namespace snf {
 namespace {
@@ -18,7 +19,7 @@ using FromController = ControllerCommand::Kind;
 constexpr size_t kBad = LinkIn::kNoMessage;
 
 std::string_view NameOf(FromUnit kind) {
-  constexpr std::array<std::string_view, 32> kNames = {
+  constexpr std::array<std::string_view, 33> kNames = {
       "release",     "nf_drop",      "drop",          "consume",
       "advance",     "emit",         "wait",          "drop_payload",
       "pieces_came", "log",          "pull",          "state",
@@ -26,20 +27,20 @@ std::string_view NameOf(FromUnit kind) {
       "note",        "timer_due",    "piece_request", "pieces",
       "stopped",     "done",         "ended",         "grants",
       "report_name", "report_flow",  "report_packet", "report_parked",
-      "report_word", "report_unit",  "reported",      "updates_merged"};
-  static_assert(static_cast<size_t>(FromUnit::kUpdatesMerged) + 1 ==
-                kNames.size());
+      "report_word", "report_unit",  "reported",      "updates_merged",
+      "show_state"};
+  static_assert(static_cast<size_t>(FromUnit::kShowState) + 1 == kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
 }
 
 std::string_view NameOf(FromController kind) {
-  constexpr std::array<std::string_view, 16> kNames = {
-      "replicas",  "packet",    "drop",     "start_unit",
-      "park_unit", "stop_unit", "end_flow", "alias_ack",
-      "pieces",    "reclaim",   "seal",     "done_query",
-      "redirect",  "forsake",   "forget",   "name"};
-  static_assert(static_cast<size_t>(FromController::kName) + 1 ==
+  constexpr std::array<std::string_view, 18> kNames = {
+      "replicas",  "packet",     "drop",      "start_unit", "park_unit",
+      "stop_unit", "end_flow",   "alias_ack", "pieces",     "reclaim",
+      "seal",      "done_query", "redirect",  "forsake",    "forget",
+      "name",      "ask_state",  "take_state"};
+  static_assert(static_cast<size_t>(FromController::kTakeState) + 1 ==
                 kNames.size());
   const auto i = static_cast<size_t>(kind);
   return i < kNames.size() ? kNames[i] : "message";
@@ -212,6 +213,8 @@ size_t WordsToController::Other(const Cell& cell) const {
       return Bad(word, "pool", word.pieces.pool);
     case FromUnit::kStopped:
       return 0;
+    case FromUnit::kShowState:
+      return OfShown(word);
     default:
       break;
   }
@@ -219,6 +222,19 @@ size_t WordsToController::Other(const Cell& cell) const {
     return Bad(word, "kind", static_cast<uint8_t>(word.kind));
   }
   return word.kind < FromUnit::kReportName ? OfRecovery(word) : OfReport(word);
+}
+
+// The controller checks whether it has the flow still.
+size_t WordsToController::OfShown(const UnitCommand& word) const {
+  const bool is_whole = !ByteOf(word.state.pushed) &&
+                        !ByteOf(word.state.delta) && !ByteOf(word.state.named);
+  if (!is_whole) return Bad(word, "delta", ByteOf(word.state.delta));
+  if (word.state.bytes > kMaxShownBytes || word.state.bytes % 8 != 0) {
+    return Bad(word, "bytes", word.state.bytes);
+  }
+  return slot_of(word.state.flow) < limits_.max_flows
+             ? word.state.bytes
+             : Bad(word, "flow", value(word.state.flow));
 }
 
 // Checks words of units with loggers, and of their loggers.
@@ -420,7 +436,13 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     case FromController::kReclaim:
     case FromController::kDoneQuery:
     case FromController::kForsake:
+    case FromController::kAskState:
       return 0;
+    case FromController::kTakeState:
+      if (word.state.bytes <= kMaxShownBytes && word.state.bytes % 8 == 0) {
+        return word.state.bytes;
+      }
+      return Bad(word, "bytes", word.state.bytes);
     case FromController::kForget:
       // Loggers hear of it another way.
       if (ByteOf(word.of_logger) == 0) return 0;

@@ -103,6 +103,7 @@ class WordsToController {
   [[gnu::noinline]] size_t Other(const Cell& cell) const;
   bool IsOfSender(const UnitCommand& word) const;
   size_t OfPacket(const UnitCommand& word) const;
+  size_t OfShown(const UnitCommand& word) const;
   size_t OfRecovery(const UnitCommand& word) const;
   size_t OfReport(const UnitCommand& word) const;
   size_t Bad(const UnitCommand& word, std::string_view field,

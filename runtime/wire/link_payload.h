@@ -16,30 +16,42 @@
 // controller and of units. Each function takes a message's first cell.
 namespace snf {
 
+// The longest record that goes between units and a controller.
+inline constexpr size_t kMaxShownBytes = 1'024;
+
 // On a link from a controller.
 inline size_t PayloadFromController(const Cell& cell) {
   if (cell.is_table()) return sizeof(TableMessage);
-  return cell.As<ControllerCommand>().kind == ControllerCommand::Kind::kName
-             ? sizeof(FlowName)
-             : 0;
+  const auto& command = cell.As<ControllerCommand>();
+  switch (command.kind) {
+    case ControllerCommand::Kind::kName:
+      return sizeof(FlowName);
+    case ControllerCommand::Kind::kTakeState:
+      return command.state.bytes;
+    default:
+      return 0;
+  }
 }
 inline constexpr size_t kMaxPayloadFromController =
-    std::max(sizeof(TableMessage), sizeof(FlowName));
+    std::max({sizeof(TableMessage), sizeof(FlowName), kMaxShownBytes});
 
 // On a link from units to a controller.
 inline size_t PayloadToController(const Cell& cell) {
   if (cell.is_table()) return sizeof(TableMessage);
-  switch (cell.As<UnitCommand>().kind) {
+  const auto& command = cell.As<UnitCommand>();
+  switch (command.kind) {
     case UnitCommand::Kind::kSendAlias:
       return sizeof(Alias);
+    case UnitCommand::Kind::kShowState:
+      return command.state.bytes;
     case UnitCommand::Kind::kReportName:
       return sizeof(FlowName);
     default:
       return 0;
   }
 }
-inline constexpr size_t kMaxPayloadToController =
-    std::max({sizeof(Alias), sizeof(TableMessage), sizeof(FlowName)});
+inline constexpr size_t kMaxPayloadToController = std::max(
+    {sizeof(Alias), sizeof(TableMessage), sizeof(FlowName), kMaxShownBytes});
 
 // On a link from units to units: a record of state.
 inline size_t PayloadBetweenUnits(const Cell& cell) {

@@ -185,7 +185,8 @@ absl::StatusOr<std::unique_ptr<HostWatch>> UpCommand::WatchHosts() const {
 }
 
 absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
-    const DaemonFiles& files, const RunRequest& options) const {
+    const DaemonFiles& files, const RunRequest& options,
+    const StateLink* states) const {
   auto etcd = daemon_.etcd.Options();
   if (!etcd.ok()) return etcd.status();
   std::string machine;
@@ -198,7 +199,9 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
       .self = {.number = options.controller.id,
                .name = fmt::format("{} on {}", files.name, NameOfMachine()),
                .address = daemon_.group_address,
-               .incarnation = SecretSeed() | 1},
+               .incarnation = SecretSeed() | 1,
+               .states = states != nullptr ? states->address()
+                                           : daemon_.group_address},
       .shape = {.controllers = options.controller.count,
                 .program = options.nf + options.steering->blocks_text(),
                 .version = kVersion,
@@ -274,11 +277,21 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   std::unique_ptr<HostWatch> hosts;
   std::unique_ptr<GroupMembership> group;
   std::unique_ptr<GroupLink> link;
+  std::unique_ptr<StateLink> states;
   if (!daemon_.group.empty()) {
-    auto found = FindGroup(files, options);
+    // Members of one machine reach each other at any port.
+    if (daemon_.group_address.empty()) {
+      auto listens = StateLink::Listen("127.0.0.1:0");
+      if (!listens.ok()) return listens.status();
+      states = *std::move(listens);
+    }
+    auto found = FindGroup(files, options, states.get());
     if (!found.ok()) return found.status();
     group = *std::move(found);
     if (!daemon_.group_address.empty()) {
+      auto listens = StateLink::Listen(daemon_.group_address);
+      if (!listens.ok()) return listens.status();
+      states = *std::move(listens);
       auto opened = GroupLink::Open(daemon_.group_address);
       if (!opened.ok()) return opened.status();
       link = *std::move(opened);
@@ -300,7 +313,9 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   Daemon daemon(files, daemon_.tcp, options, log, interrupt, lock);
   if (!leases.empty()) daemon.LeaseBy(leases);
-  if (group != nullptr) daemon.JoinBy(*group, std::move(link));
+  if (group != nullptr) {
+    daemon.JoinBy(*group, std::move(link), std::move(states));
+  }
   if (successor != nullptr)
     daemon.Succeed(std::move(successor), daemon_.within);
   if (daemon_.keep.ns > 0) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "platform/daemon/daemon_flags.h"
 #include "platform/daemon/group/group_membership.h"
+#include "platform/daemon/group/state_link.h"
 #include "platform/hosts/host_watch.h"
 #include "platform/process/command.h"
 #include "platform/service/daemon_files.h"
@@ -27,7 +28,8 @@ class UpCommand final : public FlagCommand {
   absl::StatusOr<std::unique_ptr<HostWatch>> WatchHosts() const;
   // Looks whether there is a place for this controller in its group.
   absl::StatusOr<std::unique_ptr<GroupMembership>> FindGroup(
-      const DaemonFiles& files, const RunRequest& options) const;
+      const DaemonFiles& files, const RunRequest& options,
+      const StateLink* states) const;
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;
 

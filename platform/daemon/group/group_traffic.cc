@@ -34,10 +34,12 @@ std::optional<Fragmented> FragmentedOf(std::span<const std::byte> frame) {
 GroupTraffic::GroupTraffic(GroupMember& member,
                            std::shared_ptr<const Steering> steering,
                            std::unique_ptr<GroupLink> link,
-                           const std::vector<PortSpec>& ports)
+                           const std::vector<PortSpec>& ports,
+                           std::unique_ptr<FlowHeirs> heirs)
     : member_(member),
       steering_(std::move(steering)),
       link_(std::move(link)),
+      heirs_(std::move(heirs)),
       view_(member.Current()) {
   owners_.fill(Steering::kNobody);
   for (const PortSpec& port : ports) {
@@ -82,6 +84,7 @@ void GroupTraffic::Greet() {
 void GroupTraffic::Follow(const GroupMember::View& view) {
   live_ = view.table->live();
   owners_ = Steering::OwnersAmong(live_, steering_->controller().count);
+  if (heirs_ != nullptr) heirs_->Follow(*view.table);
   if (link_ != nullptr) {
     link_->Follow(*view.table);
   } else if (view.joined != view_.joined) {
@@ -238,6 +241,9 @@ LiveFigures::Group GroupTraffic::figures() const {
     before = up_to;
   }
   group.counts = counts_.named();
+  if (heirs_ != nullptr) {
+    std::ranges::move(heirs_->named(), std::back_inserter(group.counts));
+  }
   return group;
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/packet/fragment_table.h"
+#include "platform/daemon/group/flow_heirs.h"
 #include "platform/daemon/group/group_counts.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_member.h"
@@ -50,10 +51,11 @@ namespace snf {
 class GroupTraffic {
  public:
   // `link` is null if the ports are shared. `ports` are the run's, in their
-  // order.
+  // order. Without `heirs`, flows end with their controller.
   GroupTraffic(GroupMember& member, std::shared_ptr<const Steering> steering,
                std::unique_ptr<GroupLink> link,
-               const std::vector<PortSpec>& ports);
+               const std::vector<PortSpec>& ports,
+               std::unique_ptr<FlowHeirs> heirs = nullptr);
 
   // Joins the table from now on.
   void Begin() { member_.Begin(); }
@@ -82,6 +84,8 @@ class GroupTraffic {
   bool Receive(Take take);
   void Flush();
 
+  // Null if flows end with their controller.
+  FlowHeirs* heirs() { return heirs_.get(); }
   bool has_link() const { return link_ != nullptr; }
   // Returns true if a frame of another member waits. Costs a system call.
   bool has_frames() const { return link_ != nullptr && link_->has_frames(); }
@@ -125,6 +129,7 @@ class GroupTraffic {
   GroupMember& member_;
   const std::shared_ptr<const Steering> steering_;
   const std::unique_ptr<GroupLink> link_;
+  const std::unique_ptr<FlowHeirs> heirs_;
   std::vector<Port> ports_;
   GroupMember::View view_;
   bool is_vouched_ = false;  // as of the last turn

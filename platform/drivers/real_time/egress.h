@@ -2,9 +2,12 @@
 #ifndef SNF_PLATFORM_DRIVERS_REAL_TIME_EGRESS_H_
 #define SNF_PLATFORM_DRIVERS_REAL_TIME_EGRESS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -76,6 +79,18 @@ class Egress final : public ControllerEvents {
   void on_forsake(Instant now, const EndFlow& end) override;
   void on_successor(Instant now, const Controller& controller) override;
   void on_inherited(const PacketMeta& meta, PacketHandle packet) override;
+  void on_flow_taken(FlowId flow, Clock last) override {
+    order_.Take(flow, last);
+  }
+  void on_state(const State& state,
+                std::span<const std::byte> record) override {
+    if (on_state_) on_state_(state, record);
+  }
+  // Gets the states that are asked for (ControllerLoop::AskState).
+  using OnState =
+      std::function<void(const State& state, std::span<const std::byte>)>;
+  void set_on_state(OnState on_state) { on_state_ = std::move(on_state); }
+  bool has_on_state() const { return on_state_ != nullptr; }
 
   // Adds a violation to the result.
   void Violate(std::string what);
@@ -118,6 +133,7 @@ class Egress final : public ControllerEvents {
   ReleaseOrder order_;
   Provisioning provisioning_;
   PacketExits exits_;
+  OnState on_state_;
 };
 
 }  // namespace snf

@@ -12,47 +12,71 @@ FlowClassifier& KnownFlows::looker() {
   return *looker_;
 }
 
+KnownFlows::Seen KnownFlows::Look(const CapturedPacket& captured) {
+  Seen seen;
+  seen.direction = looker().Classify(captured.time, captured.link,
+                                     captured.bytes, seen.headers, seen.key);
+  return seen;
+}
+
+bool KnownFlows::IsOfFragment(const FlowKey& key) {
+  return key.form == FlowKeyForm::kIpv4Fragment ||
+         key.form == FlowKeyForm::kIpv6Fragment;
+}
+
 bool KnownFlows::MayHaveAskedFor(const CapturedPacket& captured) {
   const OwnKeys own_keys(example_);
   if (!own_keys.any()) return false;
-  ParsedPacket headers;
-  FlowKey key;
-  const Direction direction = looker().Classify(captured.time, captured.link,
-                                                captured.bytes, headers, key);
-  return direction != Direction::kNone &&
-         own_keys.IsAnswer(captured.bytes, headers, direction, key);
+  const Seen seen = Look(captured);
+  return seen.direction != Direction::kNone &&
+         own_keys.IsAnswer(captured.bytes, seen.headers, seen.direction,
+                           seen.key);
 }
 
-bool KnownFlows::Knows(const CapturedPacket& captured) {
-  ParsedPacket headers;
-  FlowKey key;
-  const Direction direction = looker().Classify(captured.time, captured.link,
-                                                captured.bytes, headers, key);
-  if (direction == Direction::kNone) return false;
-  if (key.form == FlowKeyForm::kIpv4Fragment ||
-      key.form == FlowKeyForm::kIpv6Fragment) {
-    return older_since_ != Instant::min() &&
-           captured.time - older_since_ < kLateFragments;
+std::optional<KnownFlows::Sought> KnownFlows::SoughtBy(
+    const CapturedPacket& captured) {
+  const Seen seen = Look(captured);
+  if (seen.direction == Direction::kNone || IsOfFragment(seen.key)) {
+    return std::nullopt;
   }
-  const FlowTable& flows = loop_.controller().flows();
+  return SoughtBy(captured, seen);
+}
+
+std::optional<KnownFlows::Sought> KnownFlows::SoughtBy(
+    const CapturedPacket& captured, const Seen& seen) const {
+  FlowKey key = seen.key;
   if (HasSides(example_)) {
-    if (!HasEnds(key)) return false;
-    const Endpoints ends = EndpointsOf(key, direction);
+    if (!HasEnds(key)) return std::nullopt;
+    const Endpoints ends = EndpointsOf(key, seen.direction);
     if (captured.side == Side::kOutside) {
-      const std::optional<FlowKey> inside =
-          OwnKeys(example_).InsideOf(captured.bytes, headers, direction, key);
-      if (inside.has_value()) {
-        return flows.Find(*inside, flows.HashOf(*inside)) != FlowTable::kNone;
-      }
-      return loop_.controller().aliases().Find(
-                 ends.to, flows.HashOf(ends.to)) != AliasTable::kNone;
+      const std::optional<FlowKey> inside = OwnKeys(example_).InsideOf(
+          captured.bytes, seen.headers, seen.direction, key);
+      if (inside.has_value()) return Sought{.key = *inside};
+      return Sought{.key = ends.to, .by_alias = true};
     }
     key = ends.from;
   }
   if (const OwnKeys own_keys(example_); own_keys.any()) {
-    own_keys.Apply(captured.bytes, headers, direction, key);
+    own_keys.Apply(captured.bytes, seen.headers, seen.direction, key);
   }
-  return flows.Find(key, flows.HashOf(key)) != FlowTable::kNone;
+  return Sought{.key = key};
+}
+
+bool KnownFlows::Knows(const CapturedPacket& captured) {
+  const Seen seen = Look(captured);
+  if (seen.direction == Direction::kNone) return false;
+  if (IsOfFragment(seen.key)) {
+    return older_since_ != Instant::min() &&
+           captured.time - older_since_ < kLateFragments;
+  }
+  const std::optional<Sought> sought = SoughtBy(captured, seen);
+  if (!sought.has_value()) return false;
+  const Controller& controller = loop_.controller();
+  const uint64_t hash = controller.flows().HashOf(sought->key);
+  if (sought->by_alias) {
+    return controller.aliases().Find(sought->key, hash) != AliasTable::kNone;
+  }
+  return controller.flows().Find(sought->key, hash) != FlowTable::kNone;
 }
 
 }  // namespace snf

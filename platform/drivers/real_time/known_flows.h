@@ -33,11 +33,27 @@ class KnownFlows {
   void BecomeOlder() { older_since_ = clock_.Now(); }
   // Returns true if the packet is of one of the controller's flows.
   bool Knows(const CapturedPacket& captured);
+  // Returns by which key the packet's flow is found; nothing for a packet
+  // without a flow, and for a fragment.
+  struct Sought {
+    FlowKey key;
+    bool by_alias = false;
+  };
+  std::optional<Sought> SoughtBy(const CapturedPacket& captured);
   // Returns true if the packet may answer a packet of the NF's own, as a health
   // check (OwnFlow::is_answer).
   bool MayHaveAskedFor(const CapturedPacket& captured);
 
  private:
+  struct Seen {
+    ParsedPacket headers;
+    FlowKey key;
+    Direction direction{};
+  };
+  static bool IsOfFragment(const FlowKey& key);
+  std::optional<Sought> SoughtBy(const CapturedPacket& captured,
+                                 const Seen& seen) const;
+  Seen Look(const CapturedPacket& captured);
   FlowClassifier& looker();
 
   const RunOptions& options_;

@@ -46,6 +46,11 @@ UnitLoopOptions UnitLoopOptionsOf(const RealSetup& setup, uint32_t replicas) {
   options.unit.guard_every = setup.real.guard_every;
   options.measures_busy = setup.real.measures_busy;
   options.tables = TableOptionsOf(setup.run);
+  // Controllers of one process give each other pieces (H4).
+  if (setup.real.aliases == nullptr) {
+    options.part = setup.run.controller.controller_id;
+    options.parts = setup.real.controllers;
+  }
   if (!setup.real.unpaced) options.service = ServiceOf(setup.run.controller);
   return options;
 }

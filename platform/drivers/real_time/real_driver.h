@@ -43,6 +43,7 @@
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
+#include "runtime/sdk/state_schema.h"
 #include "runtime/store/state_store.h"
 #include "traces/capture_reader.h"
 
@@ -196,6 +197,30 @@ class RealDriver final : private NfCallNames {
   }
   bool MayHaveAskedFor(const CapturedPacket& captured) {
     return known_flows_.MayHaveAskedFor(captured);
+  }
+  // As KnownFlows::SoughtBy.
+  std::optional<KnownFlows::Sought> SoughtBy(const CapturedPacket& captured) {
+    return known_flows_.SoughtBy(captured);
+  }
+  // Let a controller of another process continue flows of this one, and this
+  // one flows of another (platform/daemon/group/flow_heirs.h): as
+  // ControllerLoop::AskState, Egress::set_on_state and
+  // ControllerLoop::TakeFlow.
+  bool AskState(FlowId flow) { return loop_.AskState(flow); }
+  void set_on_state(Egress::OnState on_state) {
+    egress_.set_on_state(std::move(on_state));
+  }
+  bool has_on_state() const { return egress_.has_on_state(); }
+  bool TakeFlow(const HandedFlow& flow, const State& state,
+                std::span<const std::byte> record) {
+    loop_.ReadClock();
+    return loop_.TakeFlow(flow, state, record, egress_);
+  }
+  // Returns true for a record that units of the NF can take.
+  bool IsRecord(const State& state, std::span<const std::byte> record) const {
+    const StateSchema& schema = example_->schema();
+    return state.schema == schema.hash() && record.size() == state.bytes &&
+           schema.IsWellFormed(record);
   }
   // Publishes no more figures.
   void HideFigures() { look_.Stop(); }

@@ -23,6 +23,12 @@ void ReleaseOrder::Begin(FlowId flow) {
   here.flow = flow;
 }
 
+void ReleaseOrder::Take(FlowId flow, Clock last) {
+  Begin(flow);
+  Flow& here = flows_[controller_of(flow)][slot_of(flow)];
+  here.ended = here.given = value(last);
+}
+
 // The flow has the slot now, which may have been another's that was never heard
 // of.
 void ReleaseOrder::Resume(Flow& here, FlowId flow, Clock newest) {

@@ -63,6 +63,9 @@ class ReleaseOrder {
       flow.ended = value(meta.clock) - 1;  // its packet was lost before
     }
   }
+  // A flow begins that was another controller's: all of its clocks up to this
+  // one have ended.
+  void Take(FlowId flow, Clock last);
   // A controller goes on, behind Succeed, with what another process had given
   // to units: this clock has not ended, nor have later ones. What is left of a
   // flow that is not in its slot any more goes as it comes.

@@ -256,8 +256,16 @@ void AddGroup(const LiveFigures& figures, Metrics& to) {
     to.Sample("controller", fmt::to_string(member.number), member.hosts_1000);
   }
   to.Counter("snf_group_frames_total", "What became of frames of the group.");
+  constexpr std::string_view kOfStates = "states_";
   for (const NamedCount& count : group.counts) {
+    if (count.name.starts_with(kOfStates)) continue;
     to.Sample("what", count.name, count.count);
+  }
+  to.Begin("snf_group_states", Metrics::Type::kGauge,
+           "Flows' states that were sent to the heir, or are kept for others.");
+  for (const NamedCount& count : group.counts) {
+    if (!count.name.starts_with(kOfStates)) continue;
+    to.Sample("what", count.name.substr(kOfStates.size()), count.count);
   }
 }
 

@@ -107,7 +107,8 @@ MAY_INCLUDE = {
     "controller/leases": BASE,
     "controller/hand_over": BASE | CONTROLLER,
     "controller/rebuild": BASE | CONTROLLER,
-    "controller/live": BASE | CONTROLLER | {"controller/rebuild",
+    "controller/live": BASE | CONTROLLER | {"controller/hand_over",
+                                            "controller/rebuild",
                                             "runtime/ring", "runtime/tables",
                                             "runtime/wire"},
     "resource_manager/core": TEXT,
@@ -182,6 +183,7 @@ MAY_INCLUDE = {
     "platform/daemon/chains": RUN | {"platform/drivers/real_time",
                                      "platform/outcome"},
     "platform/daemon/group": RUN | {
+        "controller/hand_over", "platform/drivers/real_time",
         "platform/hosts", "platform/ports", "platform/ports/interface",
         "resource_manager/etcd", "proto"},
     "platform/daemon": RUN | {

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/hand_over/flow_sweep.h"
+
+#include <algorithm>
+
+namespace snf {
+
+void FlowSweep::Begin() {
+  sent_.clear();
+  at_ = 0;
+  began_ = next_turn_ = Instant::min();
+  is_first_ = true;
+  lacks_any_ = false;
+  asked_ = behind_ = 0;
+}
+
+bool FlowSweep::Turn(Instant now, const Controller& c, size_t room,
+                     absl::FunctionRef<void(FlowId)> ask,
+                     absl::FunctionRef<void(const Ended&)> ended) {
+  if (now < next_turn_) return false;
+  next_turn_ = now + kPause;
+  if (at_ == 0) {
+    began_ = now;
+    lacks_any_ = false;
+    asked_ = 0;
+  }
+  // The table does not shrink.
+  const uint32_t used = c.flows().used();
+  if (sent_.size() < used) sent_.resize(used);
+  size_t asks = kAsksPerTurn;
+  const uint32_t end = static_cast<uint32_t>(
+      std::min<size_t>(used, size_t{at_} + kSlotsPerTurn));
+  for (; at_ < end; ++at_) {
+    if (!Look(c, at_, asks, room, ask, ended)) return false;
+  }
+  if (at_ < used) return false;
+  at_ = 0;
+  last_ = now - began_;
+  behind_ = asked_;
+  next_turn_ = std::max(next_turn_, began_ + kPeriod);
+  const bool is_whole = is_first_ && !lacks_any_;
+  is_first_ = is_first_ && !is_whole;
+  return is_whole;
+}
+
+bool FlowSweep::Look(const Controller& c, uint32_t slot, size_t& asks,
+                     size_t& room, absl::FunctionRef<void(FlowId)> ask,
+                     absl::FunctionRef<void(const Ended&)> ended) {
+  Sent& sent = sent_[slot];
+  const FlowHot& hot = c.flows().hot(slot);
+  const bool is_there = c.flows().cold(slot).owner != kNoUnit &&
+                        (hot.flags & FlowHot::kEnding) == 0 &&
+                        hot.key != FlowKey{};
+  const FlowId flow = is_there ? c.IdOfSlot(slot) : kNoFlow;
+  if (sent.flow != flow) {
+    if (sent.flow != kNoFlow) {
+      if (room == 0) return false;
+      --room;
+      ended({.key = sent.key, .flow = sent.flow});
+    }
+    sent = {};
+  }
+  if (!is_there || sent.clock == hot.clock) return true;
+  if (asks == 0 || room == 0) return false;
+  --asks;
+  --room;
+  ++asked_;
+  lacks_any_ |= sent.flow == kNoFlow;
+  ask(flow);
+  return true;
+}
+
+std::optional<HandedFlow> FlowSweep::OnState(const Controller& c,
+                                             const State& state) {
+  const uint32_t slot = slot_of(state.flow);
+  if (slot >= sent_.size()) return std::nullopt;
+  std::optional<HandedFlow> handed =
+      FlowHandOver::ReadAsOf(c, state.flow, state.applied);
+  Sent& sent = sent_[slot];
+  const bool is_newer =
+      sent.flow != state.flow || value(state.applied) > value(sent.clock);
+  // A unit cannot have run a clock that was not given.
+  if (!handed.has_value() || !is_newer ||
+      state.applied > c.flows().hot(slot).clock) {
+    return std::nullopt;
+  }
+  sent = {.key = handed->name.key, .flow = state.flow, .clock = state.applied};
+  return handed;
+}
+
+}  // namespace snf

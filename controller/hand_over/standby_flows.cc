@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/hand_over/standby_flows.h"
+
+#include <utility>
+
+namespace snf {
+
+void StandbyFlows::Put(uint32_t from, uint64_t round, Instant now,
+                       StandbyFlow flow) {
+  const FlowKey key = flow.flow.name.key;
+  const FlowKey alias = flow.flow.name.alias;
+  if (const auto older = by_key_.find(key); older != by_key_.end()) {
+    Erase(older->second);
+  }
+  if (entries_.size() >= options_.max_flows) {
+    Erase(entries_.begin());
+    ++counters_.evicted;
+  }
+  entries_.push_back({from, round, now, std::move(flow)});
+  const auto entry = std::prev(entries_.end());
+  by_key_[key] = entry;
+  if (alias != FlowKey{}) by_alias_[alias] = entry;
+  ++of_[from];
+  ++counters_.kept;
+}
+
+// An alias may be another flow's by now.
+void StandbyFlows::Erase(Entries::iterator entry) {
+  const FlowName& name = entry->flow.flow.name;
+  by_key_.erase(name.key);
+  const auto alias = by_alias_.find(name.alias);
+  if (alias != by_alias_.end() && alias->second == entry) {
+    by_alias_.erase(alias);
+  }
+  --of_[entry->from];
+  entries_.erase(entry);
+}
+
+void StandbyFlows::OnEnd(uint32_t from, const FlowKey& key, FlowId flow) {
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return;
+  const Entry& entry = *found->second;
+  // Another flow may have the key by now.
+  if (entry.from != from || entry.flow.flow.name.flow != flow) return;
+  Erase(found->second);
+}
+
+void StandbyFlows::OnWhole(uint32_t from, uint64_t round) {
+  EraseOf(from, round);
+}
+
+void StandbyFlows::EraseOf(uint32_t from, std::optional<uint64_t> but_round) {
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    if (entry->from == from && entry->round != but_round) Erase(entry);
+    entry = next;
+  }
+}
+
+bool StandbyFlows::IsExpired(const Entry& entry, Instant now) const {
+  const FlowName& name = entry.flow.flow.name;
+  const Nanos own = name.idle_timeout;
+  return now - entry.came > (own.ns > 0 ? own : options_.idle_timeout);
+}
+
+std::optional<StandbyFlow> StandbyFlows::Take(const FlowKey& key, bool by_alias,
+                                              Instant now) {
+  const auto& by = by_alias ? by_alias_ : by_key_;
+  const auto found = by.find(key);
+  if (found == by.end()) return std::nullopt;
+  const auto entry = found->second;
+  std::optional<StandbyFlow> flow;
+  if (IsExpired(*entry, now)) {
+    ++counters_.expired;
+  } else {
+    flow = std::move(entry->flow);
+    entry->flow.flow = flow->flow;  // whose keys Erase needs
+    ++counters_.taken;
+  }
+  Erase(entry);
+  return flow;
+}
+
+}  // namespace snf

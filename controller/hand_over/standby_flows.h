@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_CONTROLLER_HAND_OVER_STANDBY_FLOWS_H_
+#define SNF_CONTROLLER_HAND_OVER_STANDBY_FLOWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/packet/flow_key.h"
+#include "base/time.h"
+#include "controller/hand_over/hand_over.h"
+
+namespace snf {
+
+// A copy of another controller's flow, with which the flow can continue behind
+// clock flow.last.
+struct StandbyFlow {
+  HandedFlow flow;
+  State state;
+  std::vector<std::byte> record{};  // of the state
+};
+
+struct StandbyCounters {
+  uint64_t kept = 0;     // copies that came
+  uint64_t taken = 0;    // flows that continue here
+  uint64_t evicted = 0;  // copies that had to make room, the oldest first
+  uint64_t expired = 0;  // copies of flows that were idle for too long
+};
+
+// Theory of operation. The flows that a controller continues if a controller
+// dies whose heir it is (proto/protocol.md H5, H6). Other controllers send
+// copies, a newer one in place of an older, and say which flows have ended. A
+// flow is found by its key, or by its alias.
+//
+// A controller that has connected again sends all of its flows again, in
+// another round, and then says so (OnWhole): copies of earlier rounds are of
+// flows that have ended meanwhile.
+//
+// Worked example: controller 1 sends flow A as of clock 3, B as of 1 and A as
+// of 5, and that B has ended. It dies, and a packet of A comes: Take returns A
+// as of 5, which is no copy any more.
+//
+// Owner-thread only. Memory: about 600 bytes and a record for each flow.
+class StandbyFlows {
+ public:
+  struct Options {
+    size_t max_flows = 1 << 16;
+    // The idle timeout of a flow without its own.
+    Nanos idle_timeout = Seconds(300);
+  };
+
+  explicit StandbyFlows(const Options& options) : options_(options) {}
+
+  // A copy came from a controller, whose round that is.
+  void Put(uint32_t from, uint64_t round, Instant now, StandbyFlow flow);
+  // The controller's flow has ended.
+  void OnEnd(uint32_t from, const FlowKey& key, FlowId flow);
+  // The controller has sent all flows that it had when the round began.
+  void OnWhole(uint32_t from, uint64_t round);
+  // Forgets what that controller has sent.
+  void Forget(uint32_t from) { EraseOf(from, std::nullopt); }
+  // Returns the flow that has this key, or alias, and forgets it; none if there
+  // is none, or it was idle for too long.
+  std::optional<StandbyFlow> Take(const FlowKey& key, bool by_alias,
+                                  Instant now);
+
+  size_t size() const { return by_key_.size(); }
+  // Counts the flows that this controller has sent.
+  size_t size_of(uint32_t from) const {
+    const auto of = of_.find(from);
+    return of == of_.end() ? 0 : of->second;
+  }
+  const StandbyCounters& counters() const { return counters_; }
+
+ private:
+  struct Entry {
+    uint32_t from;
+    uint64_t round;
+    Instant came;
+    StandbyFlow flow;
+  };
+  using Entries = std::list<Entry>;  // in the order of coming
+
+  void Erase(Entries::iterator entry);
+  void EraseOf(uint32_t from, std::optional<uint64_t> but_round);
+  bool IsExpired(const Entry& entry, Instant now) const;
+
+  const Options options_;
+  Entries entries_;
+  absl::flat_hash_map<FlowKey, Entries::iterator, FlowKeyHash> by_key_;
+  absl::flat_hash_map<FlowKey, Entries::iterator, FlowKeyHash> by_alias_;
+  std::map<uint32_t, size_t> of_;  // flows, by controller
+  StandbyCounters counters_;
+};
+
+}  // namespace snf
+
+#endif  // SNF_CONTROLLER_HAND_OVER_STANDBY_FLOWS_H_

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "controller/hand_over/standby_flows.h"
+
+#include <gtest/gtest.h>
+
+namespace snf {
+namespace {
+
+FlowKey Key(uint8_t number) {
+  FlowKey key{};
+  key.form = FlowKeyForm::kIpv4;
+  key.source.bytes[15] = std::byte{number};
+  return key;
+}
+
+FlowKey External(uint8_t number) {
+  FlowKey key = Key(number);
+  key.form = FlowKeyForm::kIpv4Endpoint;
+  return key;
+}
+
+// Flow `number` of a controller, with id 100 + number, as of a clock.
+StandbyFlow Flow(uint8_t number, uint64_t clock, uint8_t alias = 0) {
+  StandbyFlow flow;
+  flow.flow.name.flow = FlowId{uint64_t{100} + number};
+  flow.flow.name.key = Key(number);
+  if (alias != 0) flow.flow.name.alias = External(alias);
+  flow.flow.last = flow.state.applied = Clock{clock};
+  flow.record.resize(8, std::byte{number});
+  return flow;
+}
+
+class StandbyFlowsTest : public testing::Test {
+ protected:
+  void Put(uint32_t from, const StandbyFlow& flow, uint64_t round = 1) {
+    flows_.Put(from, round, now_, flow);
+  }
+  // The clock of the flow that is taken; 0: there is none.
+  uint64_t Take(const FlowKey& key, bool by_alias = false) {
+    const auto taken = flows_.Take(key, by_alias, now_);
+    return taken.has_value() ? value(taken->flow.last) : 0;
+  }
+
+  Instant now_{1'000'000'000};
+  StandbyFlows flows_{{.max_flows = 3, .idle_timeout = Seconds(10)}};
+};
+
+TEST_F(StandbyFlowsTest, TheNewestCopyIsTakenOnce) {
+  Put(1, Flow(1, 3, 7));
+  Put(1, Flow(2, 1));
+  Put(1, Flow(1, 5, 8));
+  EXPECT_EQ(flows_.size(), 2u);
+  EXPECT_EQ(flows_.size_of(1), 2u);
+  EXPECT_EQ(Take(External(7), true), 0u);  // its alias before
+  const auto taken = flows_.Take(External(8), true, now_);
+  ASSERT_TRUE(taken.has_value());
+  EXPECT_EQ(taken->flow.last, Clock{5});
+  EXPECT_EQ(taken->flow.name.key, Key(1));
+  EXPECT_EQ(taken->record, std::vector(8, std::byte{1}));
+  EXPECT_EQ(Take(Key(1)), 0u);
+  EXPECT_EQ(Take(Key(2)), 1u);
+  EXPECT_EQ(flows_.size_of(1), 0u);
+  EXPECT_EQ(flows_.counters().taken, 2u);
+}
+
+TEST_F(StandbyFlowsTest, AnAliasThatIsAnotherFlowsNowStaysItsOwn) {
+  Put(1, Flow(1, 3, 7));
+  Put(1, Flow(2, 4, 7));
+  flows_.OnEnd(1, Key(1), FlowId{101});
+  EXPECT_EQ(Take(External(7), true), 4u);
+}
+
+TEST_F(StandbyFlowsTest, AnEndIsOfThatFlowOfThatController) {
+  Put(1, Flow(1, 3));
+  flows_.OnEnd(1, Key(1), FlowId{99});  // another flow with that key
+  flows_.OnEnd(2, Key(1), FlowId{101});
+  EXPECT_EQ(flows_.size(), 1u);
+  flows_.OnEnd(1, Key(1), FlowId{101});
+  EXPECT_EQ(flows_.size(), 0u);
+  flows_.OnEnd(1, Key(1), FlowId{101});
+}
+
+TEST_F(StandbyFlowsTest, WhatAnotherRoundDidNotSendHasEnded) {
+  Put(1, Flow(1, 3), 1);
+  Put(1, Flow(2, 3), 1);
+  Put(2, Flow(3, 3), 1);
+  Put(1, Flow(2, 3), 2);
+  EXPECT_EQ(flows_.size(), 3u);  // until the round is whole
+  flows_.OnWhole(1, 2);
+  EXPECT_EQ(Take(Key(1)), 0u);
+  EXPECT_EQ(Take(Key(2)), 3u);
+  EXPECT_EQ(Take(Key(3)), 3u);
+}
+
+TEST_F(StandbyFlowsTest, TheOldestMakeRoom) {
+  for (uint8_t flow = 1; flow <= 3; ++flow) Put(1, Flow(flow, 1));
+  Put(1, Flow(1, 2));
+  Put(1, Flow(4, 1));
+  EXPECT_EQ(flows_.size(), 3u);
+  EXPECT_EQ(flows_.counters().evicted, 1u);
+  EXPECT_EQ(Take(Key(2)), 0u);
+  EXPECT_EQ(Take(Key(1)), 2u);
+}
+
+TEST_F(StandbyFlowsTest, AFlowThatWasIdleForTooLongIsOver) {
+  StandbyFlow longer = Flow(2, 1);
+  longer.flow.name.idle_timeout = Seconds(20);
+  Put(1, Flow(1, 1));
+  Put(1, longer);
+  now_ = now_ + Seconds(11);
+  EXPECT_EQ(Take(Key(1)), 0u);
+  EXPECT_EQ(Take(Key(2)), 1u);
+  EXPECT_EQ(flows_.counters().expired, 1u);
+  EXPECT_EQ(flows_.counters().taken, 1u);
+}
+
+TEST_F(StandbyFlowsTest, AControllersFlowsAreForgotten) {
+  Put(1, Flow(1, 1));
+  Put(2, Flow(2, 1));
+  flows_.Forget(1);
+  EXPECT_EQ(flows_.size(), 1u);
+  EXPECT_EQ(flows_.size_of(1), 0u);
+}
+
+}  // namespace
+}  // namespace snf

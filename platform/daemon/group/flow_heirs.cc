@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/daemon/group/flow_heirs.h"
+
+#include <bit>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace snf {
+namespace {
+
+enum class Kind : uint32_t { kFlow, kEnded, kWhole };
+
+// The records of messages: members run the same program.
+struct FlowMessage {
+  Kind kind = Kind::kFlow;
+  uint32_t reserved = 0;
+  HandedFlow flow;
+  State state;  // its record follows
+};
+struct EndedMessage {
+  Kind kind = Kind::kEnded;
+  uint32_t reserved = 0;
+  FlowSweep::Ended flow;
+};
+static_assert(std::is_trivially_copyable_v<FlowMessage> &&
+              std::is_trivially_copyable_v<EndedMessage>);
+static_assert(sizeof(FlowMessage) + kMaxShownBytes <= StateLink::kMostBytes);
+
+template <typename Message>
+std::vector<std::byte> BytesOf(const Message& message,
+                               std::span<const std::byte> rest = {}) {
+  std::vector<std::byte> bytes(sizeof message + rest.size());
+  std::memcpy(bytes.data(), &message, sizeof message);
+  if (!rest.empty()) {
+    std::memcpy(&bytes[sizeof message], rest.data(), rest.size());
+  }
+  return bytes;
+}
+
+template <typename Message>
+bool Load(std::span<const std::byte> bytes, Message& message) {
+  if (bytes.size() < sizeof message) return false;
+  std::memcpy(&message, bytes.data(), sizeof message);
+  return true;
+}
+
+// Deletes the driver's flow of that key, and the flow with its alias: both are
+// older than a copy, for the dead member has had the key since.
+void MakeWay(RealDriver& driver, const FlowName& name) {
+  const Controller& c = driver.controller();
+  const FlowTable& flows = c.flows();
+  const uint32_t same = flows.Find(name.key, flows.HashOf(name.key));
+  if (same != FlowTable::kNone) driver.DeleteFlow(c.IdOfSlot(same));
+  if (name.alias == FlowKey{}) return;
+  const uint32_t other = c.aliases().Find(name.alias, flows.HashOf(name.alias));
+  if (other != AliasTable::kNone) driver.DeleteFlow(c.IdOfSlot(other));
+}
+
+}  // namespace
+
+void FlowHeirs::Follow(const GatewayTable& table) {
+  live_ = table.live();
+  link_->Follow(table, self_, NextMember(self_, live_));
+  UpdateHeritage();
+}
+
+void FlowHeirs::UpdateHeritage() {
+  has_heritage_ = false;
+  for (uint32_t member = 0; member < kMostAtPorts; ++member) {
+    has_heritage_ |= !Has(live_, member) && standby_.size_of(member) > 0;
+  }
+}
+
+void FlowHeirs::Turn(RealDriver* driver, Instant now) {
+  const bool is_other =
+      driver != nullptr && (driver != driver_ || !driver->has_on_state());
+  if (is_other) {
+    driver_ = driver;
+    round_ = 0;
+    driver->set_on_state(
+        [this, driver](const State& state, std::span<const std::byte> record) {
+          OnState(driver->controller(), state, record);
+        });
+  }
+  Receive(driver, now);
+  if (driver != nullptr) Send(*driver, now);
+}
+
+void FlowHeirs::Send(RealDriver& driver, Instant now) {
+  const uint64_t round = link_->round();
+  if (round != round_) sweep_.Begin();
+  round_ = round;
+  if (round == 0 || !driver.has_controller()) return;
+  const bool is_whole = sweep_.Turn(
+      now, driver.controller(), link_->room(),
+      [&](FlowId flow) { driver.AskState(flow); },
+      [&](const FlowSweep::Ended& flow) {
+        ++ended_;
+        link_->Send(round_, BytesOf(EndedMessage{.flow = flow}));
+      });
+  if (is_whole) link_->Send(round_, BytesOf(Kind::kWhole));
+}
+
+void FlowHeirs::OnState(const Controller& controller, const State& state,
+                        std::span<const std::byte> record) {
+  const auto flow = sweep_.OnState(controller, state);
+  if (!flow.has_value()) return;
+  ++sent_;
+  link_->Send(round_,
+              BytesOf(FlowMessage{.flow = *flow, .state = state}, record));
+}
+
+void FlowHeirs::Receive(const RealDriver* driver, Instant now) {
+  const std::vector<StateLink::Received> received = link_->Take();
+  for (const StateLink::Received& message : received) {
+    if (!TakeMessage(driver, now, message)) ++malformed_;
+  }
+  if (!received.empty()) UpdateHeritage();
+}
+
+bool FlowHeirs::TakeMessage(const RealDriver* driver, Instant now,
+                            const StateLink::Received& message) {
+  const std::span<const std::byte> bytes = message.bytes;
+  Kind kind{};
+  if (!Load(bytes, kind)) return false;
+  if (kind == Kind::kWhole) {
+    standby_.OnWhole(message.from, message.round);
+    return bytes.size() == sizeof kind;
+  }
+  if (EndedMessage ended; kind == Kind::kEnded && Load(bytes, ended)) {
+    standby_.OnEnd(message.from, ended.flow.key, ended.flow.flow);
+    return bytes.size() == sizeof ended;
+  }
+  FlowMessage flow;
+  if (kind != Kind::kFlow || !Load(bytes, flow)) return false;
+  const auto record = bytes.subspan(sizeof flow);
+  const bool is_right =
+      flow.flow.name.key != FlowKey{} && flow.flow.last == flow.state.applied &&
+      flow.flow.last != Clock{} && flow.flow.last < kMaxRestoredClock &&
+      record.size() <= kMaxShownBytes &&
+      (driver == nullptr || driver->IsRecord(flow.state, record));
+  if (!is_right) return false;
+  standby_.Put(message.from, message.round, now,
+               {.flow = flow.flow,
+                .state = flow.state,
+                .record = {record.begin(), record.end()}});
+  return true;
+}
+
+void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
+  const auto sought = driver.SoughtBy(packet);
+  if (!sought.has_value()) return;
+  const auto flow = standby_.Take(sought->key, sought->by_alias, packet.time);
+  if (!flow.has_value()) return;
+  MakeWay(driver, flow->flow.name);
+  const bool is_taken = driver.IsRecord(flow->state, flow->record) &&
+                        driver.TakeFlow(flow->flow, flow->state, flow->record);
+  untaken_ += is_taken ? 0 : 1;
+  UpdateHeritage();
+}
+
+std::vector<NamedCount> FlowHeirs::named() const {
+  const StandbyCounters& kept = standby_.counters();
+  return {{"states_sent", sent_},
+          {"states_behind", sweep_.behind()},
+          {"states_sweep_us", static_cast<uint64_t>(sweep_.last().ns / 1'000)},
+          {"states_ended", ended_},
+          {"states_came", kept.kept},
+          {"states_kept", standby_.size()},
+          {"states_taken", kept.taken - untaken_},
+          {"states_untaken", untaken_},
+          {"states_evicted", kept.evicted},
+          {"states_expired", kept.expired},
+          {"states_malformed", malformed_},
+          {"states_refused", link_->refused()}};
+}
+
+}  // namespace snf

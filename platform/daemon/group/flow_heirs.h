@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_GROUP_FLOW_HEIRS_H_
+#define SNF_PLATFORM_DAEMON_GROUP_FLOW_HEIRS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/messages/messages.h"
+#include "base/rendezvous.h"
+#include "base/time.h"
+#include "controller/hand_over/flow_sweep.h"
+#include "controller/hand_over/standby_flows.h"
+#include "platform/daemon/group/state_link.h"
+#include "platform/drivers/real_time/real_driver.h"
+#include "platform/run/run.h"
+#include "resource_manager/core/gateway_group.h"
+#include "traces/capture_reader.h"
+
+namespace snf {
+
+// Theory of operation. Lets flows of a group outlive their controller
+// (proto/protocol.md H5, H6). Each member has an heir, the next live member by
+// number, to which it sends the states of its flows again and again (FlowSweep,
+// StateLink); and it keeps the states of others (StandbyFlows). If a member
+// dies, packets of its hosts come to its heir. The first packet of each flow
+// takes the flow out of the kept ones, and then finds it among the heir's own.
+//
+//   own flows ─FlowSweep─► StateLink ┈┈► the heir
+//   others    ┈┈► StateLink ─► StandbyFlows ─Meet: a packet comes─► own flows
+//
+// Owner-thread only: the thread that takes packets.
+class FlowHeirs {
+ public:
+  // `self` is the own number in the table.
+  FlowHeirs(std::unique_ptr<StateLink> link, uint32_t self,
+            const StandbyFlows::Options& options)
+      : link_(std::move(link)), self_(self), standby_(options) {}
+
+  // Goes by this table from now on.
+  void Follow(const GatewayTable& table);
+  // Sends changed flows, and takes messages. Call it at each turn. The driver,
+  // whose flows are sent, may be null; the flows of another driver are all sent
+  // again.
+  void Turn(RealDriver* driver, Instant now);
+  // A packet is about to be offered to the driver: takes its flow, if that was
+  // a dead member's.
+  void Meet(RealDriver& driver, const CapturedPacket& packet) {
+    if (has_heritage_) [[unlikely]]
+      Inherit(driver, packet);
+  }
+
+  std::vector<NamedCount> named() const;
+
+ private:
+  void Send(RealDriver& driver, Instant now);
+  void OnState(const Controller& controller, const State& state,
+               std::span<const std::byte> record);
+  void Receive(const RealDriver* driver, Instant now);
+  bool TakeMessage(const RealDriver* driver, Instant now,
+                   const StateLink::Received& message);
+  void Inherit(RealDriver& driver, const CapturedPacket& packet);
+  void UpdateHeritage();
+
+  const std::unique_ptr<StateLink> link_;
+  const uint32_t self_;
+  FlowSweep sweep_;
+  StandbyFlows standby_;
+  const RealDriver* driver_ = nullptr;  // whose flows are sent
+  uint64_t round_ = 0;                  // for which the sweep began
+  MemberSet live_ = 0;
+  bool has_heritage_ = false;  // a dead member's flows are kept
+  uint64_t sent_ = 0;
+  uint64_t ended_ = 0;
+  uint64_t malformed_ = 0;
+  uint64_t untaken_ = 0;
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_GROUP_FLOW_HEIRS_H_

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Flows that outlive the controller of a group that had them: TCP connections
+through a firewall and a NAT go on at its heir. The networks are those of
+group_test.py. Wants root and etcd, and is skipped without.
+
+Usage: group_heirs_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import group_test
+import run_test as net
+from command_case import OK, PATIENCE_S, wait_for
+from etcd_peer import skip_without_etcd
+from group_test import COUNT, FAR_SERVER, GATES
+from run_test import CLIENT, SERVER, ip
+
+VICTIM, HEIR = 1, 2
+CONNECTIONS = 8  # of which two come and go
+EXTERNAL = "10.5.0.1"
+
+
+class Heirs:
+    """The test, of both networks."""
+
+    @contextlib.contextmanager
+    def soak(self):
+        """Connections of the host that has the route, none of which may
+        break."""
+        process = subprocess.Popen(
+            net.inside(CLIENT, sys.executable, net.PEER, "soak", self.server4,
+                       CONNECTIONS, 1),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+        try:
+            yield
+            out, errors = process.communicate("", timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(process.returncode, 0, errors)
+        told = json.loads(out)
+        self.assertEqual(told["wrong"], 0)
+        self.assertGreater(told["echoes"], 0)
+        print(f"note: the slowest echo took {told['worst_ms']} ms")
+
+    def states(self, number, name):
+        return self.group(number)["counts"]["states_" + name]
+
+    def lose_machine(self):
+        """What else ends with the controller."""
+
+    def check_connections_go_on(self):
+        self.up_all()
+        self.host = self.owners()[VICTIM][0]
+        self.set_source(self.host)
+        stay = CONNECTIONS * 3 // 4
+        with self.soak(), self.talking() as talk:
+            self.all_answered(talk)
+            # All flows are at the heir.
+            wait_for("states", lambda: self.states(HEIR, "kept") >= stay)
+            self.assertEqual(self.states(HEIR, "taken"), 0)
+            time.sleep(1)
+            os.kill(self.pid(VICTIM), signal.SIGKILL)
+            self.lose_machine()
+            wait_for("others", lambda: self.agree([0, HEIR]))
+            self.all_answered(talk)
+            wait_for("flows", lambda: self.states(HEIR, "taken") >= stay)
+            time.sleep(3)
+            self.check_nobody_was_served_twice(talk.end())
+        # Of no flow the packets began another one.
+        for number in (0, HEIR):
+            self.assertEqual(self.states(number, "untaken"), 0)
+            self.assertEqual(self.states(number, "malformed"), 0)
+        self.assertEqual(self.states(0, "taken"), 0)
+        # What came in is accounted for.
+        for number in (0, HEIR):
+            done = self.snf(number, "down")
+            self.assertEqual(done.returncode, OK, done.stderr)
+
+
+class SharedHeirs(Heirs, group_test.Shared):
+    def set_source(self, host):
+        ip("-n", CLIENT, "route", "replace", self.server4, "dev", "eth0", "src",
+           host)
+
+    def test_connections_go_on_at_the_heir(self):
+        self.check_connections_go_on()
+
+
+class OwnPortsHeirs(Heirs, group_test.OwnPorts):
+    chain = f"--nf=firewall | nat(ip={EXTERNAL})"
+
+    def setUp(self):
+        super().setUp()
+        ip("-n", SERVER, "route", "add", f"{EXTERNAL}/32", *sum(
+            (["nexthop", "via", f"10.2.{number}.1"] for number in range(COUNT)),
+            []))
+
+    def set_source(self, host):
+        ip("-n", CLIENT, "route", "replace", FAR_SERVER, "src", host, *sum(
+            (["nexthop", "via", f"10.1.{number}.1"] for number in range(COUNT)),
+            []))
+
+    def lose_machine(self):
+        for port in ("lan0", "wan0"):
+            ip("-n", GATES[VICTIM], "link", "set", port, "down")
+
+    def test_connections_go_on_at_the_heirs_machine(self):
+        self.check_connections_go_on()
+
+
+if __name__ == "__main__":
+    skip_without_etcd()
+    net.main()
