@@ -245,8 +245,9 @@ class Unit {
   // a packet is being run. The packet of that clock may not have left yet.
   std::optional<State> StateToShow(FlowId flow) const;
   // The state of a flow comes that was another controller's, ahead of a packet
-  // without payload of the clock behind it. Returns false, and changes nothing,
-  // if the message cannot be.
+  // without payload of the clock behind it. The unit may have stopped, and be
+  // about to start. Returns false, and changes nothing, if the message cannot
+  // be.
   bool on_handed_over(Instant now, const State& state,
                       std::span<const std::byte> record);
 

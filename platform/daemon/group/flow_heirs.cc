@@ -45,16 +45,28 @@ bool Load(std::span<const std::byte> bytes, Message& message) {
   return true;
 }
 
+// The clock of one machine means nothing to another: a message has times as
+// spans from when it was sent.
+Instant SpanTo(Instant time, Instant now) {
+  return time == Instant::max() ? time : Instant{(time - now).ns};
+}
+Instant TimeOf(Instant span, Instant now) {
+  return span == Instant::max() ? span : now + Nanos{span.ns};
+}
+
 // Deletes the driver's flow of that key, and the flow with its alias: both are
-// older than a copy, for the dead member has had the key since.
-void MakeWay(RealDriver& driver, const FlowName& name) {
+// older than a copy, for the dead member has had the key since. Returns false
+// if one cannot be deleted now.
+bool MakeWay(RealDriver& driver, const FlowName& name) {
   const Controller& c = driver.controller();
   const FlowTable& flows = c.flows();
   const uint32_t same = flows.Find(name.key, flows.HashOf(name.key));
-  if (same != FlowTable::kNone) driver.DeleteFlow(c.IdOfSlot(same));
-  if (name.alias == FlowKey{}) return;
+  if (same != FlowTable::kNone && !driver.DeleteFlow(c.IdOfSlot(same))) {
+    return false;
+  }
+  if (name.alias == FlowKey{}) return true;
   const uint32_t other = c.aliases().Find(name.alias, flows.HashOf(name.alias));
-  if (other != AliasTable::kNone) driver.DeleteFlow(c.IdOfSlot(other));
+  return other == AliasTable::kNone || driver.DeleteFlow(c.IdOfSlot(other));
 }
 
 }  // namespace
@@ -62,6 +74,10 @@ void MakeWay(RealDriver& driver, const FlowName& name) {
 void FlowHeirs::Follow(const GatewayTable& table) {
   live_ = table.live();
   link_->Follow(table, self_, NextMember(self_, live_));
+  // Copies of flows that are another member's to continue grow old.
+  for (uint32_t member = 0; member < kMostAtPorts; ++member) {
+    if (NextMember(member, live_) != self_) standby_.Forget(member);
+  }
   UpdateHeritage();
 }
 
@@ -73,6 +89,8 @@ void FlowHeirs::UpdateHeritage() {
 }
 
 void FlowHeirs::Turn(RealDriver* driver, Instant now) {
+  now_ = now;
+  DropExpired();
   const bool is_other =
       driver != nullptr && (driver != driver_ || !driver->has_on_state());
   if (is_other) {
@@ -85,6 +103,16 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   }
   Receive(driver, now);
   if (driver != nullptr) Send(*driver, now);
+}
+
+// Goes through a full table in ten seconds.
+void FlowHeirs::DropExpired() {
+  constexpr Nanos kPeriod = Milliseconds(10);
+  constexpr size_t kMost = 64;
+  if (now_ < next_drop_) return;
+  next_drop_ = now_ + kPeriod;
+  standby_.DropExpired(now_, kMost);
+  UpdateHeritage();
 }
 
 void FlowHeirs::Send(RealDriver& driver, Instant now) {
@@ -107,8 +135,10 @@ void FlowHeirs::OnState(const Controller& controller, const State& state,
   const auto flow = sweep_.OnState(controller, state);
   if (!flow.has_value()) return;
   ++sent_;
-  link_->Send(round_,
-              BytesOf(FlowMessage{.flow = *flow, .state = state}, record));
+  FlowMessage message = {.flow = *flow, .state = state};
+  message.flow.last_packet = SpanTo(message.flow.last_packet, now_);
+  message.state.timer = SpanTo(message.state.timer, now_);
+  link_->Send(round_, BytesOf(message, record));
 }
 
 void FlowHeirs::Receive(const RealDriver* driver, Instant now) {
@@ -141,6 +171,8 @@ bool FlowHeirs::TakeMessage(const RealDriver* driver, Instant now,
       record.size() <= kMaxShownBytes &&
       (driver == nullptr || driver->IsRecord(flow.state, record));
   if (!is_right) return false;
+  flow.flow.last_packet = TimeOf(flow.flow.last_packet, now);
+  flow.state.timer = TimeOf(flow.state.timer, now);
   standby_.Put(message.from, message.round, now,
                {.flow = flow.flow,
                 .state = flow.state,
@@ -151,12 +183,21 @@ bool FlowHeirs::TakeMessage(const RealDriver* driver, Instant now,
 void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
   const auto sought = driver.SoughtBy(packet);
   if (!sought.has_value()) return;
-  const auto flow = standby_.Take(sought->key, sought->by_alias, packet.time);
-  if (!flow.has_value()) return;
-  MakeWay(driver, flow->flow.name);
-  const bool is_taken = driver.IsRecord(flow->state, flow->record) &&
-                        driver.TakeFlow(flow->flow, flow->state, flow->record);
-  untaken_ += is_taken ? 0 : 1;
+  const StandbyFlow* const copy =
+      standby_.Find(sought->key, sought->by_alias, packet.time);
+  if (copy == nullptr) return;
+  HandedFlow flow = copy->flow;
+  flow.last_packet = packet.time;
+  if (!driver.IsRecord(copy->state, copy->record)) {
+    ++untaken_;
+    standby_.Drop(flow.name.key);
+  } else if (MakeWay(driver, flow.name) &&
+             driver.TakeFlow(flow, copy->state, copy->record)) {
+    standby_.OnTaken(flow.name.key);
+  } else {
+    ++put_off_;  // the flow's next packet tries again
+    return;
+  }
   UpdateHeritage();
 }
 
@@ -168,8 +209,9 @@ std::vector<NamedCount> FlowHeirs::named() const {
           {"states_ended", ended_},
           {"states_came", kept.kept},
           {"states_kept", standby_.size()},
-          {"states_taken", kept.taken - untaken_},
+          {"states_taken", kept.taken},
           {"states_untaken", untaken_},
+          {"states_put_off", put_off_},
           {"states_evicted", kept.evicted},
           {"states_expired", kept.expired},
           {"states_malformed", malformed_},

@@ -56,6 +56,7 @@ class FlowHeirs {
   std::vector<NamedCount> named() const;
 
  private:
+  void DropExpired();
   void Send(RealDriver& driver, Instant now);
   void OnState(const Controller& controller, const State& state,
                std::span<const std::byte> record);
@@ -72,11 +73,14 @@ class FlowHeirs {
   const RealDriver* driver_ = nullptr;  // whose flows are sent
   uint64_t round_ = 0;                  // for which the sweep began
   MemberSet live_ = 0;
+  Instant now_ = Instant::min();        // of the last turn
+  Instant next_drop_ = Instant::min();  // of expired flows
   bool has_heritage_ = false;  // a dead member's flows are kept
   uint64_t sent_ = 0;
   uint64_t ended_ = 0;
   uint64_t malformed_ = 0;
-  uint64_t untaken_ = 0;
+  uint64_t untaken_ = 0;  // copies that no unit can take
+  uint64_t put_off_ = 0;  // tries to take a copy for which there was no room
 };
 
 }  // namespace snf
