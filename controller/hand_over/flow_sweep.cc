@@ -37,6 +37,7 @@ bool FlowSweep::Turn(Instant now, const Controller& c, size_t room,
   at_ = 0;
   last_ = now - began_;
   behind_ = asked_;
+  ++sweeps_;
   next_turn_ = std::max(next_turn_, began_ + kPeriod);
   const bool is_whole = is_first_ && !lacks_any_;
   is_first_ = is_first_ && !is_whole;

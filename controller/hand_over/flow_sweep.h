@@ -61,6 +61,8 @@ class FlowSweep {
   // The last whole sweep: how long it took, and how many flows it asked for.
   Nanos last() const { return last_; }
   uint64_t behind() const { return behind_; }
+  // Counts whole sweeps.
+  uint64_t sweeps() const { return sweeps_; }
 
  private:
   struct Sent {
@@ -82,6 +84,7 @@ class FlowSweep {
   bool lacks_any_ = false;  // this sweep found a flow that was never sent
   uint64_t asked_ = 0;      // in this sweep
   uint64_t behind_ = 0;
+  uint64_t sweeps_ = 0;
   Nanos last_{};
 };
 

@@ -53,15 +53,23 @@ class FlowHeirs {
       Inherit(driver, packet);
   }
 
+  // How many times the table of flows was gone through, and whether the heir was
+  // sent all that it lacked in the last time.
+  uint64_t sweeps() const { return sweep_.sweeps(); }
+  bool is_settled() const {
+    return link_->round() == 0 ||
+           (sweep_.behind() == 0 && link_->unsent() == 0);
+  }
+
   std::vector<NamedCount> named() const;
 
  private:
   void Send(RealDriver& driver, Instant now);
   void OnState(const Controller& controller, const State& state,
                std::span<const std::byte> record);
-  void Receive(const RealDriver* driver, Instant now);
-  bool TakeMessage(const RealDriver* driver, Instant now,
-                   const StateLink::Received& message);
+  void Receive(Instant now, size_t most);
+  bool TakeMessage(Instant now, const StateLink::Received& message);
+  bool TakeCopy(Instant now, const StateLink::Received& message);
   void Inherit(RealDriver& driver, const CapturedPacket& packet);
   void UpdateHeritage();
 
@@ -70,7 +78,9 @@ class FlowHeirs {
   FlowSweep sweep_;
   StandbyFlows standby_;
   const RealDriver* driver_ = nullptr;  // whose flows are sent
-  uint64_t round_ = 0;                  // for which the sweep began
+  uint64_t round_ = 0;        // of the connection for which the sweep began
+  uint64_t sweep_round_ = 0;  // grows with each beginning of the sweep
+  Instant last_turn_ = Instant::min();
   MemberSet live_ = 0;
   bool has_heritage_ = false;  // a dead member's flows are kept
   uint64_t sent_ = 0;
