@@ -80,10 +80,11 @@ void MakeWay(RealDriver& driver, const FlowName& name) {
 }  // namespace
 
 // What members sent before they left is taken; what they send later is not.
-void FlowHeirs::Follow(const GatewayTable& table) {
+void FlowHeirs::Follow(const GatewayTable& table, bool is_in) {
   Receive(last_turn_, StateLink::kMostReceived);
   live_ = table.live();
-  link_->Follow(table, self_, NextMember(self_, live_));
+  link_->Follow(table, self_,
+                is_in ? NextMember(self_, live_) : std::nullopt);
   UpdateHeritage();
 }
 

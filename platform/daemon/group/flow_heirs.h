@@ -40,8 +40,9 @@ class FlowHeirs {
             const StandbyFlows::Options& options)
       : link_(std::move(link)), self_(self), standby_(options) {}
 
-  // Goes by this table from now on.
-  void Follow(const GatewayTable& table);
+  // Goes by this table from now on. `is_in` says that this process is in it:
+  // else it sends nothing.
+  void Follow(const GatewayTable& table, bool is_in);
   // Sends changed flows, and takes messages. Call it at each turn. The driver,
   // whose flows are sent, may be null; the flows of another driver are all sent
   // again.
@@ -53,12 +54,12 @@ class FlowHeirs {
       Inherit(driver, packet);
   }
 
-  // How many times the table of flows was gone through, and whether the heir was
-  // sent all that it lacked in the last time.
+  // Counts how often all flows were looked at.
   uint64_t sweeps() const { return sweep_.sweeps(); }
-  bool is_settled() const {
-    return link_->round() == 0 ||
-           (sweep_.behind() == 0 && link_->unsent() == 0);
+  // Returns true while the heir may lack what flows ran before that sweep.
+  bool IsBehind(uint64_t sweep) const {
+    return link_->round() != 0 && (sweeps() < sweep || sweep_.behind() > 0 ||
+                                   link_->unsent() > 0);
   }
 
   std::vector<NamedCount> named() const;
