@@ -8,6 +8,7 @@
 
 #include "base/byte_order.h"
 #include "base/packet/flow_key.h"
+#include "base/packet/link_type.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {
@@ -439,10 +440,7 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     case FromController::kAskState:
       return 0;
     case FromController::kTakeState:
-      if (word.state.bytes <= kMaxShownBytes && word.state.bytes % 8 == 0) {
-        return word.state.bytes;
-      }
-      return Bad(word, "bytes", word.state.bytes);
+      return OfTakenState(word);
     case FromController::kForget:
       // Loggers hear of it another way.
       if (ByteOf(word.of_logger) == 0) return 0;
@@ -455,6 +453,21 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     default:
       return Bad(word, "kind", static_cast<uint8_t>(word.kind));
   }
+}
+
+// A whole record comes along.
+size_t WordsToUnits::OfTakenState(const ControllerCommand& word) const {
+  const State& state = word.state;
+  if (ByteOf(state.pushed) != 0) {
+    return Bad(word, "pushed", ByteOf(state.pushed));
+  }
+  if (ByteOf(state.named) != 0) return Bad(word, "named", ByteOf(state.named));
+  if (ByteOf(state.delta) != 0) return Bad(word, "delta", ByteOf(state.delta));
+  if (!IsLinkType(state.link)) {
+    return Bad(word, "link", static_cast<uint8_t>(state.link));
+  }
+  if (state.bytes <= kMaxShownBytes && state.bytes % 8 == 0) return state.bytes;
+  return Bad(word, "bytes", state.bytes);
 }
 
 size_t WordsToUnits::OfPacket(const ControllerCommand& word) const {

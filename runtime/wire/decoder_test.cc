@@ -372,6 +372,18 @@ TEST_F(BadWords, OfAController) {
                                    UnitId{1}, false);
   Spoil(word.warm);
   refuses(word);
+  const State whole{.bytes = 64};
+  EXPECT_EQ((*to_units_)(CellOf(ControllerCommand::Take(UnitId{1}, whole))),
+            64u);
+  for (bool State::*const flag :
+       {&State::pushed, &State::named, &State::delta}) {
+    State bad = whole;
+    bad.*flag = true;
+    refuses(ControllerCommand::Take(UnitId{1}, bad));
+  }
+  State bad = whole;
+  bad.link = LinkType{kLinkTypes};
+  refuses(ControllerCommand::Take(UnitId{1}, bad));
   refuses(ControllerCommand::Forget(UnitId{1}, true, {}));  // is its logger's
   word = Packet();
   word.kind = static_cast<ControllerCommand::Kind>(77);
