@@ -37,6 +37,7 @@ bool FlowSweep::Turn(Instant now, const Controller& c, size_t room,
   at_ = 0;
   last_ = now - began_;
   behind_ = asked_;
+  ++sweeps_;
   next_turn_ = std::max(next_turn_, began_ + kPeriod);
   is_first_ = false;
   return awaited_ == 0 && !std::exchange(is_whole_, true);

@@ -67,6 +67,8 @@ class FlowSweep {
   // The last whole sweep: how long it took, and how many flows it asked for.
   Nanos last() const { return last_; }
   uint64_t behind() const { return behind_; }
+  // Counts whole sweeps.
+  uint64_t sweeps() const { return sweeps_; }
 
  private:
   struct Sent {
@@ -95,6 +97,7 @@ class FlowSweep {
   uint64_t awaited_ = 0;  // flows
   uint64_t asked_ = 0;    // in this sweep
   uint64_t behind_ = 0;
+  uint64_t sweeps_ = 0;
   Nanos last_{};
 };
 

@@ -254,8 +254,8 @@ class World {
 
   void End() {
     for (auto& [id, run] : runs_) {
-      if (run.ended.has_value() || run.applied != run.given ||
-          run.is_unshown || !rng_.Chance(20'000)) {
+      if (run.ended.has_value() || run.applied != run.given || run.is_unshown ||
+          !rng_.Chance(20'000)) {
         continue;
       }
       out_.clear();

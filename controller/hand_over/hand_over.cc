@@ -50,8 +50,8 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
   const uint64_t hash = c.flows_.HashOf(key);
   const FlowKey& alias = flow.name.alias;
   if (unit == kNoUnit || c.flows_.Find(key, hash) != FlowTable::kNone ||
-      (alias != FlowKey{} && c.aliases_.Find(alias, c.flows_.HashOf(alias)) !=
-                                 AliasTable::kNone)) {
+      (alias != FlowKey{} &&
+       c.aliases_.Find(alias, c.flows_.HashOf(alias)) != AliasTable::kNone)) {
     return std::nullopt;
   }
   const uint32_t slot = c.flows_.Insert(key, hash);

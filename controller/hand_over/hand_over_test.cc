@@ -131,11 +131,9 @@ TEST(FlowHandOver, TheFirstControllerForgetsTheFlowOnlyWhenToldTo) {
 TEST(FlowHandOver, IsPutOffWhileAnotherFlowHasTheAlias) {
   Leasing a(1);
   const FlowId other = a.FlowOf(8);
-  a->on_alias({.key = External(9),
-               .flow = other,
-               .clock = Clock{1},
-               .unit = UnitId{0}},
-              a.out());
+  a->on_alias(
+      {.key = External(9), .flow = other, .clock = Clock{1}, .unit = UnitId{0}},
+      a.out());
   HandedFlow handed;
   handed.last = Clock{2};
   handed.last_packet = kNow;

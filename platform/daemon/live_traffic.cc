@@ -79,7 +79,10 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
   }
   for (const Place& place : places_) place.port->StopReceiving();
   Drain(chains);
-  if (group_ != nullptr) LeaveGroup(chains);
+  if (group_ != nullptr) {
+    SettleHeirs(chains);
+    LeaveGroup(chains);
+  }
   return status();
 }
 
@@ -89,11 +92,34 @@ void LiveTraffic::Drain(ChainSet& chains) {
   bool did = true;
   for (int i = 0; i < kMostTurns && did; ++i) {
     if (group_ != nullptr) FollowGroup(false);
+    TurnHeirs(chains);
     did = ReceiveAtPorts(chains);
     // Does not wait for the end of these: other members may send at any time.
     ReceiveFromGroup(chains);
     chains.Poll();
     Flush();
+  }
+}
+
+bool LiveTraffic::TurnWithoutPorts(ChainSet& chains) {
+  FollowGroup(false);
+  TurnHeirs(chains);
+  const bool has_received = ReceiveFromGroup(chains);
+  const bool did = chains.Poll();
+  Flush();
+  return has_received || did;
+}
+
+// The heir is to have what flows ran last before it has their hosts. A sweep
+// that goes on has passed some flows already.
+void LiveTraffic::SettleHeirs(ChainSet& chains) {
+  constexpr Nanos kMost = Milliseconds(500);
+  FlowHeirs* const heirs = group_->heirs();
+  if (heirs == nullptr || DriverOfHeirs(chains) == nullptr) return;
+  const uint64_t sweep = heirs->sweeps() + 2;
+  const Instant end = RealClock::Monotonic() + kMost;
+  while (heirs->IsBehind(sweep) && RealClock::Monotonic() < end) {
+    if (!TurnWithoutPorts(chains)) WaitForFrames(chains);
   }
 }
 
@@ -105,12 +131,9 @@ void LiveTraffic::LeaveGroup(ChainSet& chains) {
   const Instant end = RealClock::Monotonic() + kMost;
   bool was_in = true;
   while (was_in && RealClock::Monotonic() < end) {
-    FollowGroup(false);
+    const bool did = TurnWithoutPorts(chains);
     was_in = group_->is_in();
-    const bool has_received = ReceiveFromGroup(chains);
-    const bool did = chains.Poll();
-    Flush();
-    if (!has_received && !did && was_in) WaitForFrames(chains);
+    if (!did && was_in) WaitForFrames(chains);
   }
 }
 
@@ -140,6 +163,11 @@ RealDriver* LiveTraffic::DriverOfHeirs(ChainSet& chains) const {
   return &chains.only().newest();
 }
 
+void LiveTraffic::TurnHeirs(ChainSet& chains) {
+  if (group_ == nullptr || group_->heirs() == nullptr) return;
+  group_->heirs()->Turn(DriverOfHeirs(chains), chains.Now());
+}
+
 bool LiveTraffic::may_receive(const ChainSet& chains) const {
   return !chains.has_no_unit() && (group_ == nullptr || group_->may_receive());
 }
@@ -152,9 +180,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
   constexpr Nanos kUpdatePeriod = Milliseconds(100);
   KeepMerged(keeps_merged_ && chains.takes_merged());
   if (group_ != nullptr) FollowGroup(true);
-  if (group_ != nullptr && group_->heirs() != nullptr) {
-    group_->heirs()->Turn(DriverOfHeirs(chains), chains.Now());
-  }
+  TurnHeirs(chains);
   // What cannot go anywhere waits in the ports' rings.
   const bool has_received = may_receive(chains) && Receive(chains);
   const bool did = chains.Poll();

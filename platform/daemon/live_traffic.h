@@ -170,7 +170,12 @@ class LiveTraffic final : public RunObserver {
   bool ReceiveFromGroup(ChainSet& chains);
   // Takes the frames that wait after StopReceiving.
   void Drain(ChainSet& chains);
+  void SettleHeirs(ChainSet& chains);
   void LeaveGroup(ChainSet& chains);
+  // A turn that takes frames from other members alone. Returns true if it did
+  // anything.
+  bool TurnWithoutPorts(ChainSet& chains);
+  void TurnHeirs(ChainSet& chains);
   // Returns the driver whose flows the group's heirs get; null if there is
   // none.
   RealDriver* DriverOfHeirs(ChainSet& chains) const;

@@ -21,6 +21,12 @@ bool IsLoss(const DropCount& drop) {
   return !drop.by_nf || drop.name.ends_with(kExhausted);
 }
 
+// The counts of copies for others that cannot be used (FlowHeirs::named).
+bool IsLostState(std::string_view name) {
+  return name == "states_untaken" || name == "states_evicted" ||
+         name == "states_malformed" || name == "states_too_long";
+}
+
 }  // namespace
 
 void LossLog::Look(const LiveFigures& figures) {
@@ -43,8 +49,10 @@ void LossLog::Look(const LiveFigures& figures) {
   if (figures.group.has_value()) {
     for (const NamedCount& count : figures.group->counts) {
       if (count.name == "forwarded" || count.name == "taken") continue;
-      if (count.name.starts_with("states_")) continue;
-      Look("group: " + count.name, count.count, now, "frame");
+      const bool is_state = count.name.starts_with("states_");
+      if (is_state && !IsLostState(count.name)) continue;
+      Look("group: " + count.name, count.count, now,
+           is_state ? "flow" : "frame");
     }
   }
   constexpr std::string_view kRecord = "log record";

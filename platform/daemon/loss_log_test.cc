@@ -105,9 +105,15 @@ TEST_F(LossLogTest, TellsWhatAGroupLosesAndNotWhatItForwards) {
   figures.elapsed = Seconds(1);
   figures.group = {.name = "edge",
                    .state = "active",
-                   .counts = {{"forwarded", 9}, {"out", 5}, {"taken", 7}}};
+                   .counts = {{"forwarded", 9},
+                              {"out", 5},
+                              {"taken", 7},
+                              {"states_sent", 8},
+                              {"states_untaken", 1}}};
   log_.Look(figures);
-  EXPECT_THAT(lines_, ElementsAre("5 frames lost: group: out; 5 in all"));
+  EXPECT_THAT(lines_,
+              ElementsAre("5 frames lost: group: out; 5 in all",
+                          "1 flow lost: group: states_untaken; 1 in all"));
 }
 
 }  // namespace

@@ -148,7 +148,10 @@ class Unit {
   // Returns true if a flow, or a stop, waits for something, which may be that
   // an entry is released. False: on_released leads to no message but for the
   // entry of a packet that TakesOver.
-  bool is_waiting() const { return stopping_ || !flows_.pending().empty(); }
+  bool is_waiting() const {
+    return stopping_ || replication_.has_missed_push() ||
+           !flows_.pending().empty();
+  }
   // Returns true if a packet at that unit is the first that ran on the state of
   // another one.
   static bool TakesOver(const PacketMeta& meta, UnitId at) {

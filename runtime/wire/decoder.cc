@@ -8,6 +8,7 @@
 
 #include "base/byte_order.h"
 #include "base/packet/flow_key.h"
+#include "base/packet/link_type.h"
 #include "runtime/wire/link_payload.h"
 
 namespace snf {

@@ -86,6 +86,10 @@ class Running {
   Daemon* daemon_ ABSL_GUARDED_BY(mutex_) = nullptr;  // null: none runs
 };
 
+void TellOfGroup(bool is_warning, const std::string& line) {
+  LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
+}
+
 }  // namespace
 
 UpCommand::UpCommand()
@@ -174,14 +178,11 @@ void UpCommand::TellReady(const DaemonFiles& files) const {
 absl::StatusOr<std::unique_ptr<HostWatch>> UpCommand::WatchHosts() const {
   auto client = daemon_.etcd.Client();
   if (!client.ok()) return client.status();
-  return HostWatch::Start(
-      *std::move(client),
-      {.cluster = daemon_.etcd.cluster(),
-       .version = kVersion,
-       .wire = daemon_.host_wire,
-       .notice = [](bool is_warning, const std::string& line) {
-         LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
-       }});
+  return HostWatch::Start(*std::move(client),
+                          {.cluster = daemon_.etcd.cluster(),
+                           .version = kVersion,
+                           .wire = daemon_.host_wire,
+                           .notice = TellOfGroup});
 }
 
 absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
@@ -281,7 +282,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   if (!daemon_.group.empty()) {
     // Members of one machine reach each other at any port.
     if (daemon_.group_address.empty()) {
-      auto listens = StateLink::Listen("127.0.0.1:0");
+      auto listens = StateLink::Listen("127.0.0.1:0", TellOfGroup);
       if (!listens.ok()) return listens.status();
       states = *std::move(listens);
     }
@@ -289,7 +290,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     if (!found.ok()) return found.status();
     group = *std::move(found);
     if (!daemon_.group_address.empty()) {
-      auto listens = StateLink::Listen(daemon_.group_address);
+      auto listens = StateLink::Listen(daemon_.group_address, TellOfGroup);
       if (!listens.ok()) return listens.status();
       states = *std::move(listens);
       auto opened = GroupLink::Open(daemon_.group_address);

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/daemon/group/flow_heirs.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstddef>
 #include <cstring>
 #include <type_traits>
 #include <utility>
+
+#include "base/packet/link_type.h"
 
 namespace snf {
 namespace {
@@ -15,6 +19,7 @@ enum class Kind : uint32_t { kFlow, kEnded, kWhole };
 struct FlowMessage {
   Kind kind = Kind::kFlow;
   uint32_t reserved = 0;
+  uint64_t round = 0;  // grows with each beginning of a sweep
   HandedFlow flow;
   State state;  // its record follows
 };
@@ -23,8 +28,14 @@ struct EndedMessage {
   uint32_t reserved = 0;
   FlowSweep::Ended flow;
 };
+struct WholeMessage {
+  Kind kind = Kind::kWhole;
+  uint32_t reserved = 0;
+  uint64_t round = 0;
+};
 static_assert(std::is_trivially_copyable_v<FlowMessage> &&
-              std::is_trivially_copyable_v<EndedMessage>);
+              std::is_trivially_copyable_v<EndedMessage> &&
+              std::is_trivially_copyable_v<WholeMessage>);
 static_assert(sizeof(FlowMessage) + kMaxShownBytes <= StateLink::kMostBytes);
 
 template <typename Message>
@@ -40,7 +51,7 @@ std::vector<std::byte> BytesOf(const Message& message,
 
 template <typename Message>
 bool Load(std::span<const std::byte> bytes, Message& message) {
-  if (bytes.size() < sizeof message) return false;
+  if (bytes.size() != sizeof message) return false;
   std::memcpy(&message, bytes.data(), sizeof message);
   return true;
 }
@@ -52,6 +63,15 @@ Instant SpanTo(Instant time, Instant now) {
 }
 Instant TimeOf(Instant span, Instant now) {
   return span == Instant::max() ? span : now + Nanos{span.ns};
+}
+
+// Bytes from elsewhere are no bool or enumerator before they are checked.
+bool IsPlain(std::span<const std::byte> state) {
+  const auto is_none = [state](size_t at) { return state[at] == std::byte{}; };
+  return is_none(offsetof(State, pushed)) && is_none(offsetof(State, named)) &&
+         is_none(offsetof(State, delta)) &&
+         IsLinkType(
+             LinkType{std::to_integer<uint8_t>(state[offsetof(State, link)])});
 }
 
 // Deletes the driver's flow of that key, and the flow with its alias: both are
@@ -71,9 +91,11 @@ bool MakeWay(RealDriver& driver, const FlowName& name) {
 
 }  // namespace
 
-void FlowHeirs::Follow(const GatewayTable& table) {
+// What members sent before they left is taken; what they send later is not.
+void FlowHeirs::Follow(const GatewayTable& table, bool is_in) {
+  if (now_ != Instant::min()) Receive(now_, StateLink::kMostReceived);
   live_ = table.live();
-  link_->Follow(table, self_, NextMember(self_, live_));
+  link_->Follow(table, self_, is_in ? NextMember(self_, live_) : std::nullopt);
   // Copies of flows that are another member's to continue grow old.
   for (uint32_t member = 0; member < kMostAtPorts; ++member) {
     if (NextMember(member, live_) != self_) standby_.Forget(member);
@@ -89,6 +111,7 @@ void FlowHeirs::UpdateHeritage() {
 }
 
 void FlowHeirs::Turn(RealDriver* driver, Instant now) {
+  constexpr size_t kMostAtOnce = 512;
   now_ = now;
   DropExpired();
   const bool is_other =
@@ -98,10 +121,10 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
     round_ = 0;
     driver->set_on_state(
         [this, driver](const State& state, std::span<const std::byte> record) {
-          OnState(driver->controller(), state, record);
+          if (driver == driver_) OnState(driver->controller(), state, record);
         });
   }
-  Receive(driver, now);
+  Receive(now, kMostAtOnce);
   if (driver != nullptr) Send(*driver, now);
 }
 
@@ -115,9 +138,14 @@ void FlowHeirs::DropExpired() {
   UpdateHeritage();
 }
 
+// The ends of flows of an earlier sweep are not sent: the heir knows them once
+// the sweep is whole.
 void FlowHeirs::Send(RealDriver& driver, Instant now) {
   const uint64_t round = link_->round();
-  if (round != round_) sweep_.Begin();
+  if (round != round_) {
+    sweep_.Begin();
+    sweep_round_ = std::max(sweep_round_ + 1, round);
+  }
   round_ = round;
   if (round == 0 || !driver.has_controller()) return;
   const bool is_whole = sweep_.Turn(
@@ -127,7 +155,9 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
         ++ended_;
         link_->Send(round_, BytesOf(EndedMessage{.flow = flow}));
       });
-  if (is_whole) link_->Send(round_, BytesOf(Kind::kWhole));
+  if (is_whole) {
+    link_->Send(round_, BytesOf(WholeMessage{.round = sweep_round_}));
+  }
 }
 
 void FlowHeirs::OnState(const Controller& controller, const State& state,
@@ -143,45 +173,59 @@ void FlowHeirs::OnState(const Controller& controller, const State& state,
     return;
   }
   ++sent_;
-  FlowMessage message = {.flow = *flow, .state = state};
+  FlowMessage message = {.round = sweep_round_, .flow = *flow, .state = state};
   message.flow.last_packet = SpanTo(message.flow.last_packet, now_);
   message.state.timer = SpanTo(message.state.timer, now_);
   link_->Send(round_, BytesOf(message, record));
 }
 
-void FlowHeirs::Receive(const RealDriver* driver, Instant now) {
-  const std::vector<StateLink::Received> received = link_->Take();
+void FlowHeirs::Receive(Instant now, size_t most) {
+  const std::vector<StateLink::Received> received = link_->Take(most);
   for (const StateLink::Received& message : received) {
-    if (!TakeMessage(driver, now, message)) ++malformed_;
+    if (!TakeMessage(now, message)) ++malformed_;
   }
   if (!received.empty()) UpdateHeritage();
 }
 
-bool FlowHeirs::TakeMessage(const RealDriver* driver, Instant now,
-                            const StateLink::Received& message) {
+bool FlowHeirs::TakeMessage(Instant now, const StateLink::Received& message) {
   const std::span<const std::byte> bytes = message.bytes;
   Kind kind{};
-  if (!Load(bytes, kind)) return false;
-  if (kind == Kind::kWhole) {
-    standby_.OnWhole(message.from, message.round);
-    return bytes.size() == sizeof kind;
+  if (bytes.size() < sizeof kind || !Load(bytes.first(sizeof kind), kind)) {
+    return false;
   }
-  if (EndedMessage ended; kind == Kind::kEnded && Load(bytes, ended)) {
+  if (WholeMessage whole; kind == Kind::kWhole) {
+    if (!Load(bytes, whole)) return false;
+    standby_.OnWhole(message.from, whole.round);
+    return true;
+  }
+  if (EndedMessage ended; kind == Kind::kEnded) {
+    if (!Load(bytes, ended)) return false;
     standby_.OnEnd(message.from, ended.flow.key, ended.flow.flow);
-    return bytes.size() == sizeof ended;
+    return true;
   }
+  return kind == Kind::kFlow && TakeCopy(now, message);
+}
+
+// Whether units can take the record is asked once the flow is to go on: members
+// change their chains one after the other.
+bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
   FlowMessage flow;
-  if (kind != Kind::kFlow || !Load(bytes, flow)) return false;
+  const std::span<const std::byte> bytes = message.bytes;
+  if (bytes.size() < sizeof flow ||
+      !IsPlain(
+          bytes.subspan(offsetof(FlowMessage, state)).first<sizeof(State)>()) ||
+      !Load(bytes.first(sizeof flow), flow)) {
+    return false;
+  }
   const auto record = bytes.subspan(sizeof flow);
   const bool is_right =
       flow.flow.name.key != FlowKey{} && flow.flow.last == flow.state.applied &&
       flow.flow.last != Clock{} && flow.flow.last < kMaxRestoredClock &&
-      record.size() <= kMaxShownBytes &&
-      (driver == nullptr || driver->IsRecord(flow.state, record));
+      record.size() <= kMaxShownBytes && record.size() == flow.state.bytes;
   if (!is_right) return false;
   flow.flow.last_packet = TimeOf(flow.flow.last_packet, now);
   flow.state.timer = TimeOf(flow.state.timer, now);
-  standby_.Put(message.from, message.round, now,
+  standby_.Put(message.from, flow.round, now,
                {.flow = flow.flow,
                 .state = flow.state,
                 .record = {record.begin(), record.end()}});
@@ -211,7 +255,8 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
 
 std::vector<NamedCount> FlowHeirs::named() const {
   const StandbyCounters& kept = standby_.counters();
-  return {{"states_sent", sent_},
+  return {{"states_connected", link_->round() == 0 ? 0u : 1u},
+          {"states_sent", sent_},
           {"states_behind", sweep_.behind()},
           {"states_sweep_us", static_cast<uint64_t>(sweep_.last().ns / 1'000)},
           {"states_ended", ended_},

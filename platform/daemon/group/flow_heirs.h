@@ -40,8 +40,9 @@ class FlowHeirs {
             const StandbyFlows::Options& options)
       : link_(std::move(link)), self_(self), standby_(options) {}
 
-  // Goes by this table from now on.
-  void Follow(const GatewayTable& table);
+  // Goes by this table from now on. `is_in` says that this process is in it:
+  // else it sends nothing.
+  void Follow(const GatewayTable& table, bool is_in);
   // Sends changed flows, and takes messages. Call it at each turn. The driver,
   // whose flows are sent, may be null; the flows of another driver are all sent
   // again.
@@ -53,6 +54,14 @@ class FlowHeirs {
       Inherit(driver, packet);
   }
 
+  // Counts how often all flows were looked at.
+  uint64_t sweeps() const { return sweep_.sweeps(); }
+  // Returns true while the heir may lack what flows ran before that sweep.
+  bool IsBehind(uint64_t sweep) const {
+    return link_->round() != 0 &&
+           (sweeps() < sweep || sweep_.behind() > 0 || link_->unsent() > 0);
+  }
+
   std::vector<NamedCount> named() const;
 
  private:
@@ -60,9 +69,9 @@ class FlowHeirs {
   void Send(RealDriver& driver, Instant now);
   void OnState(const Controller& controller, const State& state,
                std::span<const std::byte> record);
-  void Receive(const RealDriver* driver, Instant now);
-  bool TakeMessage(const RealDriver* driver, Instant now,
-                   const StateLink::Received& message);
+  void Receive(Instant now, size_t most);
+  bool TakeMessage(Instant now, const StateLink::Received& message);
+  bool TakeCopy(Instant now, const StateLink::Received& message);
   void Inherit(RealDriver& driver, const CapturedPacket& packet);
   void UpdateHeritage();
 
@@ -71,11 +80,12 @@ class FlowHeirs {
   FlowSweep sweep_;
   StandbyFlows standby_;
   const RealDriver* driver_ = nullptr;  // whose flows are sent
-  uint64_t round_ = 0;                  // for which the sweep began
+  uint64_t round_ = 0;        // of the connection for which the sweep began
+  uint64_t sweep_round_ = 0;  // grows with each beginning of the sweep
   MemberSet live_ = 0;
   Instant now_ = Instant::min();        // of the last turn
   Instant next_drop_ = Instant::min();  // of expired flows
-  bool has_heritage_ = false;  // a dead member's flows are kept
+  bool has_heritage_ = false;           // a dead member's flows are kept
   uint64_t sent_ = 0;
   uint64_t ended_ = 0;
   uint64_t too_long_ = 0;  // states that were not sent

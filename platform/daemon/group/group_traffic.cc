@@ -58,7 +58,10 @@ bool GroupTraffic::IsVouchedFor() const {
 
 std::shared_ptr<const Steering> GroupTraffic::Turn() {
   const GroupMember::View view = member_.Current();
-  if (view.table != view_.table || view.joined != view_.joined) Follow(view);
+  if (view.table != view_.table || view.joined != view_.joined ||
+      view.is_in != view_.is_in) {
+    Follow(view);
+  }
   view_ = view;
   is_vouched_ = IsVouchedFor();
   if (link_ != nullptr) {
@@ -84,7 +87,7 @@ void GroupTraffic::Greet() {
 void GroupTraffic::Follow(const GroupMember::View& view) {
   live_ = view.table->live();
   owners_ = Steering::OwnersAmong(live_, steering_->controller().count);
-  if (heirs_ != nullptr) heirs_->Follow(*view.table);
+  if (heirs_ != nullptr) heirs_->Follow(*view.table, view.is_in);
   if (link_ != nullptr) {
     link_->Follow(*view.table);
   } else if (view.joined != view_.joined) {

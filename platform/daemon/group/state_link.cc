@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
+#include <string>
 #include <utility>
 
-#include "runtime/ring/real_clock.h"
+#include "base/text/wording.h"
 
 namespace snf {
 namespace {
@@ -18,15 +21,17 @@ namespace {
 constexpr Nanos kConnectPatience = Milliseconds(500);
 constexpr std::chrono::milliseconds kBetweenTries{100};
 constexpr std::chrono::milliseconds kBeatPause{100};
-// A peer may be frozen for a while; a machine that is lost says nothing at all.
-constexpr Nanos kPeerPatience = Seconds(5);
+// A member that joins may be refused at first, by an older table.
+constexpr int kTriesUntold = 10;
 constexpr size_t kMostBatch = size_t{1} << 16;
 constexpr size_t kBatchBytes = 12'000;  // a frame is one call of the system
+constexpr size_t kMostAnswer = 1'024;
 
-// The first frame.
+// The first frame. Its answer is kWelcome, or kRefuse with the reason.
 struct MemberHello {
   HostHello program;
   uint64_t key = 0;  // of the table
+  uint64_t incarnation = 0;
   uint64_t round = 0;
   uint32_t number = 0;
   uint32_t reserved = 0;
@@ -42,15 +47,17 @@ void Append(std::span<const std::byte> bytes, std::vector<std::byte>& to) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StateLink>> StateLink::Listen(
-    const std::string& address) {
+    const std::string& address, Notice notice) {
   const auto listener = HostStream::Listen(address);
   if (!listener.ok()) return listener.status();
-  return std::unique_ptr<StateLink>(new StateLink(Descriptor(*listener)));
+  return std::unique_ptr<StateLink>(
+      new StateLink(Descriptor(*listener), std::move(notice)));
 }
 
-StateLink::StateLink(Descriptor listener)
+StateLink::StateLink(Descriptor listener, Notice notice)
     : listener_(std::move(listener)),
-      address_(HostStream::AddressOf(listener_.number(), false)) {
+      address_(HostStream::AddressOf(listener_.number(), false)),
+      notice_(std::move(notice)) {
   accepts_ = std::thread([this] { Accept(); });
   sends_ = std::thread([this] { SendAll(); });
 }
@@ -70,39 +77,64 @@ void StateLink::Follow(const GatewayTable& table, uint32_t self,
                        std::optional<uint32_t> to) {
   {
     const std::scoped_lock lock(mutex_);
-    key_ = table.key;
-    members_ = table.live() & ~SetOf(self);
+    FollowOrigins(table, self);
+    const Gateway* const own = table.Find(self);
     const Gateway* const member = to.has_value() ? table.Find(*to) : nullptr;
     peer_.reset();
-    if (member != nullptr && !member->states.empty()) {
-      peer_ = {.address = member->states, .key = table.key, .self = self};
+    if (own != nullptr && member != nullptr && !member->states.empty()) {
+      peer_ = {.address = member->states,
+               .key = table.key,
+               .incarnation = own->incarnation,
+               .self = self};
     }
   }
   changed_.notify_all();
 }
 
-size_t StateLink::room() const {
-  const std::scoped_lock lock(mutex_);
-  return round() == 0 ? 0 : kMostQueued - std::min(queue_.size(), kMostQueued);
+void StateLink::FollowOrigins(const GatewayTable& table, uint32_t self) {
+  const bool is_other_key = key_ != table.key;
+  key_ = table.key;
+  for (uint32_t number = 0; number < kMostAtPorts; ++number) {
+    Origin& origin = origins_[number];
+    const Gateway* const member = number == self ? nullptr : table.Find(number);
+    origin.is_member = member != nullptr;
+    if (member != nullptr && member->incarnation != origin.incarnation) {
+      origin = {.is_member = true, .incarnation = member->incarnation};
+    }
+    if (member == nullptr || is_other_key) origin.round = 0;
+  }
+  std::erase_if(received_, [this](const Received& one) {
+    return !IsNewest({one.from, one.round});
+  });
 }
 
 void StateLink::Send(uint64_t round, std::vector<std::byte> message) {
+  bool was_empty = false;
   {
     const std::scoped_lock lock(mutex_);
     if (round == 0 || round != this->round()) return;
+    was_empty = queue_.empty();
     queue_.push_back(std::move(message));
+    ++unsent_;
   }
-  changed_.notify_all();
+  if (was_empty) changed_.notify_all();
 }
 
-std::vector<StateLink::Received> StateLink::Take() {
-  std::vector<Received> received;
+std::vector<StateLink::Received> StateLink::Take(size_t most) {
+  if (!has_received_.load(std::memory_order_acquire)) return {};
+  std::vector<Received> taken;
+  bool was_full = false;
   {
     const std::scoped_lock lock(mutex_);
-    received.swap(received_);
+    was_full = received_.size() >= kMostReceived;
+    const auto end = received_.begin() + static_cast<std::ptrdiff_t>(
+                                             std::min(most, received_.size()));
+    std::move(received_.begin(), end, std::back_inserter(taken));
+    received_.erase(received_.begin(), end);
+    has_received_ = !received_.empty();
   }
-  if (!received.empty()) changed_.notify_all();
-  return received;
+  if (was_full) changed_.notify_all();
+  return taken;
 }
 
 // --- Receives. ---
@@ -112,55 +144,92 @@ void StateLink::Accept() {
   while (!stops_) {
     pollfd wait = {.fd = listener_.number(), .events = POLLIN, .revents = 0};
     const bool has_one = poll(&wait, 1, kPollMs) > 0;
-    std::erase_if(readers_, [](const std::unique_ptr<Reader>& reader) {
-      if (!reader->has_ended) return false;
-      reader->thread.join();
-      return true;
-    });
+    JoinReaders();
+    CutStrangers();
     if (!has_one) continue;
-    const int socket =
-        accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (socket < 0) continue;
-    readers_.push_back(std::make_unique<Reader>(socket));
-    if (readers_.size() > kMostAtPorts) {  // strangers hold connections
-      ++refused_;
-      readers_.pop_back();
-      continue;
+    Descriptor socket(
+        accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket.number() >= 0) {
+      Admit(std::move(socket));
+    } else {  // the process may have no descriptor left
+      std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
     }
-    readers_.back()->thread =
-        std::thread([this, reader = readers_.back().get()] { Read(*reader); });
   }
   for (const auto& reader : readers_) reader->stream.StopReceiving();
   for (const auto& reader : readers_) reader->thread.join();
   readers_.clear();
 }
 
+void StateLink::JoinReaders() {
+  std::erase_if(readers_, [](const std::unique_ptr<Reader>& reader) {
+    if (!reader->has_ended) return false;
+    reader->thread.join();
+    return true;
+  });
+}
+
+// Lets the last ones be: a member says its hello at once.
+void StateLink::CutStrangers() {
+  const Instant now = RealClock::Monotonic();
+  size_t strangers = 0;
+  for (size_t i = readers_.size(); i > 0; --i) {
+    Reader& reader = *readers_[i - 1];
+    if (reader.is_member || reader.has_ended || reader.is_cut) continue;
+    const bool is_late = now - reader.came > HostStream::kSilence;
+    if (++strangers < kMostStrangers && !is_late) continue;
+    reader.is_cut = true;
+    ++refused_;
+    reader.stream.StopReceiving();
+  }
+}
+
+void StateLink::Admit(Descriptor socket) {
+  constexpr size_t kMostReaders = 4 * kMostStrangers;
+  if (readers_.size() >= kMostReaders) {
+    ++refused_;
+    return;
+  }
+  readers_.push_back(std::make_unique<Reader>(socket.Release()));
+  readers_.back()->thread =
+      std::thread([this, reader = readers_.back().get()] { Read(*reader); });
+}
+
 void StateLink::Read(Reader& reader) {
   const absl::Status ended = ReadAll(reader);
   if (!absl::IsUnavailable(ended)) ++refused_;
+  // So the stream's end does not wait for the peer's.
+  shutdown(reader.stream.fd(), SHUT_RDWR);
   reader.has_ended = true;
 }
 
 absl::Status StateLink::ReadAll(Reader& reader) {
-  auto frame = reader.stream.Receive(HostStream::kSilence, sizeof(MemberHello));
+  // CutStrangers ends it earlier, also if bytes come one by one.
+  constexpr Nanos kLongest{2 * HostStream::kSilence.ns};
+  auto frame = reader.stream.Receive(kLongest, sizeof(MemberHello));
   if (!frame.ok()) return frame.status();
-  uint64_t round = 0;
-  const auto from = TakeHello(frame->bytes, round);
-  if (!from.ok()) return from.status();
-  while (!stops_) {
-    frame = reader.stream.Receive(kPeerPatience, kMostBatch);
-    if (!frame.ok()) return frame.status();
-    if (frame->kind == HostFrame::kBeat) continue;
-    if (frame->kind != HostFrame::kUpdate ||
-        !TakeBatch(*from, round, frame->bytes)) {
-      return absl::InvalidArgumentError("a message that cannot be");
-    }
+  const auto connection = TakeHello(frame->bytes);
+  if (!connection.ok()) {
+    const std::string why(connection.status().message());
+    (void)reader.stream.Send(HostFrame::kRefuse, std::as_bytes(std::span(why)));
+    return connection.status();
   }
-  return absl::UnavailableError("ends");
+  reader.is_member = true;
+  absl::Status status = reader.stream.Send(HostFrame::kWelcome, {});
+  while (status.ok()) {
+    frame = reader.stream.Receive(HostStream::kSilence, kMostBatch);
+    if (!frame.ok()) return frame.status();
+    const bool is_beat = frame->kind == HostFrame::kBeat;
+    if (!is_beat && frame->kind != HostFrame::kUpdate) {
+      return absl::InvalidArgumentError("a frame of another kind");
+    }
+    status = TakeBatch(*connection,
+                       is_beat ? std::span<const std::byte>{} : frame->bytes);
+  }
+  return status;
 }
 
-absl::StatusOr<uint32_t> StateLink::TakeHello(std::span<const std::byte> bytes,
-                                              uint64_t& round) const {
+absl::StatusOr<StateLink::Connection> StateLink::TakeHello(
+    std::span<const std::byte> bytes) {
   MemberHello hello;
   if (bytes.size() != sizeof hello) {
     return absl::InvalidArgumentError("no hello");
@@ -171,32 +240,49 @@ absl::StatusOr<uint32_t> StateLink::TakeHello(std::span<const std::byte> bytes,
       CheckHello(std::as_bytes(std::span(&hello.program, 1)), own);
   if (!same.ok()) return same;
   const std::scoped_lock lock(mutex_);
-  if (hello.key != key_ || hello.number >= kMostAtPorts ||
-      !Has(members_, hello.number)) {
+  if (hello.key != key_ || hello.number >= kMostAtPorts) {
     return absl::PermissionDeniedError("no member");
   }
-  round = hello.round;
-  return hello.number;
+  // The tables may differ for now.
+  Origin& origin = origins_[hello.number];
+  if (!origin.is_member || origin.incarnation != hello.incarnation) {
+    return absl::UnavailableError("not in the table");
+  }
+  if (hello.round <= origin.last) {
+    return absl::UnavailableError("there is a newer connection");
+  }
+  origin.round = origin.last = hello.round;
+  return Connection{hello.number, hello.round};
 }
 
-bool StateLink::TakeBatch(uint32_t from, uint64_t round,
-                          std::span<const std::byte> batch) {
+absl::Status StateLink::TakeBatch(const Connection& connection,
+                                  std::span<const std::byte> batch) {
   std::vector<Received> came;
   while (!batch.empty()) {
     uint32_t size = 0;
-    if (batch.size() < sizeof size) return false;
-    std::memcpy(&size, batch.data(), sizeof size);
-    batch = batch.subspan(sizeof size);
-    if (size > batch.size() || size > kMostBytes) return false;
+    const bool has_size = batch.size() >= sizeof size;
+    if (has_size) {
+      std::memcpy(&size, batch.data(), sizeof size);
+      batch = batch.subspan(sizeof size);
+    }
+    if (!has_size || size > batch.size() || size > kMostBytes) {
+      return absl::InvalidArgumentError("a message that cannot be");
+    }
     const auto bytes = batch.first(size);
-    came.push_back({from, round, {bytes.begin(), bytes.end()}});
+    came.push_back(
+        {connection.from, connection.round, {bytes.begin(), bytes.end()}});
     batch = batch.subspan(size);
   }
   std::unique_lock lock(mutex_);
-  changed_.wait(lock,
-                [this] { return stops_ || received_.size() < kMostReceived; });
+  changed_.wait(lock, [&] {
+    return stops_ || !IsNewest(connection) || received_.size() < kMostReceived;
+  });
+  if (stops_ || !IsNewest(connection)) {
+    return absl::UnavailableError("its messages are not taken any more");
+  }
   std::ranges::move(came, std::back_inserter(received_));
-  return true;
+  has_received_ = !received_.empty();
+  return absl::OkStatus();
 }
 
 // --- Sends. ---
@@ -210,13 +296,33 @@ void StateLink::SendAll() {
       peer = peer_;
     }
     if (!peer.has_value()) continue;
-    (void)SendTo(*peer);
-    {
-      const std::scoped_lock lock(mutex_);
-      round_ = 0;
-      queue_.clear();
-    }
+    if (tried_ != peer) failed_tries_ = 0;
+    tried_ = peer;
+    const absl::Status ended = SendTo(*peer);
+    BeginRound(0);
+    Tell(*peer, ended);
     Pause();
+  }
+}
+
+void StateLink::BeginRound(uint64_t round) {
+  const std::scoped_lock lock(mutex_);
+  queue_.clear();
+  unsent_ = 0;
+  round_ = round;
+}
+
+void StateLink::Tell(const Peer& peer, const absl::Status& status) {
+  failed_tries_ = status.ok() ? 0 : failed_tries_ + 1;
+  const bool is_told = told_ == peer;
+  if (notice_ == nullptr || stops_) return;
+  if (status.ok() && !is_told) {
+    notice_(false, fmt::format("flows' states go to {}", peer.address));
+    told_ = peer;
+  } else if (failed_tries_ == kTriesUntold) {
+    notice_(true, fmt::format("flows' states do not go to {}: {}", peer.address,
+                              std::string(status.message())));
+    told_.reset();
   }
 }
 
@@ -225,44 +331,56 @@ void StateLink::Pause() {
   changed_.wait_for(lock, kBetweenTries, [this] { return stops_.load(); });
 }
 
+absl::StatusOr<uint64_t> StateLink::Greet(const Peer& peer,
+                                          HostStream& stream) {
+  const MemberHello hello = {
+      .program = HelloOfThisProgram(),
+      .key = peer.key,
+      .incarnation = peer.incarnation,
+      .round = static_cast<uint64_t>(RealClock::Monotonic().ns) | 1,
+      .number = peer.self};
+  const absl::Status sent =
+      stream.Send(HostFrame::kHello, std::as_bytes(std::span(&hello, 1)));
+  if (!sent.ok()) return sent;
+  const auto answer = stream.Receive(kConnectPatience, kMostAnswer);
+  if (!answer.ok()) return answer.status();
+  if (answer->kind == HostFrame::kWelcome) return hello.round;
+  const std::string why(reinterpret_cast<const char*>(answer->bytes.data()),
+                        answer->bytes.size());
+  return absl::PermissionDeniedError("refused: " + Printable(why));
+}
+
 absl::Status StateLink::SendTo(const Peer& peer) {
   const auto socket = HostStream::Connect(peer.address, kConnectPatience);
   if (!socket.ok()) return socket.status();
   HostStream stream(*socket);
-  const MemberHello hello = {
-      .program = HelloOfThisProgram(),
-      .key = peer.key,
-      .round = static_cast<uint64_t>(RealClock::Monotonic().ns) | 1,
-      .number = peer.self};
-  absl::Status sent =
-      stream.Send(HostFrame::kHello, std::as_bytes(std::span(&hello, 1)));
-  if (!sent.ok()) return sent;
-  {
-    const std::scoped_lock lock(mutex_);
-    queue_.clear();
-    round_ = hello.round;
-  }
+  const auto round = Greet(peer, stream);
+  if (!round.ok()) return round.status();
+  BeginRound(*round);
+  Tell(peer, absl::OkStatus());
   while (true) {
-    bool is_over = false;
-    const std::vector<std::byte> batch = NextBatch(peer, is_over);
-    if (is_over) return absl::OkStatus();
-    if (!batch.empty()) {
-      sent = stream.Send(HostFrame::kUpdate, batch);
+    const Batch batch = NextBatch(peer);
+    if (batch.is_over) return absl::OkStatus();
+    absl::Status sent;
+    if (batch.messages > 0) {
+      sent = stream.Send(HostFrame::kUpdate, batch.bytes);
     } else if (stream.is_beat_due()) {
       sent = stream.Send(HostFrame::kBeat, {});
     }
     if (!sent.ok()) return sent;
+    unsent_ -= batch.messages;
   }
 }
 
-std::vector<std::byte> StateLink::NextBatch(const Peer& peer, bool& is_over) {
-  std::vector<std::byte> batch;
+StateLink::Batch StateLink::NextBatch(const Peer& peer) {
+  Batch batch;
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, kBeatPause,
                     [&] { return stops_ || peer_ != peer || !queue_.empty(); });
-  is_over = stops_ || peer_ != peer;
-  while (!queue_.empty() && batch.size() < kBatchBytes) {
-    Append(queue_.front(), batch);
+  batch.is_over = stops_ || peer_ != peer;
+  while (!queue_.empty() && batch.bytes.size() < kBatchBytes) {
+    Append(queue_.front(), batch.bytes);
+    ++batch.messages;
     queue_.pop_front();
   }
   return batch;

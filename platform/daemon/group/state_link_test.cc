@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/daemon/group/state_link.h"
 
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace snf {
 namespace {
@@ -16,10 +24,12 @@ std::vector<std::byte> Message(uint8_t number, size_t bytes = 100) {
 
 void Await(const std::function<bool()>& holds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!holds() && std::chrono::steady_clock::now() < end) {
+  bool has_held = holds();
+  while (!has_held && std::chrono::steady_clock::now() < end) {
     std::this_thread::yield();
+    has_held = holds();
   }
-  EXPECT_TRUE(holds());
+  EXPECT_TRUE(has_held);
 }
 
 std::unique_ptr<StateLink> Listen() {
@@ -32,8 +42,9 @@ class StateLinkTest : public testing::Test {
   StateLinkTest() : from_(Listen()), to_(Listen()) {
     table_ = {.epoch = 1,
               .key = 77,
-              .members = {{.number = 0, .states = from_->address()},
-                          {.number = 1, .states = to_->address()}}};
+              .members = {
+                  {.number = 0, .incarnation = 10, .states = from_->address()},
+                  {.number = 1, .incarnation = 11, .states = to_->address()}}};
   }
   void Connect() {
     to_->Follow(table_, 1, std::nullopt);
@@ -70,10 +81,21 @@ TEST_F(StateLinkTest, MessagesComeInOrderWithTheirSenderAndRound) {
   }
 }
 
+// A socket that does not listen keeps the port from others.
 TEST_F(StateLinkTest, AConnectionThatIsMadeAgainIsAnotherRound) {
+  const Descriptor keeps(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_TRUE(SetOption(keeps, SOL_SOCKET, SO_REUSEADDR, 1));
+  sockaddr_in any = {};
+  any.sin_family = AF_INET;
+  any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(
+      bind(keeps.number(), reinterpret_cast<const sockaddr*>(&any), sizeof any),
+      0);
+  const std::string address = HostStream::AddressOf(keeps.number(), false);
+  to_ = *StateLink::Listen(address);
+  table_.members[1].states = address;
   Connect();
   const uint64_t round = from_->round();
-  const std::string address = to_->address();
   to_.reset();
   Await([&] { return from_->round() != round; });
   to_ = *StateLink::Listen(address);
@@ -82,7 +104,120 @@ TEST_F(StateLinkTest, AConnectionThatIsMadeAgainIsAnotherRound) {
     from_->Send(from_->round(), Message(1));
     return !to_->Take().empty();
   });
-  EXPECT_NE(from_->round(), round);
+  EXPECT_GT(from_->round(), round);
+}
+
+TEST_F(StateLinkTest, AMemberThatIsOutIsNotHeardUntilItBeginsAgain) {
+  Connect();
+  const uint64_t round = from_->round();
+  from_->Send(round, Message(1));
+  Receive(1);
+  // It does not know yet that it is out.
+  GatewayTable without = table_;
+  without.members.erase(without.members.begin());
+  to_->Follow(without, 1, std::nullopt);
+  Await([&] {
+    from_->Send(round, Message(2));
+    return from_->round() != round;
+  });
+  EXPECT_EQ(from_->room(), 0u);
+  EXPECT_TRUE(to_->Take().empty());
+  to_->Follow(table_, 1, std::nullopt);
+  Await([&] { return from_->room() > 0; });
+  from_->Send(from_->round(), Message(3));
+  Receive(2);
+  EXPECT_EQ(came_[1].bytes, Message(3));
+  EXPECT_GT(came_[1].round, round);
+}
+
+TEST_F(StateLinkTest, WhatAMemberSentBeforeItWasOutIsNotTakenLater) {
+  Connect();
+  from_->Send(from_->round(), Message(1));
+  Await([&] { return from_->unsent() == 0; });
+  Receive(1);
+  for (uint8_t i = 2; i < 6; ++i) from_->Send(from_->round(), Message(i));
+  Await([&] { return to_->Take(1).size() == 1; });  // others wait
+  GatewayTable without = table_;
+  without.members.erase(without.members.begin());
+  to_->Follow(without, 1, std::nullopt);
+  to_->Follow(table_, 1, std::nullopt);
+  EXPECT_TRUE(to_->Take().empty());
+}
+
+TEST_F(StateLinkTest, AnotherIncarnationIsNoMember) {
+  to_->Follow(table_, 1, std::nullopt);
+  ++table_.members[0].incarnation;
+  from_->Follow(table_, 0, 1);
+  // A refused one tries again 100 ms later.
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  EXPECT_EQ(from_->room(), 0u);
+  to_->Follow(table_, 1, std::nullopt);
+  Await([&] { return from_->room() > 0; });
+}
+
+TEST_F(StateLinkTest, WhoIsNotInTheTableSendsNothing) {
+  GatewayTable without = table_;
+  without.members.erase(without.members.begin());
+  Connect();
+  from_->Follow(without, 0, 1);
+  Await([&] { return from_->round() == 0; });
+  from_->Follow(table_, 0, 1);
+  Await([&] { return from_->room() > 0; });
+}
+
+// Two processes of one incarnation stand for a member whose old connection is
+// still read: the later connection is the one that counts.
+TEST_F(StateLinkTest, ANewConnectionOfAMemberEndsTheOldOne) {
+  Connect();
+  const uint64_t old = from_->round();
+  const std::unique_ptr<StateLink> again = Listen();
+  again->Follow(table_, 0, 1);
+  Await([&] { return again->room() > 0; });
+  // The old one tries again, and then is the newer one.
+  from_->Send(old, Message(1));
+  again->Send(again->round(), Message(2));
+  Await([&] { return from_->round() != old; });
+  for (const StateLink::Received& one : to_->Take()) {
+    EXPECT_NE(one.round, old);
+  }
+}
+
+TEST_F(StateLinkTest, StrangersKeepNoMemberOut) {
+  to_->Follow(table_, 1, std::nullopt);
+  std::vector<Descriptor> strangers;
+  for (size_t i = 0; i < 2 * StateLink::kMostStrangers; ++i) {
+    strangers.emplace_back(*HostStream::Connect(to_->address(), Seconds(30)));
+  }
+  from_->Follow(table_, 0, 1);
+  Await([&] { return from_->room() > 0; });
+  from_->Send(from_->round(), Message(1));
+  Receive(1);
+  // All of them have a deadline.
+  Await([&] { return to_->refused() == strangers.size(); });
+}
+
+TEST_F(StateLinkTest, ItTellsOnceThatStatesCannotGoAndThatTheyGo) {
+  std::mutex mutex;
+  std::vector<std::pair<bool, std::string>> told;
+  const auto count = [&] {
+    const std::scoped_lock lock(mutex);
+    return told.size();
+  };
+  from_ =
+      *StateLink::Listen("127.0.0.1:0", [&](bool is_loss, const auto& text) {
+        const std::scoped_lock lock(mutex);
+        told.emplace_back(is_loss, text);
+      });
+  from_->Follow(table_, 0, 1);  // the other one follows no table
+  Await([&] { return count() == 1; });
+  to_->Follow(table_, 1, std::nullopt);
+  Await([&] { return count() == 2; });
+  from_.reset();
+  const std::string to = to_->address();
+  EXPECT_THAT(told, testing::ElementsAre(
+                        testing::Pair(true, "flows' states do not go to " + to +
+                                                ": refused: no member"),
+                        testing::Pair(false, "flows' states go to " + to)));
 }
 
 TEST_F(StateLinkTest, WhoIsNoMemberIsRefused) {

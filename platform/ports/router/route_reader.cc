@@ -57,8 +57,9 @@ bool RouteReader::TakeRoute(Bytes message) {
   if (!is_sound || (!to.has_value() && head->rtm_dst_len != 0)) return false;
   const std::optional<RouteKind> kind = KindOf(head->rtm_type);
   if ((table != config_.kernel_table && !config_.follows_rules) ||
-      !kind.has_value() || head->rtm_src_len != 0 ||
-      (head->rtm_flags & (RTM_F_CLONED | RTNH_F_DEAD | RTNH_F_LINKDOWN)) != 0) {
+      !kind.has_value() ||
+      (head->rtm_flags & (RTM_F_CLONED | DeadFlags())) != 0 ||
+      (has_several && several.empty())) {
     return true;
   }
   const std::span<const Hop> hops =
@@ -67,18 +68,25 @@ bool RouteReader::TakeRoute(Bytes message) {
   const IpPrefix network = IpPrefix::Of(
       to.value_or(any),
       static_cast<uint8_t>(head->rtm_dst_len + (is_ipv4 ? kMappedBits : 0)));
-  // A mapped prefix of IPv6 would pass for one of IPv4.
-  const bool is_plain = head->rtm_tos == 0 && network.is_ipv4() == is_ipv4;
+  // A route by the number of a next hop names no interface.
+  const bool leaves_here = std::ranges::any_of(hops, [this](const Hop& hop) {
+    return hop.interface == interface_ || hop.interface == 0;
+  });
+  // A route for some of the packets to a network would count for all of them,
+  // and a mapped prefix of IPv6 for one of IPv4.
+  if (head->rtm_tos != 0 || head->rtm_src_len != 0 ||
+      network.is_ipv4() != is_ipv4) {
+    unused_ +=
+        config_.follows_rules || (*kind == RouteKind::kHere && leaves_here);
+    return true;
+  }
   const auto usable = std::ranges::find_if(
       hops, [&](const Hop& hop) { return IsUsable(hop, is_ipv4); });
   ranked.route = {.to = network, .gateway = {}, .kind = *kind, .table = table};
   if (*kind == RouteKind::kHere) {
-    if (is_plain && usable != hops.end()) {
+    if (usable != hops.end()) {
       ranked.route.gateway = usable->gateway;
-    } else if (std::ranges::any_of(hops, [this](const Hop& hop) {
-                 // A route by the number of a next hop names no interface.
-                 return hop.interface == interface_ || hop.interface == 0;
-               })) {
+    } else if (leaves_here) {
       ++unused_;
       return true;
     } else {
@@ -92,6 +100,12 @@ bool RouteReader::TakeRoute(Bytes message) {
   ranked.place = found_.size();
   found_.push_back(ranked);
   return true;
+}
+
+unsigned RouteReader::DeadFlags() const {
+  // The kernel calls a route without a carrier dead if it does not take it
+  // (ignore_routes_with_linkdown).
+  return config_.follows_rules ? RTNH_F_DEAD : RTNH_F_DEAD | RTNH_F_LINKDOWN;
 }
 
 std::optional<RouteKind> RouteReader::KindOf(uint8_t type) {
@@ -116,14 +130,13 @@ void RouteReader::TakeHopAttribute(int type, Bytes value, size_t address_bytes,
     hop.is_plain &=
         hop.gateway.has_value() && IsIpv4(*hop.gateway) == (address_bytes == 4);
   }
-  // Gateways of the other version of IP, tunnels, and next hops of a number
-  // alone.
-  hop.is_plain &= type != RTA_VIA && type != RTA_ENCAP &&
-                  type != RTA_ENCAP_TYPE && type != RTA_NH_ID;
+  // Gateways of the other version of IP, and tunnels.
+  hop.is_plain &=
+      type != RTA_VIA && type != RTA_ENCAP && type != RTA_ENCAP_TYPE;
 }
 
 bool RouteReader::TakeHops(Bytes hops, size_t address_bytes,
-                           std::vector<Hop>& found) {
+                           std::vector<Hop>& found) const {
   while (!hops.empty()) {
     const auto head = Head<rtnexthop>(hops);
     if (!head.has_value() || head->rtnh_len < sizeof(rtnexthop) ||
@@ -137,7 +150,7 @@ bool RouteReader::TakeHops(Bytes hops, size_t address_bytes,
                        })) {
       return false;
     }
-    if ((head->rtnh_flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN)) == 0) {
+    if ((head->rtnh_flags & DeadFlags()) == 0) {
       found.push_back(hop);
     }
     hops = Behind(hops, head->rtnh_len);

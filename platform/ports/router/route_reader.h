@@ -19,13 +19,14 @@ namespace snf {
 //
 // Of the main table a route counts if it leaves by the port's interface; of any
 // other table also if its gateway is a neighbour of the port, whatever the
-// interface: the kernel need not be able to use it. Only unicast routes count.
-// Of several routes to one network the lowest metric counts; of
-// several next hops the first that would count alone.
+// interface: the kernel need not be able to use it. Only unicast routes count,
+// and only over links that are up. Of several routes to one network the lowest
+// metric counts; of several next hops the first that would count alone.
 //
 // A port that follows the kernel's rules takes the routes of all tables. There,
 // as in the main table, a route is the port's if it leaves by its interface.
-// Routes by other interfaces, blocking routes and `throw` count as such.
+// Routes by other interfaces, blocking routes and `throw` count as such, and so
+// does a route over a link that is down, unless the kernel leaves it out.
 // Owner-thread only.
 class RouteReader {
  public:
@@ -42,7 +43,9 @@ class RouteReader {
   size_t seen() const { return seen_; }
   // Counts routes of the table that leave by the interface, or by next hops
   // without one, and are of no use: no next hop is a neighbour, or the route is
-  // for a type of service, a tunnel, or IPv6 next hops of IPv4.
+  // for a tunnel, IPv6 next hops of IPv4, a type of service, some sources, or
+  // mapped addresses (::ffff:0:0/96). Under rules, routes of the last three
+  // count whatever their interface and type.
   uint64_t unused() const { return unused_; }
   int error() const { return error_; }  // an errno, after kRefused
 
@@ -59,11 +62,13 @@ class RouteReader {
   };
   // Returns false if a length is wrong.
   bool TakeRoute(std::span<const std::byte> message);
-  static bool TakeHops(std::span<const std::byte> hops, size_t address_bytes,
-                       std::vector<Hop>& found);
+  bool TakeHops(std::span<const std::byte> hops, size_t address_bytes,
+                std::vector<Hop>& found) const;
   static void TakeHopAttribute(int type, std::span<const std::byte> value,
                                size_t address_bytes, Hop& hop);
   bool IsUsable(const Hop& hop, bool is_ipv4) const;
+  // Returns the flags of routes and next hops that no packet takes.
+  unsigned DeadFlags() const;
   // Returns nothing for routes that no packet of a port takes.
   static std::optional<RouteKind> KindOf(uint8_t type);
 

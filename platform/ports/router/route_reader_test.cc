@@ -69,11 +69,14 @@ struct Told {
   bool is_ipv4 = true;
   unsigned flags = 0;
   std::string more = "";
+  uint8_t tos = 0, source_bits = 0;
 
   std::string bytes() const {
     rtmsg head{};
     head.rtm_family = is_ipv4 ? AF_INET : AF_INET6;
     head.rtm_dst_len = length;
+    head.rtm_src_len = source_bits;
+    head.rtm_tos = tos;
     head.rtm_table = table < 256 ? static_cast<uint8_t>(table) : 0;
     head.rtm_type = type;
     head.rtm_flags = flags;
@@ -87,6 +90,16 @@ struct Told {
     return Message(RTM_NEWROUTE, body + more);
   }
 };
+
+// A next hop of several.
+std::string Hop(int interface, const std::string& gateway, uint8_t flags = 0) {
+  const std::string via = Attribute(RTA_GATEWAY, AddressBytes(gateway));
+  rtnexthop head{};
+  head.rtnh_len = static_cast<uint16_t>(sizeof head + via.size());
+  head.rtnh_flags = flags;
+  head.rtnh_ifindex = interface;
+  return BytesOf(head) + via;
+}
 
 class RouteReaderTest : public testing::Test {
  protected:
@@ -181,23 +194,14 @@ TEST_F(RouteReaderTest, OfSeveralRoutesTakesThatOfTheLowestMetric) {
 }
 
 TEST_F(RouteReaderTest, OfSeveralHopsTakesTheFirstOfTheInterface) {
-  const auto hop = [](int interface, const std::string& gateway,
-                      uint8_t flags = 0) {
-    const std::string via = Attribute(RTA_GATEWAY, AddressBytes(gateway));
-    rtnexthop head{};
-    head.rtnh_len = static_cast<uint16_t>(sizeof head + via.size());
-    head.rtnh_flags = flags;
-    head.rtnh_ifindex = interface;
-    return BytesOf(head) + via;
-  };
   EXPECT_THAT(Read(Told{.to = "10.8.0.0",
                         .length = 16,
                         .interface = 0,
                         .more = Attribute(
                             RTA_MULTIPATH,
-                            hop(kWan, "192.0.2.1") +
-                                hop(kLan, "10.1.0.9", RTNH_F_DEAD) +
-                                hop(kLan, "10.1.0.2") + hop(kLan, "10.1.0.3"))}
+                            Hop(kWan, "192.0.2.1") +
+                                Hop(kLan, "10.1.0.9", RTNH_F_DEAD) +
+                                Hop(kLan, "10.1.0.2") + Hop(kLan, "10.1.0.3"))}
                        .bytes()),
               ElementsAre("10.8.0.0/16 via 10.1.0.2"));
 }
@@ -252,7 +256,7 @@ TEST_F(RouteReaderTest, SaysThatTheKernelHasFailed) {
 
 TEST_F(RouteReaderTest, CountsRoutesThatItCannotHonour) {
   const Told good = {.to = "10.8.0.0", .length = 16, .gateway = "10.1.0.2"};
-  for (const uint16_t type : {RTA_ENCAP, RTA_ENCAP_TYPE, RTA_NH_ID}) {
+  for (const uint16_t type : {RTA_ENCAP, RTA_ENCAP_TYPE}) {
     Told told = good;
     told.more = Attribute(type, BytesOf(5));
     EXPECT_THAT(Read(told.bytes()), IsEmpty()) << type;
@@ -265,11 +269,18 @@ TEST_F(RouteReaderTest, CountsRoutesThatItCannotHonour) {
   told.more = Attribute(RTA_NH_ID, BytesOf(5));
   EXPECT_THAT(Read(told.bytes()), IsEmpty());
   EXPECT_EQ(unused_, 1u);
-  // For one type of service.
-  std::string bytes = good.bytes();
-  bytes[sizeof(nlmsghdr) + offsetof(rtmsg, rtm_tos)] = 8;
-  EXPECT_THAT(Read(bytes), IsEmpty());
+  // For one type of service, and for some sources.
+  told = good;
+  told.tos = 8;
+  EXPECT_THAT(Read(told.bytes()), IsEmpty());
   EXPECT_EQ(unused_, 1u);
+  told = good;
+  told.source_bits = 8;
+  EXPECT_THAT(Read(told.bytes()), IsEmpty());
+  EXPECT_EQ(unused_, 1u);
+  told.interface = kWan;
+  EXPECT_THAT(Read(told.bytes()), IsEmpty());
+  EXPECT_EQ(unused_, 0u);
   // IPv6 networks and gateways that would pass for IPv4.
   EXPECT_THAT(
       Read(
@@ -281,6 +292,109 @@ TEST_F(RouteReaderTest, CountsRoutesThatItCannotHonour) {
               .bytes()),
       IsEmpty());
   EXPECT_EQ(unused_, 2u);
+}
+
+// The kernel shows the interface and the gateway beside the number, unless
+// nexthop_compat_mode is 0.
+TEST_F(RouteReaderTest, TakesRoutesByTheNumberOfANextHopThatIsShown) {
+  EXPECT_THAT(Read(Told{.to = "10.8.0.0",
+                        .length = 16,
+                        .gateway = "10.1.0.2",
+                        .more = Attribute(RTA_NH_ID, BytesOf(5))}
+                       .bytes()),
+              ElementsAre("10.8.0.0/16 via 10.1.0.2"));
+  EXPECT_EQ(unused_, 0u);
+}
+
+// Reads for a port that follows the kernel's rules.
+class RuledRouteReaderTest : public RouteReaderTest {
+ protected:
+  RuledRouteReaderTest() {
+    config_ = *RouterConfig::Parse(
+        ",address=10.1.0.1/24,address=fd01::1/64,routes=rules");
+  }
+  // Returns "100: 10.8.0.0/16 blocked" for each route.
+  std::vector<std::string> ReadAll(const std::vector<Told>& all) {
+    RouteReader reader(config_, kLan);
+    for (const Told& told : all) {
+      EXPECT_EQ(reader.Take(Bytes(told.bytes())), Part::kMore);
+    }
+    const std::vector<LearnedRoute> routes = reader.Finish();
+    unused_ = reader.unused();
+    std::vector<std::string> texts = Texts(routes);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      constexpr const char* kKinds[] = {"", " elsewhere", " blocked", " throw"};
+      texts[i] = std::to_string(routes[i].table) + ": " + texts[i] +
+                 kKinds[static_cast<int>(routes[i].kind)];
+    }
+    return texts;
+  }
+};
+
+TEST_F(RuledRouteReaderTest, TakesRoutesOfAllTablesAndTypes) {
+  EXPECT_THAT(
+      ReadAll({{.gateway = "10.1.0.2"},
+               {.gateway = "10.1.0.3", .table = 100},
+               {.gateway = "192.0.2.1", .interface = kWan, .table = 300},
+               // A neighbour, but by another interface.
+               {.gateway = "10.1.0.2", .interface = kWan, .table = 400},
+               {.interface = 0, .table = 300, .type = RTN_THROW},
+               {.to = "10.7.0.0", .length = 16, .type = RTN_BLACKHOLE},
+               {.to = "10.8.0.0", .length = 16, .type = RTN_UNREACHABLE},
+               {.to = "10.9.0.0", .length = 16, .type = RTN_PROHIBIT},
+               {.to = "10.6.0.0", .length = 16, .type = RTN_LOCAL}}),
+      ElementsAre("100: 0.0.0.0/0 via 10.1.0.3", "254: 0.0.0.0/0 via 10.1.0.2",
+                  "254: 10.7.0.0/16 blocked", "254: 10.8.0.0/16 blocked",
+                  "254: 10.9.0.0/16 blocked", "300: 0.0.0.0/0 elsewhere",
+                  "400: 0.0.0.0/0 elsewhere"));
+  EXPECT_EQ(unused_, 0u);
+  EXPECT_THAT(ReadAll({{.interface = 0, .table = 300, .type = RTN_THROW},
+                       {.table = 300, .metric = 5}}),
+              ElementsAre("300: 0.0.0.0/0 throw"));
+}
+
+TEST_F(RuledRouteReaderTest, LeavesOutRoutesForSomePacketsWhateverTheirType) {
+  for (const uint8_t type :
+       {RTN_UNICAST, RTN_UNREACHABLE, RTN_PROHIBIT, RTN_THROW}) {
+    for (const int interface : {kLan, kWan}) {
+      // A mapped prefix would pass for 0.0.0.0/0.
+      EXPECT_THAT(ReadAll({{.to = "::ffff:0.0.0.0",
+                            .length = 96,
+                            .interface = interface,
+                            .type = type,
+                            .is_ipv4 = false},
+                           {.interface = interface, .type = type, .tos = 8},
+                           {.interface = interface,
+                            .type = type,
+                            .is_ipv4 = false,
+                            .source_bits = 64}}),
+                  IsEmpty())
+          << int{type};
+      EXPECT_EQ(unused_, 3u) << int{type};
+    }
+  }
+}
+
+// Such a route ends the search in the kernel as well.
+TEST_F(RuledRouteReaderTest, TakesRoutesWithoutACarrierUnlessTheyAreDead) {
+  const auto read = [this](unsigned flags) {
+    return ReadAll(
+        {{.to = "10.7.0.0",
+          .length = 16,
+          .gateway = "10.1.0.2",
+          .flags = flags},
+         {.to = "10.8.0.0",
+          .length = 16,
+          .interface = 0,
+          .more = Attribute(
+              RTA_MULTIPATH,
+              Hop(kLan, "10.1.0.3", static_cast<uint8_t>(flags)) +
+                  Hop(kLan, "10.1.0.4", static_cast<uint8_t>(flags)))}});
+  };
+  EXPECT_THAT(read(RTNH_F_LINKDOWN),
+              ElementsAre("254: 10.7.0.0/16 via 10.1.0.2",
+                          "254: 10.8.0.0/16 via 10.1.0.3"));
+  EXPECT_THAT(read(RTNH_F_LINKDOWN | RTNH_F_DEAD), IsEmpty());
 }
 
 TEST_F(RouteReaderTest, StandsAnyMessages) {

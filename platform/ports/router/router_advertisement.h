@@ -42,8 +42,8 @@ class AdvertisementTimes {
   uint32_t sent_ = 0;  // up to kInitial
 };
 
-// A frame by which a router tells all hosts of a link its link address, the MTU
-// the networks of its addresses, and DNS servers (RFC 8106). From networks
+// A frame by which a router tells all hosts of a link its link address, the
+// MTU, the networks of its addresses, and DNS servers (RFC 8106). From networks
 // whose length is 64 a host takes an address (RFC 4862).
 class AdvertisementFrame {
  public:

@@ -23,6 +23,8 @@ Routes::Routes(const RouterConfig& config,
                         ? OfTable(learned, RouterConfig::kMainTable)
                         : learned) {
   for (const RoutingRule& rule : rules) {
+    (rule.is_ipv4 ? has_ipv4_rules_ : has_ipv6_rules_) = true;
+    if (rule.holds_never()) continue;
     (rule.is_ipv4 ? ipv4_ : ipv6_).push_back(rule);
     if (rule.action != RoutingRule::Action::kTable ||
         rule.table == RouterConfig::kMainTable) {
@@ -36,9 +38,11 @@ Routes::Routes(const RouterConfig& config,
 std::optional<RouteTable::Found> Routes::Find(const IpAddress& from,
                                               const IpAddress& to,
                                               RouteSide side) const {
-  const std::vector<RoutingRule>& rules = IsIpv4(to) ? ipv4_ : ipv6_;
-  const auto found =
-      rules.empty() ? main_.Find(to) : FindByRules(rules, from, to, side);
+  const bool is_ipv4 = IsIpv4(to);
+  const bool has_rules = is_ipv4 ? has_ipv4_rules_ : has_ipv6_rules_;
+  const auto found = has_rules
+                         ? FindByRules(is_ipv4 ? ipv4_ : ipv6_, from, to, side)
+                         : main_.Find(to);
   if (!found.has_value() || found->kind != RouteKind::kHere) {
     return std::nullopt;
   }
@@ -78,11 +82,14 @@ std::optional<RouteTable::Found> Routes::FindIn(const RoutingRule& rule,
   const auto other = others_.find(rule.table);
   const RouteTable& table = other == others_.end() ? main_ : other->second;
   const auto found = table.Find(to);
-  if (!found.has_value() || found->kind == RouteKind::kThrow ||
-      (rule.suppressed.has_value() && found->length <= *rule.suppressed)) {
+  if (!found.has_value() || found->kind == RouteKind::kThrow) {
     return std::nullopt;
   }
-  return found;
+  // As in the kernel, no rule suppresses a route that blocks.
+  const bool is_suppressed = found->kind != RouteKind::kBlocked &&
+                             rule.suppressed.has_value() &&
+                             found->length <= *rule.suppressed;
+  return is_suppressed ? std::nullopt : found;
 }
 
 }  // namespace snf

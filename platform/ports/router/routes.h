@@ -15,8 +15,8 @@ namespace snf {
 
 // A port's routing tables, and the rules that say which of them is for a
 // packet. The port's own networks and routes are in the main table, with
-// learned routes of that table or of the only one. Without rules of a version
-// of IP, the main table alone is for its packets.
+// learned routes of that table or of the only one. If the kernel has no rule at
+// all of a version of IP, the main table alone is for its packets.
 //
 // Owner-thread only. No allocation after construction. Budget: ≤ 20 ns without
 // rules.
@@ -42,7 +42,8 @@ class Routes {
 
   RouteTable main_;
   absl::flat_hash_map<uint32_t, RouteTable> others_;  // by number
-  std::vector<RoutingRule> ipv4_, ipv6_;              // in order
+  std::vector<RoutingRule> ipv4_, ipv6_;  // in order, that match some packet
+  bool has_ipv4_rules_ = false, has_ipv6_rules_ = false;
 };
 
 }  // namespace snf

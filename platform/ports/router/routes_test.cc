@@ -16,7 +16,6 @@
 namespace snf {
 namespace {
 
-using testing::IsEmpty;
 using testing::SizeIs;
 
 template <typename T>
@@ -169,6 +168,10 @@ TEST_F(RoutesTest, SuppressShortPrefixesInvertAndJump) {
   const std::vector<Told> vpn = {suppressed, Told{}, kMain};
   EXPECT_EQ(Hop(vpn, "10.1.0.9", "198.51.100.7"), "192.0.2.50");
   EXPECT_EQ(Hop(vpn, "10.1.0.9", "8.8.8.8"), "192.0.2.100");
+  // A route that blocks has no length that is too short.
+  Learn(300, "0.0.0.0/0", "", RouteKind::kBlocked);
+  suppressed.table = 300;
+  EXPECT_EQ(Hop({suppressed, Told{}, kMain}, "10.1.0.9", "8.8.8.8"), "");
   const std::vector<Told> inverted = {
       {.from = "10.1.0.9", .flags = FIB_RULE_INVERT}, kMain};
   EXPECT_EQ(Hop(inverted, "10.1.0.9", "8.8.8.8"), "192.0.2.1");
@@ -197,9 +200,14 @@ TEST_F(RoutesTest, LeaveOutRulesThatMatchNoPacketOfAPort) {
   const std::string tunnel = Attribute(FRA_TUN_ID, BytesOf(uint64_t{5}));
   const std::string bound = Attribute(FRA_OIFNAME, std::string("wan0\0", 5));
   const std::string ports = Attribute(FRA_IP_PROTO, std::string(1, '\6'));
-  EXPECT_THAT(Read({{.more = mark + ports}, {.more = tunnel}, {.more = bound}}),
-              IsEmpty());
+  const std::vector<Told> rules = {
+      {.more = mark + ports}, {.more = tunnel}, {.more = bound}};
+  const std::vector<RoutingRule> read = Read(rules);
+  EXPECT_EQ(read.size(), 3u);
+  for (const RoutingRule& rule : read) EXPECT_TRUE(rule.holds_never());
   EXPECT_EQ(not_followed_, "");
+  // The kernel has rules, none of which is for such packets.
+  EXPECT_EQ(Hop(rules, "10.1.0.9", "8.8.8.8"), "");
   // "not fwmark" matches all.
   EXPECT_THAT(Read({{.flags = FIB_RULE_INVERT, .more = mark}}), SizeIs(1));
   EXPECT_TRUE(Read({{.flags = FIB_RULE_INVERT, .more = mark}})[0].Matches(
@@ -237,6 +245,7 @@ TEST_F(RoutesTest, NameWhatPortsDoNotFollow) {
   EXPECT_EQ(why(FRA_DPORT_RANGE), "rule 7: dport");
   EXPECT_EQ(why(FRA_L3MDEV), "rule 7: l3mdev");
   EXPECT_EQ(why(FRA_SUPPRESS_IFGROUP), "rule 7: suppress_ifgroup");
+  EXPECT_EQ(why(25), "rule 7: dscp");
   EXPECT_EQ(why(99), "rule 7: attribute 99");
   EXPECT_EQ(why(FRA_PROTOCOL), "");
   Read({{.priority = 8, .action = 99}});

@@ -13,6 +13,7 @@ namespace {
 using netlink::Bytes;
 
 constexpr uint32_t kNone = 0xffff'ffff;
+constexpr int kDscp = 25;  // FRA_DSCP, which older headers lack
 
 std::string TextIn(Bytes bytes) {
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -141,6 +142,8 @@ void RuleReader::TakeAttribute(int type, Bytes value, Told& told) {
       return;
     case FRA_UID_RANGE:
       return cannot("uidrange");
+    case kDscp:
+      return cannot("dscp");
     case FRA_IP_PROTO:
       return cannot("ipproto");
     case FRA_SPORT_RANGE:
@@ -172,9 +175,8 @@ void RuleReader::TakeInterface(Bytes name, Told& told) {
 void RuleReader::Keep(Told& told) {
   RoutingRule& rule = told.rule;
   if ((told.mark & told.mask) != 0) rule.holds_in = rule.holds_out = false;
-  const bool holds_never = !rule.holds_in && !rule.holds_out;
-  if (holds_never && !rule.is_inverted) return;
-  if (!told.cannot.empty() && !holds_never) {
+  // The other conditions decide nothing where one holds for no packet.
+  if (!told.cannot.empty() && (rule.holds_in || rule.holds_out)) {
     if (not_followed_.empty()) {
       not_followed_ = fmt::format("rule {}: {}", rule.priority, told.cannot);
     }

@@ -49,13 +49,16 @@ struct RoutingRule {
     return (holds && from.Contains(source) && to.Contains(destination)) !=
            is_inverted;
   }
+  // Returns true for a rule that matches no packet of a port.
+  bool holds_never() const { return !holds_in && !holds_out && !is_inverted; }
   friend bool operator==(const RoutingRule&, const RoutingRule&) = default;
 };
 
 // Picks rules out of answers to RTM_GETRULE. Conditions that are the same for
 // all packets of a port are decided here: an input interface (iif), an output
-// interface (oif), a mark, a tunnel. A rule that so matches no packet is left
-// out. Owner-thread only.
+// interface (oif), a mark, a tunnel. Conditions that ports do not
+// follow are of no matter in a rule that so matches no packet.
+// Owner-thread only.
 class RuleReader {
  public:
   // `interface` is the port's name. The config must outlive the reader.

@@ -261,12 +261,21 @@ void AddGroup(const LiveFigures& figures, Metrics& to) {
     if (count.name.starts_with(kOfStates)) continue;
     to.Sample("what", count.name, count.count);
   }
+  const auto add_states = [&](bool now) {
+    for (const NamedCount& count : group.counts) {
+      if (!count.name.starts_with(kOfStates)) continue;
+      const std::string what = count.name.substr(kOfStates.size());
+      const bool is_now = what == "connected" || what == "behind" ||
+                          what == "sweep_us" || what == "kept";
+      if (is_now == now) to.Sample("what", what, count.count);
+    }
+  };
   to.Begin("snf_group_states", Metrics::Type::kGauge,
-           "Flows' states that were sent to the heir, or are kept for others.");
-  for (const NamedCount& count : group.counts) {
-    if (!count.name.starts_with(kOfStates)) continue;
-    to.Sample("what", count.name.substr(kOfStates.size()), count.count);
-  }
+           "Flows' states for the heir, and from others, as of now.");
+  add_states(true);
+  to.Counter("snf_group_states_total",
+             "Flows' states that were sent to the heir, or came from others.");
+  add_states(false);
 }
 
 void AddChains(const LiveFigures& figures, Metrics& to) {
