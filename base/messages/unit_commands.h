@@ -66,8 +66,7 @@ struct UnitCommand {
     // A logger tells its unit: homes have merged all updates of shared tables
     // in entries up to `entry`.
     kUpdatesMerged,
-    // Answers a kAskState of the controller: `state`, whose record goes along
-    // unless it is too long.
+    // Answers a kAskState of the controller: `state`, whose record goes along.
     kShowState,
   };
   Kind kind{};
