@@ -312,19 +312,19 @@ TEST_F(Decoders, TakeWhatAControllerSays) {
         0);
   Takes((*to_units_)(CellOf(ControllerCommand::Forget(UnitId{1}, false, {}))),
         0);
-  Takes((*to_units_)(CellOf(ControllerCommand::Take(
-            UnitId{1}, {.bytes = 16, .pushed = true}))),
+  Takes((*to_units_)(CellOf(
+            ControllerCommand::Take(UnitId{1}, {.bytes = 16, .pushed = true}))),
         16);
 }
 
 // One that is too long is shown without its record.
 TEST_F(Decoders, TakeTheStateThatAUnitShows) {
-  Takes((*to_controller_)(
-            CellOf(UnitCommand::Show(UnitId{3}, {.bytes = 1'024}))),
-        1'024);
-  Takes((*to_controller_)(
-            CellOf(UnitCommand::Show(UnitId{3}, {.bytes = 1'032}))),
-        0);
+  Takes(
+      (*to_controller_)(CellOf(UnitCommand::Show(UnitId{3}, {.bytes = 1'024}))),
+      1'024);
+  Takes(
+      (*to_controller_)(CellOf(UnitCommand::Show(UnitId{3}, {.bytes = 1'032}))),
+      0);
 }
 
 TEST_F(BadWords, OfAStateThatAUnitShows) {
