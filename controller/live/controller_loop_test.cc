@@ -309,7 +309,7 @@ TEST(ControllerLoop, AnswersAnAliasByWhichPacketsAreFound) {
   EXPECT_EQ(test.loop->figures().aliases_unknown, 1u);
 }
 
-// Whoever asks does without an answer if the unit does not come to hear it.
+// A sweep of flows does without answers of a unit that is slow.
 TEST(ControllerLoop, AsksForNoMoreStatesThanTheWayToTheUnitHolds) {
   TestController test;
   test.Arrive(1);

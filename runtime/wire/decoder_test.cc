@@ -317,7 +317,7 @@ TEST_F(Decoders, TakeWhatAControllerSays) {
         16);
 }
 
-// One that is too long is shown without its record.
+// A state that is too long is shown without its record.
 TEST_F(Decoders, TakeTheStateThatAUnitShows) {
   Takes(
       (*to_controller_)(CellOf(UnitCommand::Show(UnitId{3}, {.bytes = 1'024}))),
