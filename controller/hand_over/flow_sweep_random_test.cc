@@ -54,7 +54,7 @@ ControllerOptions Options() {
   return options;
 }
 
-// What the schedules met.
+// Counts over all schedules.
 struct Met {
   uint64_t kept = 0;    // flows that the heir had when the controller died
   uint64_t newest = 0;  // of these, as of their newest clock

@@ -72,8 +72,8 @@ class StandbyFlows {
   // never can. Both forget it.
   void OnTaken(const FlowKey& key);
   void Drop(const FlowKey& key);
-  // Looks at the next `most` copies, and forgets those of flows that were idle
-  // for too long.
+  // Looks at the next `most` copies, and forgets each whose flow was idle for
+  // too long.
   void DropExpired(Instant now, size_t most);
 
   size_t size() const { return by_key_.size(); }
