@@ -148,7 +148,7 @@ bool ControllerLoop::AskState(FlowId flow) {
   if (!is_led() || slot_of(flow) >= controller_.flows().used()) return false;
   const UnitId unit = controller_.flows().cold(slot_of(flow)).owner;
   if (unit == kNoUnit || controller_.IdOfSlot(slot_of(flow)) != flow ||
-      !commands_.hears(unit)) {
+      !commands_.hears(unit) || !links_.to(unit).has_room(0)) {
     return false;
   }
   links_.to(unit).Send(ControllerCommand::AskState(unit, flow));

@@ -175,8 +175,8 @@ class ControllerLoop {
   template <ControllerHost Host>
   bool DeleteFlow(FlowId flow, Host& host);
   // Asks for the state of a flow: ControllerEvents::on_state answers, unless
-  // its unit is about to change the state. Returns false if no unit has the
-  // flow.
+  // its unit is about to change the state, or has no room to answer. Returns
+  // false if no unit has the flow, or the way to the unit is full.
   bool AskState(FlowId flow);
   // Continues a flow of another controller, whose state and record these are
   // (FlowHandOver). Returns false if there is no room now, or a flow of that

@@ -309,6 +309,26 @@ TEST(ControllerLoop, AnswersAnAliasByWhichPacketsAreFound) {
   EXPECT_EQ(test.loop->figures().aliases_unknown, 1u);
 }
 
+// Whoever asks does without an answer if the unit does not come to hear it.
+TEST(ControllerLoop, AsksForNoMoreStatesThanTheWayToTheUnitHolds) {
+  TestController test;
+  test.Arrive(1);
+  test.HandleBatch();
+  const FlowId flow = test.Commands().back().meta.flow;
+  uint32_t asked = 0;
+  while (asked <= kRingCells && test.loop->AskState(flow)) ++asked;
+  EXPECT_GT(asked, 0u);
+  EXPECT_LE(asked, kRingCells);
+  test.Turn();
+  EXPECT_FALSE(test.loop->AskState(flow));
+  uint32_t heard = 0;
+  while (const size_t more = test.Commands().size()) {
+    heard += static_cast<uint32_t>(more);
+  }
+  EXPECT_EQ(heard, asked);
+  EXPECT_TRUE(test.loop->AskState(flow));
+}
+
 TEST(ControllerLoop, ReturnsABufferToTheLoopThatOwnsIt) {
   TestController test(SmallOptions(), 2);
   test.loop->ReturnBuffer(BufferPool::Party{2}, PacketHandle{17});

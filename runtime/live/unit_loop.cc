@@ -507,9 +507,12 @@ void UnitLoop::on_name(LoopUnit& shell, const FlowName& name) {
 
 void UnitLoop::ShowState(const LoopUnit& shell, FlowId flow) {
   const std::optional<State> state = shell.unit.StateToShow(flow);
-  if (!state.has_value() || state->bytes > kMaxShownBytes) return;
-  links_.to_controller().Send(UnitCommand::Show(shell.unit.id(), *state),
-                              shell.unit.bytes_of(*state));
+  LinkOut& to_controller = links_.to_controller();
+  // A controller that gets no answer asks again.
+  if (!state.has_value() || !to_controller.has_room(kMaxShownBytes)) return;
+  to_controller.Send(
+      UnitCommand::Show(shell.unit.id(), *state),
+      shell.unit.bytes_of(*state).first(RecordBytesOfShown(*state)));
 }
 
 void UnitLoop::TakeState(const ControllerCommand& order,

@@ -396,6 +396,34 @@ TEST(UnitLoop, TakesTheStateOfAFlowForAUnitThatHasStopped) {
   EXPECT_EQ(heard[0].meta.clock, Clock{6});
 }
 
+TEST(UnitLoop, ShowsNoMoreStatesThanTheWayToTheControllerHolds) {
+  Loops loops(1, "passthrough");
+  loops.Start(1);
+  loops.Enqueue(1, New(7));
+  loops.Turn();
+  EXPECT_EQ(loops.TakeHeard().size(), 1u);
+  for (int i = 0; i < 2'000; ++i) {
+    loops.Send(ControllerCommand::AskState(UnitId{1}, FlowId{7}));
+    while (loops.loop(0).Turn()) {
+    }
+  }
+  size_t shown = 0;
+  const auto hear = [&] {
+    loops.Receive();
+    const size_t heard = loops.TakeHeard().size();
+    shown += heard;
+    return heard > 0;
+  };
+  while (hear()) {
+  }
+  EXPECT_GT(shown, 0u);
+  loops.Turn();
+  EXPECT_FALSE(hear()) << "none waits in the loop";
+  loops.Send(ControllerCommand::AskState(UnitId{1}, FlowId{7}));
+  loops.Turn();
+  ASSERT_EQ(loops.TakeHeard().size(), 1u);
+}
+
 // The logger forgets a flow that is given up as if another unit had taken it
 // over; but there is none that would hear of it.
 TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {

@@ -230,11 +230,12 @@ size_t WordsToController::OfShown(const UnitCommand& word) const {
   const bool is_whole = !ByteOf(word.state.pushed) &&
                         !ByteOf(word.state.delta) && !ByteOf(word.state.named);
   if (!is_whole) return Bad(word, "delta", ByteOf(word.state.delta));
-  if (word.state.bytes > kMaxShownBytes || word.state.bytes % 8 != 0) {
-    return Bad(word, "bytes", word.state.bytes);
+  if (word.state.bytes % 8 != 0) return Bad(word, "bytes", word.state.bytes);
+  if (!IsLinkType(word.state.link)) {
+    return Bad(word, "link", static_cast<uint64_t>(word.state.link));
   }
   return slot_of(word.state.flow) < limits_.max_flows
-             ? word.state.bytes
+             ? RecordBytesOfShown(word.state)
              : Bad(word, "flow", value(word.state.flow));
 }
 
@@ -440,7 +441,7 @@ size_t WordsToUnits::Other(const Cell& cell) const {
     case FromController::kAskState:
       return 0;
     case FromController::kTakeState:
-      return OfTakenState(word);
+      return OfTaken(word);
     case FromController::kForget:
       // Loggers hear of it another way.
       if (ByteOf(word.of_logger) == 0) return 0;
@@ -455,16 +456,17 @@ size_t WordsToUnits::Other(const Cell& cell) const {
   }
 }
 
-// A whole record comes along.
-size_t WordsToUnits::OfTakenState(const ControllerCommand& word) const {
+// A state that is no whole record would never be taken, and the flow's packets
+// would wait for it.
+size_t WordsToUnits::OfTaken(const ControllerCommand& word) const {
   const State& state = word.state;
-  if (ByteOf(state.pushed) != 0) {
+  if (ByteOf(state.pushed) != 1) {
     return Bad(word, "pushed", ByteOf(state.pushed));
   }
   if (ByteOf(state.named) != 0) return Bad(word, "named", ByteOf(state.named));
   if (ByteOf(state.delta) != 0) return Bad(word, "delta", ByteOf(state.delta));
   if (!IsLinkType(state.link)) {
-    return Bad(word, "link", static_cast<uint8_t>(state.link));
+    return Bad(word, "link", static_cast<uint64_t>(state.link));
   }
   if (state.bytes <= kMaxShownBytes && state.bytes % 8 == 0) return state.bytes;
   return Bad(word, "bytes", state.bytes);

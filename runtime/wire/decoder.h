@@ -153,8 +153,8 @@ class WordsToUnits {
   }
   [[gnu::noinline]] size_t Other(const Cell& cell) const;
   size_t OfPacket(const ControllerCommand& word) const;
+  size_t OfTaken(const ControllerCommand& word) const;
   size_t OfReplicas(const ControllerCommand& word) const;
-  size_t OfTakenState(const ControllerCommand& word) const;
   size_t Bad(const ControllerCommand& word, std::string_view field,
              uint64_t value) const;
 

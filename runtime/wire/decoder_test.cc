@@ -312,6 +312,33 @@ TEST_F(Decoders, TakeWhatAControllerSays) {
         0);
   Takes((*to_units_)(CellOf(ControllerCommand::Forget(UnitId{1}, false, {}))),
         0);
+  Takes((*to_units_)(CellOf(
+            ControllerCommand::Take(UnitId{1}, {.bytes = 16, .pushed = true}))),
+        16);
+}
+
+// One that is too long is shown without its record.
+TEST_F(Decoders, TakeTheStateThatAUnitShows) {
+  Takes(
+      (*to_controller_)(CellOf(UnitCommand::Show(UnitId{3}, {.bytes = 1'024}))),
+      1'024);
+  Takes(
+      (*to_controller_)(CellOf(UnitCommand::Show(UnitId{3}, {.bytes = 1'032}))),
+      0);
+}
+
+TEST_F(BadWords, OfAStateThatAUnitShows) {
+  const auto refuses = [this](const State& state) {
+    const uint64_t before = faults_.count();
+    EXPECT_EQ((*to_controller_)(CellOf(UnitCommand::Show(UnitId{3}, state))),
+              kBad);
+    EXPECT_EQ(faults_.count(), before + 1);
+  };
+  refuses({.bytes = 12});
+  Told("unit 3 sent a bad word: show_state with bytes 12");
+  refuses({.delta = true});
+  refuses({.link = static_cast<LinkType>(99)});
+  refuses({.flow = MakeFlowId(0, 8, 0)});
 }
 
 // A flow that was over when it was moved has no key any more.
@@ -372,19 +399,28 @@ TEST_F(BadWords, OfAController) {
                                    UnitId{1}, false);
   Spoil(word.warm);
   refuses(word);
-  const State whole{.bytes = 64};
-  EXPECT_EQ((*to_units_)(CellOf(ControllerCommand::Take(UnitId{1}, whole))),
-            64u);
-  for (bool State::*const flag :
-       {&State::pushed, &State::named, &State::delta}) {
-    State bad = whole;
-    bad.*flag = true;
-    refuses(ControllerCommand::Take(UnitId{1}, bad));
-  }
-  State bad = whole;
-  bad.link = LinkType{kLinkTypes};
-  refuses(ControllerCommand::Take(UnitId{1}, bad));
   refuses(ControllerCommand::Forget(UnitId{1}, true, {}));  // is its logger's
+  const State state = {.bytes = 16, .pushed = true};
+  const auto refuses_state = [&](const State& bad) {
+    refuses(ControllerCommand::Take(UnitId{1}, bad));
+  };
+  State bad = state;
+  bad.pushed = false;
+  refuses_state(bad);
+  Spoil(bad.pushed);
+  refuses_state(bad);
+  bad = state;
+  bad.delta = true;
+  refuses_state(bad);
+  bad = state;
+  Spoil(bad.named);
+  refuses_state(bad);
+  bad = state;
+  bad.link = static_cast<LinkType>(99);
+  refuses_state(bad);
+  bad = state;
+  bad.bytes = 1'032;
+  refuses_state(bad);
   word = Packet();
   word.kind = static_cast<ControllerCommand::Kind>(77);
   refuses(word);

@@ -18,6 +18,10 @@ namespace snf {
 
 // The longest record that goes between units and a controller.
 inline constexpr size_t kMaxShownBytes = 1'024;
+// A state that is longer is shown without its record.
+inline size_t RecordBytesOfShown(const State& state) {
+  return state.bytes <= kMaxShownBytes ? state.bytes : 0;
+}
 
 // On a link from a controller.
 inline size_t PayloadFromController(const Cell& cell) {
@@ -43,7 +47,7 @@ inline size_t PayloadToController(const Cell& cell) {
     case UnitCommand::Kind::kSendAlias:
       return sizeof(Alias);
     case UnitCommand::Kind::kShowState:
-      return command.state.bytes;
+      return RecordBytesOfShown(command.state);
     case UnitCommand::Kind::kReportName:
       return sizeof(FlowName);
     default:

@@ -164,6 +164,14 @@ void FlowHeirs::OnState(const Controller& controller, const State& state,
                         std::span<const std::byte> record) {
   const auto flow = sweep_.OnState(controller, state);
   if (!flow.has_value()) return;
+  // The heir continues no flow as of long ago.
+  if (record.size() != state.bytes) {
+    ++too_long_;
+    const FlowSweep::Ended none = {.key = flow->name.key,
+                                   .flow = flow->name.flow};
+    link_->Send(round_, BytesOf(EndedMessage{.flow = none}));
+    return;
+  }
   ++sent_;
   FlowMessage message = {.round = sweep_round_, .flow = *flow, .state = state};
   message.flow.last_packet = SpanTo(message.flow.last_packet, now_);
@@ -252,6 +260,7 @@ std::vector<NamedCount> FlowHeirs::named() const {
           {"states_behind", sweep_.behind()},
           {"states_sweep_us", static_cast<uint64_t>(sweep_.last().ns / 1'000)},
           {"states_ended", ended_},
+          {"states_too_long", too_long_},
           {"states_came", kept.kept},
           {"states_kept", standby_.size()},
           {"states_taken", kept.taken},

@@ -88,6 +88,7 @@ class FlowHeirs {
   bool has_heritage_ = false;           // a dead member's flows are kept
   uint64_t sent_ = 0;
   uint64_t ended_ = 0;
+  uint64_t too_long_ = 0;  // states that were not sent
   uint64_t malformed_ = 0;
   uint64_t untaken_ = 0;  // copies that no unit can take
   uint64_t put_off_ = 0;  // tries to take a copy for which there was no room
