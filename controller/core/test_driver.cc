@@ -212,6 +212,10 @@ void TestDriver::Execute(const ControllerCommand& command) {
     case Kind::kForget:
       ADD_FAILURE() << "no unit has failed";
       return;
+    case Kind::kAskState:
+    case Kind::kTakeState:
+      ADD_FAILURE() << "the controller has no heir, and is none";
+      return;
   }
 }
 

@@ -2,6 +2,7 @@
 #include "controller/hand_over/flow_sweep.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace snf {
 
@@ -10,8 +11,8 @@ void FlowSweep::Begin() {
   at_ = 0;
   began_ = next_turn_ = Instant::min();
   is_first_ = true;
-  lacks_any_ = false;
-  asked_ = behind_ = 0;
+  is_whole_ = false;
+  awaited_ = asked_ = behind_ = 0;
 }
 
 bool FlowSweep::Turn(Instant now, const Controller& c, size_t room,
@@ -21,7 +22,6 @@ bool FlowSweep::Turn(Instant now, const Controller& c, size_t room,
   next_turn_ = now + kPause;
   if (at_ == 0) {
     began_ = now;
-    lacks_any_ = false;
     asked_ = 0;
   }
   // The table does not shrink.
@@ -39,9 +39,8 @@ bool FlowSweep::Turn(Instant now, const Controller& c, size_t room,
   behind_ = asked_;
   ++sweeps_;
   next_turn_ = std::max(next_turn_, began_ + kPeriod);
-  const bool is_whole = is_first_ && !lacks_any_;
-  is_first_ = is_first_ && !is_whole;
-  return is_whole;
+  is_first_ = false;
+  return awaited_ == 0 && !std::exchange(is_whole_, true);
 }
 
 bool FlowSweep::Look(const Controller& c, uint32_t slot, size_t& asks,
@@ -54,19 +53,26 @@ bool FlowSweep::Look(const Controller& c, uint32_t slot, size_t& asks,
                         hot.key != FlowKey{};
   const FlowId flow = is_there ? c.IdOfSlot(slot) : kNoFlow;
   if (sent.flow != flow) {
-    if (sent.flow != kNoFlow) {
+    if (sent.clock != Clock{}) {
       if (room == 0) return false;
       --room;
       ended({.key = sent.key, .flow = sent.flow});
     }
+    StopAwaiting(sent);
     sent = {};
+    sent.flow = flow;
+    if (is_first_ && flow != kNoFlow && hot.clock != Clock{}) {
+      sent.awaited = kMostAwaited;
+      ++awaited_;
+    }
   }
   if (!is_there || sent.clock == hot.clock) return true;
   if (asks == 0 || room == 0) return false;
   --asks;
   --room;
   ++asked_;
-  lacks_any_ |= sent.flow == kNoFlow;
+  if (sent.awaited == 1) StopAwaiting(sent);
+  if (sent.awaited > 0) --sent.awaited;
   ask(flow);
   return true;
 }
@@ -85,7 +91,10 @@ std::optional<HandedFlow> FlowSweep::OnState(const Controller& c,
       state.applied > c.flows().hot(slot).clock) {
     return std::nullopt;
   }
-  sent = {.key = handed->name.key, .flow = state.flow, .clock = state.applied};
+  StopAwaiting(sent);
+  sent.key = handed->name.key;
+  sent.flow = state.flow;
+  sent.clock = state.applied;
   return handed;
 }
 

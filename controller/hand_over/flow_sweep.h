@@ -30,6 +30,10 @@ namespace snf {
 // how old a copy is, apart from the way to the heir. A flow whose unit is busy
 // with a packet of it is asked for again in the next sweep.
 //
+// The heir has all once it has the flows that the first sweep found. It is told
+// so without a flow that was asked for kMostAwaited times in vain: that one may
+// never be shown.
+//
 // Worked example: flows A and B have clocks 5 and 2, and were sent as of 5 and
 // 1. A sweep asks for B; the unit says clock 2, and B is sent. Then A ends: the
 // next sweep finds its slot free, and says so.
@@ -41,6 +45,7 @@ class FlowSweep {
   static constexpr Nanos kPause = Milliseconds(1);
   static constexpr uint32_t kSlotsPerTurn = 8'192;
   static constexpr size_t kAsksPerTurn = 64;
+  static constexpr uint8_t kMostAwaited = 50;
 
   struct Ended {
     FlowKey key;
@@ -50,7 +55,8 @@ class FlowSweep {
   // All flows are to be sent: the heir has none.
   void Begin();
   // Continues the sweep, by at most `room` calls in all. Returns true if
-  // the heir has got all flows that there were at Begin; once.
+  // the heir has got all flows that there were at Begin, as far as units show
+  // them; once.
   bool Turn(Instant now, const Controller& c, size_t room,
             absl::FunctionRef<void(FlowId)> ask,
             absl::FunctionRef<void(const Ended&)> ended);
@@ -66,11 +72,17 @@ class FlowSweep {
 
  private:
   struct Sent {
-    FlowKey key{};  // of no form: nothing was sent
-    FlowId flow = kNoFlow;
-    Clock clock{};
+    FlowKey key{};
+    FlowId flow = kNoFlow;  // that has the slot
+    Clock clock{};          // 0: nothing was sent
+    uint8_t awaited = 0;    // asks for which the whole waits for the flow
   };
 
+  // The whole no longer waits for this flow.
+  void StopAwaiting(Sent& sent) {
+    if (sent.awaited > 0) --awaited_;
+    sent.awaited = 0;
+  }
   // Returns false if there was no room.
   bool Look(const Controller& c, uint32_t slot, size_t& asks, size_t& room,
             absl::FunctionRef<void(FlowId)> ask,
@@ -80,9 +92,10 @@ class FlowSweep {
   uint32_t at_ = 0;         // the next slot
   Instant began_ = Instant::min();
   Instant next_turn_ = Instant::min();
-  bool is_first_ = true;    // nothing is whole yet since Begin
-  bool lacks_any_ = false;  // this sweep found a flow that was never sent
-  uint64_t asked_ = 0;      // in this sweep
+  bool is_first_ = true;  // this sweep, since Begin
+  bool is_whole_ = false;
+  uint64_t awaited_ = 0;  // flows
+  uint64_t asked_ = 0;    // in this sweep
   uint64_t behind_ = 0;
   uint64_t sweeps_ = 0;
   Nanos last_{};

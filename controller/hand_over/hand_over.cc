@@ -48,7 +48,10 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
   if (unit == kNoUnit) unit = c.units_.StartStopped(now, out);
   const FlowKey& key = flow.name.key;
   const uint64_t hash = c.flows_.HashOf(key);
-  if (unit == kNoUnit || c.flows_.Find(key, hash) != FlowTable::kNone) {
+  const FlowKey& alias = flow.name.alias;
+  if (unit == kNoUnit || c.flows_.Find(key, hash) != FlowTable::kNone ||
+      (alias != FlowKey{} && c.aliases_.Find(alias, c.flows_.HashOf(alias)) !=
+                                 AliasTable::kNone)) {
     return std::nullopt;
   }
   const uint32_t slot = c.flows_.Insert(key, hash);
@@ -69,11 +72,13 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
   hot.unit = kNoUnit;
   c.flows_.numbers(slot).flowlet = flow.flowlet;
   c.flows_.cold(slot).demand_bps = flow.demand_bps;
-  if (flow.name.alias != FlowKey{}) {
-    c.aliases_.Set(slot, {.key = flow.name.alias,
-                          .flow = id,
-                          .clock = flow.name.alias_clock,
-                          .group = flow.name.alias_group});
+  if (alias != FlowKey{}) {
+    const AliasResult result =
+        c.aliases_.Set(slot, {.key = alias,
+                              .flow = id,
+                              .clock = flow.name.alias_clock,
+                              .group = flow.name.alias_group});
+    SNF_CHECK(result == AliasResult::kGranted);
   }
   if (flow.name.idle_timeout.ns > 0) {
     c.idle_timeouts_.Set(slot, flow.name.timeout_clock, flow.name.idle_timeout);

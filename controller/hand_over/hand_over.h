@@ -52,8 +52,8 @@ class FlowHandOver {
   // Makes the controller continue the flow. A kEnqueue of a null packet, with
   // the clock behind `last`, goes to a unit, which needs the state before that
   // clock. If no unit runs, one is started. Returns the flow's id here. Returns
-  // nothing if there is no room now, or already a flow with that key; another
-  // flow may have been evicted then.
+  // nothing if there is no room now, or already a flow with that key or alias;
+  // another flow may have been evicted then.
   static std::optional<FlowId> Take(Controller& c, Instant now,
                                     const HandedFlow& flow, ControllerOut& out);
 };

@@ -127,6 +127,29 @@ TEST(FlowHandOver, TheFirstControllerForgetsTheFlowOnlyWhenToldTo) {
   EXPECT_EQ(slot_of(a.FlowOf(8)), slot_of(before));
 }
 
+// Answers to the alias go on to the host that has it.
+TEST(FlowHandOver, IsPutOffWhileAnotherFlowHasTheAlias) {
+  Leasing a(1);
+  const FlowId other = a.FlowOf(8);
+  a->on_alias({.key = External(9),
+               .flow = other,
+               .clock = Clock{1},
+               .unit = UnitId{0}},
+              a.out());
+  HandedFlow handed;
+  handed.last = Clock{2};
+  handed.last_packet = kNow;
+  handed.name.key = Key(7);
+  handed.name.alias = External(9);
+  handed.name.alias_clock = Clock{1};
+  EXPECT_TRUE(a.Take(handed, false).empty());
+  EXPECT_EQ(a->flows().size(), 1u);
+  EXPECT_EQ(a->NameOf(other).alias, External(9));
+  a.out().clear();
+  EXPECT_TRUE(a->DeleteFlow(kNow, other, a.out()));
+  EXPECT_EQ(a.Take(handed, true).size(), 1u);
+}
+
 TEST(FlowHandOver, IsPutOffWhileThereIsNoRoom) {
   Leasing a(1), full(2, 1), busy(3, 16, 1), has_it(4);
   const auto handed = FlowHandOver::Read(*a, a.FlowOf(7));

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/hand_over/standby_flows.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "base/check.h"
 
 namespace snf {
 
@@ -33,6 +36,7 @@ void StandbyFlows::Erase(Entries::iterator entry) {
     by_alias_.erase(alias);
   }
   --of_[entry->from];
+  if (entry == next_) ++next_;
   entries_.erase(entry);
 }
 
@@ -63,22 +67,38 @@ bool StandbyFlows::IsExpired(const Entry& entry, Instant now) const {
   return now - entry.came > (own.ns > 0 ? own : options_.idle_timeout);
 }
 
-std::optional<StandbyFlow> StandbyFlows::Take(const FlowKey& key, bool by_alias,
-                                              Instant now) {
+bool StandbyFlows::Expire(Entries::iterator entry, Instant now) {
+  if (!IsExpired(*entry, now)) return false;
+  ++counters_.expired;
+  Erase(entry);
+  return true;
+}
+
+void StandbyFlows::DropExpired(Instant now, size_t most) {
+  for (most = std::min(most, size()); most > 0; --most) {
+    if (next_ == entries_.end()) next_ = entries_.begin();
+    Expire(next_++, now);
+  }
+}
+
+const StandbyFlow* StandbyFlows::Find(const FlowKey& key, bool by_alias,
+                                      Instant now) {
   const auto& by = by_alias ? by_alias_ : by_key_;
   const auto found = by.find(key);
-  if (found == by.end()) return std::nullopt;
+  if (found == by.end()) return nullptr;
   const auto entry = found->second;
-  std::optional<StandbyFlow> flow;
-  if (IsExpired(*entry, now)) {
-    ++counters_.expired;
-  } else {
-    flow = std::move(entry->flow);
-    entry->flow.flow = flow->flow;  // whose keys Erase needs
-    ++counters_.taken;
-  }
-  Erase(entry);
-  return flow;
+  return Expire(entry, now) ? nullptr : &entry->flow;
+}
+
+void StandbyFlows::OnTaken(const FlowKey& key) {
+  ++counters_.taken;
+  Drop(key);
+}
+
+void StandbyFlows::Drop(const FlowKey& key) {
+  const auto found = by_key_.find(key);
+  SNF_CHECK(found != by_key_.end());
+  Erase(found->second);
 }
 
 }  // namespace snf

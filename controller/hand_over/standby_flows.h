@@ -43,8 +43,8 @@ struct StandbyCounters {
 // flows that have ended meanwhile.
 //
 // Worked example: controller 1 sends flow A as of clock 3, B as of 1 and A as
-// of 5, and that B has ended. It dies, and a packet of A comes: Take returns A
-// as of 5, which is no copy any more.
+// of 5, and that B has ended. It dies, and a packet of A comes: Find returns A
+// as of 5. Once A runs here, OnTaken makes it no copy any more.
 //
 // Owner-thread only. Memory: about 600 bytes and a record for each flow.
 class StandbyFlows {
@@ -65,10 +65,16 @@ class StandbyFlows {
   void OnWhole(uint32_t from, uint64_t round);
   // Forgets what that controller has sent.
   void Forget(uint32_t from) { EraseOf(from, std::nullopt); }
-  // Returns the flow that has this key, or alias, and forgets it; none if there
-  // is none, or it was idle for too long.
-  std::optional<StandbyFlow> Take(const FlowKey& key, bool by_alias,
-                                  Instant now);
+  // Returns the flow that has this key, or alias; null if there is none, or it
+  // was idle for too long. Valid until a call that is not const.
+  const StandbyFlow* Find(const FlowKey& key, bool by_alias, Instant now);
+  // The flow with this key, which Find has returned, continues here; or it
+  // never can. Both forget it.
+  void OnTaken(const FlowKey& key);
+  void Drop(const FlowKey& key);
+  // Looks at the next `most` copies, and forgets those of flows that were idle
+  // for too long.
+  void DropExpired(Instant now, size_t most);
 
   size_t size() const { return by_key_.size(); }
   // Counts the flows that this controller has sent.
@@ -88,11 +94,14 @@ class StandbyFlows {
   using Entries = std::list<Entry>;  // in the order of coming
 
   void Erase(Entries::iterator entry);
+  // Erases the entry if it has expired.
+  bool Expire(Entries::iterator entry, Instant now);
   void EraseOf(uint32_t from, std::optional<uint64_t> but_round);
   bool IsExpired(const Entry& entry, Instant now) const;
 
   const Options options_;
   Entries entries_;
+  Entries::iterator next_ = entries_.end();  // at which DropExpired looks
   absl::flat_hash_map<FlowKey, Entries::iterator, FlowKeyHash> by_key_;
   absl::flat_hash_map<FlowKey, Entries::iterator, FlowKeyHash> by_alias_;
   std::map<uint32_t, size_t> of_;  // flows, by controller

@@ -37,8 +37,11 @@ class StandbyFlowsTest : public testing::Test {
   }
   // The clock of the flow that is taken; 0: there is none.
   uint64_t Take(const FlowKey& key, bool by_alias = false) {
-    const auto taken = flows_.Take(key, by_alias, now_);
-    return taken.has_value() ? value(taken->flow.last) : 0;
+    const StandbyFlow* const found = flows_.Find(key, by_alias, now_);
+    if (found == nullptr) return 0;
+    const uint64_t clock = value(found->flow.last);
+    flows_.OnTaken(FlowKey{found->flow.name.key});
+    return clock;
   }
 
   Instant now_{1'000'000'000};
@@ -52,11 +55,13 @@ TEST_F(StandbyFlowsTest, TheNewestCopyIsTakenOnce) {
   EXPECT_EQ(flows_.size(), 2u);
   EXPECT_EQ(flows_.size_of(1), 2u);
   EXPECT_EQ(Take(External(7), true), 0u);  // its alias before
-  const auto taken = flows_.Take(External(8), true, now_);
-  ASSERT_TRUE(taken.has_value());
-  EXPECT_EQ(taken->flow.last, Clock{5});
-  EXPECT_EQ(taken->flow.name.key, Key(1));
-  EXPECT_EQ(taken->record, std::vector(8, std::byte{1}));
+  const StandbyFlow* const found = flows_.Find(External(8), true, now_);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(found->flow.last, Clock{5});
+  EXPECT_EQ(found->flow.name.key, Key(1));
+  EXPECT_EQ(found->record, std::vector(8, std::byte{1}));
+  EXPECT_EQ(flows_.size(), 2u) << "until it continues";
+  EXPECT_EQ(Take(External(8), true), 5u);
   EXPECT_EQ(Take(Key(1)), 0u);
   EXPECT_EQ(Take(Key(2)), 1u);
   EXPECT_EQ(flows_.size_of(1), 0u);
@@ -112,6 +117,38 @@ TEST_F(StandbyFlowsTest, AFlowThatWasIdleForTooLongIsOver) {
   EXPECT_EQ(Take(Key(2)), 1u);
   EXPECT_EQ(flows_.counters().expired, 1u);
   EXPECT_EQ(flows_.counters().taken, 1u);
+}
+
+TEST_F(StandbyFlowsTest, ExpiredFlowsGoAlthoughNobodyAsksForThem) {
+  StandbyFlow longer = Flow(2, 1);
+  longer.flow.name.idle_timeout = Seconds(20);
+  Put(1, Flow(1, 1));
+  Put(2, longer);
+  Put(1, Flow(3, 1));
+  flows_.DropExpired(now_, 10);
+  EXPECT_EQ(flows_.size(), 3u);
+  now_ = now_ + Seconds(11);
+  flows_.DropExpired(now_, 2);
+  EXPECT_EQ(flows_.size_of(1), 1u) << "two were looked at";
+  flows_.DropExpired(now_, 1);
+  EXPECT_EQ(flows_.size_of(1), 0u);
+  EXPECT_EQ(flows_.size_of(2), 1u);
+  EXPECT_EQ(flows_.counters().expired, 2u);
+  now_ = now_ + Seconds(10);
+  flows_.DropExpired(now_, 1);
+  EXPECT_EQ(flows_.size(), 0u);
+  flows_.DropExpired(now_, 1);
+}
+
+TEST_F(StandbyFlowsTest, ALookGoesOnBehindFlowsThatAreGone) {
+  for (uint8_t flow = 1; flow <= 3; ++flow) Put(1, Flow(flow, 1));
+  flows_.DropExpired(now_, 1);
+  EXPECT_EQ(Take(Key(2)), 1u);  // at which the next look was to be
+  now_ = now_ + Seconds(11);
+  flows_.DropExpired(now_, 1);
+  EXPECT_EQ(flows_.size(), 1u);
+  EXPECT_EQ(Take(Key(1)), 0u);
+  EXPECT_EQ(flows_.counters().expired, 2u);
 }
 
 TEST_F(StandbyFlowsTest, AControllersFlowsAreForgotten) {

@@ -501,8 +501,9 @@ void Replication::Push(Instant now, uint32_t slot, FlowStore& flows,
   // No push if the flow is not idle, or is no longer needed, or will be due
   // again at on_released. A unit that takes the flow over from a stopping unit
   // finds the state in the store.
-  if (record.is_busy() || (stopping_ && !has_store_) ||
-      SNF_RULE(kU6, flows.is_unreleased(slot), false)) {
+  if (record.is_busy() || (stopping_ && !has_store_)) return;
+  if (SNF_RULE(kU6, flows.is_unreleased(slot), false)) {
+    has_missed_push_ = true;
     return;
   }
   const auto is_other = [this](UnitId unit) {

@@ -254,6 +254,8 @@ class TestUnit {
                std::to_string(value(command.state.applied)) + " to " +
                unit_name;
       }
+      case Kind::kShowState:
+        return "show " + std::to_string(value(command.state.flow));
       case Kind::kSendTakeover:
         return "took " + Name(command.takeover) + " to " + unit_name;
       case Kind::kSendTakeoverAck:

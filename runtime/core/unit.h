@@ -148,7 +148,10 @@ class Unit {
   // Returns true if a flow, or a stop, waits for something, which may be that
   // an entry is released. False: on_released leads to no message but for the
   // entry of a packet that TakesOver.
-  bool is_waiting() const { return stopping_ || !flows_.pending().empty(); }
+  bool is_waiting() const {
+    return stopping_ || replication_.has_missed_push() ||
+           !flows_.pending().empty();
+  }
   // Returns true if a packet at that unit is the first that ran on the state of
   // another one.
   static bool TakesOver(const PacketMeta& meta, UnitId at) {
@@ -242,8 +245,9 @@ class Unit {
   // a packet is being run. The packet of that clock may not have left yet.
   std::optional<State> StateToShow(FlowId flow) const;
   // The state of a flow comes that was another controller's, ahead of a packet
-  // without payload of the clock behind it. Returns false, and changes nothing,
-  // if the message cannot be.
+  // without payload of the clock behind it. The unit may have stopped, and be
+  // about to start. Returns false, and changes nothing, if the message cannot
+  // be.
   bool on_handed_over(Instant now, const State& state,
                       std::span<const std::byte> record);
 

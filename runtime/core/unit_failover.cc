@@ -66,7 +66,10 @@ std::optional<State> Unit::StateToShow(FlowId flow) const {
 
 bool Unit::on_handed_over(Instant now, const State& state,
                           std::span<const std::byte> record) {
+  // A unit that has stopped is to start again: the order comes behind this one.
+  replication_.on_start();
   const uint32_t slot = replication_.on_state(now, state, record, flows_);
+  if (stopping_) replication_.on_stop();
   if (slot == kNone) return false;
   flows_.SetCopy(slot, CopyKind::kCurrent);
   flows_.MakeWhole(slot);

@@ -67,8 +67,11 @@ TEST_F(UnitRelease, APushThatWasDueHappensAfterTheRelease) {
   unit_.Send(New(7));
   unit_.Serve();
   const Nanos idle = kSmallUnit.push_after;
+  EXPECT_FALSE(unit_.unit.is_waiting());
   EXPECT_EQ(unit_.on_timers(unit_.now + idle + idle), Lines{});
+  EXPECT_TRUE(unit_.unit.is_waiting());
   EXPECT_EQ(unit_.on_released(New(7)), Lines{});
+  EXPECT_FALSE(unit_.unit.is_waiting());
   EXPECT_EQ(unit_.on_timers(unit_.now + idle + idle),
             Lines{"push 7 applied 1 to 2"});
 }

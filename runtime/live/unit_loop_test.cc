@@ -371,6 +371,31 @@ TEST(UnitLoop, SaysNothingMoreOfAStopThatIsWithdrawn) {
   }
 }
 
+// The controller's order to start comes behind the state, as it may come once
+// the unit's loop runs.
+TEST(UnitLoop, TakesTheStateOfAFlowForAUnitThatHasStopped) {
+  Loops loops(1, "passthrough");
+  loops.Start(1);
+  loops.Send(ControllerCommand::OfUnit(ControllerCommand::Kind::kStopUnit,
+                                       UnitId{1}, false));
+  loops.Turn();
+  ASSERT_EQ(loops.TakeHeard().size(), 1u);
+  const uint64_t schema =
+      NfSpec::Parse("passthrough")->create()->schema().hash();
+  loops.Send(ControllerCommand::Take(UnitId{1}, {.flow = FlowId{7},
+                                                 .applied = Clock{5},
+                                                 .schema = schema,
+                                                 .pushed = true}));
+  loops.Turn();
+  loops.Enqueue(1, First(7, 6, 1));
+  loops.Start(1);
+  loops.Turn();
+  const std::vector<UnitCommand> heard = loops.TakeHeard();
+  ASSERT_EQ(heard.size(), 1u);
+  EXPECT_EQ(heard[0].kind, Kind::kRelease);
+  EXPECT_EQ(heard[0].meta.clock, Clock{6});
+}
+
 // The logger forgets a flow that is given up as if another unit had taken it
 // over; but there is none that would hear of it.
 TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {

@@ -178,12 +178,11 @@ void UpCommand::TellReady(const DaemonFiles& files) const {
 absl::StatusOr<std::unique_ptr<HostWatch>> UpCommand::WatchHosts() const {
   auto client = daemon_.etcd.Client();
   if (!client.ok()) return client.status();
-  return HostWatch::Start(
-      *std::move(client),
-      {.cluster = daemon_.etcd.cluster(),
-       .version = kVersion,
-       .wire = daemon_.host_wire,
-       .notice = TellOfGroup});
+  return HostWatch::Start(*std::move(client),
+                          {.cluster = daemon_.etcd.cluster(),
+                           .version = kVersion,
+                           .wire = daemon_.host_wire,
+                           .notice = TellOfGroup});
 }
 
 absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(

@@ -61,30 +61,45 @@ bool IsPlain(std::span<const std::byte> state) {
   const auto is_none = [state](size_t at) { return state[at] == std::byte{}; };
   return is_none(offsetof(State, pushed)) && is_none(offsetof(State, named)) &&
          is_none(offsetof(State, delta)) &&
-         IsLinkType(LinkType{std::to_integer<uint8_t>(
-             state[offsetof(State, link)])});
+         IsLinkType(
+             LinkType{std::to_integer<uint8_t>(state[offsetof(State, link)])});
+}
+
+// The clock of one machine means nothing to another: a message has times as
+// spans from when it was sent.
+Instant SpanTo(Instant time, Instant now) {
+  return time == Instant::max() ? time : Instant{(time - now).ns};
+}
+Instant TimeOf(Instant span, Instant now) {
+  return span == Instant::max() ? span : now + Nanos{span.ns};
 }
 
 // Deletes the driver's flow of that key, and the flow with its alias: both are
-// older than a copy, for the dead member has had the key since.
-void MakeWay(RealDriver& driver, const FlowName& name) {
+// older than a copy, for the dead member has had the key since. Returns false
+// if one cannot be deleted now.
+bool MakeWay(RealDriver& driver, const FlowName& name) {
   const Controller& c = driver.controller();
   const FlowTable& flows = c.flows();
   const uint32_t same = flows.Find(name.key, flows.HashOf(name.key));
-  if (same != FlowTable::kNone) driver.DeleteFlow(c.IdOfSlot(same));
-  if (name.alias == FlowKey{}) return;
+  if (same != FlowTable::kNone && !driver.DeleteFlow(c.IdOfSlot(same))) {
+    return false;
+  }
+  if (name.alias == FlowKey{}) return true;
   const uint32_t other = c.aliases().Find(name.alias, flows.HashOf(name.alias));
-  if (other != AliasTable::kNone) driver.DeleteFlow(c.IdOfSlot(other));
+  return other == AliasTable::kNone || driver.DeleteFlow(c.IdOfSlot(other));
 }
 
 }  // namespace
 
 // What members sent before they left is taken; what they send later is not.
 void FlowHeirs::Follow(const GatewayTable& table, bool is_in) {
-  Receive(last_turn_, StateLink::kMostReceived);
+  Receive(now_, StateLink::kMostReceived);
   live_ = table.live();
-  link_->Follow(table, self_,
-                is_in ? NextMember(self_, live_) : std::nullopt);
+  link_->Follow(table, self_, is_in ? NextMember(self_, live_) : std::nullopt);
+  // Copies of flows that are another member's to continue grow old.
+  for (uint32_t member = 0; member < kMostAtPorts; ++member) {
+    if (NextMember(member, live_) != self_) standby_.Forget(member);
+  }
   UpdateHeritage();
 }
 
@@ -97,7 +112,8 @@ void FlowHeirs::UpdateHeritage() {
 
 void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   constexpr size_t kMostAtOnce = 512;
-  last_turn_ = now;
+  now_ = now;
+  DropExpired();
   const bool is_other =
       driver != nullptr && (driver != driver_ || !driver->has_on_state());
   if (is_other) {
@@ -110,6 +126,16 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   }
   Receive(now, kMostAtOnce);
   if (driver != nullptr) Send(*driver, now);
+}
+
+// Goes through a full table in ten seconds.
+void FlowHeirs::DropExpired() {
+  constexpr Nanos kPeriod = Milliseconds(10);
+  constexpr size_t kMost = 64;
+  if (now_ < next_drop_) return;
+  next_drop_ = now_ + kPeriod;
+  standby_.DropExpired(now_, kMost);
+  UpdateHeritage();
 }
 
 // The ends of flows of an earlier sweep are not sent: the heir knows them once
@@ -139,11 +165,10 @@ void FlowHeirs::OnState(const Controller& controller, const State& state,
   const auto flow = sweep_.OnState(controller, state);
   if (!flow.has_value()) return;
   ++sent_;
-  link_->Send(
-      round_,
-      BytesOf(
-          FlowMessage{.round = sweep_round_, .flow = *flow, .state = state},
-          record));
+  FlowMessage message = {.round = sweep_round_, .flow = *flow, .state = state};
+  message.flow.last_packet = SpanTo(message.flow.last_packet, now_);
+  message.state.timer = SpanTo(message.state.timer, now_);
+  link_->Send(round_, BytesOf(message, record));
 }
 
 void FlowHeirs::Receive(Instant now, size_t most) {
@@ -179,7 +204,7 @@ bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
   FlowMessage flow;
   const std::span<const std::byte> bytes = message.bytes;
   if (bytes.size() < sizeof flow ||
-      !IsPlain(bytes.subspan(offsetof(FlowMessage, state)).first<sizeof(State)>()) ||
+      !IsPlain(bytes.subspan(offsetof(FlowMessage, state))) ||
       !Load(bytes.first(sizeof flow), flow)) {
     return false;
   }
@@ -189,6 +214,8 @@ bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
       flow.flow.last != Clock{} && flow.flow.last < kMaxRestoredClock &&
       record.size() <= kMaxShownBytes && record.size() == flow.state.bytes;
   if (!is_right) return false;
+  flow.flow.last_packet = TimeOf(flow.flow.last_packet, now);
+  flow.state.timer = TimeOf(flow.state.timer, now);
   standby_.Put(message.from, flow.round, now,
                {.flow = flow.flow,
                 .state = flow.state,
@@ -199,12 +226,21 @@ bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
 void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
   const auto sought = driver.SoughtBy(packet);
   if (!sought.has_value()) return;
-  const auto flow = standby_.Take(sought->key, sought->by_alias, packet.time);
-  if (!flow.has_value()) return;
-  MakeWay(driver, flow->flow.name);
-  const bool is_taken = driver.IsRecord(flow->state, flow->record) &&
-                        driver.TakeFlow(flow->flow, flow->state, flow->record);
-  untaken_ += is_taken ? 0 : 1;
+  const StandbyFlow* const copy =
+      standby_.Find(sought->key, sought->by_alias, packet.time);
+  if (copy == nullptr) return;
+  HandedFlow flow = copy->flow;
+  flow.last_packet = packet.time;
+  if (!driver.IsRecord(copy->state, copy->record)) {
+    ++untaken_;
+    standby_.Drop(flow.name.key);
+  } else if (MakeWay(driver, flow.name) &&
+             driver.TakeFlow(flow, copy->state, copy->record)) {
+    standby_.OnTaken(flow.name.key);
+  } else {
+    ++put_off_;  // the flow's next packet tries again
+    return;
+  }
   UpdateHeritage();
 }
 
@@ -217,8 +253,9 @@ std::vector<NamedCount> FlowHeirs::named() const {
           {"states_ended", ended_},
           {"states_came", kept.kept},
           {"states_kept", standby_.size()},
-          {"states_taken", kept.taken - untaken_},
+          {"states_taken", kept.taken},
           {"states_untaken", untaken_},
+          {"states_put_off", put_off_},
           {"states_evicted", kept.evicted},
           {"states_expired", kept.expired},
           {"states_malformed", malformed_},

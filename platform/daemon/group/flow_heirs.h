@@ -58,13 +58,14 @@ class FlowHeirs {
   uint64_t sweeps() const { return sweep_.sweeps(); }
   // Returns true while the heir may lack what flows ran before that sweep.
   bool IsBehind(uint64_t sweep) const {
-    return link_->round() != 0 && (sweeps() < sweep || sweep_.behind() > 0 ||
-                                   link_->unsent() > 0);
+    return link_->round() != 0 &&
+           (sweeps() < sweep || sweep_.behind() > 0 || link_->unsent() > 0);
   }
 
   std::vector<NamedCount> named() const;
 
  private:
+  void DropExpired();
   void Send(RealDriver& driver, Instant now);
   void OnState(const Controller& controller, const State& state,
                std::span<const std::byte> record);
@@ -81,13 +82,15 @@ class FlowHeirs {
   const RealDriver* driver_ = nullptr;  // whose flows are sent
   uint64_t round_ = 0;        // of the connection for which the sweep began
   uint64_t sweep_round_ = 0;  // grows with each beginning of the sweep
-  Instant last_turn_ = Instant::min();
   MemberSet live_ = 0;
-  bool has_heritage_ = false;  // a dead member's flows are kept
+  Instant now_ = Instant::min();        // of the last turn
+  Instant next_drop_ = Instant::min();  // of expired flows
+  bool has_heritage_ = false;           // a dead member's flows are kept
   uint64_t sent_ = 0;
   uint64_t ended_ = 0;
   uint64_t malformed_ = 0;
-  uint64_t untaken_ = 0;
+  uint64_t untaken_ = 0;  // copies that no unit can take
+  uint64_t put_off_ = 0;  // tries to take a copy for which there was no room
 };
 
 }  // namespace snf

@@ -96,8 +96,7 @@ void StateLink::FollowOrigins(const GatewayTable& table, uint32_t self) {
   key_ = table.key;
   for (uint32_t number = 0; number < kMostAtPorts; ++number) {
     Origin& origin = origins_[number];
-    const Gateway* const member =
-        number == self ? nullptr : table.Find(number);
+    const Gateway* const member = number == self ? nullptr : table.Find(number);
     origin.is_member = member != nullptr;
     if (member != nullptr && member->incarnation != origin.incarnation) {
       origin = {.is_member = true, .incarnation = member->incarnation};
@@ -211,8 +210,7 @@ absl::Status StateLink::ReadAll(Reader& reader) {
   const auto connection = TakeHello(frame->bytes);
   if (!connection.ok()) {
     const std::string why(connection.status().message());
-    (void)reader.stream.Send(HostFrame::kRefuse,
-                             std::as_bytes(std::span(why)));
+    (void)reader.stream.Send(HostFrame::kRefuse, std::as_bytes(std::span(why)));
     return connection.status();
   }
   reader.is_member = true;
@@ -224,8 +222,8 @@ absl::Status StateLink::ReadAll(Reader& reader) {
     if (!is_beat && frame->kind != HostFrame::kUpdate) {
       return absl::InvalidArgumentError("a frame of another kind");
     }
-    status = TakeBatch(*connection, is_beat ? std::span<const std::byte>{}
-                                            : frame->bytes);
+    status = TakeBatch(*connection,
+                       is_beat ? std::span<const std::byte>{} : frame->bytes);
   }
   return status;
 }

@@ -42,8 +42,8 @@ namespace snf {
 // are dropped, so the sender begins again. The receiver takes messages of the
 // member's newest connection alone, and of none once the member is out of the
 // table: what a member sends that has been away never replaces what came since.
-// Where the receiver takes no messages, TCP slows the sender, and `room` becomes
-// less.
+// Where the receiver takes no messages, TCP slows the sender, and `room`
+// becomes less.
 //
 // A connection has 1.5 s for its first frame. If too many are without one, the
 // oldest of these is cut.

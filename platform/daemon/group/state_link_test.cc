@@ -42,12 +42,9 @@ class StateLinkTest : public testing::Test {
   StateLinkTest() : from_(Listen()), to_(Listen()) {
     table_ = {.epoch = 1,
               .key = 77,
-              .members = {{.number = 0,
-                           .incarnation = 10,
-                           .states = from_->address()},
-                          {.number = 1,
-                           .incarnation = 11,
-                           .states = to_->address()}}};
+              .members = {
+                  {.number = 0, .incarnation = 10, .states = from_->address()},
+                  {.number = 1, .incarnation = 11, .states = to_->address()}}};
   }
   void Connect() {
     to_->Follow(table_, 1, std::nullopt);
@@ -91,9 +88,9 @@ TEST_F(StateLinkTest, AConnectionThatIsMadeAgainIsAnotherRound) {
   sockaddr_in any = {};
   any.sin_family = AF_INET;
   any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(bind(keeps.number(), reinterpret_cast<const sockaddr*>(&any),
-                 sizeof any),
-            0);
+  ASSERT_EQ(
+      bind(keeps.number(), reinterpret_cast<const sockaddr*>(&any), sizeof any),
+      0);
   const std::string address = HostStream::AddressOf(keeps.number(), false);
   to_ = *StateLink::Listen(address);
   table_.members[1].states = address;
@@ -189,8 +186,7 @@ TEST_F(StateLinkTest, StrangersKeepNoMemberOut) {
   to_->Follow(table_, 1, std::nullopt);
   std::vector<Descriptor> strangers;
   for (size_t i = 0; i < 2 * StateLink::kMostStrangers; ++i) {
-    strangers.emplace_back(
-        *HostStream::Connect(to_->address(), Seconds(30)));
+    strangers.emplace_back(*HostStream::Connect(to_->address(), Seconds(30)));
   }
   from_->Follow(table_, 0, 1);
   Await([&] { return from_->room() > 0; });
@@ -207,22 +203,21 @@ TEST_F(StateLinkTest, ItTellsOnceThatStatesCannotGoAndThatTheyGo) {
     const std::scoped_lock lock(mutex);
     return told.size();
   };
-  from_ = *StateLink::Listen("127.0.0.1:0", [&](bool is_loss, const auto& text) {
-    const std::scoped_lock lock(mutex);
-    told.emplace_back(is_loss, text);
-  });
+  from_ =
+      *StateLink::Listen("127.0.0.1:0", [&](bool is_loss, const auto& text) {
+        const std::scoped_lock lock(mutex);
+        told.emplace_back(is_loss, text);
+      });
   from_->Follow(table_, 0, 1);  // the other one follows no table
   Await([&] { return count() == 1; });
   to_->Follow(table_, 1, std::nullopt);
   Await([&] { return count() == 2; });
   from_.reset();
   const std::string to = to_->address();
-  EXPECT_THAT(
-      told,
-      testing::ElementsAre(
-          testing::Pair(true, "flows' states do not go to " + to +
-                                  ": refused: no member"),
-          testing::Pair(false, "flows' states go to " + to)));
+  EXPECT_THAT(told, testing::ElementsAre(
+                        testing::Pair(true, "flows' states do not go to " + to +
+                                                ": refused: no member"),
+                        testing::Pair(false, "flows' states go to " + to)));
 }
 
 TEST_F(StateLinkTest, WhoIsNoMemberIsRefused) {

@@ -243,8 +243,7 @@ TEST(MetricsText, HasTheTableOfAGroup) {
       .epoch = 7,
       .controllers = 3,
       .members = {{.number = 2, .name = "d", .address = "", .hosts_1000 = 512}},
-      .counts = {
-          {"forwarded", 9}, {"states_kept", 5}, {"states_sent", 8}}};
+      .counts = {{"forwarded", 9}, {"states_kept", 5}, {"states_sent", 8}}};
   auto samples = Parse(MetricsText(MetricsOf(figures)));
   EXPECT_EQ(samples.at("snf_group_epoch"), "7");
   EXPECT_EQ(samples.at("snf_group_active"), "1");
