@@ -66,8 +66,8 @@ void Daemon::Succeed(std::unique_ptr<LiveSuccessor> successor, Nanos within) {
 void Daemon::LeaseBy(std::span<const std::unique_ptr<DaemonLeases>> leases) {
   leases_ = leases;
   chains_.Refuse(
-      "--manager: leases are for one chain; restart the daemon with the other "
-      "chain");
+      "--manager: chains that lease units stay as they began; restart the "
+      "daemon with the other chain");
 }
 
 void Daemon::JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link,

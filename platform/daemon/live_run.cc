@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -27,6 +30,7 @@
 #include "platform/daemon/daemon.h"
 #include "platform/daemon/live_traffic.h"
 #include "platform/daemon/loss_log.h"
+#include "platform/drivers/loops/unit_threads.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/hosts/host_place.h"
 #include "platform/outcome/capture_sink.h"
@@ -147,6 +151,15 @@ void AddLogLosses(const NfLogFiles& logs, LiveFigures& figures) {
   logs.AddLosses(losses);
   figures.counts[&NfLogFigures::queue_full] = losses.queue_full;
   figures.counts[&NfLogFigures::write_failed] = losses.write_failed;
+}
+
+// Lets the calling thread, and what it starts, run on these CPUs: a thread that
+// the dispatcher has started may have its one.
+void UseCpus(std::span<const int> cpus) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : cpus) CPU_SET(cpu, &set);
+  sched_setaffinity(0, sizeof set, &set);  // else it stays as it is
 }
 
 // Returns the place of a chain among those that run side by side. A newer one
@@ -336,7 +349,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
                          static_cast<uint32_t>(side_by_side.size()));
     }
   }
-  // Before any thread is pinned.
+  // The dispatcher is pinned last: what it starts would have its one CPU.
   const std::vector<int> cpus = OwnCpus();
   const std::thread::id dispatcher = std::this_thread::get_id();
   const LiveChainSetter::Start start =
@@ -348,7 +361,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     real.failed_packets = options.real.failed_packets;
     real.pin_place = PlaceOf(side_by_side, of.config.chains.front().name);
     real.pin_place.cpus = cpus;
-    real.pin_place.pins_caller = std::this_thread::get_id() == dispatcher;
+    real.pin_place.pins_caller = false;
+    if (real.pin && std::this_thread::get_id() != dispatcher) UseCpus(cpus);
     const auto share = shares.find(of.config.chains.front().name);
     real.host_source =
         share == shares.end() ? options.real.host_source : &share->second;
@@ -429,6 +443,10 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     Tell(options, **traffic);
   }
   (*outputs)->Show();
+  if (options.real.pin) {
+    absl::Status pinned = PinThread(pthread_self(), cpus.front());
+    if (!pinned.ok()) return pinned;
+  }
   live.ports = (*traffic)->Run(*chains, interrupt.came, mailbox);
   if (mailbox != nullptr) mailbox->Close();
   interrupt.is_awaited = false;

@@ -12,6 +12,7 @@
 #include "platform/daemon/lease_member.h"
 #include "platform/service/daemon_files.h"
 #include "platform/service/daemon_log.h"
+#include "resource_manager/live/lease_words.h"
 #include "resource_manager/live/member_file.h"
 #include "resource_manager/live/process_watch.h"
 
@@ -75,6 +76,14 @@ absl::StatusOr<std::vector<DaemonFiles>> ManagerMembership::Files() const {
 
 absl::Status ManagerMembership::CheckChains(const RunRequest& options) const {
   for (const Config::Chain& chain : options.config.chains) {
+    const size_t bytes = MemberNameOf(chain).size();
+    if (!options.has_one_chain() && bytes > kMostOfMemberName) {
+      return absl::InvalidArgumentError(fmt::format(
+          "--manager={}: chain \"{}\": the resource manager would know it as "
+          "{}, of {} bytes; at most {} are possible",
+          Printable(manager_), Printable(chain.name),
+          Printable(MemberNameOf(chain)), bytes, kMostOfMemberName));
+    }
     if (!chain.max_units.has_value() && !chain.unit_capacity_bps.has_value()) {
       continue;
     }
@@ -84,6 +93,10 @@ absl::Status ManagerMembership::CheckChains(const RunRequest& options) const {
         chain.max_units.has_value() ? "max_units" : "unit_capacity"));
   }
   return absl::OkStatus();
+}
+
+std::string ManagerMembership::MemberNameOf(const Config::Chain& chain) const {
+  return daemon_ + "." + chain.name;
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<DaemonLeases>>>
@@ -99,7 +112,7 @@ ManagerMembership::Join(const RunRequest& options) const {
     return all;
   }
   for (size_t i = 0; i < options.config.chains.size(); ++i) {
-    const std::string name = daemon_ + "." + options.config.chains[i].name;
+    const std::string name = MemberNameOf(options.config.chains[i]);
     if (absl::Status s = join(name, Alone(options, i)); !s.ok()) return s;
   }
   return all;

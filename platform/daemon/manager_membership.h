@@ -29,7 +29,7 @@ class ManagerMembership {
   // FailedPrecondition, none of that name runs; errors of its files.
   absl::Status Settle(FlagSet& flags, bool upgrade) const;
   // The same for what chains of a file say. Errors: InvalidArgument, a chain
-  // with units of its own.
+  // with units of its own, or with a name that is too long for the manager.
   absl::Status CheckChains(const RunRequest& options) const;
   // Returns once the manager knows the daemon: as one member, or with rules as
   // one for each chain, "DAEMON.CHAIN", in their order. Errors: as of
@@ -39,6 +39,8 @@ class ManagerMembership {
 
  private:
   absl::StatusOr<std::vector<DaemonFiles>> Files() const;
+  // Returns the name by which the manager knows one of several chains.
+  std::string MemberNameOf(const Config::Chain& chain) const;
   absl::StatusOr<std::unique_ptr<DaemonLeases>> JoinAs(
       const std::string& name, const RunRequest& options) const;
 

@@ -71,7 +71,9 @@ void RealFlags::AddThreads() {
       [&real] {
         return real.threads == 0 ? "auto" : std::to_string(real.threads);
       });
-  set_.flags.Switch("pin", real.pin, "each thread keeps to a CPU of its own");
+  set_.flags.Switch("pin", real.pin,
+                    "each thread keeps to a CPU of its own; several chains "
+                    "share the first one, where packets come and go");
   set_.flags.Custom(
       "busy_poll", "auto|TIME",
       "how long a thread looks for work, and one of live traffic for frames, "

@@ -140,6 +140,9 @@ class PacketPort {
   virtual bool has_both_sides() const { return false; }
   // Returns a descriptor that poll() takes: it is readable if frames wait.
   virtual int descriptor() const = 0;
+  // Returns a line about the port that is news since the last call; "": there
+  // is none.
+  virtual std::string TakeNews() { return ""; }
   // Returns how long a frame may be without its Ethernet header; 0: as
   // long as an IP packet can be.
   uint32_t mtu() const { return mtu_; }

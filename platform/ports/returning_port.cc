@@ -93,6 +93,8 @@ void ReturningPort::Settle() {
 void ReturningPort::UpdateFigures() {
   if (port_ != nullptr) {
     port_->UpdateFigures();
+    const std::string news = port_->TakeNews();
+    if (!news.empty()) Tell(news);
     if (!port_->status().ok()) Lose();
   } else if (!stops_ && std::chrono::steady_clock::now() >= next_look_) {
     Return();

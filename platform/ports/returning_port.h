@@ -25,7 +25,8 @@ namespace snf {
 class ReturningPort final : public PacketPort {
  public:
   static constexpr auto kPause = std::chrono::milliseconds(500);
-  // Receives a line when the interface is lost, and when it is back.
+  // Receives a line when the interface is lost, and when it is back, and the
+  // port's own news (TakeNews).
   using Notice = std::function<void(std::string_view)>;
 
   // Outlives the interface of a port that is open.

@@ -3,7 +3,10 @@
 
 #include <cerrno>
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -23,6 +26,7 @@ class WaitingPort final : public PacketPort {
  public:
   WaitingPort() : PacketPort(SpecOfNothing()) {}
   void Lose() { Fail(ENETDOWN); }
+  void set_news(std::string news) { news_ = std::move(news); }
 
   bool Receive(Take /*take*/) override { return false; }
   void StopReceiving() override {}
@@ -34,10 +38,12 @@ class WaitingPort final : public PacketPort {
   std::vector<PortReason> reasons() const override {
     return {{"waited", figures_.send_drops}};
   }
+  std::string TakeNews() override { return std::exchange(news_, ""); }
 
  private:
   uint64_t waiting_ = 0;
   uint64_t dropped_ = 0;
+  std::string news_;
 };
 
 TEST(ReturningPort, CountsWhatWaitsInAPortThatIsLost) {
@@ -55,6 +61,20 @@ TEST(ReturningPort, CountsWhatWaitsInAPortThatIsLost) {
   port.Send({});
   port.UpdateFigures();
   EXPECT_EQ(port.figures().send_drops, 3u);
+}
+
+TEST(ReturningPort, TellsNewsOfThePortOnce) {
+  auto below = std::make_unique<WaitingPort>();
+  WaitingPort& told = *below;
+  std::vector<std::string> lines;
+  ReturningPort port(
+      SpecOfNothing(), std::move(below),
+      [&lines](std::string_view line) { lines.emplace_back(line); });
+  told.set_news("port inside: follows the kernel's rules again");
+  port.UpdateFigures();
+  port.UpdateFigures();
+  EXPECT_EQ(lines, std::vector<std::string>{
+                       "port inside: follows the kernel's rules again"});
 }
 
 }  // namespace

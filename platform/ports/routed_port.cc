@@ -121,6 +121,7 @@ void RoutedPort::TakeRoutes() {
 
 void RoutedPort::UpdateRoutes() {
   if (!routes_.has_value()) return;
+  const std::string before = routes_->not_followed();
   switch (routes_->Update(Now())) {
     case KernelRoutes::News::kNone:
       break;
@@ -131,6 +132,18 @@ void RoutedPort::UpdateRoutes() {
       router_.CountRulesNotFollowed();
       break;
   }
+  TellNotFollowed(before);
+}
+
+void RoutedPort::TellNotFollowed(const std::string& before) {
+  const std::string& now = routes_->not_followed();
+  if (now == before) return;
+  news_ = now.empty()
+              ? fmt::format("port {}: follows the kernel's rules again",
+                            spec_.name())
+              : fmt::format("port {}: {}: it keeps its rules and routes until "
+                            "that rule is gone",
+                            spec_.name(), now);
 }
 
 Instant RoutedPort::Now() {

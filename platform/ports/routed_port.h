@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -51,6 +53,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   // Also asks for neighbours: call it again and again.
   void UpdateFigures() override;
   int descriptor() const override { return port_->descriptor(); }
+  std::string TakeNews() override { return std::exchange(news_, ""); }
 
  private:
   static constexpr uint32_t kMostReturned = 1'024;
@@ -60,6 +63,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   absl::Status ReadRoutes();
   void TakeRoutes();
   void UpdateRoutes();
+  void TellNotFollowed(const std::string& before);
   void SendRouted(std::span<const std::byte> frame) override;
   void SendRoutedMerged(std::span<const std::byte> frame,
                         uint16_t segment_bytes) override;
@@ -72,6 +76,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   std::unique_ptr<PacketPort> port_;
   Router router_;
   std::optional<KernelRoutes> routes_;
+  std::string news_;
   bool has_stopped_ = false;
   uint64_t own_cut_ = 0;  // packets more than frames that it cut itself
   uint64_t uncut_ = 0;    // frames of several packets that no cut makes packets

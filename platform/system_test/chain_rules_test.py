@@ -53,8 +53,9 @@ class ChainRules(Connected, daemon_faults_test.DaemonFaults):
         return len(peer(CLIENT, "ping", SERVER4, 2)) == 2
 
     def talk(self):
+        """How many of twelve datagrams are answered."""
         done = subprocess.run(
-            inside(CLIENT, sys.executable, "-c", TALK, SERVER4, 3, 0.5),
+            inside(CLIENT, sys.executable, "-c", TALK, SERVER4, 3, 20, 12),
             capture_output=True, text=True, check=True, timeout=PATIENCE_S)
         return int(done.stdout)
 

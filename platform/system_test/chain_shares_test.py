@@ -9,6 +9,7 @@ Usage: chain_shares_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -19,6 +20,7 @@ import run_test as net
 from chain_rules_test import CHAINS, REST
 from command_case import OK, PATIENCE_S, USAGE, wait_for
 from control_test import UNAVAILABLE, snf, status
+from live_kills_test import UNITS, processes_of
 from manager_test import DAEMONS, MANAGER, WHOLE
 from run_test import CLIENT, SERVER4, peer
 
@@ -52,14 +54,14 @@ class PinnedChains(rules.ChainRules):
 
     def test_chains_have_cpus_of_their_own(self):
         """All share the first CPU, where packets come and go."""
-        threads = 1 + (len(CPUS) - 1) // 3
-        self.up_with(CHAINS + REST, "--pin", f"--threads={threads}")
+        threads = 1 + (len(CPUS) - 1) // 2
+        self.up_with(TWO % "", "--pin", f"--threads={threads}")
         with self.server():
             self.check_traffic()
-            if threads > 1:
-                others = pinned(self.pid)
-                self.assertEqual([cpu for cpu in others if cpu != CPUS[0]],
-                                 CPUS[1:1 + 3 * (threads - 1)])
+            all_of = pinned(self.pid)
+            self.assertIn(CPUS[0], all_of)
+            self.assertEqual([cpu for cpu in all_of if cpu != CPUS[0]],
+                             CPUS[1:1 + 2 * (threads - 1)])
             self.said("chain", "set", "voice", "firewall | monitor")
             self.check_traffic()
         self.check_sound(self.down())
@@ -74,6 +76,29 @@ class PinnedChains(rules.ChainRules):
         self.assertIn(f"{threads} threads for each of 3 chains cannot be "
                       f"pinned to {len(CPUS)} CPUs: they need "
                       f"{1 + 3 * (threads - 1)}", done.stderr)
+
+    def test_a_process_that_starts_again_has_its_cpu(self):
+        if len(CPUS) < 2:
+            self.skipTest("wants two CPUs")
+        self.up("--nf=monitor", "--pin", "--threads=2", "--loggers=on",
+                "--isolation=process")
+
+        def units():
+            return set(processes_of(self.pid, UNITS))
+
+        def are_pinned(but):
+            found = units()
+            return found and not found & but and all(
+                os.sched_getaffinity(pid) == {CPUS[1]} for pid in found)
+        with self.server():
+            self.check_traffic()
+            first = units()
+            self.assertTrue(are_pinned(set()))
+            for pid in first:
+                os.kill(pid, signal.SIGKILL)
+            wait_for("processes on their CPU", lambda: are_pinned(first))
+            self.check_traffic()
+        self.assertEqual(self.down()["violation_messages"], [])
 
     def test_a_newer_chain_has_the_cpus_of_the_older_one(self):
         if len(CPUS) < 2:
@@ -144,6 +169,7 @@ class LeasedChains(manager.Manager):
     def test_refuses_units_of_a_chain_of_its_own(self):
         self.manager()
         file = self.folder / "site.conf"
+        long = "v" * 64
         for more, flags, why in (
                 ("max_units: 2", [], ["chain \"voice\" has max_units",
                                       "the resource manager has the units"]),
@@ -154,13 +180,21 @@ class LeasedChains(manager.Manager):
             self.refused(USAGE, why, "up", f"--manager={MANAGER}", "--port",
                          "inside=lan0", "--port", "outside=wan0",
                          f"--config={file}", *flags)
+        file.write_text((TWO % "").replace("voice", long))
+        self.refused(USAGE, [f'chain "{long}"', "at most 64"], "up",
+                     f"--manager={MANAGER}", "--port", "inside=lan0", "--port",
+                     "outside=wan0", f"--config={file}")
         self.up_with(TWO % "")
-        done = subprocess.run(
-            net.in_network(net.MIDDLE, net.PROGRAM, "chain", "set", "voice",
-                           "passthrough", f"--name={DAEMONS[0]}"),
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-        self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
-        self.assertIn("leases are for one chain", done.stderr)
+        file.write_text((TWO % "").replace("monitor", "passthrough"))
+        for command in (["chain", "set", "voice", "passthrough"],
+                        ["config", "apply", file]):
+            done = subprocess.run(
+                net.in_network(net.MIDDLE, net.PROGRAM, *command,
+                               f"--name={DAEMONS[0]}"),
+                capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(done.returncode, UNAVAILABLE, done.stderr)
+            self.assertIn("chains that lease units stay as they began",
+                          done.stderr)
 
 
 # Their tests are run by their own files.

@@ -58,24 +58,35 @@ class Heirs:
     def lose_machine(self):
         """What else ends with the controller."""
 
-    def check_connections_go_on(self):
+    def kill_victim(self):
+        os.kill(self.pid(VICTIM), signal.SIGKILL)
+        self.lose_machine()
+
+    def end_victim(self):
+        done = self.snf(VICTIM, "down")
+        self.assertEqual(done.returncode, OK, done.stderr)
+
+    def kept(self):
+        """The flows at the heir, once the victim has sent all that it has."""
+        def both():
+            counts = self.group(VICTIM)["counts"]
+            if counts["states_connected"] and not counts["states_behind"]:
+                return (self.states(HEIR, "kept"),)
+            return None
+        return wait_for("a sweep", both)[0]
+
+    def check_connections_go_on(self, lose):
         self.up_all()
         self.host = self.owners()[VICTIM][0]
         self.set_source(self.host)
         stay = CONNECTIONS * 3 // 4
-        with self.soak(), self.talking() as talk:
-            self.all_answered(talk)
-            # All flows are at the heir.
-            wait_for("states", lambda: self.states(HEIR, "kept") >= stay)
-            self.assertEqual(self.states(HEIR, "taken"), 0)
-            time.sleep(1)
-            os.kill(self.pid(VICTIM), signal.SIGKILL)
-            self.lose_machine()
-            wait_for("others", lambda: self.agree([0, HEIR]))
-            self.all_answered(talk)
-            wait_for("flows", lambda: self.states(HEIR, "taken") >= stay)
-            time.sleep(3)
-            self.check_nobody_was_served_twice(talk.end())
+        before = self.kept()  # flows by which the owners were found
+        with self.soak():
+            wait_for("states", lambda: (
+                self.states(HEIR, "kept") >= before + stay))
+            with self.talking() as talk:
+                self.all_answered(talk)
+                self.check_heir_takes(stay, talk, lose)
         # Of no flow the packets began another one.
         for number in (0, HEIR):
             self.assertEqual(self.states(number, "untaken"), 0)
@@ -86,6 +97,15 @@ class Heirs:
             done = self.snf(number, "down")
             self.assertEqual(done.returncode, OK, done.stderr)
 
+    def check_heir_takes(self, stay, talk, lose):
+        self.assertEqual(self.states(HEIR, "taken"), 0)
+        lose()
+        wait_for("others", lambda: self.agree([0, HEIR]))
+        self.all_answered(talk)
+        wait_for("flows", lambda: self.states(HEIR, "taken") >= stay)
+        time.sleep(3)
+        self.check_nobody_was_served_twice(talk.end())
+
 
 class SharedHeirs(Heirs, group_test.Shared):
     def set_source(self, host):
@@ -93,7 +113,10 @@ class SharedHeirs(Heirs, group_test.Shared):
            host)
 
     def test_connections_go_on_at_the_heir(self):
-        self.check_connections_go_on()
+        self.check_connections_go_on(self.kill_victim)
+
+    def test_connections_go_on_after_a_planned_end(self):
+        self.check_connections_go_on(self.end_victim)
 
 
 class OwnPortsHeirs(Heirs, group_test.OwnPorts):
@@ -115,7 +138,7 @@ class OwnPortsHeirs(Heirs, group_test.OwnPorts):
             ip("-n", GATES[VICTIM], "link", "set", port, "down")
 
     def test_connections_go_on_at_the_heirs_machine(self):
-        self.check_connections_go_on()
+        self.check_connections_go_on(self.kill_victim)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 #ifndef SNF_RESOURCE_MANAGER_LIVE_LEASE_WORDS_H_
 #define SNF_RESOURCE_MANAGER_LIVE_LEASE_WORDS_H_
 
+#include <cstddef>
 #include <optional>
 #include <variant>
 
@@ -15,6 +16,9 @@
 // ReadWord refuses numbers that are out of range; the cores refuse messages
 // that contradict others.
 namespace snf {
+
+// The longest name of a member, in bytes.
+inline constexpr size_t kMostOfMemberName = 64;
 
 // A message of a resource manager to a member.
 using FromManager = std::variant<SetShare, AskReport, StopUnit, Grant, Revoke,

@@ -9,16 +9,15 @@
 #include "base/messages/controller_counts.h"
 #include "base/text/wording.h"
 #include "base/version.h"
+#include "resource_manager/live/lease_words.h"
 #include "resource_manager/live/manager_desk.h"
 
 namespace snf {
 namespace {
 
-constexpr size_t kMostOfName = 64;
-
 bool IsName(const std::string& name) {
   const auto is_right = [](unsigned char c) { return std::isgraph(c) != 0; };
-  return !name.empty() && name.size() <= kMostOfName &&
+  return !name.empty() && name.size() <= kMostOfMemberName &&
          std::ranges::all_of(name, is_right);
 }
 

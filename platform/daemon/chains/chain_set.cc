@@ -130,7 +130,10 @@ uint64_t ChainSet::answer_copies() const {
 
 bool ChainSet::Poll() {
   bool did = false;
-  for (Member& member : members_) did |= member.chains->Poll();
+  for (Member& member : members_) {
+    did |= member.chains->Poll();
+    member.had_unit |= !member.chains->has_no_unit();
+  }
   if (has_rules() && publish_ != nullptr) Publish();
   return did;
 }
@@ -163,8 +166,9 @@ bool ChainSet::takes_merged() const {
 }
 
 bool ChainSet::has_no_unit() const {
-  return std::ranges::any_of(members_, [](const Member& member) {
-    return member.chains->has_no_unit();
+  return std::ranges::any_of(members_, [this](const Member& member) {
+    const bool may_wait_alone = has_rules() && member.had_unit;
+    return !may_wait_alone && member.chains->has_no_unit();
   });
 }
 

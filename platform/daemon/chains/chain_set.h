@@ -48,6 +48,7 @@ class ChainSet {
     std::unique_ptr<LiveChains> chains;
     // The newest generation's flows are not connections. The set sets it.
     bool has_own_keys = false;
+    bool had_unit = false;  // has once had one. The set sets it
   };
   explicit ChainSet(std::unique_ptr<LiveChains> only);
   // Members are in the order of the rules' numbers. Not empty.
@@ -90,7 +91,8 @@ class ChainSet {
   Nanos MayWait(Nanos most) const;
   void AwaitUnits(Nanos most, absl::FunctionRef<bool()> is_other_work);
   bool takes_merged() const;
-  // Returns true if a chain has no unit.
+  // Returns true if packets have to wait for units: a single chain has none, or
+  // one of several has not had any yet.
   bool has_no_unit() const;
   Instant Now() const { return members_.front().chains->Now(); }
   bool has_failed() const;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -106,6 +107,8 @@ absl::Status UnitProcesses::TakeOver() {
     if (pid > 0) {
       process.pid = pid;
       process.is_ready = true;
+      const std::string why_not = Pin(i);
+      if (!why_not.empty()) return absl::UnavailableError(why_not);
     } else {
       process.has_ended = true;
       ended_.push_back({.process = i, .how = "was killed before the restart"});
@@ -242,10 +245,15 @@ bool UnitProcesses::TakeNote() {
   Process& process = processes_[loop];
   switch (note.kind) {
     case LaunchNote::Kind::kStarted: {
-      const std::scoped_lock lock(mutex_);
-      process.pid = note.pid;
-      changed_.notify_all();
-      options_.ready();
+      std::string why_not;
+      {
+        const std::scoped_lock lock(mutex_);
+        process.pid = note.pid;
+        why_not = Pin(loop);
+        changed_.notify_all();
+        options_.ready();
+      }
+      if (!why_not.empty()) Fail({.text = std::move(why_not)});
       return true;
     }
     case LaunchNote::Kind::kRefused:
@@ -332,6 +340,20 @@ bool UnitProcesses::MayGoOn(size_t loop) const {
     if (i != loop && loop < units() && processes_[i].is_ready) return true;
   }
   return false;
+}
+
+// The launcher's note of the process may come before its word, or behind.
+std::string UnitProcesses::Pin(size_t loop) const {
+  const Process& process = processes_[loop];
+  if (options_.cpus.empty() || !process.is_ready || process.pid <= 1) return "";
+  const int cpu = options_.cpus[loop];
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (sched_setaffinity(process.pid, sizeof set, &set) == 0) return "";
+  if (errno == ESRCH) return "";  // it was killed meanwhile
+  return fmt::format("cannot pin process {} to CPU {}: {}", process.pid, cpu,
+                     std::strerror(errno));
 }
 
 // Puts the results with those of the processes before it.
@@ -455,12 +477,17 @@ bool UnitProcesses::TakeWord(size_t loop) {
   UnitWord::Blame blame{};
   switch (word.kind) {
     case UnitWord::Kind::kReady: {
-      const std::scoped_lock lock(mutex_);
-      process.is_ready = true;
-      process.may_be_ready = false;
-      process.failed_starts = 0;
-      changed_.notify_all();
-      options_.ready();
+      std::string why_not;
+      {
+        const std::scoped_lock lock(mutex_);
+        process.is_ready = true;
+        process.may_be_ready = false;
+        process.failed_starts = 0;
+        why_not = Pin(loop);
+        changed_.notify_all();
+        options_.ready();
+      }
+      if (!why_not.empty()) Fail({.text = std::move(why_not)});
       break;
     }
     case UnitWord::Kind::kFault:

@@ -48,6 +48,9 @@ class UnitProcesses {
     std::vector<int> regions;  // descriptors of loops' memories, by loop
     int own_region = -1;       // descriptor of the loggers' memory; -1: none
     HostDescriptors host;      // with UnitProcessSetup::host_store
+    // The CPU of each process, on which it runs from when it is ready; empty:
+    // processes run on any.
+    std::vector<int> cpus = {};
     LoopResults like;  // of a loop with the fewest units, that ran nothing
     std::function<void()> told;    // called after a failure
     std::function<void()> killed;  // called when TakeEnd has an end
@@ -78,7 +81,7 @@ class UnitProcesses {
   };
   // Returns when all processes that are started at once are ready, or killed.
   // Errors: those of Launcher::Start and ContainerMethod::Make; Internal, the
-  // reason why a process is not ready.
+  // reason why a process is not ready, or has not its CPU.
   static absl::StatusOr<std::unique_ptr<UnitProcesses>> Start(Options options);
   UnitProcesses(const UnitProcesses&) = delete;
   UnitProcesses& operator=(const UnitProcesses&) = delete;
@@ -173,6 +176,8 @@ class UnitProcesses {
   bool TakeNote();
   bool TakeEndOf(size_t loop, LaunchNote note);
   bool MayGoOn(size_t loop) const;
+  // Pins a process that is ready to its CPU. Returns an error, or "".
+  std::string Pin(size_t loop) const;
   // The run has begun, and has not ended: processes may fail.
   bool may_fail() const {
     return options_.may_be_killed && has_begun_ && !may_end_;

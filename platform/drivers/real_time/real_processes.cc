@@ -3,12 +3,9 @@
 
 #include <fmt/format.h>
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -75,7 +72,8 @@ absl::Status RealProcesses::Start(const NfSpec& nf, RealSetup& setup) {
     starts_.emplace(*ParkedAtOnce(real), *processes_, run_.loop, memory.loops,
                     run_.result.real.starts, faults(), hosts_.get());
   }
-  return real.pin ? Pin(setup) : absl::OkStatus();
+  if (!real.pin || !real.pin_place.pins_caller) return absl::OkStatus();
+  return PinThread(pthread_self(), setup.cpus[0]);
 }
 
 UnitProcesses::Options RealProcesses::OptionsOf(const NfSpec& nf,
@@ -103,6 +101,7 @@ UnitProcesses::Options RealProcesses::OptionsOf(const NfSpec& nf,
       .own_region =
           memory.own_memory.has_value() ? memory.own_memory->fd() : -1,
       .host = {},
+      .cpus = {},
       .like = {},
       .told =
           [faults = memory.faults.get(), bell] {
@@ -125,6 +124,7 @@ UnitProcesses::Options RealProcesses::OptionsOf(const NfSpec& nf,
       .may_be_killed = setup.recovers,
       .ready = [bell] { bell->Ring(); },
       .printed = nullptr};
+  options.cpus = CpusOf(setup, options.setup.processes());
   if (hosts_ != nullptr) {
     options.argument = [hosts = hosts_.get()](size_t process) {
       return hosts->Start(process);
@@ -167,21 +167,14 @@ LaunchKeep RealProcesses::KeepOf(const RealSetup& setup,
 }
 
 // The loggers share a CPU with units, if there are two.
-absl::Status RealProcesses::Pin(const RealSetup& setup) const {
-  for (size_t i = 0; i < processes_->size(); ++i) {
-    const int cpu = setup.cpus[std::min<size_t>(i + 1, setup.real.threads - 1)];
-    if (processes_->pid(i) <= 1) continue;  // it was killed meanwhile
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (sched_setaffinity(processes_->pid(i), sizeof set, &set) != 0) {
-      return absl::UnavailableError(
-          fmt::format("cannot pin process {} to CPU {}: {}", processes_->pid(i),
-                      cpu, std::strerror(errno)));
-    }
+std::vector<int> RealProcesses::CpusOf(const RealSetup& setup,
+                                       size_t processes) {
+  std::vector<int> cpus;
+  if (!setup.real.pin) return cpus;
+  for (size_t i = 0; i < processes; ++i) {
+    cpus.push_back(setup.cpus[std::min<size_t>(i + 1, setup.real.threads - 1)]);
   }
-  if (!setup.real.pin_place.pins_caller) return absl::OkStatus();
-  return PinThread(pthread_self(), setup.cpus[0]);
+  return cpus;
 }
 
 std::string_view RealProcesses::HostOf(UnitId unit) const {

@@ -79,7 +79,8 @@ class RealProcesses {
   UnitProcesses::Options OptionsOf(const NfSpec& nf, RealSetup& setup) const;
   LaunchKeep KeepOf(const RealSetup& setup,
                     const std::vector<int>& regions) const;
-  absl::Status Pin(const RealSetup& setup) const;
+  // Returns the CPU of each process; nothing without RealOptions::pin.
+  static std::vector<int> CpusOf(const RealSetup& setup, size_t processes);
 
   const Run run_;
   std::unique_ptr<UnitProcesses> processes_;

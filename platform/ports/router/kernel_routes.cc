@@ -36,8 +36,9 @@ absl::StatusOr<KernelRoutes> KernelRoutes::Open(const RouterConfig& config,
   // A daemon of a routing protocol may change the table meanwhile.
   constexpr int kTries = 10;
   absl::Status status;
+  std::vector<RoutingRule> rules;
   for (int i = 0; i < kTries; ++i) {
-    status = routes.Read();
+    status = routes.Read(rules);
     if (!absl::IsAborted(status)) break;
   }
   if (!status.ok()) return status;
@@ -106,8 +107,7 @@ absl::Status KernelRoutes::Dump(int type,
   }
 }
 
-absl::Status KernelRoutes::Read() {
-  std::vector<RoutingRule> rules;
+absl::Status KernelRoutes::Read(std::vector<RoutingRule>& rules) {
   if (config_->follows_rules) {
     if (absl::Status s = ReadRules(rules); !s.ok()) return s;
   }
@@ -129,7 +129,7 @@ absl::Status KernelRoutes::Read() {
   }
   routes_ = reader.Finish();
   unused_ = reader.unused();
-  rules_ = std::move(rules);
+  rules_ = rules;
   return absl::OkStatus();
 }
 
@@ -139,11 +139,11 @@ absl::Status KernelRoutes::ReadRules(std::vector<RoutingRule>& rules) const {
       RTM_GETRULE, [&](Bytes datagram) { return reader.Take(datagram); },
       [&] { return reader.error(); });
   if (!status.ok()) return status;
+  rules = std::move(reader.rules());
   if (!reader.not_followed().empty()) {
     return absl::FailedPreconditionError(fmt::format(
         "{}: ports do not follow {}", Option(), reader.not_followed()));
   }
-  rules = std::move(reader.rules());
   return absl::OkStatus();
 }
 
@@ -165,6 +165,15 @@ bool KernelRoutes::HasNews() {
   return has_news;
 }
 
+// Most news meanwhile are of routes, links and addresses.
+KernelRoutes::News KernelRoutes::TakeNotFollowed(
+    std::string what, std::vector<RoutingRule> beside) {
+  if (what == not_followed_ && beside == beside_) return News::kNone;
+  not_followed_ = std::move(what);
+  beside_ = std::move(beside);
+  return News::kNotFollowed;
+}
+
 KernelRoutes::News KernelRoutes::Update(Instant now) {
   is_stale_ |= HasNews();
   if (!is_stale_ || now - read_at_ < kReadPeriod) return News::kNone;
@@ -172,13 +181,15 @@ KernelRoutes::News KernelRoutes::Update(Instant now) {
   const std::vector<LearnedRoute> routes = routes_;
   const std::vector<RoutingRule> rules = rules_;
   const uint64_t unused = unused_;
-  const absl::Status status = Read();
+  std::vector<RoutingRule> read;
+  const absl::Status status = Read(read);
   if (absl::IsFailedPrecondition(status)) {
     is_stale_ = false;
-    return News::kNotFollowed;
+    return TakeNotFollowed(std::string(status.message()), std::move(read));
   }
   if (!status.ok()) return News::kNone;
   is_stale_ = false;
+  not_followed_.clear();
   return routes_ != routes || rules_ != rules || unused_ != unused
              ? News::kTaken
              : News::kNone;

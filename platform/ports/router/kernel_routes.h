@@ -45,12 +45,15 @@ class KernelRoutes {
   enum class News : uint8_t {
     kNone,
     kTaken,        // routes(), rules() or unused() have changed
-    kNotFollowed,  // the kernel has a rule that ports do not follow
+    kNotFollowed,  // not_followed(), or the rules beside it, have changed
   };
   // Reads all once more if there was news. After a failure routes and rules
-  // stay, and the next call tries again; after kNotFollowed, a call at the next
-  // news does. Call it some times a second.
+  // stay, and the next call tries again; while not_followed(), a call at the
+  // next news does. Call it some times a second.
   News Update(Instant now);
+  // Names the option and the rule that the port does not follow; "": it follows
+  // all. Meanwhile routes and rules stay.
+  const std::string& not_followed() const { return not_followed_; }
   // Sorted by table.
   std::span<const LearnedRoute> routes() const { return routes_; }
   std::span<const RoutingRule> rules() const { return rules_; }
@@ -67,8 +70,11 @@ class KernelRoutes {
   std::string Option() const;
   absl::Status Failed() const;
   absl::Status Subscribe();
-  absl::Status Read();
+  // `rules` are those of ReadRules.
+  absl::Status Read(std::vector<RoutingRule>& rules);
+  // Gives the rules that ports follow also after FailedPrecondition.
   absl::Status ReadRules(std::vector<RoutingRule>& rules) const;
+  News TakeNotFollowed(std::string what, std::vector<RoutingRule> beside);
   // Asks the kernel for all of a kind and gives `take` each datagram.
   absl::Status Dump(int type, const std::function<DumpPart(Bytes)>& take,
                     const std::function<int()>& error) const;
@@ -82,6 +88,8 @@ class KernelRoutes {
   Instant read_at_{};
   std::vector<LearnedRoute> routes_;
   std::vector<RoutingRule> rules_;
+  std::string not_followed_;
+  std::vector<RoutingRule> beside_;  // the rules beside that
   uint64_t unused_ = 0;
 };
 

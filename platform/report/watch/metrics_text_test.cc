@@ -243,12 +243,14 @@ TEST(MetricsText, HasTheTableOfAGroup) {
       .epoch = 7,
       .controllers = 3,
       .members = {{.number = 2, .name = "d", .address = "", .hosts_1000 = 512}},
-      .counts = {{"forwarded", 9}}};
+      .counts = {{"forwarded", 9}, {"states_kept", 5}, {"states_sent", 8}}};
   auto samples = Parse(MetricsText(MetricsOf(figures)));
   EXPECT_EQ(samples.at("snf_group_epoch"), "7");
   EXPECT_EQ(samples.at("snf_group_active"), "1");
   EXPECT_EQ(samples.at("snf_group_hosts_thousandths{controller=\"2\"}"), "512");
   EXPECT_EQ(samples.at("snf_group_frames_total{what=\"forwarded\"}"), "9");
+  EXPECT_EQ(samples.at("snf_group_states{what=\"kept\"}"), "5");
+  EXPECT_EQ(samples.at("snf_group_states_total{what=\"sent\"}"), "8");
   figures.group->state = "joining";
   samples = Parse(MetricsText(MetricsOf(figures)));
   EXPECT_EQ(samples.at("snf_group_active"), "0");
