@@ -66,7 +66,8 @@ struct UnitCommand {
     // A logger tells its unit: homes have merged all updates of shared tables
     // in entries up to `entry`.
     kUpdatesMerged,
-    // Answers a kAskState of the controller: `state`, whose record goes along.
+    // Answers a kAskState of the controller: `state`, whose record goes along
+    // unless it is too long.
     kShowState,
   };
   Kind kind{};
