@@ -153,8 +153,8 @@ void AddLogLosses(const NfLogFiles& logs, LiveFigures& figures) {
   figures.counts[&NfLogFigures::write_failed] = losses.write_failed;
 }
 
-// Lets the calling thread, and what it starts, run on these CPUs: a thread that
-// the dispatcher has started may have its one.
+// Lets the calling thread run on these CPUs, and later ones that it starts. A
+// thread that the dispatcher has started may be on the dispatcher's CPU alone.
 void UseCpus(std::span<const int> cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -349,7 +349,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
                          static_cast<uint32_t>(side_by_side.size()));
     }
   }
-  // The dispatcher is pinned last: what it starts would have its one CPU.
+  // The dispatcher is pinned last: threads and processes inherit the CPU.
   const std::vector<int> cpus = OwnCpus();
   const std::thread::id dispatcher = std::this_thread::get_id();
   const LiveChainSetter::Start start =

@@ -138,10 +138,10 @@ void RoutedPort::UpdateRoutes() {
 void RoutedPort::TellNotFollowed(const std::string& before) {
   const std::string& now = routes_->not_followed();
   if (now == before) return;
-  news_ = now.empty()
-              ? fmt::format("port {}: follows the kernel's rules again",
-                            spec_.name())
-              : fmt::format("port {}: {}: it keeps its rules and routes until "
+  news_ = now.empty() ? fmt::format("port {}: follows the kernel's rules again",
+                                    spec_.name())
+                      : fmt::format(
+                            "port {}: {}: it keeps its rules and routes until "
                             "that rule is gone",
                             spec_.name(), now);
 }

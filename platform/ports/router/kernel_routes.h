@@ -70,7 +70,7 @@ class KernelRoutes {
   std::string Option() const;
   absl::Status Failed() const;
   absl::Status Subscribe();
-  // `rules` are those of ReadRules.
+  // Gives `rules` as ReadRules does.
   absl::Status Read(std::vector<RoutingRule>& rules);
   // Gives the rules that ports follow also after FailedPrecondition.
   absl::Status ReadRules(std::vector<RoutingRule>& rules) const;
