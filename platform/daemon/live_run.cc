@@ -162,8 +162,8 @@ void UseCpus(std::span<const int> cpus) {
   sched_setaffinity(0, sizeof set, &set);  // else it stays as it is
 }
 
-// Returns the place of a chain among those that run side by side. A newer one
-// of the same name has the same CPUs.
+// Returns the place of a chain among the chains side by side. A newer chain of
+// the same name has the same CPUs.
 PinPlace PlaceOf(const std::vector<Config::Chain>& side_by_side,
                  const std::string& name) {
   const auto found =

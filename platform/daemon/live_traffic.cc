@@ -87,7 +87,7 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
 }
 
 void LiveTraffic::Drain(ChainSet& chains) {
-  // What waits is less than this many turns.
+  // Fewer turns than these take all frames that wait.
   constexpr int kMostTurns = 10'000;
   bool did = true;
   for (int i = 0; i < kMostTurns && did; ++i) {
@@ -110,8 +110,8 @@ bool LiveTraffic::TurnWithoutPorts(ChainSet& chains) {
   return has_received || did;
 }
 
-// The heir is to have what flows ran last before it has their hosts. A sweep
-// that goes on has passed some flows already.
+// The heir is to have the newest states before it has the hosts. A sweep that
+// has begun has passed some flows already.
 void LiveTraffic::SettleHeirs(ChainSet& chains) {
   constexpr Nanos kMost = Milliseconds(500);
   FlowHeirs* const heirs = group_->heirs();

@@ -126,9 +126,13 @@ class FlowStore {
   // Counts an entry. Returns true if it has to be whole: the state came from
   // elsewhere since the flow's last one (proto/protocol.md L1).
   bool AddEntry(uint32_t slot);
+  // A push of a flow waits until the flow's entries are released.
+  void NoteMissedPush() { has_missed_push_ = true; }
+  // Returns true if there may be such a push.
+  bool has_missed_push() const { return has_missed_push_; }
   void ReleaseEntry(uint32_t slot) {
     --logged_[slot].entries;
-    --unreleased_;
+    if (--unreleased_ == 0) has_missed_push_ = false;
   }
   // The flow's next entry is to be whole.
   void MakeWhole(uint32_t slot) {
@@ -209,6 +213,7 @@ class FlowStore {
   };
   bool has_logger_;
   uint32_t unreleased_ = 0;
+  bool has_missed_push_ = false;
   LazyArray<Logged> logged_;
   uint32_t used_words_;   // of a state
   uint32_t state_words_;  // from one state to the next

@@ -503,8 +503,7 @@ void Replication::Push(Instant now, uint32_t slot, FlowStore& flows,
   // finds the state in the store.
   if (record.is_busy() || (stopping_ && !has_store_)) return;
   if (SNF_RULE(kU6, flows.is_unreleased(slot), false)) {
-    has_missed_push_ = true;
-    return;
+    return flows.NoteMissedPush();
   }
   const auto is_other = [this](UnitId unit) {
     return unit != id_ && !is_neighbour(unit);

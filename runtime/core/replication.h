@@ -136,10 +136,6 @@ class Replication {
                             !record.is_busy() && record.due == Instant::max();
     if (has_missed) on_change(now, record);
   }
-  // Returns true if a push may wait for the release of its flow's entries.
-  bool has_missed_push() const { return has_missed_push_; }
-  // All entries of all flows are released.
-  void on_all_released() { has_missed_push_ = false; }
   // Asks the unit that the packet names, or its logger, for the state before
   // its clock, unless that was asked for or there is no such unit.
   void PullFor(Instant now, const PacketMeta& meta, uint32_t slot,
@@ -230,7 +226,6 @@ class Replication {
   bool has_store_;
   HostRecords* host_ = nullptr;
   bool stopping_ = false;
-  bool has_missed_push_ = false;
   uint32_t max_replicas_;
   const StateSchema* schema_;
   Nanos push_after_;

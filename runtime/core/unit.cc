@@ -178,7 +178,6 @@ void Unit::on_released(Instant now, const PacketMeta& meta, NfContext env,
     replication_.TellTakeover(now, meta, slot, flows_, out);
   }
   if (!flows_.is_unreleased(slot)) replication_.on_released(now, flows_[slot]);
-  if (flows_.unreleased() == 0) replication_.on_all_released();
   EndIfOver(now, slot, &env, out);
   AfterChange(now, slot, out);
   PushStoppedIfDone(out);

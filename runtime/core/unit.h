@@ -149,8 +149,7 @@ class Unit {
   // an entry is released. False: on_released leads to no message but for the
   // entry of a packet that TakesOver.
   bool is_waiting() const {
-    return stopping_ || replication_.has_missed_push() ||
-           !flows_.pending().empty();
+    return stopping_ || flows_.has_missed_push() || !flows_.pending().empty();
   }
   // Returns true if a packet at that unit is the first that ran on the state of
   // another one.

@@ -95,12 +95,12 @@ TEST(Doorbell, NudgesALightSleeperAlone) {
       while (!bell.Wait(ready, Nanos::max(), 0, sleep)) continue;
       is_awake = true;
     });
-    // It looks once it is parked.
+    // The sleeper looks once it is parked.
     while (!has_looked) std::this_thread::yield();
     is_told = true;
     bell.Nudge();
     if (sleep == Doorbell::Sleep::kDeep) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      Doorbell{}.Wait([] { return false; }, Milliseconds(50), 0);
       const bool was_awake = is_awake;
       bell.Ring();
       sleeper.join();

@@ -91,7 +91,7 @@ bool MakeWay(RealDriver& driver, const FlowName& name) {
 
 }  // namespace
 
-// What members sent before they left is taken; what they send later is not.
+// Takes messages that members sent before they left, and none of later ones.
 void FlowHeirs::Follow(const GatewayTable& table, bool is_in) {
   if (now_ != Instant::min()) Receive(now_, StateLink::kMostReceived);
   live_ = table.live();
@@ -206,8 +206,8 @@ bool FlowHeirs::TakeMessage(Instant now, const StateLink::Received& message) {
   return kind == Kind::kFlow && TakeCopy(now, message);
 }
 
-// Whether units can take the record is asked once the flow is to go on: members
-// change their chains one after the other.
+// Inherit asks if units can take the record: members change their chains one
+// after the other.
 bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
   FlowMessage flow;
   const std::span<const std::byte> bytes = message.bytes;

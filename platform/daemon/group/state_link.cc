@@ -197,7 +197,7 @@ void StateLink::Admit(Descriptor socket) {
 void StateLink::Read(Reader& reader) {
   const absl::Status ended = ReadAll(reader);
   if (!absl::IsUnavailable(ended)) ++refused_;
-  // So the stream's end does not wait for the peer's.
+  // The stream's end does not wait for the peer's then.
   shutdown(reader.stream.fd(), SHUT_RDWR);
   reader.has_ended = true;
 }

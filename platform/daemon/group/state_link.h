@@ -41,7 +41,7 @@ namespace snf {
 // than that of any earlier connection of the member: messages of another round
 // are dropped, so the sender begins again. The receiver takes messages of the
 // member's newest connection alone, and of none once the member is out of the
-// table: what a member sends that has been away never replaces what came since.
+// table: messages of a member that was away never replace later ones.
 // Where the receiver takes no messages, TCP slows the sender, and `room`
 // becomes less.
 //
@@ -173,8 +173,8 @@ class StateLink {
   std::deque<std::vector<std::byte>> queue_ ABSL_GUARDED_BY(mutex_);
   std::deque<Received> received_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Reader>> readers_;  // of the accepting thread
-  // Of the sending thread: whom it tried last, and for how often in vain; and
-  // to whom states could be sent when it told so last.
+  // The sending thread's: whom it tried last, and how often in vain; and to
+  // whom states could be sent when it told so last.
   std::optional<Peer> tried_;
   std::optional<Peer> told_;
   int failed_tries_ = 0;

@@ -112,7 +112,7 @@ TEST_F(StateLinkTest, AMemberThatIsOutIsNotHeardUntilItBeginsAgain) {
   const uint64_t round = from_->round();
   from_->Send(round, Message(1));
   Receive(1);
-  // It does not know yet that it is out.
+  // The sender does not know yet that it is out.
   GatewayTable without = table_;
   without.members.erase(without.members.begin());
   to_->Follow(without, 1, std::nullopt);
@@ -149,7 +149,8 @@ TEST_F(StateLinkTest, AnotherIncarnationIsNoMember) {
   ++table_.members[0].incarnation;
   from_->Follow(table_, 0, 1);
   // A refused one tries again 100 ms later.
-  std::this_thread::sleep_for(std::chrono::milliseconds(250));
+  const uint64_t refused = to_->refused();
+  Await([&] { return to_->refused() >= refused + 2; });
   EXPECT_EQ(from_->room(), 0u);
   to_->Follow(table_, 1, std::nullopt);
   Await([&] { return from_->room() > 0; });
@@ -166,7 +167,7 @@ TEST_F(StateLinkTest, WhoIsNotInTheTableSendsNothing) {
 }
 
 // Two processes of one incarnation stand for a member whose old connection is
-// still read: the later connection is the one that counts.
+// still read: the later connection counts.
 TEST_F(StateLinkTest, ANewConnectionOfAMemberEndsTheOldOne) {
   Connect();
   const uint64_t old = from_->round();

@@ -189,7 +189,7 @@ MAY_INCLUDE = {
     "platform/daemon": RUN | {
         "platform/bypass", "platform/control", "platform/daemon/chains",
         "platform/daemon/group", "platform/drivers/cluster",
-        "platform/drivers/real_cluster", "platform/drivers/real_time",
+        "platform/drivers/loops", "platform/drivers/real_cluster", "platform/drivers/real_time",
         "platform/hosts",
         "platform/modules", "platform/options", "platform/outcome",
         "platform/ports", "platform/process", "platform/report/watch",
