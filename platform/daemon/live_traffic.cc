@@ -110,8 +110,8 @@ bool LiveTraffic::TurnWithoutPorts(ChainSet& chains) {
   return has_received || did;
 }
 
-// The heir is to have what flows ran last before it has their hosts. A sweep
-// that goes on has passed some flows already.
+// Gives the heir the flows' last states before it has their hosts. A sweep
+// that has begun has passed some flows already.
 void LiveTraffic::SettleHeirs(ChainSet& chains) {
   constexpr Nanos kMost = Milliseconds(500);
   FlowHeirs* const heirs = group_->heirs();

@@ -91,7 +91,7 @@ bool MakeWay(RealDriver& driver, const FlowName& name) {
 
 }  // namespace
 
-// What members sent before they left is taken; what they send later is not.
+// Takes messages that members sent before they left.
 void FlowHeirs::Follow(const GatewayTable& table, bool is_in) {
   Receive(now_, StateLink::kMostReceived);
   live_ = table.live();
