@@ -179,10 +179,10 @@ class Talker:
             self.ends.set()
 
 
-def soak(address, count, seed):
+def soak(address, count, seed, some_come="yes"):
     talker = Talker(address, seed)
     threads = [threading.Thread(target=talker.run, args=(
-        talker.stay if i % 4 else talker.come_and_go, i))
+        talker.stay if i % 4 or some_come == "no" else talker.come_and_go, i))
                for i in range(int(count))]
     for thread in threads:
         thread.start()
