@@ -146,8 +146,8 @@ class Unit {
                    UnitOut& out);
   void on_pieces_released(const PieceBlock& pieces, UnitOut& out);
   // Returns true if a flow, or a stop, waits for something, which may be that
-  // an entry is released. False: on_released leads to no message but for the
-  // entry of a packet that TakesOver.
+  // an entry is released. If false, on_released leads to no message, except
+  // for the entry of a packet that TakesOver.
   bool is_waiting() const {
     return stopping_ || flows_.has_missed_push() || !flows_.pending().empty();
   }

@@ -441,7 +441,7 @@ TEST(UnitLoop, AcknowledgesToNobodyThatAFlowIsGivenUp) {
   EXPECT_EQ(loops.faults().count(), 0u) << ToString(*loops.faults().first());
 }
 
-// Nothing wakes a loop for a release that nobody waits for.
+// A loop sleeps through a release for which no unit waits.
 TEST(UnitLoop, AwaitsAReleaseIfAnotherUnitDoes) {
   UnitLoopOptions options;
   options.unit.has_logger = true;
