@@ -46,7 +46,7 @@ def job(lab: Lab, way: str) -> Job:
     return Job(f"nat: {WAYS[way]}", "at_load.py",
                (Program(), "--share=", "--speeds=" + ",".join(SPEEDS),
                 f"--loop={lab.choose(8, 4)}",
-                f"--repetitions={lab.choose(3, 1)}", *words),
+                f"--repetitions={lab.choose(3, 2)}", *words),
                lab.choose(200, 70), is_timed=True)
 
 
