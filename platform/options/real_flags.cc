@@ -80,8 +80,7 @@ void RealFlags::AddThreads() {
       "before it sleeps: longer spares a packet at low load the time of "
       "wake-ups, and takes a CPU for each thread. auto: about 50us between "
       "threads; frames wake a thread that sleeps, and with at most 3 CPUs "
-      "processes of loggers, and of units with loggers or that come and go, "
-      "sleep at once",
+      "processes of units and loggers sleep at once",
       [&real](const std::string& text) { return ParseBusyPoll(text, real); },
       [&real] {
         return real.busy_poll.has_value() ? FormatPlainDuration(*real.busy_poll)

@@ -51,12 +51,10 @@ void BlameForFault(const WireFault& fault,
   TellWord(UnitWord::Kind::kBlame, &blame, sizeof(blame));
 }
 
-// A controller, a unit and a logger want a CPU each, and so do several units,
-// and the peers of live traffic.
-void SetSpins(const UnitProcessSetup& setup) {
+void SetSpins(const UnitProcessSetup& setup, bool are_three) {
   if (setup.busy_poll >= Nanos{0}) {
     Doorbell::SetBusyPoll(setup.busy_poll);
-  } else if (setup.region.loggers || setup.rehearses) {
+  } else if (are_three) {  // a controller, a unit and a logger want a CPU each
     Doorbell::set_spins(Doorbell::SpinsOnSpareCpus());
   }
 }
@@ -65,7 +63,7 @@ void SetSpins(const UnitProcessSetup& setup) {
 int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
              int socket, const std::optional<HostMapping>& host) {
   BeginTelling(socket, kUnit, setup.command.data());
-  SetSpins(setup);
+  SetSpins(setup, setup.region.loggers);
   const auto memory =
       SharedRegion::Map(region, LoopRegion::InAdvance(setup.region));
   if (!memory.ok()) {
@@ -110,7 +108,7 @@ int RunUnits(const UnitProcessSetup& setup, const NfSpec& nf, int region,
 int RunLoggers(const UnitProcessSetup& setup, const NfSpec& nf,
                std::span<const int> regions, int socket) {
   BeginTelling(socket, kLoggers, setup.command.data());
-  SetSpins(setup);
+  SetSpins(setup, true);
   std::vector<SharedRegion> mapped;
   std::vector<std::span<std::byte>> memories;
   for (const int region : regions) {
