@@ -11,6 +11,7 @@
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_membership.h"
 #include "platform/ports/steering.h"
+#include "platform/service/tls_files.h"
 #include "resource_manager/launch/container_method.h"
 
 namespace snf {
@@ -65,6 +66,11 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "controller's hosts are sent to its address, unencrypted, by "
              "GENEVE over UDP. This flag says where this controller takes "
              "them. Without it the controllers share the ports of one machine");
+  flags.Text("group_tls", group_tls, "DIRECTORY",
+             "with --group_address: encrypt the states of flows on their way "
+             "between members. The directory has ca.crt, and server and client "
+             "files of snf cert --role=admin --host=ADDRESS. All members have "
+             "it, or none");
   flags.Duration("takeover", takeover, Milliseconds(200), Seconds(60),
                  "with --group: a controller that etcd has not heard of for "
                  "this time loses its hosts to others");
@@ -230,7 +236,7 @@ absl::Status DaemonFlags::CheckGroup() const {
     return absl::InvalidArgumentError(why);
   };
   if (group.empty()) {
-    for (const char* const flag : {"group_address", "takeover"}) {
+    for (const char* const flag : {"group_address", "group_tls", "takeover"}) {
       if (!flags_.given(flag)) continue;
       return refuse(fmt::format("--{}: wants --group", flag));
     }
@@ -258,11 +264,29 @@ absl::Status DaemonFlags::CheckGroup() const {
           fmt::format("--group_address: {}", std::string(s.message())));
     }
   }
+  if (absl::Status s = CheckGroupTls(); !s.ok()) return s;
   const absl::Status named = GroupMembership::CheckName(group);
   if (!named.ok()) {
     return refuse(fmt::format("--group: {}", std::string(named.message())));
   }
   return etcd.Options().status();
+}
+
+absl::Status DaemonFlags::CheckGroupTls() const {
+  if (group_tls.empty()) return absl::OkStatus();
+  if (group_address.empty()) {
+    return absl::InvalidArgumentError(
+        "--group_tls: wants --group_address; members of one machine do not "
+        "encrypt");
+  }
+  for (const TlsEnd end : {TlsEnd::kServer, TlsEnd::kClient}) {
+    const auto files = ReadTlsFiles(group_tls, end);
+    if (files.ok()) continue;
+    return absl::Status(
+        files.status().code(),
+        fmt::format("--group_tls: {}", std::string(files.status().message())));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status DaemonFlags::CheckEtcd() const {

@@ -49,6 +49,7 @@ class DaemonFlags {
   HostWire host_wire = HostWire::kTcp;          // with etcd
   std::string group;          // of controllers, in etcd; "": none
   std::string group_address;  // for frames from other members; "": none
+  std::string group_tls;      // a directory for ReadTlsFiles; "": none
   Nanos takeover = Seconds(1);
   uint32_t controllers = 1;
   uint32_t units = 0;  // of the resource manager of several; 0: none
@@ -71,6 +72,7 @@ class DaemonFlags {
   absl::Status CheckTogether() const;
   absl::Status CheckEtcd() const;
   absl::Status CheckGroup() const;
+  absl::Status CheckGroupTls() const;
   absl::Status CheckBackground() const;
 
   FlagSet& flags_;

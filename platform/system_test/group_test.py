@@ -408,6 +408,9 @@ class Shared(Group):
                 ('--group: "a/b" is no name of a group', "--group=a/b"),
                 ("--group_address: \"lo\" is no ADDRESS:PORT",
                  "--group_address=lo"),
+                ("--group_tls: wants --group_address", "--group_tls=/nowhere"),
+                ("--group_tls: /nowhere/ca.crt", "--group_tls=/nowhere",
+                 "--group_address=127.0.0.1:6083"),
                 ("--takeover", "--takeover=1ms"),
                 ("no endpoint of etcd answers", "--etcd=127.0.0.1:1")):
             self.check_refused(1, words, *flags)

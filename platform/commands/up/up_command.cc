@@ -290,7 +290,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     if (!found.ok()) return found.status();
     group = *std::move(found);
     if (!daemon_.group_address.empty()) {
-      auto listens = StateLink::Listen(daemon_.group_address, TellOfGroup);
+      auto listens = StateLink::Listen(daemon_.group_address, TellOfGroup,
+                                       daemon_.group_tls);
       if (!listens.ok()) return listens.status();
       states = *std::move(listens);
       auto opened = GroupLink::Open(daemon_.group_address);
