@@ -34,7 +34,8 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import OK, PROGRAM, SOURCE, wait_for
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
-import cluster as made_here
+import host_cluster as made_here
+from machine import kill_all, pids_in
 
 IS_LONG = bool(os.environ.get("SNF_LONG_TESTS"))
 SEED = int(os.environ.get("SNF_TEST_SEED") or
@@ -65,7 +66,7 @@ def call(*words, inside=None, check=True):
 def named(namespace, *names):
     """The processes of these names in a namespace."""
     found = []
-    for pid in made_here.pids_in(namespace):
+    for pid in pids_in(namespace):
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/comm") as file:
                 if file.read().strip() in names:
@@ -76,7 +77,7 @@ def named(namespace, *names):
 def running(namespace, word):
     """The processes in a namespace with this word in their command line."""
     found = []
-    for pid in made_here.pids_in(namespace):
+    for pid in pids_in(namespace):
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 if b"\0" + word + b"\0" in file.read():
@@ -210,7 +211,7 @@ class Events(unittest.TestCase):
         time.sleep(REST_OF_LOGGERS_S)
 
     def on_a_host(self):
-        made_here.kill_all(self.spaces[self.host()])
+        kill_all(self.spaces[self.host()])
         self.up()
 
     def on_evacuation(self):

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of LXD in network namespaces of this machine: a member in each.
+
+A member has a namespace of processes, whose first process only waits: all others
+end with it, containers among them. LXD's daemon is one of the others, so it may
+end and be started again beside its containers. The first process also has what
+the member mounts, and the member's control groups have those of its containers.
+The machine's own LXD, if there is one, is left alone.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+
+from machine import PATIENCE_S, Failure, call, pids_in, wait_for
+
+NEEDED = {"lxd": "lxd", "lxc": "lxd-client", "newuidmap": "uidmap",
+          "nsenter": "util-linux"}
+PORT = 8443
+START_PATIENCE_S = 120  # of LXD, on a machine that has others to run
+GROUPS = pathlib.Path("/sys/fs/cgroup")
+BRIDGE = "br0"
+# What containers of `snf host launch` need of the kernel: how to try it, and
+# what turns it on.
+NAMESPACES = {"user": "CONFIG_USER_NS", "pid": "CONFIG_PID_NS",
+              "mount": "CONFIG_NAMESPACES", "net": "CONFIG_NET_NS",
+              "uts": "CONFIG_UTS_NS", "ipc": "CONFIG_IPC_NS",
+              "cgroup": "CONFIG_CGROUPS"}
+CONTROLLERS = {"cpu": "CONFIG_CGROUP_SCHED", "memory": "CONFIG_MEMCG",
+               "pids": "CONFIG_CGROUP_PIDS"}
+# Control groups stay visible beside the namespace's own interfaces. LXC's locks
+# are the member's own.
+PLACE = """
+set -e
+for group in "$@"; do echo 0 >"$group/cgroup.procs"; done
+mount --make-rprivate /
+mount --rbind /sys/fs/cgroup "$LXD_DIR/groups"
+mount -t sysfs sysfs /sys
+mount --rbind "$LXD_DIR/groups" /sys/fs/cgroup
+mount -t proc proc /proc
+mkdir -p /run/lxc
+mount -t tmpfs tmpfs /run/lxc
+echo ready
+exec >/dev/null 2>&1
+sleep infinity
+"""
+DAEMON = """
+for group in "$@"; do echo 0 >"$group/cgroup.procs"; done
+exec lxd --group root --logfile="$LXD_DIR/log"
+"""
+PRESEED = """
+config: {core.https_address: "ADDRESS:PORT"}
+storage_pools: [{name: default, driver: dir}]
+profiles:
+- name: default
+  devices:
+    root: {path: /, pool: default, type: disk}
+    eth0: {type: nic, nictype: bridged, parent: BRIDGE, name: eth0}
+cluster: {server_name: NAME, enabled: true}
+"""
+JOIN = """
+cluster:
+  enabled: true
+  server_name: NAME
+  server_address: "ADDRESS:PORT"
+  cluster_token: TOKEN
+  member_config:
+  - {entity: storage-pool, name: default, key: source, value: ""}
+"""
+
+
+def missing_features():
+    """What the kernel lacks, a line each."""
+    for kind, option in NAMESPACES.items():
+        done = subprocess.run(["unshare", f"--{kind}", "true"],
+                              capture_output=True, text=True, check=False,
+                              timeout=PATIENCE_S)
+        if done.returncode != 0:
+            yield (f"namespaces of kind {kind} ({option}): "
+                   f"{done.stderr.strip()}")
+    controllers = set()
+    with contextlib.suppress(OSError):
+        for line in pathlib.Path("/proc/cgroups").read_text().splitlines():
+            name, *_, is_on = line.split()
+            controllers |= {name} if is_on == "1" else set()
+    for name, option in CONTROLLERS.items():
+        if name not in controllers:
+            yield f"control groups' controller {name} ({option})"
+    if not hierarchies():
+        yield f"control groups: none are mounted below {GROUPS}"
+    if not pathlib.Path("/proc/sys/kernel/seccomp/actions_avail").exists():
+        yield "filters of system calls (CONFIG_SECCOMP_FILTER)"
+
+
+def hierarchies():
+    """The folders of control groups: one of version 2, else a controller each."""
+    if (GROUPS / "cgroup.procs").exists():
+        return [GROUPS]
+    return sorted(folder for folder in GROUPS.glob("*")
+                  if not folder.is_symlink()
+                  and (folder / "cgroup.procs").exists())
+
+
+def make_group(name):
+    """Makes a control group wherever there are some; returns the folders."""
+    made = []
+    for top in hierarchies():
+        folder = top
+        for part in pathlib.Path(name).parts:
+            folder = folder / part
+            folder.mkdir(exist_ok=True)
+            for what in ("cpuset.cpus", "cpuset.mems"):
+                # Version 1: a group takes no process before it has these.
+                if (folder / what).exists() and top != GROUPS:
+                    of_parent = (folder.parent / what).read_text()
+                    (folder / what).write_text(of_parent)
+        made.append(folder)
+    return made
+
+
+def remove_group(name):
+    """Ends all processes of a control group, and removes it wherever it is."""
+    for top in hierarchies():
+        wait_for(f"the end of control group {top / name}",
+                 lambda group=top / name: has_ended(group))
+
+
+def has_ended(group):
+    """True once a control group's last process has ended, and it is gone."""
+    for folder, _, _ in os.walk(group, topdown=False):
+        with contextlib.suppress(OSError):
+            for pid in (pathlib.Path(folder) /
+                        "cgroup.procs").read_text().split():
+                os.kill(int(pid), signal.SIGKILL)
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+    return not group.exists()
+
+
+def bridge_in(space, address):
+    """Puts a namespace's interface eth0, and later its containers', into a
+    bridge, which gets the address."""
+    call("ip", "-n", space, "link", "add", BRIDGE, "type", "bridge")
+    call("ip", "-n", space, "addr", "flush", "dev", "eth0")
+    call("ip", "-n", space, "link", "set", "eth0", "master", BRIDGE, "up")
+    call("ip", "-n", space, "addr", "add", address, "dev", BRIDGE)
+    call("ip", "-n", space, "link", "set", BRIDGE, "up")
+
+
+class LxdMember:
+    """Its folder is the caller's to name, and its control group is below one
+    of the caller's."""
+
+    def __init__(self, name, space, address, folder, group):
+        self.name, self.space, self.address = name, space, address
+        self.folder = pathlib.Path(folder)
+        self.directory = self.folder / "lxd"
+        self.socket = self.directory / "unix.socket"
+        self.output = self.folder / "output"
+        # LXC makes the groups of containers beside that of the first process:
+        # version 2 wants none in the group above both.
+        self.group = f"{group}/{name}/init.scope"
+        self.env = {"LXD_DIR": str(self.directory), "HOME": str(self.folder),
+                    "LXD_CONF": str(self.folder), "PATH": os.environ["PATH"],
+                    # Nothing of the containers stays in the kernel.
+                    "LXD_SECURITY_APPARMOR": "false"}
+
+    # --- Processes. ---
+
+    def first_process(self):
+        """Of the member's namespace of processes; None if none runs."""
+        for pid in pids_in(self.space):
+            with contextlib.suppress(OSError, StopIteration):
+                status = pathlib.Path(f"/proc/{pid}/status").read_text()
+                inner = next(line.split()[1:] for line in status.splitlines()
+                             if line.startswith("NSpid:"))
+                if len(inner) > 1 and inner[-1] == "1":
+                    return pid
+        return None
+
+    def is_running(self):
+        """Whether LXD's daemon runs here."""
+        return self.daemon() is not None
+
+    def daemon(self):
+        wanted = f"--logfile={self.directory}/log".encode()
+        for pid in pids_in(self.space):
+            with contextlib.suppress(OSError):
+                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                first, *_, last = words.rstrip(b"\0").split(b"\0")
+                if (os.path.basename(first), last) == (b"lxd", wanted):
+                    return pid
+        return None
+
+    def start(self):
+        """Starts what is missing of the member; `answers` tells when it is
+        up. The processes outlive this one."""
+        for folder in (self.folder, self.directory, self.directory / "groups"):
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o711)  # users of containers pass
+        groups = make_group(self.group)
+        if self.first_process() is None:
+            self.start_place(groups)
+        if self.is_running():
+            return
+        with self.output.open("ab") as output:
+            subprocess.Popen(
+                ["nsenter", f"--target={self.first_process()}", "--net",
+                 "--mount", "--pid", "sh", "-c", DAEMON, "sh", *groups],
+                env=self.env, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=output, start_new_session=True)
+        wait_for(f"LXD of {self.name}", self.is_running)
+
+    def start_place(self, groups):
+        with self.output.open("wb") as output:
+            place = subprocess.Popen(
+                ["nsenter", f"--net=/run/netns/{self.space}", "unshare",
+                 "--mount", "--pid", "--fork", "--kill-child", "sh", "-c",
+                 PLACE, "sh", *groups], env=self.env,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+                start_new_session=True)
+
+        def is_ready():
+            if place.poll() is not None:
+                raise Failure(f"the place of LXD {self.name}: {self.said()}")
+            return "ready" in self.said()
+        wait_for(f"the place of LXD {self.name}", is_ready)
+
+    def said(self):
+        return self.output.read_text(errors="replace").strip()[-300:]
+
+    def answers(self):
+        """True once LXD answers; raises what it said if it has ended."""
+        if not self.is_running():
+            raise Failure(f"LXD of {self.name} has ended: {self.said()}")
+        return self.socket.exists() and self.query("/1.0") is not None
+
+    def end(self):
+        """Ends LXD and its containers; the namespace stays."""
+        first = self.first_process()
+        if first is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(first, signal.SIGKILL)
+            wait_for(f"the end of LXD {self.name}",
+                     lambda: self.first_process() != first)
+        remove_group(self.group)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- LXD's cluster. ---
+
+    def call(self, *words, **how):
+        how = {"patience_s": START_PATIENCE_S, **how}
+        return call(*words, inside=self.space, env=self.env, **how)
+
+    def query(self, path):
+        """What LXD answers; None if it does not."""
+        with contextlib.suppress(Failure, ValueError):
+            return json.loads(self.call("lxc", "query", path))
+        return None
+
+    def begin(self, other=None):
+        """Makes a cluster, or joins that of another member."""
+        text = PRESEED
+        if other is not None:
+            token = other.call("lxc", "cluster", "add", self.name)
+            text = JOIN.replace("TOKEN", token.strip().split()[-1])
+        self.call("lxd", "init", "--preseed", text=text.replace(
+            "ADDRESS", self.address).replace("PORT", str(PORT)).replace(
+                "NAME", self.name).replace("BRIDGE", BRIDGE))
+
+    def are_online(self):
+        """Whether the cluster's members reach each other."""
+        members = self.query("/1.0/cluster/members?recursion=1")
+        return members is not None and all(
+            member["status"] == "Online" for member in members)
+
+    def instances(self):
+        return {one["name"]: one for one in json.loads(
+            self.call("lxc", "query", "/1.0/instances?recursion=1"))}
