@@ -18,7 +18,7 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 from cluster_case import (NAME, UNAVAILABLE, ClusterCase, cluster,
                           processes_of, remains)
-from command_case import OK, PROGRAM, USAGE, wait_for
+from command_case import OK, USAGE, wait_for
 
 
 class Cluster(ClusterCase):

@@ -20,7 +20,7 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 from cluster_case import (DIRECTORY, NAME, UNAVAILABLE, ClusterCase, cluster,
                           processes_of, remains)
-from command_case import OK, PROGRAM, SOURCE, wait_for
+from command_case import OK, SOURCE, wait_for
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
 import lxd_member
