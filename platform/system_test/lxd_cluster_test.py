@@ -20,7 +20,7 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 from cluster_case import (DIRECTORY, NAME, UNAVAILABLE, ClusterCase, cluster,
                           processes_of, remains)
-from command_case import OK, SOURCE, wait_for
+from command_case import OK, PROGRAM, SOURCE, wait_for
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
 import lxd_member
@@ -103,8 +103,7 @@ class WithLxd(ClusterCase):
         wait_for("all hosts", lambda: self.hosts() == ALL_RUN)
 
         # LXD's daemon ends: hosts and packets go on.
-        kill(pid for pid in processes_of("c")
-             if text_of(pathlib.Path(f"/proc/{pid}/comm")) == "lxd\n")
+        kill([LxdCluster(NAME, PROGRAM).members[-1].daemon()])
         self.assert_lacks("LXD of c")
         self.assertEqual(self.hosts(), ALL_RUN)
         self.assertEqual(self.get(), "of the server\n")

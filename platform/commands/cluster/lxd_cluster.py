@@ -16,6 +16,7 @@ import contextlib
 import json
 import pathlib
 import shutil
+import time
 
 import lxd_member
 from host_cluster import AGENT_PORT, EDGE_ADDRESS, ETCD, HOSTS, Cluster
@@ -24,6 +25,7 @@ from machine import Failure, call, follow, say, wait_for
 
 NAMES = tuple(f"host-{number + 1}" for number in range(len(HOSTS)))
 FIRST_ADDRESS = "10.88.0.11/24"
+HEARTBEAT_S = 10  # of LXD's members
 MARK = "made-by-snf-cluster"
 
 
@@ -126,11 +128,26 @@ class LxdCluster(Cluster):
                  patience_s=lxd_member.START_PATIENCE_S)
             has_image.touch()
         say("launches hosts, which LXD places")
-        follow(self.program, "host", "launch", "host", f"--count={len(NAMES)}",
-               f"--address={FIRST_ADDRESS}", f"--port={AGENT_PORT}",
-               f"--from={EDGE_ADDRESS}", f"--units={self.units}", "--term=3s",
-               f"--etcd={ETCD}", lxd, inside=self.spaces["edge"],
-               patience_s=2 * lxd_member.START_PATIENCE_S)
+        wait_for("LXD's members", lambda: self.has_launched(lxd),
+                 lxd_member.START_PATIENCE_S)
+
+    def has_launched(self, lxd):
+        """False if a member that was away is not back for the others."""
+        try:
+            follow(self.program, "host", "launch", "host",
+                   f"--count={len(NAMES)}", f"--address={FIRST_ADDRESS}",
+                   f"--port={AGENT_PORT}", f"--from={EDGE_ADDRESS}",
+                   f"--units={self.units}", "--term=3s", f"--etcd={ETCD}", lxd,
+                   inside=self.spaces["edge"],
+                   patience_s=lxd_member.START_PATIENCE_S)
+            return True
+        except Failure as failure:
+            if "Missing event connection" not in str(failure):
+                raise
+            say(f"tries again after {HEARTBEAT_S} s, when LXD's members have "
+                "called each other")
+            time.sleep(HEARTBEAT_S)
+            return False
 
     def launched(self):
         """The hosts that run in containers, each with its member."""
@@ -152,10 +169,10 @@ class LxdCluster(Cluster):
                     if top.name in ("pids", "cgroup")))
         return (f"""\
   LXD_DIR={self.members[0].directory} lxc list
-  cat {top}/{self.group}/*/lxc.payload.{NAMES[1]}/cgroup.procs | xargs kill -9
-                                         # host {NAMES[1]} crashes
+  kill -9 $(head -1 {top}/{self.group}/*/lxc.payload.{NAMES[1]}/cgroup.procs)
+                                    # {NAMES[1]} crashes
   ip netns pids {self.spaces['b']} | xargs kill -9
-                                         # LXD's member b loses its power""")
+                                    # member b loses its power""")
 
     # --- down ---
 

@@ -190,9 +190,9 @@ class LxdMember:
         wanted = f"--logfile={self.directory}/log".encode()
         for pid in pids_in(self.space):
             with contextlib.suppress(OSError):
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
-                first, *_, last = words.rstrip(b"\0").split(b"\0")
-                if (os.path.basename(first), last) == (b"lxd", wanted):
+                text = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+                words = text.rstrip(b"\0").split(b"\0")
+                if os.path.basename(words[0]) == b"lxd" and words[-1] == wanted:
                     return pid
         return None
 

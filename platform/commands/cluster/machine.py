@@ -4,7 +4,6 @@ namespaces."""
 
 import contextlib
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -49,18 +48,17 @@ def call(*words, check=True, inside=None, patience_s=PATIENCE_S, text="",
 
 def follow(*words, inside, patience_s):
     """Runs a program in a namespace, and says each line when it is printed; a
-    failure has the last one."""
-    line = "no end in time"
+    failure has all of them."""
+    lines = []
     with subprocess.Popen(
             ["ip", "netns", "exec", inside, "timeout", str(patience_s),
              *map(str, words)], stdin=subprocess.DEVNULL, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         for line in process.stdout:
-            line = line.strip()
-            say(line)
+            lines.append(line.strip())
+            say(lines[-1])
     if process.returncode != 0:
-        raise Failure(f"{pathlib.Path(words[0]).name} {words[1]} {words[2]}: "
-                      f"{line}")
+        raise Failure("; ".join(lines) or f"{words[0]} says nothing")
 
 
 def wait_for(what, condition, patience_s=PATIENCE_S):
