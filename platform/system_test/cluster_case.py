@@ -62,11 +62,11 @@ class ClusterCase(Command):
             capture_output=True, text=True, timeout=60, check=False)
         return done.stdout or done.stderr
 
-    def crash(self, what, *flags):
-        """Kills `up` once it says this."""
+    def crash(self, what, *flags, action="up"):
+        """Kills `up`, or another command, once it says this."""
         with subprocess.Popen(
                 [sys.executable, SCRIPT, "--program", PROGRAM,
-                 f"--name={NAME}", "up", *flags], stderr=subprocess.PIPE,
+                 f"--name={NAME}", action, *flags], stderr=subprocess.PIPE,
                 stdout=subprocess.DEVNULL, text=True) as process:
             said = []
             for line in process.stderr:

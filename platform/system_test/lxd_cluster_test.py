@@ -62,16 +62,6 @@ def traces():
     return found | {line.split(":")[1] for line in links.splitlines()}
 
 
-def processes_in(host):
-    """Those of a container."""
-    for top in lxd_member.hierarchies():
-        for group in top.glob(
-                f"snf-cluster-{NAME}/*/lxc.payload.{host}/cgroup.procs"):
-            if pids := group.read_text().split():
-                return [int(pid) for pid in pids]
-    return []
-
-
 def kill(pids):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
@@ -79,6 +69,8 @@ def kill(pids):
 
 
 class WithLxd(ClusterCase):
+    made = LxdCluster(NAME, PROGRAM)
+
     def test_hosts_are_containers_which_crash_and_are_launched_again(self):
         before = traces()
         done = self.up("--lxd")
@@ -94,7 +86,7 @@ class WithLxd(ClusterCase):
             self.assertIn(f" member {member} ", done.stdout)
         self.assertNotIn("launch", self.up().stderr)
 
-        kill(processes_in("host-2"))
+        kill(self.made.pids_of("host-2"))
         self.assertEqual(self.get(), "of the server\n")
         self.assert_lacks("host-2")
         done = self.up()
@@ -103,7 +95,7 @@ class WithLxd(ClusterCase):
         wait_for("all hosts", lambda: self.hosts() == ALL_RUN)
 
         # LXD's daemon ends: hosts and packets go on.
-        kill([LxdCluster(NAME, PROGRAM).members[-1].daemon()])
+        kill([self.made.members[-1].daemon()])
         self.assert_lacks("LXD of c")
         self.assertEqual(self.hosts(), ALL_RUN)
         self.assertEqual(self.get(), "of the server\n")
@@ -122,8 +114,22 @@ class WithLxd(ClusterCase):
         self.assert_whole()
         self.assertEqual(self.get(), "of the server\n")
         for _ in range(2):
-            self.assertEqual(cluster("down").returncode, OK)
-            self.assertEqual(traces() - before, set())
+            self.down(before)
+
+    def down(self, before):
+        """Removes the cluster: nothing may be here that was not before, once
+        the machine has noticed the end of all processes."""
+        done = cluster("down")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        left = []
+
+        def is_as_before():
+            left[:] = traces() - before
+            return not left
+        try:
+            wait_for("end of all that was made", is_as_before)
+        except AssertionError as error:
+            raise AssertionError(f"left: {left}") from error
 
     def assert_whole(self):
         done = cluster("status")
@@ -152,8 +158,11 @@ class WithLxd(ClusterCase):
                 if what == "joins c to":
                     self.up("--lxd")
                     self.assertEqual(self.get(), "of the server\n")
-                self.assertEqual(cluster("down").returncode, OK)
-                self.assertEqual(traces() - before, set())
+                self.down(before)
+        self.crash("joins b to", "--lxd")
+        for what in ("ends all", "removes LXD's"):
+            self.crash(what, action="down")
+        self.down(before)
 
     def test_what_a_start_of_the_machine_has_left_is_removed(self):
         before = traces()
@@ -166,8 +175,7 @@ class WithLxd(ClusterCase):
                            check=True)
         shutil.rmtree(DIRECTORY)
         self.assertTrue(FOLDER.exists())
-        self.assertEqual(cluster("down").returncode, OK)
-        self.assertEqual(traces() - before, set())
+        self.down(before)
 
     def test_what_others_have_made_is_left_alone(self):
         FOLDER.mkdir()

@@ -119,6 +119,14 @@ class Cluster:
                                        ["iperf3", "-s", "-B", address])
         return wanted
 
+    def hosts(self):
+        """The hosts of units."""
+        return tuple(HOSTS)
+
+    def pids_of(self, host):
+        """The processes of a host of units."""
+        return pids_in(self.spaces[host])
+
     def is_running(self, pids, line):
         """Whether one of these processes has that command line."""
         for pid in pids:

@@ -12,7 +12,6 @@ LXD's members are one cluster, which places the hosts. Beside the namespaces,
 containers: both have the cluster's name.
 """
 
-import contextlib
 import json
 import pathlib
 import shutil
@@ -111,6 +110,7 @@ class LxdCluster(Cluster):
         say("starts " + ", ".join(f"LXD of {one.name}" for one in members))
         for member in members:
             member.start()
+        self.started += [one for member in members for one in member.started]
         for member in members:
             wait_for(f"LXD of {member.name}", member.answers,
                      lxd_member.START_PATIENCE_S)
@@ -159,6 +159,17 @@ class LxdCluster(Cluster):
         return [(one["name"], one["member"]) for one in told["host"]
                 if one["state"] == "Running"]
 
+    def hosts(self):
+        return NAMES
+
+    def pids_of(self, host):
+        for top in lxd_member.hierarchies():
+            for group in top.glob(f"{self.group}/*/lxc.payload.{host}"):
+                pids = (group / "cgroup.procs").read_text().split()
+                if pids:
+                    return [int(pid) for pid in pids]
+        return []
+
     def what_hosts_are(self):
         return ("a, b and c with etcd and LXD each;\n"
                 f"{NAMES[0]} to {NAMES[-1]}, containers that LXD has placed on "
@@ -185,7 +196,8 @@ class LxdCluster(Cluster):
     def remove_rest(self):
         say("removes LXD's files and control groups")
         lxd_member.remove_group(self.group)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
 
     # --- status ---
 
@@ -195,9 +207,11 @@ class LxdCluster(Cluster):
             runs = member.is_running()
             is_whole = is_whole and runs
             self.tell_of(f"LXD of {member.name}", member.space, runs)
-        places = {}
-        with contextlib.suppress(Failure):
+        try:
             places = dict(self.launched())
+        except Failure as failure:
+            print(f"LXD does not tell which hosts run: {failure}")
+            return False
         for name in NAMES:
             self.tell_of(name, f"member {places[name]}" if name in places
                          else "", name in places)

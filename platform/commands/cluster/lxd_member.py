@@ -82,16 +82,11 @@ def missing_features():
         if done.returncode != 0:
             yield (f"namespaces of kind {kind} ({option}): "
                    f"{done.stderr.strip()}")
-    controllers = set()
-    with contextlib.suppress(OSError):
-        for line in pathlib.Path("/proc/cgroups").read_text().splitlines():
-            name, *_, is_on = line.split()
-            controllers |= {name} if is_on == "1" else set()
+    here = controllers()
     for name, option in CONTROLLERS.items():
-        if name not in controllers:
-            yield f"control groups' controller {name} ({option})"
-    if not hierarchies():
-        yield f"control groups: none are mounted below {GROUPS}"
+        if name not in here:
+            yield (f"control groups' controller {name} ({option}), mounted "
+                   f"below {GROUPS}")
     if not pathlib.Path("/proc/sys/kernel/seccomp/actions_avail").exists():
         yield "filters of system calls (CONFIG_SECCOMP_FILTER)"
 
@@ -105,12 +100,20 @@ def hierarchies():
                   and (folder / "cgroup.procs").exists())
 
 
+def controllers():
+    with contextlib.suppress(OSError):
+        return set((GROUPS / "cgroup.controllers").read_text().split())
+    return {name for top in hierarchies() for name in top.name.split(",")}
+
+
 def make_group(name):
     """Makes a control group wherever there are some; returns the folders."""
     made = []
     for top in hierarchies():
         folder = top
         for part in pathlib.Path(name).parts:
+            if folder != top:
+                hand_down(folder)
             folder = folder / part
             folder.mkdir(exist_ok=True)
             for what in ("cpuset.cpus", "cpuset.mems"):
@@ -120,6 +123,15 @@ def make_group(name):
                     (folder / what).write_text(of_parent)
         made.append(folder)
     return made
+
+
+def hand_down(group):
+    """Version 2: gives a group's children the controllers that it was given."""
+    with contextlib.suppress(FileNotFoundError):
+        given = (group / "cgroup.controllers").read_text().split()
+        if given:
+            (group / "cgroup.subtree_control").write_text(
+                " ".join(f"+{name}" for name in given))
 
 
 def remove_group(name):
@@ -161,6 +173,7 @@ class LxdMember:
         self.directory = self.folder / "lxd"
         self.socket = self.directory / "unix.socket"
         self.output = self.folder / "output"
+        self.started = []  # they outlive this object
         # LXC makes the groups of containers beside that of the first process:
         # version 2 wants none in the group above both.
         self.group = f"{group}/{name}/init.scope"
@@ -208,11 +221,11 @@ class LxdMember:
         if self.is_running():
             return
         with self.output.open("ab") as output:
-            subprocess.Popen(
+            self.started.append(subprocess.Popen(
                 ["nsenter", f"--target={self.first_process()}", "--net",
                  "--mount", "--pid", "sh", "-c", DAEMON, "sh", *groups],
                 env=self.env, stdin=subprocess.DEVNULL, stdout=output,
-                stderr=output, start_new_session=True)
+                stderr=output, start_new_session=True))
         wait_for(f"LXD of {self.name}", self.is_running)
 
     def start_place(self, groups):
@@ -223,6 +236,7 @@ class LxdMember:
                  PLACE, "sh", *groups], env=self.env,
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                 start_new_session=True)
+        self.started.append(place)
 
         def is_ready():
             if place.poll() is not None:
@@ -248,7 +262,10 @@ class LxdMember:
             wait_for(f"the end of LXD {self.name}",
                      lambda: self.first_process() != first)
         remove_group(self.group)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for process in self.started:
+            process.wait()
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
 
     # --- LXD's cluster. ---
 
