@@ -118,6 +118,8 @@ class LxdCluster(Cluster):
     def launch(self):
         """Makes the hosts, or those that are missing. The image stays the same:
         it has the daemon's program."""
+        wait_for("LXD's word of containers that have ended", lambda: all(
+            self.pids_of(name) for name, _ in self.launched()))
         if set(NAMES) == {name for name, _ in self.launched()}:
             return
         lxd = f"--lxd={self.members[0].socket}"
