@@ -232,13 +232,14 @@ class Events(unittest.TestCase):
         self.await_end(host, b"serve")
         self.up()
 
-    def await_end(self, host, *words):
-        """Waits until a host has no units and no such processes."""
+    def await_end(self, host, word):
+        """Waits until a host has no units and no process with this word; a
+        container ends as a whole."""
         def has_ended():
             pids = self.cluster.pids_of(host)
-            return not named(pids, "snf-unit") and not any(
-                running(pids, word) for word in words)
-        wait_for(f"the end of units of {host} and of {words}", has_ended)
+            return not (pids if HAS_LXD else named(pids, "snf-unit") or
+                        running(pids, word))
+        wait_for(f"the end of units of {host} and of {word}", has_ended)
 
     def on_evacuation(self):
         """A host that leaves is drained first: nothing is lost."""
@@ -257,8 +258,7 @@ class Events(unittest.TestCase):
         host = self.host()
         for pid in running(self.cluster.pids_of(host), b"serve"):
             kill(pid)
-        wait_for("the agent's end", lambda: not running(
-            self.cluster.pids_of(host), b"serve"))
+        self.await_end(host, b"serve")
         self.up()
 
     def on_a_link(self):

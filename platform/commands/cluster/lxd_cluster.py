@@ -165,12 +165,19 @@ class LxdCluster(Cluster):
         return NAMES
 
     def pids_of(self, host):
-        for top in lxd_member.hierarchies():
-            for group in top.glob(f"{self.group}/*/lxc.payload.{host}"):
-                pids = (group / "cgroup.procs").read_text().split()
-                if pids:
-                    return [int(pid) for pid in pids]
+        for folder in self.groups_of(host):
+            pids = (folder / "cgroup.procs").read_text().split()
+            if pids:
+                return [int(pid) for pid in pids]
         return []
+
+    def groups_of(self, host):
+        """The control groups of a host. LXC adds a number to a group's name if a
+        crash has left one of that name."""
+        for top in lxd_member.hierarchies():
+            for end in ("", "-[0-9]*"):
+                yield from top.glob(
+                    f"{self.group}/*/lxc.payload.{host}{end}")
 
     def what_hosts_are(self):
         return ("a, b and c with etcd and LXD each;\n"
@@ -182,7 +189,7 @@ class LxdCluster(Cluster):
                     if top.name in ("pids", "cgroup")))
         return (f"""\
   LXD_DIR={self.members[0].directory} lxc list
-  kill -9 $(head -1 {top}/{self.group}/*/lxc.payload.{NAMES[1]}/cgroup.procs)
+  kill -9 $(cat {top}/{self.group}/*/lxc.payload.{NAMES[1]}*/cgroup.procs)
                                     # {NAMES[1]} crashes
   ip netns pids {self.spaces['b']} | xargs kill -9
                                     # member b loses its power""")

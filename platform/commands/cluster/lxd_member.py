@@ -176,7 +176,8 @@ class LxdMember:
         self.started = []  # they outlive this object
         # LXC makes the groups of containers beside that of the first process:
         # version 2 wants none in the group above both.
-        self.group = f"{group}/{name}/init.scope"
+        self.group = f"{group}/{name}"
+        self.own_group = f"{self.group}/init.scope"
         self.env = {"LXD_DIR": str(self.directory), "HOME": str(self.folder),
                     "LXD_CONF": str(self.folder), "PATH": os.environ["PATH"],
                     # Nothing of the containers stays in the kernel.
@@ -215,8 +216,11 @@ class LxdMember:
         for folder in (self.folder, self.directory, self.directory / "groups"):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o711)  # users of containers pass
-        groups = make_group(self.group)
-        if self.first_process() is None:
+        is_new = self.first_process() is None
+        if is_new:  # else LXC gives containers groups of other names
+            remove_group(self.group)
+        groups = make_group(self.own_group)
+        if is_new:
             self.start_place(groups)
         if self.is_running():
             return
