@@ -165,11 +165,8 @@ class LxdCluster(Cluster):
         return NAMES
 
     def pids_of(self, host):
-        for folder in self.groups_of(host):
-            pids = (folder / "cgroup.procs").read_text().split()
-            if pids:
-                return [int(pid) for pid in pids]
-        return []
+        return next(filter(None, map(lxd_member.pids_of,
+                                     self.groups_of(host))), [])
 
     def groups_of(self, host):
         """The control groups of a host. LXC adds a number to a group's name if a
@@ -189,7 +186,7 @@ class LxdCluster(Cluster):
                     if top.name in ("pids", "cgroup")))
         return (f"""\
   LXD_DIR={self.members[0].directory} lxc list
-  kill -9 $(cat {top}/{self.group}/*/lxc.payload.{NAMES[1]}*/cgroup.procs)
+  kill -9 $(cat {top}/{self.group}/*/lxc.payload.{NAMES[1]}*/cgroup.procs | head -1)
                                     # {NAMES[1]} crashes
   ip netns pids {self.spaces['b']} | xargs kill -9
                                     # member b loses its power""")

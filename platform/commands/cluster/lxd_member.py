@@ -141,13 +141,21 @@ def remove_group(name):
                  lambda group=top / name: has_ended(group))
 
 
+def pids_of(group):
+    """The processes of a control group; none if there is no such group."""
+    with contextlib.suppress(OSError):
+        text = (pathlib.Path(group) / "cgroup.procs").read_text()
+        # A process that ends is listed as 0, which means others to kill().
+        return [int(pid) for pid in text.split() if pid != "0"]
+    return []
+
+
 def has_ended(group):
     """True once a control group's last process has ended, and it is gone."""
     for folder, _, _ in os.walk(group, topdown=False):
-        with contextlib.suppress(OSError):
-            for pid in (pathlib.Path(folder) /
-                        "cgroup.procs").read_text().split():
-                os.kill(int(pid), signal.SIGKILL)
+        for pid in pids_of(folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         with contextlib.suppress(OSError):
             os.rmdir(folder)
     return not group.exists()
