@@ -63,6 +63,9 @@ class Cluster(ClusterCase):
         done = cluster("--name=a/b", "up")
         self.assertEqual(done.returncode, USAGE)
         self.assertIn("--name=a/b", done.stderr)
+        done = cluster("up", "--add=/etc/hosts")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--add: goes with --lxd", done.stderr)
         taken = f"snf-{NAME}-b"
         subprocess.run(["ip", "netns", "add", taken], check=True)
         self.addCleanup(subprocess.run, ["ip", "netns", "del", taken],

@@ -9,6 +9,7 @@ Usage: lxd_cluster_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
 import contextlib
+import glob
 import os
 import pathlib
 import shutil
@@ -20,10 +21,9 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 from cluster_case import (DIRECTORY, NAME, UNAVAILABLE, ClusterCase, cluster,
                           processes_of, remains)
-from command_case import OK, PROGRAM, SOURCE, wait_for
+from command_case import OK, PROGRAM, SOURCE, USAGE, wait_for
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
-import lxd_member
 from lxd_cluster import NAMES, LxdCluster
 
 FOLDER = LxdCluster.folder_of(NAME)
@@ -50,13 +50,11 @@ def traces():
         for what in ("cmdline", "environ", "cgroup", "mountinfo"):
             if f"snf-cluster-{NAME}" in text_of(folder / what):
                 found.add(f"{what} of {text_of(folder / 'comm')}")
-    for top in lxd_member.hierarchies():
-        found |= {str(group) for group in top.glob(f"**/*{NAME}*")}
-        found |= {str(group) for group in top.glob("*lxc.*")}
-    for top in ("/run", "/run/netns", "/var/lib"):
-        found |= {str(path) for path in pathlib.Path(top).glob(f"*{NAME}*")}
-    for top in OTHERS:
-        found |= {str(path) for path in pathlib.Path(top).glob("**/*")}
+    for pattern in (f"/sys/fs/cgroup/**/*{NAME}*", "/sys/fs/cgroup/*/lxc.*",
+                    "/sys/fs/cgroup/lxc.*", f"/run/*{NAME}*",
+                    f"/run/netns/*{NAME}*", f"/var/lib/*{NAME}*",
+                    *(f"{top}/**" for top in OTHERS)):
+        found |= set(glob.glob(pattern, recursive=True))
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True,
                            check=True).stdout
     return found | {line.split(":")[1] for line in links.splitlines()}
@@ -73,7 +71,8 @@ class WithLxd(ClusterCase):
 
     def test_hosts_are_containers_which_crash_and_are_launched_again(self):
         before = traces()
-        done = self.up("--lxd")
+        rules = self.file("rules.txt", b"drop nothing\n")
+        done = self.up("--lxd", f"--add={rules}")
         for words in ("starts LXD of a, LXD of b, LXD of c\n",
                       "joins c to LXD's cluster",
                       'host "host-3" was launched on member '):
@@ -85,6 +84,12 @@ class WithLxd(ClusterCase):
         for member in "abc":
             self.assertIn(f" member {member} ", done.stdout)
         self.assertNotIn("launch", self.up().stderr)
+        # Files of NFs are in the containers; one that comes later is refused.
+        self.assertEqual(len(list(FOLDER.glob(
+            f"*/lxd/storage-pools/default/containers/*/rootfs{rules}"))), 3)
+        done = cluster("up", f"--add={rules}")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--add: the hosts are here", done.stderr)
 
         kill(self.made.pids_of("host-2"))
         self.assertEqual(self.get(), "of the server\n")

@@ -43,13 +43,16 @@ def main():
     parser.add_argument("--lxd", action="store_true",
                         help="a, b and c are members of a cluster of LXD, which "
                         "places the hosts of units, as containers")
+    parser.add_argument("--add", default="", metavar="FILE,…",
+                        help="files or folders with absolute paths that NFs "
+                        "read; with --lxd the containers get them as well")
     parser.add_argument("action", choices=("up", "down", "status"),
                         help="up: make it, or start what is missing; down: "
                         "remove all; status: what runs")
     flags = parser.parse_args()
     cluster = kind_of(flags.name, flags.lxd, flags.action)(
         flags.name, os.path.abspath(flags.program), flags.nf, flags.units,
-        flags.policy)
+        flags.policy, flags.add)
     if os.geteuid() != 0:
         raise Failure("wants root: it makes network namespaces", PERMISSION)
     if flags.action == "status":

@@ -43,12 +43,16 @@ class Cluster:
     # Kinds of processes, each of which needs those before it.
     WAVES = (("etcd", "redis"), ("agent", "web", "iperf3"), ("entry",))
 
-    def __init__(self, name, program, nf=DEFAULT_NF, units=2, policy="snf"):
+    def __init__(self, name, program, nf=DEFAULT_NF, units=2, policy="snf",
+                 added=""):
         if not re.fullmatch(r"[a-z][a-z0-9]{0,15}", name):
             raise Failure(f"--name={name}: want at most 16 letters and digits, "
                           "a letter first", USAGE)
         self.name, self.program, self.nf, self.units = name, program, nf, units
-        self.policy = policy
+        if added and not self.FLAG:
+            raise Failure("--add: goes with --lxd; other hosts read the files "
+                          "of this machine", USAGE)
+        self.policy, self.added = policy, added
         self.started = []  # they outlive this object
         self.directory = self.directory_of(name)
         self.record = self.directory / "state.json"

@@ -12,6 +12,7 @@ LXD's members are one cluster, which places the hosts. Beside the namespaces,
 containers: both have the cluster's name.
 """
 
+import glob
 import json
 import pathlib
 import shutil
@@ -20,7 +21,7 @@ import time
 import lxd_member
 from host_cluster import AGENT_PORT, EDGE_ADDRESS, ETCD, HOSTS, Cluster
 from lxd_member import LxdMember
-from machine import Failure, call, follow, say, wait_for
+from machine import USAGE, Failure, call, follow, say, wait_for
 
 NAMES = tuple(f"host-{number + 1}" for number in range(len(HOSTS)))
 FIRST_ADDRESS = "10.88.0.11/24"
@@ -60,6 +61,9 @@ class LxdCluster(Cluster):
 
     def check_machine(self):
         super().check_machine()
+        if self.added and (self.directory / "image").exists():
+            raise Failure("--add: the hosts are here, and have their files; "
+                          "./snf cluster down removes them", USAGE)
         missing = list(lxd_member.missing_features())
         if missing:
             raise Failure("LXD's containers cannot run here; the kernel lacks "
@@ -126,7 +130,7 @@ class LxdCluster(Cluster):
         has_image = self.directory / "image"
         if not has_image.exists():
             say("makes the image of the hosts")
-            call(self.program, "host", "image", lxd,
+            call(self.program, "host", "image", lxd, f"--add={self.added}",
                  patience_s=lxd_member.START_PATIENCE_S)
             has_image.touch()
         say("launches hosts, which LXD places")
@@ -173,8 +177,8 @@ class LxdCluster(Cluster):
         crash has left one of that name."""
         for top in lxd_member.hierarchies():
             for end in ("", "-[0-9]*"):
-                yield from top.glob(
-                    f"{self.group}/*/lxc.payload.{host}{end}")
+                yield from glob.glob(
+                    f"{top}/{self.group}/*/lxc.payload.{host}{end}")
 
     def what_hosts_are(self):
         return ("a, b and c with etcd and LXD each;\n"
