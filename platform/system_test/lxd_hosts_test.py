@@ -26,7 +26,7 @@ os.chdir("/")  # a folder that containers have, too
 from command_case import OK, PROGRAM, SOURCE, USAGE, wait_for
 from etcd_hosts_test import EtcdHosts
 from etcd_peer import Etcd, skip_without_etcd
-from host_pair import (AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair, ip)
+from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
 import lxd_member
