@@ -36,7 +36,7 @@ from machine import Failure
 UNAVAILABLE = 69
 A, B, FOREIGN = (f"{name}{os.getpid()}" for name in ("a", "b", "x"))
 FIRST = "10.99.7.11/24"
-NAME = f"snf-lxd-{os.getpid()}"  # of a control group and a folder
+NAME = f"lxd-hosts-{os.getpid()}"  # of a control group and a folder
 FOLDER = pathlib.Path(f"/var/lib/{NAME}")
 
 

@@ -130,7 +130,8 @@ class LxdCluster(Cluster):
         has_image = self.directory / "image"
         if not has_image.exists():
             say("makes the image of the hosts")
-            call(self.program, "host", "image", lxd, f"--add={self.added}",
+            call(self.program, "host", "image", lxd,
+                 *([f"--add={self.added}"] if self.added else []),
                  patience_s=lxd_member.START_PATIENCE_S)
             has_image.touch()
         say("launches hosts, which LXD places")
