@@ -268,6 +268,7 @@ leftovers() {
   for entry in /run/snf-units/snf-* /sys/fs/cgroup/snf-* \
                /sys/fs/cgroup/*/snf-*; do
     name=${entry##*/snf-}
+    if [[ $name == cluster-* ]]; then continue; fi  # ./snf cluster down does
     left "$entry" "${name%%-*}" "the next container removes it"
   done
   for entry in /dev/shm/snf* /sys/class/net/snf* /run/netns/snf* \
