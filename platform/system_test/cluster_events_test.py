@@ -221,7 +221,7 @@ class Events(unittest.TestCase):
         time.sleep(REST_OF_LOGGERS_S)
 
     def on_a_host(self):
-        """With LXD a member, and the containers there."""
+        """A member of LXD fails with the containers there."""
         kill_all(self.spaces[self.member()])
         self.up()
 

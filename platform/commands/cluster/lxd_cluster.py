@@ -48,7 +48,8 @@ class LxdCluster(Cluster):
 
     @staticmethod
     def has_left_files(name):
-        """Whether one of that name was here, as before the machine started."""
+        """Whether a cluster of that name has left files: the machine started
+        anew, and forgot the rest."""
         return (LxdCluster.folder_of(name) / MARK).exists()
 
     def of_hosts(self):

@@ -24,8 +24,7 @@ PORT = 8443
 START_PATIENCE_S = 120  # of LXD, on a machine that has others to run
 GROUPS = pathlib.Path("/sys/fs/cgroup")
 BRIDGE = "br0"
-# What containers of `snf host launch` need of the kernel: how to try it, and
-# what turns it on.
+# Containers of `snf host launch` need these of the kernel, by such options.
 NAMESPACES = {"user": "CONFIG_USER_NS", "pid": "CONFIG_PID_NS",
               "mount": "CONFIG_NAMESPACES", "net": "CONFIG_NET_NS",
               "uts": "CONFIG_UTS_NS", "ipc": "CONFIG_IPC_NS",
@@ -74,7 +73,7 @@ cluster:
 
 
 def missing_features():
-    """What the kernel lacks, a line each."""
+    """Names each feature that the kernel lacks, with its option."""
     for kind, option in NAMESPACES.items():
         done = subprocess.run(["unshare", f"--{kind}", "true"],
                               capture_output=True, text=True, check=False,
@@ -172,8 +171,8 @@ def bridge_in(space, address):
 
 
 class LxdMember:
-    """Its folder is the caller's to name, and its control group is below one
-    of the caller's."""
+    """One member. The caller names its folder, which the member makes, and a
+    control group, below which the member makes its own."""
 
     def __init__(self, name, space, address, folder, group):
         self.name, self.space, self.address = name, space, address
@@ -182,8 +181,8 @@ class LxdMember:
         self.socket = self.directory / "unix.socket"
         self.output = self.folder / "output"
         self.started = []  # they outlive this object
-        # LXC makes the groups of containers beside that of the first process:
-        # version 2 wants none in the group above both.
+        # LXC makes the groups of containers beside that of the first process,
+        # since version 2 wants no process in the group above both.
         self.group = f"{group}/{name}"
         self.own_group = f"{self.group}/init.scope"
         self.env = {"LXD_DIR": str(self.directory), "HOME": str(self.folder),
@@ -194,7 +193,7 @@ class LxdMember:
     # --- Processes. ---
 
     def first_process(self):
-        """Of the member's namespace of processes; None if none runs."""
+        """The first process of the member's namespace; None if none runs."""
         for pid in pids_in(self.space):
             with contextlib.suppress(OSError, StopIteration):
                 status = pathlib.Path(f"/proc/{pid}/status").read_text()
@@ -225,7 +224,7 @@ class LxdMember:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o711)  # users of containers pass
         is_new = self.first_process() is None
-        if is_new:  # else LXC gives containers groups of other names
+        if is_new:  # LXC renames groups if those of a crash are there
             remove_group(self.group)
         groups = make_group(self.own_group)
         if is_new:
@@ -286,7 +285,7 @@ class LxdMember:
         return call(*words, inside=self.space, env=self.env, **how)
 
     def query(self, path):
-        """What LXD answers; None if it does not."""
+        """LXD's answer; None if there is none."""
         with contextlib.suppress(Failure, ValueError):
             return json.loads(self.call("lxc", "query", path))
         return None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `./snf cluster` asks of this machine: programs, processes, network
-namespaces."""
+"""Programs, processes and network namespaces of this machine, for `./snf
+cluster`."""
 
 import contextlib
 import os
