@@ -31,8 +31,8 @@ NAMESPACES = {"user": "CONFIG_USER_NS", "pid": "CONFIG_PID_NS",
               "cgroup": "CONFIG_CGROUPS"}
 CONTROLLERS = {"cpu": "CONFIG_CGROUP_SCHED", "memory": "CONFIG_MEMCG",
                "pids": "CONFIG_CGROUP_PIDS"}
-# Control groups stay visible beside the namespace's own interfaces. LXC's locks
-# are the member's own.
+# Control groups stay visible beside the namespace's own interfaces. LXC's
+# files in /run, such as locks, are the member's own.
 PLACE = """
 set -e
 for group in "$@"; do echo 0 >"$group/cgroup.procs"; done
@@ -41,8 +41,7 @@ mount --rbind /sys/fs/cgroup "$LXD_DIR/groups"
 mount -t sysfs sysfs /sys
 mount --rbind "$LXD_DIR/groups" /sys/fs/cgroup
 mount -t proc proc /proc
-mkdir -p /run/lxc
-mount -t tmpfs tmpfs /run/lxc
+mount -t tmpfs tmpfs /run
 echo ready
 exec >/dev/null 2>&1
 sleep infinity
