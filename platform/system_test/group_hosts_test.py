@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A group of controllers whose units run on hosts that have joined.
+
+    client eth0 ── lan0 [ snf up: NAME.0, NAME.1 ] wan0 ── eth0 server
+                             eth0 ── eth0 [ hosts b and c ]
+
+Each controller has a part of each host's units. Wants root and etcd, and is
+skipped without.
+
+Usage: group_hosts_test.py PROGRAM SOURCE_DIR [TEST…]
+"""
+
+import json
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True  # nothing beside the sources
+import group_test
+import run_test as net
+from command_case import OK, PROGRAM, wait_for
+from daemon_case import soaking
+from etcd_peer import skip_without_etcd
+from group_test import NAME
+from host_pair import AWAY, AWAY_ADDRESS, HOME_ADDRESS
+from joined_hosts import JoinedHosts
+from run_test import CLIENT, EXTERNAL4, MIDDLE, ip
+
+CONNECTIONS = 8  # of soaking
+BOTH = {0, 1}
+WANT_HOSTS = ("--own_units=1", "--isolation=process", "--loggers=on",
+              "--policy=rotate", "--max_units=3", "--start_buffer=100000",
+              "--unit_queue=100000")
+
+
+class GroupHosts(JoinedHosts, group_test.Shared):
+    chain = f"--nf=firewall | nat(ip={EXTERNAL4})"
+
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.inside = net.in_network(MIDDLE)
+        self.at = f"--etcd={self.etcd.endpoint}"
+        ip("netns", "add", AWAY)
+        self.addCleanup(ip, "netns", "del", AWAY)
+        ip("-n", MIDDLE, "link", "add", "eth0", "type", "veth", "peer", "eth0",
+           "netns", AWAY)
+        for name, address in ((MIDDLE, HOME_ADDRESS), (AWAY, AWAY_ADDRESS)):
+            ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
+            ip("-n", name, "link", "set", "eth0", "up")
+
+    def report_of(self, number):
+        return self.folder / f"{number}.json"
+
+    def up_both(self, *flags):
+        for number in BOTH:
+            self.up(number, f"--controller={number}/2",
+                    f"--json={self.report_of(number)}", *flags)
+        self.await_all(BOTH)
+
+    def hosts_of(self, number):
+        """The state of each host, and how many of its units are this one's."""
+        return {host["name"]: (host["state"], host["units"])
+                for host in self.status(number).get("host", [])}
+
+    def packets(self, number):
+        """How many packets left units on each host; "": the own one."""
+        units = json.loads(self.snf(number, "units", "--json").stdout)
+        packets = {}
+        for unit in units.get("unit", []):
+            host = unit.get("host", "")
+            packets[host] = packets.get(host, 0) + int(unit.get("packets", 0))
+        return packets
+
+    def await_packets(self, number, hosts):
+        """Waits until units on these hosts have run more packets than now."""
+        before = self.packets(number)
+        wait_for(f"packets on {hosts}", lambda: all(
+            self.packets(number).get(host, 0) > before.get(host, 0) + 20
+            for host in hosts))
+
+    def owner(self):
+        """The controller that has the client's packets."""
+        before = {number: self.count(number) for number in BOTH}
+        return wait_for("packets", lambda: [
+            number for number in BOTH
+            if self.count(number) > before[number] + 100])[0]
+
+    def states(self, number, name):
+        return self.group(number)["counts"]["states_" + name]
+
+    def await_copies(self, victim, heir):
+        wait_for("states", lambda: self.states(heir, "kept") >= CONNECTIONS)
+        sweeps = {"sent": self.states(victim, "sent")}
+        wait_for("a sweep", lambda: self.states(victim, "sent") >
+                 sweeps["sent"] and not self.states(victim, "behind"))
+
+    def check_connections_go_on(self, wire, *flags):
+        agents = {}
+        for host in ("b", "c"):
+            agents[host] = self.serve(host, *wire)
+            self.join(host, "--units=2", "--term=60s", *wire)
+        self.up_both(*WANT_HOSTS, *flags)
+        for number in BOTH:
+            wait_for("hosts", lambda n=number: self.hosts_of(n) ==
+                     {"b": ("joined", 1), "c": ("joined", 1)})
+        with soaking(self):
+            victim = self.owner()
+            heir = 1 - victim
+            self.await_packets(victim, ("", "b", "c"))
+            self.await_copies(victim, heir)
+            os.kill(self.pid(victim), signal.SIGKILL)
+            wait_for("heir", lambda: self.agree([heir]))
+            wait_for("flows", lambda: self.states(heir, "taken") >= CONNECTIONS)
+            self.await_packets(heir, ("b", "c"))
+            self.end_all(agents["b"])
+            wait_for("silence", lambda: self.hosts_of(heir)["b"][0] == "silent")
+            self.await_packets(heir, ("", "c"))
+            time.sleep(1)
+        self.assertEqual(self.states(heir, "untaken"), 0)
+        self.check_report(heir)
+
+    def check_report(self, number):
+        done = self.snf(number, "down")
+        self.assertEqual(done.returncode, OK, done.stderr)
+        path = self.report_of(number)
+        wait_for("report", path.exists)
+        report = json.loads(path.read_text())
+        self.assertTrue(report["conserved"])
+        self.assertEqual(report["violation_messages"], [])
+        print(report["faults"])
+
+    def test_connections_go_on_at_the_heirs_units_on_hosts(self):
+        self.check_connections_go_on(())
+
+
+if __name__ == "__main__":
+    skip_without_etcd()
+    net.main()
