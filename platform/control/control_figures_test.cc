@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/control/control_figures.h"
 
+#include <fmt/format.h>
+
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "platform/control/control_text.h"
@@ -161,7 +163,7 @@ TEST(ControlText, ListsTheHostsOfEachController) {
   const std::string text = TextOf(all);
   const size_t second = text.find("  controller 1  process 1");
   ASSERT_NE(second, std::string::npos) << text;
-  constexpr char kLine[] =
+  static constexpr char kLine[] =
       "                host {} (10.0.0.2:7000) joined, for 2 units at most: ";
   EXPECT_LT(text.find(fmt::format(kLine, "b")), second) << text;
   const size_t of_second = text.find(fmt::format(kLine, "c"));
