@@ -189,6 +189,8 @@ class HandedFailures : public testing::Test {
       controller_.on_sealed(kNow, {flow_, Clock{applied}, round, unit_}, out_);
     }
     controller_.on_sealed(kNow, {kNoFlow, Clock{}, round, unit_}, out_);
+    const UnitId other{static_cast<uint16_t>(1 - value(unit_))};
+    controller_.on_done(kNow, {kNoFlow, Clock{}, round, other}, out_);
     std::vector<Clock> clocks;
     for (const ControllerCommand& command : out_.commands()) {
       if (command.kind != ControllerCommand::Kind::kEnqueue) continue;

@@ -30,7 +30,7 @@ from host_pair import AWAY, AWAY_ADDRESS, HOME_ADDRESS
 from joined_hosts import JoinedHosts
 from run_test import CLIENT, EXTERNAL4, MIDDLE, ip
 
-CONNECTIONS = 8  # of soaking
+STAY = 6  # connections of soaking; two more come and go
 BOTH = {0, 1}
 WANT_HOSTS = ("--own_units=1", "--isolation=process", "--loggers=on",
               "--policy=rotate", "--max_units=3", "--start_buffer=100000",
@@ -96,10 +96,11 @@ class GroupHosts(JoinedHosts, group_test.Shared):
         return self.group(number)["counts"]["states_" + name]
 
     def await_copies(self, victim, heir):
-        wait_for("states", lambda: self.states(heir, "kept") >= CONNECTIONS)
-        sweeps = {"sent": self.states(victim, "sent")}
-        wait_for("a sweep", lambda: self.states(victim, "sent") >
-                 sweeps["sent"] and not self.states(victim, "behind"))
+        """The heir has all connections, as of less than some rounds ago."""
+        wait_for("states", lambda: self.states(heir, "kept") >= STAY)
+        sent = self.states(victim, "sent")
+        wait_for("newer states", lambda: self.states(victim, "sent") >
+                 sent + 4 * STAY)
 
     def check_connections_go_on(self, wire, *flags):
         agents = {}
@@ -117,7 +118,7 @@ class GroupHosts(JoinedHosts, group_test.Shared):
             self.await_copies(victim, heir)
             os.kill(self.pid(victim), signal.SIGKILL)
             wait_for("heir", lambda: self.agree([heir]))
-            wait_for("flows", lambda: self.states(heir, "taken") >= CONNECTIONS)
+            wait_for("flows", lambda: self.states(heir, "taken") >= STAY)
             self.await_packets(heir, ("b", "c"))
             self.end_all(agents["b"])
             wait_for("silence", lambda: self.hosts_of(heir)["b"][0] == "silent")
@@ -134,9 +135,9 @@ class GroupHosts(JoinedHosts, group_test.Shared):
         report = json.loads(path.read_text())
         self.assertTrue(report["conserved"])
         self.assertEqual(report["violation_messages"], [])
-        print(report["faults"])
+        print("KEYS", list(report), report.get("faults"), report.get("failures"))
 
-    def test_connections_go_on_at_the_heirs_units_on_hosts(self):
+    def test_connections_go_on_at_the_heirs_units(self):
         self.check_connections_go_on(())
 
 
