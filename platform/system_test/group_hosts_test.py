@@ -102,7 +102,8 @@ class GroupHosts(JoinedHosts, group_test.Shared):
         wait_for("newer states", lambda: self.states(victim, "sent") >
                  sent + 4 * STAY)
 
-    def check_connections_go_on(self, wire, *flags):
+    def begin_group(self, wire, *flags):
+        """Both hosts join, and both controllers have units on each."""
         agents = {}
         for host in ("b", "c"):
             agents[host] = self.serve(host, *wire)
@@ -111,23 +112,33 @@ class GroupHosts(JoinedHosts, group_test.Shared):
         for number in BOTH:
             wait_for("hosts", lambda n=number: self.hosts_of(n) ==
                      {"b": ("joined", 1), "c": ("joined", 1)})
+        return agents
+
+    def find_victim(self):
+        """The controller that has the connections, and its heir."""
+        victim = self.owner()
+        self.await_packets(victim, ("", "b", "c"))
+        self.await_copies(victim, 1 - victim)
+        return victim, 1 - victim
+
+    def await_taken(self, heir):
+        wait_for("heir", lambda: self.agree([heir]))
+        wait_for("flows", lambda: self.states(heir, "taken") >= STAY)
+
+    def check_connections_go_on(self, wire, *flags):
+        agents = self.begin_group(wire, *flags)
         with soaking(self):
-            victim = self.owner()
-            heir = 1 - victim
-            self.await_packets(victim, ("", "b", "c"))
-            self.await_copies(victim, heir)
+            victim, heir = self.find_victim()
             os.kill(self.pid(victim), signal.SIGKILL)
-            wait_for("heir", lambda: self.agree([heir]))
-            wait_for("flows", lambda: self.states(heir, "taken") >= STAY)
+            self.await_taken(heir)
             self.await_packets(heir, ("b", "c"))
             self.end_all(agents["b"])
             wait_for("silence", lambda: self.hosts_of(heir)["b"][0] == "silent")
             self.await_packets(heir, ("", "c"))
-            time.sleep(1)
-        self.assertEqual(self.states(heir, "untaken"), 0)
         self.check_report(heir)
 
     def check_report(self, number):
+        self.assertEqual(self.states(number, "untaken"), 0)
         done = self.snf(number, "down")
         self.assertEqual(done.returncode, OK, done.stderr)
         path = self.report_of(number)
@@ -135,10 +146,32 @@ class GroupHosts(JoinedHosts, group_test.Shared):
         report = json.loads(path.read_text())
         self.assertTrue(report["conserved"])
         self.assertEqual(report["violation_messages"], [])
-        print("KEYS", list(report), report.get("faults"), report.get("failures"))
+        # The units of the host that was lost.
+        self.assertGreater(report["faults"]["failures"], 0)
+        return report["faults"]
 
     def test_connections_go_on_at_the_heirs_units(self):
         self.check_connections_go_on(())
+
+    def test_connections_go_on_at_the_heirs_units_by_geneve(self):
+        self.check_connections_go_on(("--geneve",), "--host_wire=geneve")
+
+    def test_connections_go_on_if_a_host_dies_with_the_controller(self):
+        agents = self.begin_group(())
+        with soaking(self):
+            victim, heir = self.find_victim()
+            os.kill(self.pid(victim), signal.SIGKILL)
+            # The heir begins to take flows before it misses the host.
+            time.sleep(group_test.SILENCE_S - 0.7)
+            self.end_all(agents["b"])
+            self.await_taken(heir)
+            wait_for("silence", lambda: self.hosts_of(heir)["b"][0] == "silent")
+            self.await_packets(heir, ("", "c"))
+            returned = self.states(heir, "returned")
+        given_up = self.check_report(heir)["flows_given_up"]
+        print(f"note: {returned} of {given_up} flows that were given up were "
+              "taken once more")
+        self.assertEqual(given_up, returned)
 
 
 if __name__ == "__main__":
