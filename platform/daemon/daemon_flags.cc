@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/messages/controller_counts.h"
+#include "base/tunnels/geneve.h"
 #include "platform/control/daemon_command.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_membership.h"
@@ -44,11 +45,12 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "servers of etcd: units run on the hosts that have joined the "
              "cluster there (snf host join), in place of --host. Hosts may "
              "join and leave; with --loggers=on and --isolation=process or "
-             "lxc. With --group: servers that keep the group, and units run on "
-             "this host");
+             "lxc. With --group: servers that keep the group; units run on "
+             "this host, unless --own_units or --host_wire is given");
   flags.Count("own_units", own_units, 1, RealOptions::kMaxUnitProcesses,
               "with --etcd: units that run on this host; all others run on "
-              "hosts that have joined");
+              "hosts that have joined. With --group this flag says that units "
+              "run there, and each controller has a part of each host's units");
   flags.Choice("host_wire", host_wire,
                {{"tcp", "a connection for each process of units"},
                 {"geneve",
@@ -246,13 +248,6 @@ absl::Status DaemonFlags::CheckGroup() const {
   if (run.options().controller.count < 2) {
     return refuse("--group: wants --controller=I/N, with N of 2 or more");
   }
-  for (const char* const flag : {"own_units", "host_wire"}) {
-    if (!flags_.given(flag)) continue;
-    return refuse(fmt::format(
-        "--{}: is not for --group: --etcd then keeps the group, and hosts of "
-        "units are one daemon's",
-        flag));
-  }
   if (upgrade) {
     return refuse(
         "--upgrade: is not for --group, of which each controller has one "
@@ -271,6 +266,13 @@ absl::Status DaemonFlags::CheckGroup() const {
     if (absl::Status s = GroupLink::Check(group_address); !s.ok()) {
       return refuse(
           fmt::format("--group_address: {}", std::string(s.message())));
+    }
+    const bool is_of_hosts =
+        group_address.ends_with(fmt::format(":{}", kGenevePort));
+    if (is_of_hosts && host_wire == HostWire::kGeneve) {
+      return refuse(fmt::format(
+          "--group_address: UDP port {} is that of --host_wire=geneve",
+          kGenevePort));
     }
   }
   if (absl::Status s = CheckGroupTls(); !s.ok()) return s;
@@ -298,8 +300,12 @@ absl::Status DaemonFlags::CheckGroupTls() const {
   return absl::OkStatus();
 }
 
+bool DaemonFlags::places_units() const {
+  return etcd.is_given() && (group.empty() || flags_.given("own_units") ||
+                             flags_.given("host_wire"));
+}
+
 absl::Status DaemonFlags::CheckEtcd() const {
-  if (!group.empty()) return absl::OkStatus();
   if (!etcd.is_given()) {
     if (flags_.given("own_units")) {
       return absl::InvalidArgumentError(
@@ -311,6 +317,7 @@ absl::Status DaemonFlags::CheckEtcd() const {
     }
     return absl::OkStatus();
   }
+  if (!places_units()) return absl::OkStatus();
   const RunRequest& options = run.options();
   const std::pair<bool, const char*> conflicts[] = {
       {!options.real.hosts.empty(), "--host, which names hosts for good"},
@@ -318,17 +325,21 @@ absl::Status DaemonFlags::CheckEtcd() const {
        "--isolation=thread: threads stay in one process"},
       {!options.run.loggers,
        "--loggers=off: without loggers, a lost host loses state"},
-      {options.controller.count > 1,
+      {options.controller.count > 1 && group.empty(),
        "--controller without --group: hosts of units are one daemon's"},
       {options.real.pin, "--pin, which pins to CPUs of this host"},
       {flags_.given("threads"), "--threads: then processes do not come and go"},
       {keep.ns > 0, "--keep: then processes do not come and go"},
       {membership.has_value() || !manager.empty(),
        "--manager, which says how many units there are"}};
+  // In a group, --etcd alone places no units.
+  const char* const placing =
+      group.empty() ? "etcd"
+                    : (flags_.given("own_units") ? "own_units" : "host_wire");
   for (const auto& [is_there, why] : conflicts) {
     if (is_there) {
       return absl::InvalidArgumentError(
-          fmt::format("--etcd: is not for {}", why));
+          fmt::format("--{}: is not for {}", placing, why));
     }
   }
   if (host_wire == HostWire::kGeneve && !options.real.hosts.tls().empty()) {

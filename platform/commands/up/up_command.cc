@@ -302,7 +302,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     for (PortSpec& port : options.ports) {
       if (port.steering != nullptr) port.steering = port.steering->Among(0);
     }
-  } else if (daemon_.etcd.is_given()) {
+  }
+  if (daemon_.places_units()) {
     auto watch = WatchHosts();
     if (!watch.ok()) return watch.status();
     hosts = *std::move(watch);
