@@ -90,6 +90,20 @@ const StandbyFlow* StandbyFlows::Find(const FlowKey& key, bool by_alias,
   return Expire(entry, now) ? nullptr : &entry->flow;
 }
 
+std::vector<StandbyFlow> StandbyFlows::TakeAll(MemberSet homes,
+                                               MemberSet from) {
+  std::vector<StandbyFlow> flows;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    if (Has(homes, entry->flow.home) && Has(from, entry->from)) {
+      flows.push_back(entry->flow);
+      Erase(entry);
+    }
+    entry = next;
+  }
+  return flows;
+}
+
 void StandbyFlows::OnTaken(const FlowKey& key) {
   ++counters_.taken;
   Drop(key);

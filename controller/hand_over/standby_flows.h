@@ -13,6 +13,7 @@
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
+#include "base/rendezvous.h"
 #include "base/time.h"
 #include "controller/hand_over/hand_over.h"
 
@@ -24,6 +25,7 @@ struct StandbyFlow {
   HandedFlow flow;
   State state;
   std::vector<std::byte> record{};  // of the state
+  uint32_t home = 0;  // the controller whose hosts and pieces the flow has
 };
 
 struct StandbyCounters {
@@ -72,6 +74,9 @@ class StandbyFlows {
   // never can. Both forget it.
   void OnTaken(const FlowKey& key);
   void Drop(const FlowKey& key);
+  // Returns the copies of flows of these homes that one of these controllers
+  // has sent, in the order of coming, and forgets them.
+  std::vector<StandbyFlow> TakeAll(MemberSet homes, MemberSet from);
   // Looks at the next `most` copies, and forgets each whose flow was idle for
   // too long.
   void DropExpired(Instant now, size_t most);

@@ -80,12 +80,17 @@ void StateLink::Follow(const GatewayTable& table, uint32_t self,
     FollowOrigins(table, self);
     const Gateway* const own = table.Find(self);
     const Gateway* const member = to.has_value() ? table.Find(*to) : nullptr;
-    peer_.reset();
+    const std::optional<Peer> before = std::exchange(peer_, std::nullopt);
     if (own != nullptr && member != nullptr && !member->states.empty()) {
       peer_ = {.address = member->states,
                .key = table.key,
                .incarnation = own->incarnation,
                .self = self};
+    }
+    if (peer_ != before) {
+      unsent_ -= queue_.size();
+      queue_.clear();
+      round_ = 0;
     }
   }
   changed_.notify_all();
@@ -299,17 +304,25 @@ void StateLink::SendAll() {
     if (tried_ != peer) failed_tries_ = 0;
     tried_ = peer;
     const absl::Status ended = SendTo(*peer);
-    BeginRound(0);
+    EndRound();
+    if (ended.ok()) continue;  // there is another peer
     Tell(*peer, ended);
     Pause();
   }
 }
 
-void StateLink::BeginRound(uint64_t round) {
+bool StateLink::BeginRound(const Peer& peer, uint64_t round) {
+  const std::scoped_lock lock(mutex_);
+  if (peer_ != peer) return false;
+  round_ = round;
+  return true;
+}
+
+void StateLink::EndRound() {
   const std::scoped_lock lock(mutex_);
   queue_.clear();
   unsent_ = 0;
-  round_ = round;
+  round_ = 0;
 }
 
 void StateLink::Tell(const Peer& peer, const absl::Status& status) {
@@ -356,7 +369,7 @@ absl::Status StateLink::SendTo(const Peer& peer) {
   HostStream stream(*socket);
   const auto round = Greet(peer, stream);
   if (!round.ok()) return round.status();
-  BeginRound(*round);
+  if (!BeginRound(peer, *round)) return absl::OkStatus();
   Tell(peer, absl::OkStatus());
   while (true) {
     const Batch batch = NextBatch(peer);
