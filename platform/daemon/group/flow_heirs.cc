@@ -82,11 +82,11 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
           if (driver == driver_) OnState(driver->controller(), state, record);
         });
   }
+  const auto to = returns_.to();
   Receive(now, kMostAtOnce);
   if (driver != nullptr) returned_.Turn(*driver);
   SayTaken();
-  const auto to = returns_.to();
-  returns_.Turn(driver, target_.to == to, now);
+  returns_.Turn(driver, target_.to == returns_.to(), now);
   if (returns_.to() != to) Connect();
   if (driver != nullptr && target_.is_heir) Send(*driver, now);
 }

@@ -1,107 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/daemon/group/returned_flows.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
-#include <optional>
-#include <span>
 #include <vector>
 
-#include "base/packet/ip_prefix.h"
-#include "controller/core/placement.h"
 #include "platform/daemon/group/held_pieces.h"
-#include "platform/system_test/test_run.h"
+#include "platform/daemon/group/test_natting.h"
 
 namespace snf {
 namespace {
 
-using testing::ElementsAre;
-
-constexpr Instant kBegin{1'700'000'000'000'000'000};
-constexpr size_t kSourcePort = 34;  // in an Ethernet frame without options
-
-// A controller with a NAT, and what it releases.
-class Natting final : public RunObserver {
- public:
-  Natting() {
-    RunOptions options = SmallTables();
-    options.inside = *ParsePrefixes("10.0.0.0/8");
-    const RealOptions real = {
-        .speed = {.kind = Speed::Kind::kMax, .value = 0},
-        .threads = 1,
-        .buffers = {.small = 4'096, .medium = 16, .large = 4},
-        .unpaced = true,
-        .wait_for_room = true};
-    auto driver = RealDriver::Start(
-        options, real, *FindPlacementPolicy("snf"),
-        *NfSpec::Parse("firewall | nat(ip=203.0.113.1)"), {this});
-    EXPECT_TRUE(driver.ok()) << driver.status();
-    driver_ = *std::move(driver);
-    driver_->Begin(kBegin);
-    driver_->set_on_state(
-        [this](const State& state, std::span<const std::byte> record) {
-          shown_.emplace();
-          shown_->state = state;
-          shown_->record.assign(record.begin(), record.end());
-        });
-  }
-  ~Natting() override {
-    const RunResult result = driver_->Finish();
-    EXPECT_THAT(result.violation_messages, testing::IsEmpty());
-    EXPECT_TRUE(result.conserved());
-  }
-  RealDriver& operator*() { return *driver_; }
-
-  void on_release(const ReleasedPacket& packet) override {
-    port_ = static_cast<uint32_t>(packet.bytes[kSourcePort]) << 8 |
-            static_cast<uint32_t>(packet.bytes[kSourcePort + 1]);
-  }
-  // Returns the external port of the flow; 0: the packet was dropped.
-  uint32_t PortOf(uint32_t flow) {
-    const Frame frame = UdpFrame({.flow = flow, .sequence = ++sequence_});
-    port_ = 0;
-    driver_->Offer({.time = kBegin + Microseconds(sequence_),
-                    .bytes = frame,
-                    .original_bytes = static_cast<uint32_t>(frame.size())});
-    Rest();
-    return port_;
-  }
-  void Rest() {
-    do {
-      driver_->Poll();
-    } while (!driver_->is_idle());
-  }
-  // Returns a copy of the flow in that slot.
-  StandbyFlow Copy(uint32_t slot) {
-    const Controller& c = driver_->controller();
-    shown_.reset();
-    EXPECT_TRUE(driver_->AskState(c.IdOfSlot(slot)));
-    while (!shown_.has_value()) driver_->Poll();
-    shown_->flow =
-        *FlowHandOver::ReadAsOf(c, c.IdOfSlot(slot), shown_->state.applied);
-    return *shown_;
-  }
-
- private:
-  std::unique_ptr<RealDriver> driver_;
-  std::optional<StandbyFlow> shown_;
-  uint32_t port_ = 0;
-  uint32_t sequence_ = 0;
-};
+constexpr Instant kNow{1'000'000'000};
 
 class ReturnedFlowsTest : public testing::Test {
  protected:
+  void Put(const StandbyFlow& flow, uint64_t round = 1) {
+    returned_.Put(2, round, kNow, flow);
+  }
+  void TakeAll(uint64_t round = 1) {
+    returned_.OnWhole(2, round);
+    for (int i = 0; i < 100 && !returned_.is_done(); ++i) {
+      returned_.Turn(*home_);
+      home_->Poll();
+    }
+    EXPECT_TRUE(returned_.is_done());
+    home_.Rest();
+  }
   uint64_t count(size_t i) const {
     std::vector<NamedCount> counts;
     returned_.AppendTo(counts);
     return counts[i].count;
   }
   uint64_t taken() const { return count(0); }
-  uint64_t untaken() const { return count(1); }
+  uint64_t had() const { return count(1); }
+  uint64_t untaken() const { return count(2); }
 
   Natting heir_, home_;
   ReturnedFlows returned_{{}};
@@ -111,16 +46,13 @@ TEST_F(ReturnedFlowsTest, GoOnWithTheirPortsWhichNoOtherFlowGets) {
   const uint32_t port = heir_.PortOf(1);
   const uint32_t other_port = heir_.PortOf(2);
   EXPECT_NE(port, other_port);
-  returned_.Put(2, 1, heir_.Copy(0));
-  returned_.Put(2, 1, heir_.Copy(1));
-  EXPECT_TRUE(returned_.is_busy());
+  Put(heir_.Copy(0));
+  Put(heir_.Copy(1));
+  EXPECT_FALSE(returned_.is_done());
   returned_.Turn(*home_);
-  EXPECT_EQ(taken(), 0u) << "a newer state may come";
-  returned_.OnWhole(2, 1);
-  returned_.Turn(*home_);
-  EXPECT_FALSE(returned_.is_busy());
+  EXPECT_FALSE(returned_.is_done()) << "more may come";
+  TakeAll();
   EXPECT_EQ(taken(), 2u);
-  home_.Rest();
   std::vector<uint32_t> ports;
   for (uint32_t flow = 1; flow <= 60; ++flow) {
     ports.push_back(home_.PortOf(flow));
@@ -130,40 +62,93 @@ TEST_F(ReturnedFlowsTest, GoOnWithTheirPortsWhichNoOtherFlowGets) {
   std::ranges::sort(ports);
   EXPECT_EQ(std::ranges::unique(ports).size(), 0u);
   EXPECT_NE(ports[0], 0u);
+  EXPECT_EQ(untaken() + had(), 0u);
+}
+
+TEST_F(ReturnedFlowsTest, AnEndedFlowsPortIsFree) {
+  const uint32_t port = heir_.PortOf(1);
+  Put(heir_.Copy(0));
+  TakeAll();
+  EXPECT_TRUE(home_->DeleteFlow(home_->controller().IdOfSlot(0)));
+  home_.Rest();
+  // Only the port of the flow that came back is at a unit.
+  EXPECT_EQ(home_.PortOf(2), port);
+}
+
+TEST_F(ReturnedFlowsTest, AConnectionThatBrokeCountsForNothing) {
+  heir_.PortOf(1);
+  heir_.PortOf(2);
+  Put(heir_.Copy(0));
+  Put(heir_.Copy(1));
+  Put(heir_.Copy(1), 2);
+  TakeAll(2);
+  EXPECT_EQ(taken(), 1u);
+  Put(heir_.Copy(0), 3);
+  Put(heir_.Copy(1), 3);
+  TakeAll(3);
+  EXPECT_EQ(taken(), 2u);
+  EXPECT_EQ(had(), 1u);
+  EXPECT_EQ(untaken(), 0u);
+}
+
+TEST_F(ReturnedFlowsTest, WhatHasComeIsTakenIfTheRestIsLate) {
+  const uint32_t port = heir_.PortOf(1);
+  Put(heir_.Copy(0));
+  returned_.EndWaiting();
+  for (int i = 0; i < 10; ++i) returned_.Turn(*home_);
+  EXPECT_TRUE(returned_.is_done());
+  EXPECT_EQ(home_.PortOf(1), port);
+  returned_.Refuse();
+  EXPECT_EQ(untaken(), 1u);
 }
 
 TEST_F(ReturnedFlowsTest, AFlowThatIsHereStaysAsItIs) {
   heir_.PortOf(1);
   home_.PortOf(1);
-  returned_.Put(2, 1, heir_.Copy(0));
-  returned_.OnWhole(2, 1);
-  returned_.Turn(*home_);
-  EXPECT_FALSE(returned_.is_busy());
+  Put(heir_.Copy(0));
+  TakeAll();
   EXPECT_EQ(taken(), 0u);
-  EXPECT_EQ(untaken(), 1u);
+  EXPECT_EQ(had(), 1u);
+  EXPECT_EQ(untaken(), 0u);
 }
 
 TEST_F(ReturnedFlowsTest, AFlowWhosePortIsAtAUnitBeginsAnew) {
   const uint32_t port = heir_.PortOf(1);
   EXPECT_EQ(home_.PortOf(2), port);
-  returned_.Put(2, 1, heir_.Copy(0));
-  returned_.OnWhole(2, 1);
-  returned_.Turn(*home_);
+  Put(heir_.Copy(0));
+  TakeAll();
   EXPECT_EQ(untaken(), 1u);
   EXPECT_NE(home_.PortOf(1), port);
+}
+
+TEST_F(ReturnedFlowsTest, AnotherNfsStateIsRefused) {
+  heir_.PortOf(1);
+  StandbyFlow flow = heir_.Copy(0);
+  flow.state.schema ^= 1;
+  Put(flow);
+  TakeAll();
+  EXPECT_EQ(untaken(), 1u);
 }
 
 TEST_F(ReturnedFlowsTest, PiecesAreThoseThatTheEndWouldGiveBack) {
   const uint32_t port = heir_.PortOf(1);
   const StandbyFlow flow = heir_.Copy(0);
-  const auto nf = (*heir_).nf().create();
+  const auto nf = heir_->nf().create();
   const std::vector<HeldPiece> pieces = PiecesOf(*nf, flow.record);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].piece, port);
-  EXPECT_TRUE(AreFree((*home_).pieces(), pieces));
-  EXPECT_FALSE(AreFree((*heir_).pieces(), pieces));
-  TakeOut((*home_).pieces(), pieces);
-  EXPECT_FALSE(AreFree((*home_).pieces(), pieces));
+  EXPECT_FALSE(PieceTaking(heir_->pieces()).Take(pieces)) << "at a unit";
+  PieceTaking taking(home_->pieces());
+  const std::vector<HeldPiece> twice = {pieces[0], pieces[0]};
+  EXPECT_FALSE(taking.Take(twice));
+  EXPECT_FALSE(taking.Take(std::vector{HeldPiece{.pool = 9, .piece = 1}}));
+  EXPECT_FALSE(taking.Take(std::vector{HeldPiece{.piece = 1u << 30}}));
+  EXPECT_TRUE(taking.Take(pieces));
+  EXPECT_FALSE(taking.Take(pieces));
+  taking.Finish();
+  EXPECT_FALSE(PieceTaking(home_->pieces()).Take(pieces));
+  PieceTaking::PutBack(home_->pieces(), pieces);
+  EXPECT_TRUE(PieceTaking(home_->pieces()).Take(pieces));
   EXPECT_EQ(PiecesOf(*nf, flow.record), pieces);
 }
 

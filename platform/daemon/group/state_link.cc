@@ -372,7 +372,7 @@ absl::Status StateLink::SendTo(const Peer& peer) {
   if (!BeginRound(peer, *round)) return absl::OkStatus();
   Tell(peer, absl::OkStatus());
   while (true) {
-    const Batch batch = NextBatch(peer);
+    const Batch batch = NextBatch(*round);
     if (batch.is_over) return absl::OkStatus();
     absl::Status sent;
     if (batch.messages > 0) {
@@ -385,12 +385,14 @@ absl::Status StateLink::SendTo(const Peer& peer) {
   }
 }
 
-StateLink::Batch StateLink::NextBatch(const Peer& peer) {
+StateLink::Batch StateLink::NextBatch(uint64_t round) {
   Batch batch;
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kBeatPause,
-                    [&] { return stops_ || peer_ != peer || !queue_.empty(); });
-  batch.is_over = stops_ || peer_ != peer;
+  changed_.wait_for(lock, kBeatPause, [&] {
+    return stops_ || round_ != round || !queue_.empty();
+  });
+  // Follow has ended the round if there was another peer since.
+  batch.is_over = stops_ || round_ != round;
   while (!queue_.empty() && batch.bytes.size() < kBatchBytes) {
     Append(queue_.front(), batch.bytes);
     ++batch.messages;

@@ -152,7 +152,7 @@ class StateLink {
   // Returns the round of the connection, once the peer has taken the hello.
   static absl::StatusOr<uint64_t> Greet(const Peer& peer, HostStream& stream);
   // Returns messages to send now, as a frame; there may be none.
-  Batch NextBatch(const Peer& peer);
+  Batch NextBatch(uint64_t round);
   // Returns false if the peer is another one now.
   bool BeginRound(const Peer& peer, uint64_t round);
   void EndRound();
