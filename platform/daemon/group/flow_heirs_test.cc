@@ -332,9 +332,12 @@ class RandomHeirs : public FlowHeirsTest {
  protected:
   void Packet(uint32_t flow) {
     const uint32_t port = PortOf(flow);
-    EXPECT_NE(port, 0u) << flow;
+    EXPECT_NE(port, 0u) << "flow " << flow << "\n"
+                        << story_ << Counts()
+                        << members_[OwnerOf(flow)]->natting->dropped_for();
     if (const auto known = ports_.find(flow); known != ports_.end()) {
-      EXPECT_EQ(port, known->second) << "flow " << flow;
+      EXPECT_EQ(port, known->second) << "flow " << flow << "\n"
+                                     << story_ << Counts();
     } else if (OwnerOf(flow) == flow % kCount) {
       for (const auto& [other, has] : ports_) {
         EXPECT_NE(port, has) << "flows " << flow << " and " << other;
@@ -350,10 +353,13 @@ class RandomHeirs : public FlowHeirsTest {
              !at_.contains(one.first);
     });
     const auto i = static_cast<size_t>(rng() % table_.members.size());
-    Kill(table_.members[i].number);
+    const uint32_t number = table_.members[i].number;
+    story_ += fmt::format("{} dies\n", number);
+    Kill(number);
     at_.clear();
   }
 
+  std::string story_;
   std::map<uint32_t, uint32_t> ports_;  // that flows have to keep
   std::set<uint32_t> at_;  // flows with packets since owners changed
 };
@@ -366,7 +372,7 @@ TEST_F(RandomHeirs, FlowsKeepTheirPorts) {
                             : std::random_device()();
   std::cout << "SNF_TEST_SEED=" << seed << "\n";
   std::mt19937_64 rng(seed);
-  for (int change = 0; change < 25; ++change) {
+  for (int change = 0; change < 25 && !HasFailure(); ++change) {
     for (int i = 0; i < 60; ++i) {
       const auto flow = static_cast<uint32_t>(rng() % kFlows);
       Packet(flow);
@@ -383,12 +389,18 @@ TEST_F(RandomHeirs, FlowsKeepTheirPorts) {
       continue;
     }
     const uint32_t number = dead[rng() % dead.size()];
+    story_ += fmt::format("{} comes back\n", number);
     Start(number);
     if (rng() % 3 == 0) {
       // It ends before it had a packet.
       const auto turns = static_cast<int>(rng() % 3'000);
       for (int i = 0; i < turns && !members_[number]->is_active; ++i) Turn();
-      if (!members_[number]->is_active) {
+      // Once all were taken, they are lost if the heir has no copy yet.
+      const bool is_amid = std::ranges::any_of(members_, [](auto& member) {
+        return member != nullptr && member->heirs->is_giving();
+      });
+      if (is_amid) {
+        story_ += fmt::format("{} dies again after {} turns\n", number, turns);
         Kill(number);
         continue;
       }

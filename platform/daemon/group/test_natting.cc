@@ -56,6 +56,11 @@ void Natting::on_release(const ReleasedPacket& packet) {
           static_cast<uint32_t>(packet.bytes[kSourcePort + 1]);
 }
 
+void Natting::on_drop(const ReleasedPacket& /*packet*/,
+                      std::string_view reason) {
+  dropped_for_ = reason;
+}
+
 uint32_t Natting::PortOf(uint32_t flow, FlowHeirs* heirs) {
   const Frame frame = UdpFrame({.flow = flow, .sequence = ++sequence_});
   port_ = 0;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "base/time.h"
 #include "controller/hand_over/standby_flows.h"
@@ -27,6 +29,9 @@ class Natting final : public RunObserver {
   static Instant Now();
 
   void on_release(const ReleasedPacket& packet) override;
+  void on_drop(const ReleasedPacket& packet, std::string_view reason) override;
+  // Says why a packet was dropped last.
+  const std::string& dropped_for() const { return dropped_for_; }
   // Offers a packet of the flow, and waits until all have gone. `heirs`, if not
   // null, meets it first. Returns the flow's external port; 0: the packet was
   // dropped.
@@ -39,6 +44,7 @@ class Natting final : public RunObserver {
   std::unique_ptr<RealDriver> driver_;
   std::optional<StandbyFlow> shown_;
   uint32_t port_ = 0;
+  std::string dropped_for_;
   uint32_t sequence_ = 0;
 };
 
