@@ -52,8 +52,10 @@ void PiecePools::on_returned(Instant now, const PieceBlock& pieces,
     const uint64_t faulty = waits ? pool.HoldBack(pieces.word, pieces.mask)
                                   : pool.on_returned(pieces.word, pieces.mask);
     counters.pieces_faulty += static_cast<uint64_t>(std::popcount(faulty));
-    counters.pieces_out -=
+    // Pieces of flows of another controller were not counted as granted.
+    const auto back =
         static_cast<uint64_t>(std::popcount(pieces.mask & ~faulty));
+    counters.pieces_out -= std::min(counters.pieces_out, back);
   }
   Advance(now, pieces.pool, counters, out);
 }

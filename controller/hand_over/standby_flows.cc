@@ -92,6 +92,20 @@ const StandbyFlow* StandbyFlows::Find(const FlowKey& key, bool by_alias,
   return &entry->flow;
 }
 
+std::vector<StandbyFlow> StandbyFlows::TakeAll(MemberSet homes,
+                                               MemberSet from) {
+  std::vector<StandbyFlow> flows;
+  for (auto entry = entries_.begin(); entry != entries_.end();) {
+    const auto next = std::next(entry);
+    if (Has(homes, entry->flow.home) && Has(from, entry->from)) {
+      if (entry->here == kNoFlow) flows.push_back(entry->flow);
+      Erase(entry);
+    }
+    entry = next;
+  }
+  return flows;
+}
+
 StandbyFlows::Entries::iterator StandbyFlows::OfKey(const FlowKey& key) const {
   const auto found = by_key_.find(key);
   SNF_CHECK(found != by_key_.end());
@@ -129,7 +143,7 @@ void StandbyFlows::Settle(size_t most,
       case Fate::kLost:
         taken_.erase(here);
         entry->here = kNoFlow;
-        ++counters_.returned;
+        ++counters_.reverted;
         break;
     }
   }

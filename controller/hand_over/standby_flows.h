@@ -15,6 +15,7 @@
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
+#include "base/rendezvous.h"
 #include "base/time.h"
 #include "controller/hand_over/hand_over.h"
 
@@ -26,12 +27,13 @@ struct StandbyFlow {
   HandedFlow flow;
   State state;
   std::vector<std::byte> record{};  // of the state
+  uint32_t home = 0;  // the controller whose hosts and pieces the flow has
 };
 
 struct StandbyCounters {
   uint64_t kept = 0;     // copies that came
   uint64_t taken = 0;    // flows that continue here
-  uint64_t returned = 0;  // of these, that are copies again: their unit failed
+  uint64_t reverted = 0;  // of these, that are copies again: their unit failed
                           // before it had run them
   uint64_t evicted = 0;  // copies that had to make room, the oldest first
   uint64_t expired = 0;  // copies of flows that were idle for too long
@@ -90,6 +92,9 @@ class StandbyFlows {
   // Forgets the copies of flows that continue here.
   void ForgetTaken();
   size_t taken() const { return taken_.size(); }
+  // Returns the copies of flows of these homes that one of these controllers
+  // has sent, in the order of coming, and forgets them.
+  std::vector<StandbyFlow> TakeAll(MemberSet homes, MemberSet from);
   // Looks at the next `most` copies, and forgets each whose flow was idle for
   // too long.
   void DropExpired(Instant now, size_t most);

@@ -168,6 +168,28 @@ TEST_F(StandbyFlowsTest, ALookGoesOnBehindFlowsThatAreGone) {
   EXPECT_EQ(flows_.counters().expired, 2u);
 }
 
+TEST_F(StandbyFlowsTest, FlowsOfHomesAreTakenAtOnce) {
+  StandbyFlow other = Flow(3, 1);
+  other.home = 7;
+  Put(1, Flow(1, 1, 9));
+  Put(2, other);
+  Put(2, Flow(2, 1));
+  EXPECT_TRUE(flows_.TakeAll(SetOf(5), ~MemberSet{0}).empty());
+  const std::vector<StandbyFlow> taken =
+      flows_.TakeAll(SetOf(0), SetOf(1) | SetOf(2));
+  ASSERT_EQ(taken.size(), 2u);
+  EXPECT_EQ(taken[0].flow.name.key, Key(1));
+  EXPECT_EQ(taken[1].flow.name.key, Key(2));
+  EXPECT_EQ(flows_.size_of(1), 0u);
+  EXPECT_EQ(flows_.size_of(2), 1u);
+  EXPECT_EQ(Take(External(9), true), 0u);
+  Put(4, Flow(4, 1));
+  EXPECT_EQ(flows_.TakeAll(SetOf(0) | SetOf(7), SetOf(2)).size(), 1u);
+  EXPECT_EQ(flows_.size_of(4), 1u);
+  EXPECT_EQ(flows_.TakeAll(SetOf(0), SetOf(4)).size(), 1u);
+  EXPECT_EQ(flows_.size(), 0u);
+}
+
 TEST_F(StandbyFlowsTest, AControllersFlowsAreForgotten) {
   Put(1, Flow(1, 1));
   Put(2, Flow(2, 1));
@@ -197,14 +219,14 @@ TEST_F(StandbyFlowsTest, ACopyStaysUntilAUnitHasRunTheFlow) {
   EXPECT_EQ(flows_.taken(), 0u);
   EXPECT_EQ(flows_.size(), 0u);
   EXPECT_THAT(Settle(9, Fate::kLost), IsEmpty());
-  EXPECT_EQ(flows_.counters().returned, 0u);
+  EXPECT_EQ(flows_.counters().reverted, 0u);
 }
 
 TEST_F(StandbyFlowsTest, ALostFlowIsTakenOnceMore) {
   Put(1, Flow(1, 5, 8));
   Take(Key(1), false, false);
   EXPECT_THAT(Settle(9, Fate::kLost), ElementsAre(1));
-  EXPECT_EQ(flows_.counters().returned, 1u);
+  EXPECT_EQ(flows_.counters().reverted, 1u);
   EXPECT_EQ(flows_.taken(), 0u);
   EXPECT_EQ(Take(External(8), true), 5u);
   EXPECT_EQ(Take(Key(1)), 0u);

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Flows that outlive the controller of a group that had them: TCP connections
-through a firewall and a NAT go on at its heir. The networks are those of
-group_test.py. Wants root and etcd, and is skipped without.
+through a firewall and a NAT go on at its heir, and at the controller once it is
+back. The networks are those of group_test.py. Wants root and etcd, and is skipped without.
 
 Usage: group_heirs_test.py PROGRAM SOURCE_DIR [TEST…]
 """
@@ -64,6 +64,25 @@ class Heirs:
         os.kill(self.pid(VICTIM), signal.SIGKILL)
         self.lose_machine()
 
+    def find_machine(self):
+        """What has ended with the controller begins again."""
+
+    @contextlib.contextmanager
+    def resting(self):
+        """A connection that is silent all the time, and goes on at the end."""
+        process = subprocess.Popen(
+            net.inside(CLIENT, sys.executable, net.PEER, "rest", self.server4),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(process.stdout.readline(), "True\n")
+            yield
+            out, errors = process.communicate("", timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            process.wait()
+        self.assertEqual(out, "True\n", errors)
+
     def end_victim(self):
         done = self.snf(VICTIM, "down")
         self.assertEqual(done.returncode, OK, done.stderr)
@@ -99,6 +118,49 @@ class Heirs:
             done = self.snf(number, "down")
             self.assertEqual(done.returncode, OK, done.stderr)
 
+    def check_new_connections(self):
+        """Each is another flow; its port may be no older flow's."""
+        with self.soak("yes"):
+            time.sleep(1)
+
+    def check_connections_come_back(self, *flags):
+        """At the controller once it is started again, also a silent one."""
+        self.up_all(*flags)
+        self.set_source(self.owners()[VICTIM][0])
+        before = self.kept()
+        with self.resting(), self.soak("no"), self.talking() as talk:
+            self.all_answered(talk)
+            wait_for("states", lambda: (
+                self.states(HEIR, "kept") > before + CONNECTIONS))
+            self.kept()
+            self.kill_victim()
+            wait_for("others", lambda: self.agree([0, HEIR]))
+            self.all_answered(talk)
+            wait_for("flows",
+                     lambda: self.states(HEIR, "taken") >= CONNECTIONS)
+            self.find_machine()
+            talk.silent("begin")
+            self.up(VICTIM, *flags)
+            self.await_all()
+            self.all_answered(talk)
+            self.check_returned()
+            self.check_new_connections()
+            told = talk.end()
+        gaps = sorted(one["gap"] for one in told.values())
+        print(f"note: hosts had no answer for up to {gaps[-1]} s")
+        self.check_nobody_was_served_twice(told)
+        for number in range(COUNT):
+            for name in ("untaken", "malformed", "ungiven"):
+                self.assertEqual(self.states(number, name), 0, (number, name))
+            done = self.snf(number, "down")
+            self.assertEqual(done.returncode, OK, done.stderr)
+
+    def check_returned(self):
+        self.assertGreater(self.states(VICTIM, "returned"), CONNECTIONS)
+        self.assertEqual(self.states(VICTIM, "unreturned"), 0)
+        self.assertGreaterEqual(self.states(HEIR, "given"),
+                                self.states(VICTIM, "returned"))
+
     def check_heir_takes(self, stay, talk, lose):
         self.assertEqual(self.states(HEIR, "taken"), 0)
         lose()
@@ -117,6 +179,9 @@ class SharedHeirs(Heirs, group_test.Shared):
     def test_connections_go_on_at_the_heir(self):
         # A connection that began in the last sweep is lost with its controller.
         self.check_connections_go_on(self.kill_victim, "no")
+
+    def test_connections_come_back_to_their_controller(self):
+        self.check_connections_come_back()
 
     def test_connections_go_on_after_a_planned_end(self):
         self.check_connections_go_on(self.end_victim, "yes")
@@ -156,6 +221,13 @@ class OwnPortsHeirs(Heirs, group_test.OwnPorts):
     def lose_machine(self):
         for port in ("lan0", "wan0"):
             ip("-n", GATES[VICTIM], "link", "set", port, "down")
+
+    def find_machine(self):
+        for port in ("lan0", "wan0"):
+            ip("-n", GATES[VICTIM], "link", "set", port, "up")
+
+    def test_connections_come_back_to_their_machine(self):
+        self.check_connections_come_back()
 
     def test_connections_go_on_at_the_heirs_machine(self):
         self.check_connections_go_on(self.kill_victim, "no")

@@ -198,6 +198,16 @@ def soak(address, count, seed, some_come="yes"):
         sys.exit("; ".join(talker.errors))
 
 
+def rest(address):
+    """A connection with an echo, then silence until stdin ends, and another."""
+    with socket.create_connection((address, 7), PATIENCE_S) as connection:
+        for is_last in (False, True):
+            connection.sendall(struct.pack(">I", 4) + b"echo")
+            print(receive(connection, 4) == b"echo", flush=True)
+            if not is_last:
+                sys.stdin.read()
+
+
 class Prober:
     """Numbered datagrams to an echo, by so many flows, every 25 ms by each;
     notes when answers did not come for a while, which never came, and which
@@ -538,7 +548,7 @@ def status(url):
 
 if __name__ == "__main__":
     {word.__name__: word for word in (
-        serve, get, tcp, soak, probe, udp, send_numbers, receive_numbers,
+        serve, get, tcp, soak, rest, probe, udp, send_numbers, receive_numbers,
         who, hairpin, refused, ping, send_frame, receive_frame, gro,
         finish_checksums, fetch, status, dhcp, tap, leaves_checksums,
     )}[sys.argv[1]](*sys.argv[2:])

@@ -2,77 +2,14 @@
 #include "platform/daemon/group/flow_heirs.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
-#include <cstring>
-#include <type_traits>
 #include <utility>
 
-#include "base/packet/link_type.h"
+#include "platform/daemon/group/flow_messages.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
-
-enum class Kind : uint32_t { kFlow, kEnded, kWhole };
-
-// The records of messages: members run the same program.
-struct FlowMessage {
-  Kind kind = Kind::kFlow;
-  uint32_t reserved = 0;
-  uint64_t round = 0;  // grows with each beginning of a sweep
-  HandedFlow flow;
-  State state;  // its record follows
-};
-struct EndedMessage {
-  Kind kind = Kind::kEnded;
-  uint32_t reserved = 0;
-  FlowSweep::Ended flow;
-};
-struct WholeMessage {
-  Kind kind = Kind::kWhole;
-  uint32_t reserved = 0;
-  uint64_t round = 0;
-};
-static_assert(std::is_trivially_copyable_v<FlowMessage> &&
-              std::is_trivially_copyable_v<EndedMessage> &&
-              std::is_trivially_copyable_v<WholeMessage>);
-static_assert(sizeof(FlowMessage) + kMaxShownBytes <= StateLink::kMostBytes);
-
-template <typename Message>
-std::vector<std::byte> BytesOf(const Message& message,
-                               std::span<const std::byte> rest = {}) {
-  std::vector<std::byte> bytes(sizeof message + rest.size());
-  std::memcpy(bytes.data(), &message, sizeof message);
-  if (!rest.empty()) {
-    std::memcpy(&bytes[sizeof message], rest.data(), rest.size());
-  }
-  return bytes;
-}
-
-template <typename Message>
-bool Load(std::span<const std::byte> bytes, Message& message) {
-  if (bytes.size() != sizeof message) return false;
-  std::memcpy(&message, bytes.data(), sizeof message);
-  return true;
-}
-
-// The clock of one machine means nothing to another: a message has times as
-// spans from when it was sent.
-Instant SpanTo(Instant time, Instant now) {
-  return time == Instant::max() ? time : Instant{(time - now).ns};
-}
-Instant TimeOf(Instant span, Instant now) {
-  return span == Instant::max() ? span : now + Nanos{span.ns};
-}
-
-// Bytes from elsewhere are no bool or enumerator before they are checked.
-bool IsPlain(std::span<const std::byte> state) {
-  const auto is_none = [state](size_t at) { return state[at] == std::byte{}; };
-  return is_none(offsetof(State, pushed)) && is_none(offsetof(State, named)) &&
-         is_none(offsetof(State, delta)) &&
-         IsLinkType(
-             LinkType{std::to_integer<uint8_t>(state[offsetof(State, link)])});
-}
 
 // Deletes the driver's flow of that key, and the flow with its alias: both are
 // older than a copy, for the dead member has had the key since. Returns false
@@ -92,15 +29,34 @@ bool MakeWay(RealDriver& driver, const FlowName& name) {
 }  // namespace
 
 // Takes messages that members sent before they left, and none of later ones.
-void FlowHeirs::Follow(const GatewayTable& table, bool is_in) {
+void FlowHeirs::Follow(const GroupMember::View& view) {
   if (now_ != Instant::min()) Receive(now_, StateLink::kMostReceived);
-  live_ = table.live();
-  link_->Follow(table, self_, is_in ? NextMember(self_, live_) : std::nullopt);
+  table_ = view.table;
+  is_in_ = view.is_in;
+  live_ = table_->live();
+  returns_.Follow(view, now_);
+  if (taken_.has_value() && !Has(live_, taken_->by)) taken_.reset();
+  Connect();
   // Copies of flows that are another member's to continue grow old.
   for (uint32_t member = 0; member < kMostAtPorts; ++member) {
     if (NextMember(member, live_) != self_) standby_.Forget(member);
   }
   UpdateHeritage();
+}
+
+// A member that waits for an answer comes first.
+void FlowHeirs::Connect() {
+  const auto heir = is_in_ ? NextMember(self_, live_) : std::nullopt;
+  Target target = {.to = heir, .is_heir = true};
+  if (taken_.has_value()) {
+    target = {.to = taken_->by, .is_heir = heir == taken_->by};
+  } else if (returns_.to().has_value()) {
+    target = {.to = returns_.to(), .is_heir = false};
+  }
+  link_->Follow(*table_, self_, target.to);
+  if (target == target_) return;
+  target_ = target;
+  round_ = 0;
 }
 
 void FlowHeirs::UpdateHeritage() {
@@ -120,15 +76,22 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
     driver_ = driver;
     round_ = 0;
     standby_.ForgetTaken();
+    returns_.ForgetInherited();
+    returned_.OnOtherDriver();
     driver->set_on_state(
         [this, driver](const State& state, std::span<const std::byte> record) {
           if (driver == driver_) OnState(driver->controller(), state, record);
         });
   }
+  const auto to = returns_.to();
   Receive(now, kMostAtOnce);
+  if (driver != nullptr) returned_.Turn(*driver);
+  SayTaken();
+  returns_.Turn(driver, target_.to == returns_.to(), now);
+  if (returns_.to() != to) Connect();
   if (driver == nullptr || !driver->has_controller()) return;
   SettleTaken(*driver);
-  Send(*driver, now);
+  if (target_.is_heir) Send(*driver, now);
 }
 
 // Asks units for the flows that this member has taken, until they have them
@@ -143,8 +106,8 @@ void FlowHeirs::SettleTaken(RealDriver& driver) {
   next_settling_ = now_ + kPeriod;
   standby_.Settle(kMost, [&](FlowId flow) {
     const uint32_t slot = slot_of(flow);
-    const bool is_there = c.flows().cold(slot).owner != kNoUnit &&
-                          c.IdOfSlot(slot) == flow;
+    const bool is_there =
+        c.flows().cold(slot).owner != kNoUnit && c.IdOfSlot(slot) == flow;
     if (!is_there) {
       return given_up == given_up_ ? StandbyFlows::Fate::kEnded
                                    : StandbyFlows::Fate::kLost;
@@ -153,6 +116,33 @@ void FlowHeirs::SettleTaken(RealDriver& driver) {
     return StandbyFlows::Fate::kRuns;
   });
   UpdateHeritage();
+}
+
+// Flows that came and wait are taken in; none may come any more.
+void FlowHeirs::set_active(bool is_active) {
+  if (is_active && !is_active_) returned_.EndWaiting();
+  is_active_ = is_active;
+}
+
+// Says it by each connection, until one has taken the message.
+void FlowHeirs::SayTaken() {
+  if (came_.has_value() && returned_.is_done()) {
+    taken_ = std::exchange(came_, std::nullopt);
+    taken_->until = RealClock::Monotonic() + FlowReturns::kMost;
+    Connect();
+  }
+  if (!taken_.has_value()) return;
+  const uint64_t round = target_.to == taken_->by ? link_->round() : 0;
+  const bool is_over =
+      round != 0 && round == taken_->said_in && link_->unsent() == 0;
+  if (is_over || RealClock::Monotonic() >= taken_->until) {
+    taken_.reset();
+    return Connect();
+  }
+  if (round == 0 || round == taken_->said_in) return;
+  taken_->said_in = round;
+  link_->Send(round, BytesOf(RoundMessage{.kind = FlowMessageKind::kTaken,
+                                          .round = taken_->round}));
 }
 
 // Goes through a full table in ten seconds.
@@ -183,18 +173,23 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
         link_->Send(round_, BytesOf(EndedMessage{.flow = flow}));
       });
   if (is_whole) {
-    link_->Send(round_, BytesOf(WholeMessage{.round = sweep_round_}));
+    link_->Send(round_, BytesOf(RoundMessage{.round = sweep_round_}));
   }
 }
 
 void FlowHeirs::OnState(const Controller& controller, const State& state,
                         std::span<const std::byte> record) {
   standby_.OnShown(state.flow, state.applied);
-  if (round_ == 0) return;
+  // The heir continues no flow as of long ago.
+  const bool is_too_long = record.size() != state.bytes;
+  if (returns_.OnState(controller, state, record, now_)) {
+    too_long_ += is_too_long ? 1 : 0;
+    return;
+  }
+  if (!target_.is_heir || round_ == 0) return;
   const auto flow = sweep_.OnState(controller, state);
   if (!flow.has_value()) return;
-  // The heir continues no flow as of long ago.
-  if (record.size() != state.bytes) {
+  if (is_too_long) {
     ++too_long_;
     const FlowSweep::Ended none = {.key = flow->name.key,
                                    .flow = flow->name.flow};
@@ -202,10 +197,11 @@ void FlowHeirs::OnState(const Controller& controller, const State& state,
     return;
   }
   ++sent_;
-  FlowMessage message = {.round = sweep_round_, .flow = *flow, .state = state};
-  message.flow.last_packet = SpanTo(message.flow.last_packet, now_);
-  message.state.timer = SpanTo(message.state.timer, now_);
-  link_->Send(round_, BytesOf(message, record));
+  link_->Send(round_, BytesOfFlow({.home = returns_.HomeOf(state.flow),
+                                   .round = sweep_round_,
+                                   .flow = *flow,
+                                   .state = state},
+                                  now_, record));
 }
 
 void FlowHeirs::Receive(Instant now, size_t most) {
@@ -218,46 +214,58 @@ void FlowHeirs::Receive(Instant now, size_t most) {
 
 bool FlowHeirs::TakeMessage(Instant now, const StateLink::Received& message) {
   const std::span<const std::byte> bytes = message.bytes;
-  Kind kind{};
+  FlowMessageKind kind{};
   if (bytes.size() < sizeof kind || !Load(bytes.first(sizeof kind), kind)) {
     return false;
   }
-  if (WholeMessage whole; kind == Kind::kWhole) {
-    if (!Load(bytes, whole)) return false;
-    standby_.OnWhole(message.from, whole.round);
-    return true;
+  switch (kind) {
+    case FlowMessageKind::kWhole:
+    case FlowMessageKind::kGivenAll:
+    case FlowMessageKind::kTaken:
+      return TakeRound(message);
+    case FlowMessageKind::kEnded: {
+      EndedMessage ended;
+      if (!Load(bytes, ended)) return false;
+      standby_.OnEnd(message.from, ended.flow.key, ended.flow.flow);
+      return true;
+    }
+    case FlowMessageKind::kFlow:
+    case FlowMessageKind::kGiven:
+      return TakeCopy(now, message);
   }
-  if (EndedMessage ended; kind == Kind::kEnded) {
-    if (!Load(bytes, ended)) return false;
-    standby_.OnEnd(message.from, ended.flow.key, ended.flow.flow);
-    return true;
-  }
-  return kind == Kind::kFlow && TakeCopy(now, message);
+  return false;
 }
 
-// Inherit asks if units can take the record: members change their chains one
-// after the other.
-bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
-  FlowMessage flow;
-  const std::span<const std::byte> bytes = message.bytes;
-  if (bytes.size() < sizeof flow ||
-      !IsPlain(
-          bytes.subspan(offsetof(FlowMessage, state)).first<sizeof(State)>()) ||
-      !Load(bytes.first(sizeof flow), flow)) {
-    return false;
+bool FlowHeirs::TakeRound(const StateLink::Received& message) {
+  RoundMessage whole;
+  if (!Load(message.bytes, whole)) return false;
+  if (whole.kind == FlowMessageKind::kWhole) {
+    standby_.OnWhole(message.from, whole.round);
+  } else if (whole.kind == FlowMessageKind::kTaken) {
+    returns_.OnTakenBy(message.from, whole.round);
+  } else if (!is_active_) {
+    returned_.OnWhole(message.from, whole.round);
+    came_ = {.by = message.from, .round = whole.round};
   }
-  const auto record = bytes.subspan(sizeof flow);
-  const bool is_right =
-      flow.flow.name.key != FlowKey{} && flow.flow.last == flow.state.applied &&
-      flow.flow.last != Clock{} && flow.flow.last < kMaxRestoredClock &&
-      record.size() <= kMaxShownBytes && record.size() == flow.state.bytes;
-  if (!is_right) return false;
-  flow.flow.last_packet = TimeOf(flow.flow.last_packet, now);
-  flow.state.timer = TimeOf(flow.state.timer, now);
-  standby_.Put(message.from, flow.round, now,
-               {.flow = flow.flow,
-                .state = flow.state,
-                .record = {record.begin(), record.end()}});
+  return true;
+}
+
+bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
+  auto came = ReadFlow(message.bytes, now);
+  if (!came.has_value()) return false;
+  const uint32_t home = came->flow.home;
+  if (came->kind == FlowMessageKind::kFlow) {
+    standby_.Put(message.from, came->round, now, std::move(came->flow));
+  } else if (is_active_) {
+    returned_.Refuse();
+  } else if (home == self_) {
+    returned_.Put(message.from, came->round, now, std::move(came->flow));
+  } else if (!Has(live_, home) && NextMember(home, live_) == self_) {
+    // Flows of who is dead wait here from now on.
+    standby_.Put(home, came->round, now, std::move(came->flow));
+  } else {
+    returned_.Refuse();
+  }
   return true;
 }
 
@@ -274,6 +282,7 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
     standby_.Drop(flow.name.key);
   } else if (MakeWay(driver, flow.name) &&
              driver.TakeFlow(flow, copy->state, copy->record)) {
+    returns_.OnTaken(driver, *copy);
     const FlowTable& flows = driver.controller().flows();
     const FlowKey& key = flow.name.key;
     const uint32_t slot = flows.Find(key, flows.HashOf(key));
@@ -287,7 +296,8 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
 
 std::vector<NamedCount> FlowHeirs::named() const {
   const StandbyCounters& kept = standby_.counters();
-  return {{"states_connected", link_->round() == 0 ? 0u : 1u},
+  std::vector<NamedCount> counts = {
+          {"states_connected", link_->round() == 0 ? 0u : 1u},
           {"states_sent", sent_},
           {"states_behind", sweep_.behind()},
           {"states_sweep_us", static_cast<uint64_t>(sweep_.last().ns / 1'000)},
@@ -296,13 +306,16 @@ std::vector<NamedCount> FlowHeirs::named() const {
           {"states_came", kept.kept},
           {"states_kept", standby_.size()},
           {"states_taken", kept.taken},
-          {"states_returned", kept.returned},
+          {"states_reverted", kept.reverted},
           {"states_untaken", untaken_},
           {"states_put_off", put_off_},
           {"states_evicted", kept.evicted},
           {"states_expired", kept.expired},
           {"states_malformed", malformed_},
           {"states_refused", link_->refused()}};
+  returns_.AppendTo(counts);
+  returned_.AppendTo(counts);
+  return counts;
 }
 
 }  // namespace snf

@@ -14,6 +14,9 @@
 #include "base/time.h"
 #include "controller/hand_over/flow_sweep.h"
 #include "controller/hand_over/standby_flows.h"
+#include "platform/daemon/group/flow_returns.h"
+#include "platform/daemon/group/group_member.h"
+#include "platform/daemon/group/returned_flows.h"
 #include "platform/daemon/group/state_link.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/run/run.h"
@@ -23,7 +26,7 @@
 namespace snf {
 
 // Theory of operation. Lets flows of a group outlive their controller
-// (proto/protocol.md H5, H6). Each member has an heir, the next live member by
+// (proto/protocol.md H5 to H7). Each member has an heir, the next live member by
 // number, to which it sends the states of its flows again and again (FlowSweep,
 // StateLink); and it keeps the states of others (StandbyFlows). If a member
 // dies, packets of its hosts come to its heir. The first packet of each flow
@@ -32,17 +35,30 @@ namespace snf {
 //   own flows ─FlowSweep─► StateLink ┈┈► the heir
 //   others    ┈┈► StateLink ─► StandbyFlows ─Meet: a packet comes─► own flows
 //
+// Once the member is back, it gets all of its flows before it handles packets,
+// and says that it has them. Meanwhile nothing goes to the own heir.
+//
+//   own flows of the member ─FlowReturns─► StateLink ┈┈► ReturnedFlows
+//
 // Owner-thread only: the thread that takes packets.
 class FlowHeirs {
  public:
   // `self` is the own number in the table.
   FlowHeirs(std::unique_ptr<StateLink> link, uint32_t self,
             const StandbyFlows::Options& options)
-      : link_(std::move(link)), self_(self), standby_(options) {}
+      : link_(std::move(link)),
+        self_(self),
+        standby_(options),
+        returns_(self, *link_, standby_),
+        returned_(options) {}
 
-  // Goes by this table from now on. `is_in` says that this process is in it:
-  // else it sends nothing.
-  void Follow(const GatewayTable& table, bool is_in);
+  // Goes by this table from now on. A process that is not in it sends nothing.
+  void Follow(const GroupMember::View& view);
+  // This member may handle packets, or not: while it may not, its flows come
+  // back.
+  void set_active(bool is_active);
+  // Returns true while a member that has come back waits for its flows.
+  bool is_giving() const { return returns_.to().has_value(); }
   // Sends changed flows, and takes messages. Call it at each turn. The driver,
   // whose flows are sent, may be null; the flows of another driver are all sent
   // again.
@@ -65,12 +81,29 @@ class FlowHeirs {
   std::vector<NamedCount> named() const;
 
  private:
+  // To whom messages go.
+  struct Target {
+    std::optional<uint32_t> to{};
+    bool is_heir = false;
+    friend bool operator==(const Target&, const Target&) = default;
+  };
+  // All flows came by that connection.
+  struct Taken {
+    uint32_t by = 0;  // who waits for the answer
+    uint64_t round = 0;
+    uint64_t said_in = 0;  // round of the own connection
+    Instant until = Instant::max();
+  };
+
+  void Connect();
+  void SayTaken();
   void DropExpired();
   void Send(RealDriver& driver, Instant now);
   void OnState(const Controller& controller, const State& state,
                std::span<const std::byte> record);
   void Receive(Instant now, size_t most);
   bool TakeMessage(Instant now, const StateLink::Received& message);
+  bool TakeRound(const StateLink::Received& message);
   bool TakeCopy(Instant now, const StateLink::Received& message);
   void Inherit(RealDriver& driver, const CapturedPacket& packet);
   void SettleTaken(RealDriver& driver);
@@ -80,10 +113,18 @@ class FlowHeirs {
   const uint32_t self_;
   FlowSweep sweep_;
   StandbyFlows standby_;
+  FlowReturns returns_;
+  ReturnedFlows returned_;
   const RealDriver* driver_ = nullptr;  // whose flows are sent
   uint64_t round_ = 0;        // of the connection for which the sweep began
   uint64_t sweep_round_ = 0;  // grows with each beginning of the sweep
+  std::shared_ptr<const GatewayTable> table_;
+  bool is_in_ = false;
+  bool is_active_ = false;
   MemberSet live_ = 0;
+  Target target_;
+  std::optional<Taken> came_;   // all flows have come
+  std::optional<Taken> taken_;  // and were taken
   Instant now_ = Instant::min();        // of the last turn
   Instant next_drop_ = Instant::min();  // of expired flows
   bool has_heritage_ = false;           // a dead member's flows are kept

@@ -64,6 +64,7 @@ std::shared_ptr<const Steering> GroupTraffic::Turn() {
   }
   view_ = view;
   is_vouched_ = IsVouchedFor();
+  if (heirs_ != nullptr) heirs_->set_active(view_.is_active);
   if (link_ != nullptr) {
     Greet();
     return nullptr;
@@ -87,7 +88,7 @@ void GroupTraffic::Greet() {
 void GroupTraffic::Follow(const GroupMember::View& view) {
   live_ = view.table->live();
   owners_ = Steering::OwnersAmong(live_, steering_->controller().count);
-  if (heirs_ != nullptr) heirs_->Follow(*view.table, view.is_in);
+  if (heirs_ != nullptr) heirs_->Follow(view);
   if (link_ != nullptr) {
     link_->Follow(*view.table);
   } else if (view.joined != view_.joined) {

@@ -66,8 +66,12 @@ class GroupTraffic {
   // are taken. Returns the steering by which all ports are to filter from now
   // on; null if it is as it was.
   std::shared_ptr<const Steering> Turn();
-  // To be told after the ports filter so.
-  void OnTurned() { member_.OnTurn(view_.table->epoch); }
+  // To be told after the ports filter so. While flows are given to a member,
+  // that member must not begin.
+  void OnTurned() {
+    if (heirs_ == nullptr || !heirs_->is_giving()) told_ = view_.table->epoch;
+    member_.OnTurn(told_);
+  }
   // To be told after each look at a port, and whether it had frames.
   void OnReceived(size_t port, bool has_received);
 
@@ -133,6 +137,7 @@ class GroupTraffic {
   std::vector<Port> ports_;
   GroupMember::View view_;
   bool is_vouched_ = false;  // as of the last turn
+  uint64_t told_ = 0;        // the epoch of which the member was told
   MemberSet live_ = 0;
   Steering::Owners owners_{};
   // The live members by which the ports filter; nothing before the first turn.

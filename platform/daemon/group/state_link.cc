@@ -81,12 +81,17 @@ void StateLink::Follow(const GatewayTable& table, uint32_t self,
     FollowOrigins(table, self);
     const Gateway* const own = table.Find(self);
     const Gateway* const member = to.has_value() ? table.Find(*to) : nullptr;
-    peer_.reset();
+    const std::optional<Peer> before = std::exchange(peer_, std::nullopt);
     if (own != nullptr && member != nullptr && !member->states.empty()) {
       peer_ = {.address = member->states,
                .key = table.key,
                .incarnation = own->incarnation,
                .self = self};
+    }
+    if (peer_ != before) {
+      unsent_ -= queue_.size();
+      queue_.clear();
+      round_ = 0;
     }
   }
   changed_.notify_all();
@@ -318,17 +323,25 @@ void StateLink::SendAll() {
     if (tried_ != peer) failed_tries_ = 0;
     tried_ = peer;
     const absl::Status ended = SendTo(*peer);
-    BeginRound(0);
+    EndRound();
+    if (ended.ok()) continue;  // there is another peer
     Tell(*peer, ended);
     Pause();
   }
 }
 
-void StateLink::BeginRound(uint64_t round) {
+bool StateLink::BeginRound(const Peer& peer, uint64_t round) {
+  const std::scoped_lock lock(mutex_);
+  if (peer_ != peer) return false;
+  round_ = round;
+  return true;
+}
+
+void StateLink::EndRound() {
   const std::scoped_lock lock(mutex_);
   queue_.clear();
   unsent_ = 0;
-  round_ = round;
+  round_ = 0;
 }
 
 void StateLink::Tell(const Peer& peer, const absl::Status& status) {
@@ -381,10 +394,10 @@ absl::Status StateLink::SendTo(const Peer& peer) {
   }
   const auto round = Greet(peer, stream);
   if (!round.ok()) return round.status();
-  BeginRound(*round);
+  if (!BeginRound(peer, *round)) return absl::OkStatus();
   Tell(peer, absl::OkStatus());
   while (true) {
-    const Batch batch = NextBatch(peer);
+    const Batch batch = NextBatch(*round);
     if (batch.is_over) return absl::OkStatus();
     absl::Status sent;
     if (batch.messages > 0) {
@@ -397,12 +410,14 @@ absl::Status StateLink::SendTo(const Peer& peer) {
   }
 }
 
-StateLink::Batch StateLink::NextBatch(const Peer& peer) {
+StateLink::Batch StateLink::NextBatch(uint64_t round) {
   Batch batch;
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kBeatPause,
-                    [&] { return stops_ || peer_ != peer || !queue_.empty(); });
-  batch.is_over = stops_ || peer_ != peer;
+  changed_.wait_for(lock, kBeatPause, [&] {
+    return stops_ || round_ != round || !queue_.empty();
+  });
+  // Follow has ended the round if there was another peer since.
+  batch.is_over = stops_ || round_ != round;
   while (!queue_.empty() && batch.bytes.size() < kBatchBytes) {
     Append(queue_.front(), batch.bytes);
     ++batch.messages;

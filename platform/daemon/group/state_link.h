@@ -158,8 +158,10 @@ class StateLink {
   // Returns the round of the connection, once the peer has taken the hello.
   static absl::StatusOr<uint64_t> Greet(const Peer& peer, HostStream& stream);
   // Returns messages to send now, as a frame; there may be none.
-  Batch NextBatch(const Peer& peer);
-  void BeginRound(uint64_t round);  // 0: there is none
+  Batch NextBatch(uint64_t round);
+  // Returns false if the peer is another one now.
+  bool BeginRound(const Peer& peer, uint64_t round);
+  void EndRound();
   void Tell(const Peer& peer, const absl::Status& status);
   void Pause();
 

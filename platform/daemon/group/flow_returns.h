@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SNF_PLATFORM_DAEMON_GROUP_FLOW_RETURNS_H_
+#define SNF_PLATFORM_DAEMON_GROUP_FLOW_RETURNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/ids.h"
+#include "base/messages/messages.h"
+#include "base/rendezvous.h"
+#include "base/time.h"
+#include "controller/hand_over/flow_giving.h"
+#include "controller/hand_over/standby_flows.h"
+#include "platform/daemon/group/group_member.h"
+#include "platform/daemon/group/held_homes.h"
+#include "platform/daemon/group/state_link.h"
+#include "platform/drivers/real_time/real_driver.h"
+#include "platform/run/run.h"
+
+namespace snf {
+
+// Theory of operation. Gives flows of other members back, once these have come
+// back (proto/protocol.md H7): copies that no packet has taken, and flows that
+// go on here, each as soon as its unit has run all of its packets (FlowGiving).
+// The member says that it has all; then the flows are deleted here. Members
+// that have come back at one time get their flows one after the other.
+//
+//   copies ───────────────────────┬─► StateLink ┈┈► the member (ReturnedFlows)
+//   flows that go on ─FlowGiving─►┘
+//
+// A member that does not answer is given up after kMost. If it ends meanwhile,
+// the flows stay here, as before. If the connection breaks, all flows are given
+// again.
+//
+// Owner-thread only. Memory: 16 bytes for each flow that goes on here.
+class FlowReturns {
+ public:
+  static constexpr Nanos kMost = Seconds(2);
+
+  // `link` and `copies` must outlive the object.
+  FlowReturns(uint32_t self, StateLink& link, StandbyFlows& copies)
+      : self_(self), link_(link), copies_(copies), homes_(self) {}
+
+  // Goes by this table from now on.
+  void Follow(const GroupMember::View& view, Instant now);
+  // Returns the member that gets flows now; nothing if none does.
+  std::optional<uint32_t> to() const {
+    if (returns_.empty()) return std::nullopt;
+    return returns_.front().move.to;
+  }
+  // A copy has been taken: that flow goes on here.
+  void OnTaken(const RealDriver& driver, const StandbyFlow& copy);
+  // Returns whose places the flow has.
+  uint32_t HomeOf(FlowId flow) const {
+    const auto found = inherited_.find(flow);
+    return found == inherited_.end() ? self_ : found->second;
+  }
+  // Another driver has the flows from now on; flows of the earlier one stay
+  // there until they end.
+  void ForgetInherited() {
+    inherited_.clear();
+    leaving_.clear();
+  }
+  // Gives flows, if the link is to that member, and deletes flows that were
+  // given. Call it at each turn; the driver may be null.
+  void Turn(RealDriver* driver, bool is_linked, Instant now);
+  // A unit shows a state. Returns false if the flow is not to be given now.
+  bool OnState(const Controller& controller, const State& state,
+               std::span<const std::byte> record, Instant now);
+  // The member says that it has the flows of that round.
+  void OnTakenBy(uint32_t member, uint64_t round);
+
+  // Appends states_given, states_ungiven.
+  void AppendTo(std::vector<NamedCount>& counts) const;
+
+ private:
+  struct Return {
+    HeldHomes::Move move;
+    std::vector<StandbyFlow> copies;
+  };
+
+  std::vector<FlowId> InheritedOf(MemberSet homes) const;
+  void PutBack(MemberSet homes, Instant now);
+  void BeginFirst();
+  void BeginRound(uint64_t round);  // 0: there is no connection
+  void GiveSome(RealDriver& driver, Instant now);
+  void End(bool is_taken);
+  void DropStrays();
+  void DeleteSome(RealDriver& driver);
+
+  const uint32_t self_;
+  StateLink& link_;
+  StandbyFlows& copies_;
+  HeldHomes homes_;
+  // Flows of other homes that go on here, or have ended, and their homes.
+  absl::flat_hash_map<FlowId, uint32_t> inherited_;
+  size_t prune_at_ = 1'024;
+  std::deque<FlowId> leaving_;  // are to be deleted here
+  Instant next_delete_ = Instant::min();
+  // Flows are given to the first one.
+  std::deque<Return> returns_;
+  Instant until_ = Instant::max();  // of the monotonic clock
+  FlowGiving giving_;
+  uint64_t round_ = 0;  // of the connection by which flows are given
+  size_t next_copy_ = 0;
+  uint64_t sent_ = 0;  // flows in this round
+  bool has_sent_all_ = false;
+  uint64_t given_ = 0;    // flows
+  uint64_t ungiven_ = 0;  // flows that their member may not have got
+};
+
+}  // namespace snf
+
+#endif  // SNF_PLATFORM_DAEMON_GROUP_FLOW_RETURNS_H_
