@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from cluster_case import (DIRECTORY, NAME, UNAVAILABLE, ClusterCase, cluster,
@@ -24,7 +25,9 @@ from cluster_case import (DIRECTORY, NAME, UNAVAILABLE, ClusterCase, cluster,
 from command_case import OK, PROGRAM, SOURCE, USAGE, wait_for
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
+import lxd_cluster
 from lxd_cluster import NAMES, LxdCluster
+from machine import Failure
 
 FOLDER = LxdCluster.folder_of(NAME)
 # Folders where LXD and LXC keep what is theirs, on a machine that has them.
@@ -64,6 +67,23 @@ def kill(pids):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+class Launches(unittest.TestCase):
+    def test_a_launch_is_tried_again_while_a_member_is_not_back(self):
+        words = ("LXD says: Missing event connection with target cluster member",
+                 "LXD says: No suitable cluster member could be found",
+                 "LXD says: no such network")
+        with unittest.mock.patch.multiple(
+                lxd_cluster, say=lambda text: None, HEARTBEAT_S=0,
+                follow=unittest.mock.Mock(side_effect=[
+                    *map(Failure, words), None])):
+            cluster = LxdCluster("x", PROGRAM)
+            for _ in range(2):
+                self.assertFalse(cluster.has_launched("--lxd=x"))
+            with self.assertRaisesRegex(Failure, "no such network"):
+                cluster.has_launched("--lxd=x")
+            self.assertTrue(cluster.has_launched("--lxd=x"))
 
 
 class WithLxd(ClusterCase):
