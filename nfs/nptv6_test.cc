@@ -169,6 +169,13 @@ TEST(Nptv6, RunsInAChain) {
             "udp [2001:db9::9]:1 > [fd01:203:405:1::6]:2");
 }
 
+TEST(Nptv6, NeedsNoFirstFragmentButAFirewallBesideItDoes) {
+  EXPECT_FALSE(NfSpec::Parse(kNptv6)->create()->needs_first_fragment());
+  EXPECT_TRUE(NfSpec::Parse(absl::StrCat(kNptv6, " | firewall"))
+                  ->create()
+                  ->needs_first_fragment());
+}
+
 TEST(Nptv6, RunsEverywhere) {
   std::vector<std::string> packets;
   for (int i = 0; i < 60; ++i) {

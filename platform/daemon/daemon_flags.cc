@@ -252,6 +252,15 @@ absl::Status DaemonFlags::CheckGroup() const {
         "--upgrade: is not for --group, of which each controller has one "
         "process; end it, and start the other program");
   }
+  if (group_address.empty()) {
+    for (const PortSpec& port : run.options().ports) {
+      if (!port.router.is_routed()) continue;
+      return refuse(fmt::format(
+          "--group: with --port {}: members share ports without addresses "
+          "alone; want --group_address",
+          port.text()));
+    }
+  }
   if (!group_address.empty()) {
     if (absl::Status s = GroupLink::Check(group_address); !s.ok()) {
       return refuse(
