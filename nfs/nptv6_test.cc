@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nfs/nptv6_map.h"
 #include "runtime/sdk/nf_registry.h"
+#include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/nf_test.h"
 
 namespace snf {

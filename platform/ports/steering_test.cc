@@ -271,9 +271,10 @@ TEST(Steering, GivesAllRoutersDiscoveryAndOneOfThemTheRest) {
   std::vector<Frame> others = FramesOfHosts();
   others.push_back(Ethernet(0x88cc, Hex("0102")));
   others.push_back(Ethernet(0x0806, Hex("0001 0800 0604")));
-  for (const uint8_t type : {2, 128, 129, 132, 138}) {
+  for (const int type : {2, 128, 129, 132, 138}) {
     others.push_back(Ethernet(
-        0x86dd, Ipv6({.next_header = kIcmpv6}, Icmp(type, 0, 0, Frame(4)))));
+        0x86dd, Ipv6({.next_header = kIcmpv6},
+                     Icmp(static_cast<uint8_t>(type), 0, 0, Frame(4)))));
   }
   for (const Side side : {Side::kInside, Side::kOutside}) {
     const auto places = all.steering(0)->PlaceProgram(side);
