@@ -24,7 +24,7 @@ import time
 sys.dont_write_bytecode = True  # nothing beside the sources
 import routed_test as routed
 import run_test as net
-from command_case import OK, PATIENCE_S, is_alive, wait_for
+from command_case import OK, PATIENCE_S, USAGE, is_alive, wait_for
 from daemon_case import FOLDER, remove_files_of
 from routed_behind_test import default_routes, has, setting
 from routed_test import (CLIENT4, CLIENT6, EXTERNAL4, INSIDE, LAN4, LAN6,
@@ -252,6 +252,12 @@ class Controllers(Daemons):
                "dev", "eth0", "src", host)
         ip("-n", CLIENT, "neigh", "flush", "dev", "eth0")
 
+    def test_a_group_has_such_ports_only_at_several_machines(self):
+        done = snf("up", *PORTS, self.chain, "--controller=0/2", "--group=edge",
+                   "--etcd=127.0.0.1:1")
+        self.assertEqual(done.returncode, USAGE, done.stderr)
+        self.assertIn("--group: with --port inside=lan0,address=", done.stderr)
+
     def check_host(self, host, server, own, far_own):
         self.be(host, server, own)
         self.assertEqual(len(peer(CLIENT, "ping", server, 2)), 2)
@@ -286,12 +292,6 @@ class Controllers(Daemons):
                 self.assertGreaterEqual(heard()[f"asked {own}"], 3, own)
                 self.assertEqual(heard()[f"answer {own} one"],
                                  heard()[f"asked {own}"], heard())
-
-    @staticmethod
-    def counts(controller, side):
-        """What the router of a controller has counted."""
-        told = json.loads(snf("status", "--json").stdout)
-        return told["member"][controller], side
 
     def test_two_are_one_router(self):
         self.up("--controllers=2", self.chain)
