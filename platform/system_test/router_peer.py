@@ -40,6 +40,7 @@ def ping_on(*addresses):
         is_v6 = ":" in address
         kind, answer = (128, 129) if is_v6 else (8, 0)
         answers, sent, longest, last = {}, 0, 0, time.monotonic()
+        own = os.urandom(52)  # others may ping as well
         with socket.socket(of_family(address), socket.SOCK_RAW,
                            socket.IPPROTO_ICMPV6 if is_v6
                            else socket.IPPROTO_ICMP) as client:
@@ -52,7 +53,7 @@ def ping_on(*addresses):
                     until = until or time.monotonic() + 5
                 else:
                     asked = struct.pack(">HHI", os.getpid() + sent // 50 & 0xFFFF,
-                                        sent & 0xFFFF, sent) + b"x" * 52
+                                        sent & 0xFFFF, sent) + own
                     checksum = 0 if is_v6 else sum_of(
                         struct.pack(">BBH", kind, 0, 0) + asked)
                     client.send(struct.pack(">BBH", kind, 0, checksum) + asked)
@@ -62,7 +63,7 @@ def ping_on(*addresses):
                     with contextlib.suppress(TimeoutError):
                         data = client.recv(65_535)
                         data = data if is_v6 else data[(data[0] & 15) * 4:]
-                        if data[0] != answer or data[12:] != b"x" * 52:
+                        if data[0] != answer or data[12:] != own:
                             continue
                         number, = struct.unpack(">I", data[8:12])
                         answers[number] = answers.get(number, 0) + 1
@@ -97,7 +98,7 @@ def talk_on(address):
 def hear_router(mac):
     """What a router with this link address and this host say to each other, a
     line each until killed: "ask 10.1.0.9 all", "answer 10.1.0.1 one", "asked
-    10.1.0.1", "advertise 1800", "exceeded"."""
+    10.1.0.1", "advertise 1800", "exceeded", "echoed 10.1.0.1"."""
     outgoing, router = 4, bytes.fromhex(mac)
     names = {134: "advertise", 135: "ask", 136: "answer"}
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
@@ -118,15 +119,21 @@ def hear_router(mac):
             elif frame[12:14] == b"\x86\xdd" and frame[20] == 58:
                 if frame[54] == 3:
                     words = ["exceeded"]
+                elif frame[54] == 129:
+                    words = ["echoed", socket.inet_ntop(socket.AF_INET6,
+                                                        frame[22:38])]
                 elif frame[54] == 134:
                     words = ["advertise", int.from_bytes(frame[60:62], "big")]
                 elif frame[54] in names:
                     words = [names[frame[54]],
                              socket.inet_ntop(socket.AF_INET6, frame[62:78]),
                              whom]
-            elif frame[12:14] == b"\x08\x00" and frame[23] == 1 \
-                    and frame[14 + (frame[14] & 15) * 4] == 11:
-                words = ["exceeded"]
+            elif frame[12:14] == b"\x08\x00" and frame[23] == 1:
+                kind = frame[14 + (frame[14] & 15) * 4]
+                if kind == 11:
+                    words = ["exceeded"]
+                elif kind == 0:
+                    words = ["echoed", socket.inet_ntoa(frame[26:30])]
             if words and is_own:
                 words = ["asked", words[1]] if words[0] == "ask" else None
             if words:
