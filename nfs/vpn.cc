@@ -131,7 +131,7 @@ class Vpn final : public NetworkFunction {
 
   // Plain text that is to be protected must not leave.
   bool is_barrier() const override { return true; }
-  // It goes by addresses; ESP in fragments is dropped.
+  // Addresses alone decide; ESP in fragments is dropped.
   bool needs_first_fragment() const override { return false; }
 
   // The VLAN is no part of it: one association has one row of numbers.

@@ -82,8 +82,9 @@ namespace snf {
 //             ┊                   └─ else ─channel─► the other ─► wan0
 //             └┄┄ later ┄┄► the other
 //
-// Ports that route also tell the other what they know and hear of neighbours
-// (RoutedPort), and this one goes on until no packet waits for a neighbour.
+// Ports that route also give the other process the neighbours that they know,
+// and each frame that says a link address (RoutedPort). This process ends only
+// after the last packet that waits for a neighbour.
 //
 // Where the controllers that share the ports, or have ports on several
 // machines, are a group, GroupTraffic says which frames are for this one.

@@ -41,11 +41,10 @@ TEST_F(FrameChannelTest, BringsFramesWholeAndInOrderAndSaysWhereItEnds) {
   const std::vector<size_t> sizes = {60, 1, 0, kMaxFrameBytes, 1'514};
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Frame frame(sizes[i], std::byte(i));
-    EXPECT_TRUE(in_.Send(
-        {.bytes = frame,
-         .segment_bytes = static_cast<uint16_t>(i * 16'000),
-         .news = static_cast<NeighbourNews>(i % 3)},
-        Instant{static_cast<int64_t>(i)}));
+    EXPECT_TRUE(in_.Send({.bytes = frame,
+                          .segment_bytes = static_cast<uint16_t>(i * 16'000),
+                          .news = static_cast<NeighbourNews>(i % 3)},
+                         Instant{static_cast<int64_t>(i)}));
   }
   EXPECT_TRUE(Receive().any);
   in_.Finish({.next_slot = 42});

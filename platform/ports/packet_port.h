@@ -42,8 +42,8 @@ struct PortFrame {
   // ParsedPacket::segment_bytes: 0 unless frames of several packets stay whole
   // (KeepMerged).
   uint16_t segment_bytes = 0;
-  // If it is any, the frame is not for the chains, but for the process that
-  // takes the place of this one (HandOn), if there is one.
+  // Unless kNone, the frame is for the process that takes the place of this one
+  // (HandOn), and not for the chains.
   NeighbourNews news = NeighbourNews::kNone;
 };
 

@@ -122,7 +122,8 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
       returned_(kReturnedBytes) {
   changes_ = port_->changes();
   router_.set_mtu(interface_.mtu());
-  if (spec.steering != nullptr) places_ = spec.steering->PlaceProgram(spec.side);
+  if (spec.steering != nullptr)
+    places_ = spec.steering->PlaceProgram(spec.side);
 }
 
 bool RoutedPort::is_to_advertise() const {

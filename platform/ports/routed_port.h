@@ -31,14 +31,14 @@ namespace snf {
 // neighbour is neither sent nor dropped.
 //
 // If several controllers share the interface (steering.h), each has such a port
-// and learns of the neighbours that it sends to. A question for the addresses is
-// answered by the controller that has the place of the question's frame; the
+// and learns of the neighbours that it sends to. A question for the addresses
+// is answered by the controller that has the place of the question's frame; the
 // controller that has the rest advertises the router.
 //
-// If another process takes the place of this one, its port (OpenToSend) gets to
-// know the neighbours that this one knows, and what these say from then on
-// (PortFrame::news). Until that process reads the interface itself, this one
-// answers and advertises.
+// A port of a process that takes the place of this one (OpenToSend) gets the
+// neighbours that this port knows, and each frame that says a link address
+// (PortFrame::news). This port answers and advertises until the other one reads
+// the interface.
 //
 // The MTU is the interface's, also after it has changed. A frame of several
 // packets stays whole, if its next hop is known and its packets fit the MTU.
@@ -113,8 +113,8 @@ class RoutedPort final : public PacketPort, private RouterWire {
   std::string news_;
   std::vector<FilterStep> places_;  // of several controllers
   bool has_stopped_ = false;
-  // Another process takes the place of this one, and is told of neighbours; it
-  // has not got to know them all.
+  // Another process takes the place of this one; known neighbours are still to
+  // be given to that process.
   bool is_handed_on_ = false;
   bool is_to_tell_known_ = false;
   uint64_t own_cut_ = 0;  // packets more than frames that it cut itself

@@ -100,8 +100,8 @@ class Steering {
 
   // Returns the program that accepts this controller's frames at a port of that
   // side. It expects whole Ethernet frames, with VLAN tags in them or not. If
-  // `routes`, the port is a router's: all that is said of link addresses is
-  // accepted, too.
+  // `routes`, the port is a router's: then the program also accepts all ARP and
+  // discovery of IPv6.
   std::vector<FilterStep> Program(Side side, bool routes = false) const;
 
   // Returns a program whose result for a frame at a port of that side is its

@@ -250,8 +250,7 @@ std::vector<Frame> Discovery() {
       Ipv6Fields fields = {.next_header = kIcmpv6};
       fields.source.bytes[15] = std::byte{i};
       const Frame body(i % 2 == 0 ? 0 : 16);
-      frames.push_back(
-          Ethernet(0x86dd, Ipv6(fields, Icmp(type, 0, 0, body))));
+      frames.push_back(Ethernet(0x86dd, Ipv6(fields, Icmp(type, 0, 0, body))));
     }
   }
   return frames;
@@ -280,7 +279,7 @@ TEST(Steering, GivesAllRoutersDiscoveryAndOneOfThemTheRest) {
     const auto places = all.steering(0)->PlaceProgram(side);
     for (const Frame& frame : Discovery()) {
       EXPECT_EQ(takers(side, frame), (std::vector<uint32_t>{0, 1, 2}));
-      // One answers.
+      // The controller of the place answers.
       const uint32_t place = ResultOf(places, frame) - 1;
       ASSERT_LT(place, Steering::kPlaces);
       EXPECT_TRUE(all.steering(all.Of(side, frame))->Owns(place));

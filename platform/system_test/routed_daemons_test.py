@@ -121,6 +121,13 @@ class Daemons(routed.Routed):
         return has(CLIENT, "eth0", "fd01:")
 
 
+    def check_numbers(self, sender, receiver):
+        sent, _ = sender.communicate(timeout=2 * PATIENCE_S)
+        came = self.told_by(receiver, sent)
+        self.assertGreater(came["sent"], 2_000)
+        self.assertEqual((came["missing"], came["repeated"]), (0, 0), came)
+
+
 class Upgrade(Daemons):
     def upgrade(self, *words):
         """The ids of the old and of the new process."""
@@ -129,12 +136,6 @@ class Upgrade(Daemons):
         new = status()["pid"]
         self.assertNotEqual(old, new)
         return old, new
-
-    def check_numbers(self, sender, receiver):
-        sent, _ = sender.communicate(timeout=2 * PATIENCE_S)
-        came = self.told_by(receiver, sent)
-        self.assertGreater(came["sent"], 2_000)
-        self.assertEqual((came["missing"], came["repeated"]), (0, 0), came)
 
     def check_pings(self, pings):
         for address, told in self.told_by(pings).items():
@@ -305,6 +306,19 @@ class Controllers(Daemons):
                 self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 1)), 1)
             self.check_answers(near, [LAN4])
             self.check_answers(far, [WAN4, EXTERNAL4])
+
+    def test_two_are_replaced_without_a_lost_packet(self):
+        self.up("--controllers=2", *CHAIN)
+        old = [int(member["pid"]) for member in status()["member"]]
+        self.be(HOSTS4[0], SERVER4)
+        self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 1)), 1)
+        receiver = self.start(SERVER, net.PEER, "receive_numbers", SERVER4)
+        self.assertEqual(receiver.stdout.readline(), "ready\n")
+        sender = self.start(CLIENT, net.PEER, "send_numbers", SERVER4)
+        self.up("--controllers=2", "--upgrade", *CHAIN)
+        wait_for("ends of the old ones",
+                 lambda: not any(is_alive(pid) for pid in old))
+        self.check_numbers(sender, receiver)
 
     def test_two_are_one_router_of_ipv6(self):
         with self.server(routed.ANY6), \

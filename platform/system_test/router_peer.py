@@ -52,8 +52,8 @@ def ping_on(*addresses):
                 if ends.is_set():
                     until = until or time.monotonic() + 5
                 else:
-                    asked = struct.pack(">HHI", os.getpid() + sent // 50 & 0xFFFF,
-                                        sent & 0xFFFF, sent) + own
+                    name = os.getpid() + sent // 50 & 0xFFFF
+                    asked = struct.pack(">HHI", name, sent & 0xFFFF, sent) + own
                     checksum = 0 if is_v6 else sum_of(
                         struct.pack(">BBH", kind, 0, 0) + asked)
                     client.send(struct.pack(">BBH", kind, 0, checksum) + asked)

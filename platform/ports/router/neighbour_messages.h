@@ -25,9 +25,9 @@ struct NeighbourMessage {
   std::optional<MacAddress> mac;
 };
 
-// What a frame tells the process that is to take the place of a router's.
+// Says what a frame tells about neighbours.
 enum class NeighbourNews : uint16_t {
-  kNone,   // nothing: it is for the chains
+  kNone,   // nothing
   kHeard,  // a neighbour says its link address, or asks for another one's
   kKnown,  // the same, and the router knows the neighbour so
 };

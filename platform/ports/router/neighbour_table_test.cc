@@ -52,10 +52,10 @@ TEST(NeighbourTable, KnowsWhatAnotherProcessKnows) {
   // The other one waits for a neighbour that the first one knows.
   after.Ask(kBegin + Seconds(20), Host(2), std::ref(lost));
   EXPECT_TRUE(after.Keep(Host(2), FrameOf(7)));
-  before.ForEachKnown([&](const IpAddress& address, const MacAddress& mac,
-                          Instant confirmed) {
-    after.Know(confirmed, address, mac, std::ref(ready));
-  });
+  before.ForEachKnown(
+      [&](const IpAddress& address, const MacAddress& mac, Instant confirmed) {
+        after.Know(confirmed, address, mac, std::ref(ready));
+      });
   EXPECT_EQ(ready.numbers, (std::vector<int>{7}));
   EXPECT_EQ(after.known(), 2u);
   EXPECT_EQ(after.asked(), 0u);

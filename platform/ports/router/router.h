@@ -69,10 +69,11 @@ class RouterWire {
 //   makes it one to 10.1.0.9; the inside port sends it there.
 //
 // Several processes may have the same addresses at one interface: controllers
-// that share it, and a process that takes another one's place. Each hears what
-// neighbours say. One answers a question (IsToAnswer), and one advertises the
-// router (LeaveAdvertising). The successor reads no frames at first: it is told
-// what its predecessor knows and hears of neighbours (Overhear).
+// that share the interface, and a successor beside its predecessor. Each gets
+// the frames that say link addresses. A single process answers a question
+// (IsToAnswer), and a single process advertises the router (LeaveAdvertising).
+// The successor reads no frames at first: the predecessor gives it known
+// neighbours and frames that say link addresses (Overhear).
 //
 // Answers are limited: kErrorsPerSecond ICMP errors, kEchoesPerSecond echo
 // replies, and kQuestionsPerSecond requests for neighbours. Each frame and each
@@ -106,7 +107,7 @@ class Router {
   // the next call, or nothing. Budget: ≤ 100 ns for a packet of 100 bytes.
   std::span<const std::byte> Take(Instant now,
                                   std::span<const std::byte> frame);
-  // Returns what the frame that Take has got tells of neighbours.
+  // Returns the news of neighbours in the last frame that Take got.
   NeighbourNews news() const { return news_; }
   // Gives a frame for each known neighbour, as the neighbour would say it, and
   // how long ago it was confirmed: for Overhear of another process.
@@ -171,7 +172,7 @@ class Router {
   void TakeDiscovery(Instant now, Bytes frame);
   void TakeRouterQuestion(Instant now, Bytes frame);
   void Advertise(bool ends);
-  // What a message says of the link address of a neighbour.
+  // A neighbour and its link address, as a message says them.
   struct Claim {
     IpAddress address;
     MacAddress mac;
@@ -215,8 +216,8 @@ class Router {
   NeighbourTable neighbours_;
   uint32_t mtu_ = 0;
   AdvertisementTimes advertisements_;
-  bool advertises_;           // the config says so, and no other process does
-  bool has_advertised_ = false;  // this process, or the one before it
+  bool advertises_;  // the config says so, and no other process does
+  bool has_advertised_ = false;  // this process or its predecessor
   NeighbourNews news_ = NeighbourNews::kNone;
   RateLimit errors_{kErrorsPerSecond, kErrorBurst};
   RateLimit echoes_{kEchoesPerSecond, kEchoBurst};

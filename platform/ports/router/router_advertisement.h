@@ -32,8 +32,8 @@ class AdvertisementTimes {
   explicit AdvertisementTimes(Rng rng) : rng_(rng) {}
 
   void on_question(Instant now);
-  // Another process has advertised the router until now, and this one goes on:
-  // as at the beginning, but not within kLeastBetween.
+  // Begins after a predecessor, which may have advertised just now: the first
+  // advertisement is due after kLeastBetween.
   void TakeOver(Instant now) {
     last_ = now;
     next_ = now + kLeastBetween;

@@ -23,12 +23,12 @@ std::optional<NeighbourMessage> Router::ReadNeighbour(Bytes frame) {
   return link.type() == EtherType::kArp ? ReadArp(frame) : ReadDiscovery(frame);
 }
 
-// Of IPv6, a question without an option says nothing.
+// A question of IPv6 without an option says nothing.
 std::optional<Router::Claim> Router::ClaimOf(const NeighbourMessage& message,
                                              Bytes frame) {
-  const IpAddress& says =
-      message.is_question || IsIpv4(message.sender) ? message.sender
-                                                    : message.target;
+  const IpAddress& says = message.is_question || IsIpv4(message.sender)
+                              ? message.sender
+                              : message.target;
   if (says == IpAddress{} || says == IpAddress::FromIpv4(be32(0)) ||
       (message.is_question && !message.mac.has_value())) {
     return std::nullopt;
@@ -114,23 +114,23 @@ bool Router::Answer(const NeighbourMessage& message, Bytes frame) {
 }
 
 bool Router::Learn(Instant now, const Claim& claim) {
-  const bool is_learned = neighbours_.Learn(
-      now, claim.address, claim.mac, claim.is_answer,
-      [&](Bytes frame) { Transmit(frame, claim.mac); });
+  const bool is_learned =
+      neighbours_.Learn(now, claim.address, claim.mac, claim.is_answer,
+                        [&](Bytes frame) { Transmit(frame, claim.mac); });
   news_ = is_learned ? NeighbourNews::kKnown : NeighbourNews::kHeard;
   return is_learned;
 }
 
 void Router::TellKnown(
     Instant now, absl::FunctionRef<void(Bytes frame, Nanos age)> take) const {
-  neighbours_.ForEachKnown([&](const IpAddress& address, const MacAddress& mac,
-                               Instant confirmed) {
-    const IpAddress own = OwnAddressFor(address).value_or(address);
-    take(NeighbourFrame::Answer({.address = address, .mac = mac},
-                                {.address = own, .mac = mac_}, false)
-             .bytes(),
-         now - confirmed);
-  });
+  neighbours_.ForEachKnown(
+      [&](const IpAddress& address, const MacAddress& mac, Instant confirmed) {
+        const IpAddress own = OwnAddressFor(address).value_or(address);
+        take(NeighbourFrame::Answer({.address = address, .mac = mac},
+                                    {.address = own, .mac = mac_}, false)
+                 .bytes(),
+             now - confirmed);
+      });
 }
 
 void Router::Overhear(Instant came, Bytes frame, NeighbourNews news) {

@@ -611,8 +611,8 @@ TEST_F(RouterTest, AsksForNoneThatItsPredecessorKnows) {
   other.Send(now + Seconds(20), BytesOf("udp 192.0.2.9:53 > 10.1.0.9:5001"));
   EXPECT_EQ(other_wire.routed.size(), 3u);
   ASSERT_EQ(other_wire.own.size(), 1u);
-  EXPECT_TRUE(std::ranges::equal(std::span(other_wire.own[0]).first(6),
-                                 kHostMac));
+  EXPECT_TRUE(
+      std::ranges::equal(std::span(other_wire.own[0]).first(6), kHostMac));
 }
 
 TEST_F(RouterTest, LearnsFromAnswersThatItsPredecessorGets) {
@@ -629,7 +629,7 @@ TEST_F(RouterTest, LearnsFromAnswersThatItsPredecessorGets) {
   other.Overhear(now, answer.bytes(), router.news());
   EXPECT_EQ(other_wire.routed.size(), 1u);
   EXPECT_FALSE(other.has_waiting());
-  // Claims of hosts to whom nobody sends make no entry.
+  // Claims of hosts that get no packets make no entry.
   Wire third_wire;
   Router third(*RouterConfig::Parse(kOptions), kOwnMac, third_wire);
   third.Overhear(now, answer.bytes(), NeighbourNews::kHeard);
@@ -638,12 +638,12 @@ TEST_F(RouterTest, LearnsFromAnswersThatItsPredecessorGets) {
   // Packets are no news, and questions that are overheard are not answered.
   Take(std::string("udp 10.1.0.9:5000 > 192.0.2.9:53") + kToRouter);
   EXPECT_EQ(router.news(), NeighbourNews::kNone);
-  other.Overhear(now,
-                 NeighbourFrame::Question(
-                     {.address = V4(10, 1, 0, 9), .mac = kHostMac},
-                     V4(10, 1, 0, 1), std::nullopt)
-                     .bytes(),
-                 NeighbourNews::kHeard);
+  other.Overhear(
+      now,
+      NeighbourFrame::Question({.address = V4(10, 1, 0, 9), .mac = kHostMac},
+                               V4(10, 1, 0, 1), std::nullopt)
+          .bytes(),
+      NeighbourNews::kHeard);
   EXPECT_TRUE(other_wire.own.empty());
 }
 
