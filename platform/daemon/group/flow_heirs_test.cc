@@ -369,9 +369,8 @@ class RandomHeirs : public FlowHeirsTest {
 TEST_F(RandomHeirs, FlowsKeepTheirPorts) {
   constexpr uint32_t kFlows = 60;
   const char* const given = std::getenv("SNF_TEST_SEED");
-  const uint64_t seed = given != nullptr
-                            ? std::strtoull(given, nullptr, 10)
-                            : std::random_device()();
+  const uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10)
+                                         : std::random_device()();
   std::cout << "SNF_TEST_SEED=" << seed << "\n";
   std::mt19937_64 rng(seed);
   for (int change = 0; change < 25 && !HasFailure(); ++change) {
