@@ -69,6 +69,8 @@ class Nptv6 final : public NetworkFunction {
   }
 
   bool is_barrier() const override { return true; }
+  // It changes addresses alone.
+  bool needs_first_fragment() const override { return false; }
 
   std::span<const std::string_view> drop_reasons() const override {
     return kDropNames;

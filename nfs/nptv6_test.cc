@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "nfs/nptv6_map.h"
 #include "runtime/sdk/nf_registry.h"
+#include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/nf_test.h"
 
 namespace snf {
@@ -167,6 +168,13 @@ TEST(Nptv6, RunsInAChain) {
             "drop firewall.denied");
   EXPECT_EQ(nf.Send("udp [2001:db9::9]:1 > [2001:db8:1:d550::6]:2"),
             "udp [2001:db9::9]:1 > [fd01:203:405:1::6]:2");
+}
+
+TEST(Nptv6, NeedsNoFirstFragmentButAFirewallBesideItDoes) {
+  EXPECT_FALSE(NfSpec::Parse(kNptv6)->create()->needs_first_fragment());
+  EXPECT_TRUE(NfSpec::Parse(absl::StrCat(kNptv6, " | firewall"))
+                  ->create()
+                  ->needs_first_fragment());
 }
 
 TEST(Nptv6, RunsEverywhere) {

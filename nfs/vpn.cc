@@ -131,6 +131,8 @@ class Vpn final : public NetworkFunction {
 
   // Plain text that is to be protected must not leave.
   bool is_barrier() const override { return true; }
+  // It goes by addresses; ESP in fragments is dropped.
+  bool needs_first_fragment() const override { return false; }
 
   // The VLAN is no part of it: one association has one row of numbers.
   OwnFlow flow_key(const KeyedPacket& packet) const override {

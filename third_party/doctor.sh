@@ -141,6 +141,8 @@ features() {
     "$(has redis-server && version_of redis-server)"
   optional etcd "several hosts, and leaders of resource managers" \
     "$(has etcd && version_of etcd)"
+  optional LXD "places and starts hosts, ./snf cluster up --lxd" \
+    "$(has lxd && version_of lxd)"
   detail=$(line_of /proc/sys/kernel/perf_event_paranoid)
   optional perf "profiles" \
     "$(has perf && echo "$(version_of perf), perf_event_paranoid $detail")"
@@ -266,6 +268,7 @@ leftovers() {
   for entry in /run/snf-units/snf-* /sys/fs/cgroup/snf-* \
                /sys/fs/cgroup/*/snf-*; do
     name=${entry##*/snf-}
+    if [[ $name == cluster-* ]]; then continue; fi  # ./snf cluster down does
     left "$entry" "${name%%-*}" "the next container removes it"
   done
   for entry in /dev/shm/snf* /sys/class/net/snf* /run/netns/snf* \

@@ -342,7 +342,13 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
   const Clock done =
       SNF_FAILOVER_RULE(kDone, round_.done(slot, flow.clock), Clock{});
   if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
-  if ((flow.flags & FlowHot::kCondemned) != 0) return GiveUp(c, now, slot, out);
+  // A flow that another controller began, and of which nobody here has a clock,
+  // has no state here.
+  const bool is_lost =
+      (flow.flags & FlowHot::kHanded) != 0 && done == Clock{};
+  if ((flow.flags & FlowHot::kCondemned) != 0 || is_lost) {
+    return GiveUp(c, now, slot, out);
+  }
   MoveToLoggers(c, now, slot, runs, out);
   for (const OwnerHistory::Run& run : runs.all()) {
     if (!is_crashed(run) || run.last <= done) continue;

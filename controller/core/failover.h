@@ -53,8 +53,9 @@ class Controller;
 // another unit by a null packet. Meanwhile the flow's packets are routed on:
 // they wait at their units.
 //
-// A flow whose state cannot be located is given up. So are condemned ones
-// (Controller::Condemn), and flows whose lost
+// A flow whose state cannot be located is given up. So are flows that came from
+// another controller (FlowHandOver) if no clock of them was run here, condemned
+// ones (Controller::Condemn), and flows whose lost
 // clocks find no room, if no flow has found room for kMaxWait and no unit is
 // starting: then all units wait for these flows. A flow that is given up
 // restarts with its next packet, under another id, and the units drop their

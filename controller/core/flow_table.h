@@ -37,6 +37,8 @@ struct alignas(64) FlowHot {
   static constexpr uint16_t kEnding = 1 << 3;
   // The NF has failed on the flow too often: it is given up (Failover).
   static constexpr uint16_t kCondemned = 1 << 4;
+  // Another controller gave the flow's first clocks: no unit here has had them.
+  static constexpr uint16_t kHanded = 1 << 7;
   // From this bit on, two bits: a MoveCause.
   static constexpr int kMoveShift = 5;
   // From this bit on: the kind of the flowlet (MoveChances).

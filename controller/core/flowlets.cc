@@ -116,7 +116,7 @@ void Flowlets::Place(Controller& c, Instant now, const Arrival& arrival,
   const bool goes_on = cause == FlowletCause::kLate;
   flow.flags = FlowHot::kFirstPending;
   flow.flags |= goes_on ? before & FlowHot::kMeasured : 0;
-  flow.flags |= before & FlowHot::kCondemned;
+  flow.flags |= before & (FlowHot::kCondemned | FlowHot::kHanded);
   if (moves) {
     const MoveCause move = CauseOfMove(c, slot, request, placement.unit);
     flow.flags |=

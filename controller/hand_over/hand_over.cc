@@ -70,6 +70,7 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
   hot.clock = flow.last + 1;
   hot.last_packet = flow.last_packet;
   hot.unit = kNoUnit;
+  hot.flags |= FlowHot::kHanded;
   c.flows_.numbers(slot).flowlet = flow.flowlet;
   c.flows_.cold(slot).demand_bps = flow.demand_bps;
   if (alias != FlowKey{}) {

@@ -166,5 +166,67 @@ TEST(FlowHandOver, IsPutOffWhileThereIsNoRoom) {
   EXPECT_TRUE(out.commands().empty());
 }
 
+// A controller with output loggers, to which a flow came as of clock 1,000.
+class HandedFailures : public testing::Test {
+ protected:
+  HandedFailures() {
+    HandedFlow handed;
+    handed.last = Clock{1'000};
+    handed.last_packet = kNow;
+    handed.name.key = Key(7);
+    flow_ = *FlowHandOver::Take(controller_, kNow, handed, out_);
+    unit_ = controller_.flows().cold(slot_of(flow_)).owner;
+    controller_.on_unit_ready(kNow, unit_);
+    out_.clear();
+  }
+  // Its unit fails, and the unit's logger has it as of that clock. Returns the
+  // clocks that go to units.
+  std::vector<Clock> FailAsOf(uint64_t applied) {
+    EXPECT_TRUE(controller_.on_unit_failed(
+        kNow, unit_, controller_.units().incarnation(unit_), out_));
+    const uint32_t round = out_.commands().front().seal.round;
+    if (applied > 0) {
+      controller_.on_sealed(kNow, {flow_, Clock{applied}, round, unit_}, out_);
+    }
+    controller_.on_sealed(kNow, {kNoFlow, Clock{}, round, unit_}, out_);
+    const UnitId other{static_cast<uint16_t>(1 - value(unit_))};
+    controller_.on_done(kNow, {kNoFlow, Clock{}, round, other}, out_);
+    std::vector<Clock> clocks;
+    for (const ControllerCommand& command : out_.commands()) {
+      if (command.kind != ControllerCommand::Kind::kEnqueue) continue;
+      clocks.push_back(command.meta.clock);
+    }
+    EXPECT_FALSE(controller_.is_recovering());
+    return clocks;
+  }
+
+  static ControllerOptions Options() {
+    ControllerOptions options;
+    options.max_flows = 16;
+    options.max_units = 2;
+    options.warm_units = 2;
+    options.replicas = 0;
+    options.recovery_slots = 8;
+    return options;
+  }
+  Controller controller_{Options(), *FindPlacementPolicy("snf")};
+  ControllerOut out_;
+  FlowId flow_{};
+  UnitId unit_{};
+};
+
+TEST_F(HandedFailures, AFlowThatWasRunHereGoesOn) {
+  const std::vector<Clock> clocks = FailAsOf(1'001);
+  EXPECT_EQ(clocks, std::vector<Clock>{Clock{1'002}});
+  EXPECT_EQ(controller_.counters().failures.flows_given_up, 0u);
+}
+
+// Clocks 1 to 1,000 are not lost: they were never here.
+TEST_F(HandedFailures, AFlowThatNoUnitHasRunIsGivenUp) {
+  EXPECT_TRUE(FailAsOf(0).empty());
+  EXPECT_EQ(controller_.counters().failures.flows_given_up, 1u);
+  EXPECT_EQ(controller_.flows().size(), 0u);
+}
+
 }  // namespace
 }  // namespace snf

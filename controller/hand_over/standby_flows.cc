@@ -35,6 +35,7 @@ void StandbyFlows::Erase(Entries::iterator entry) {
   if (alias != by_alias_.end() && alias->second == entry) {
     by_alias_.erase(alias);
   }
+  if (entry->here != kNoFlow) taken_.erase(entry->here);
   --of_[entry->from];
   if (entry == next_) ++next_;
   entries_.erase(entry);
@@ -87,7 +88,8 @@ const StandbyFlow* StandbyFlows::Find(const FlowKey& key, bool by_alias,
   const auto found = by.find(key);
   if (found == by.end()) return nullptr;
   const auto entry = found->second;
-  return Expire(entry, now) ? nullptr : &entry->flow;
+  if (entry->here != kNoFlow || Expire(entry, now)) return nullptr;
+  return &entry->flow;
 }
 
 std::vector<StandbyFlow> StandbyFlows::TakeAll(MemberSet homes,
@@ -96,7 +98,7 @@ std::vector<StandbyFlow> StandbyFlows::TakeAll(MemberSet homes,
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
     if (Has(homes, entry->flow.home) && Has(from, entry->from)) {
-      flows.push_back(entry->flow);
+      if (entry->here == kNoFlow) flows.push_back(entry->flow);
       Erase(entry);
     }
     entry = next;
@@ -104,15 +106,51 @@ std::vector<StandbyFlow> StandbyFlows::TakeAll(MemberSet homes,
   return flows;
 }
 
-void StandbyFlows::OnTaken(const FlowKey& key) {
-  ++counters_.taken;
-  Drop(key);
-}
-
-void StandbyFlows::Drop(const FlowKey& key) {
+StandbyFlows::Entries::iterator StandbyFlows::OfKey(const FlowKey& key) const {
   const auto found = by_key_.find(key);
   SNF_CHECK(found != by_key_.end());
-  Erase(found->second);
+  return found->second;
+}
+
+void StandbyFlows::OnTaken(const FlowKey& key, FlowId here) {
+  ++counters_.taken;
+  const auto entry = OfKey(key);
+  entry->here = here;
+  taken_[here] = entry;
+}
+
+void StandbyFlows::Drop(const FlowKey& key) { Erase(OfKey(key)); }
+
+void StandbyFlows::OnShown(FlowId here, Clock applied) {
+  const auto taken = taken_.find(here);
+  if (taken == taken_.end()) return;
+  if (applied > taken->second->flow.flow.last) Erase(taken->second);
+}
+
+void StandbyFlows::Settle(size_t most,
+                          absl::FunctionRef<Fate(FlowId here)> fate_of) {
+  for (most = std::min(most, taken_.size()); most > 0; --most) {
+    auto taken = taken_.upper_bound(next_settled_);
+    if (taken == taken_.end()) taken = taken_.begin();
+    const auto [here, entry] = *taken;
+    next_settled_ = here;
+    switch (fate_of(here)) {
+      case Fate::kRuns:
+        break;
+      case Fate::kEnded:
+        Erase(entry);
+        break;
+      case Fate::kLost:
+        taken_.erase(here);
+        entry->here = kNoFlow;
+        ++counters_.reverted;
+        break;
+    }
+  }
+}
+
+void StandbyFlows::ForgetTaken() {
+  while (!taken_.empty()) Erase(taken_.begin()->second);
 }
 
 }  // namespace snf

@@ -9,7 +9,9 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "base/ids.h"
 #include "base/messages/messages.h"
 #include "base/packet/flow_key.h"
@@ -31,6 +33,8 @@ struct StandbyFlow {
 struct StandbyCounters {
   uint64_t kept = 0;     // copies that came
   uint64_t taken = 0;    // flows that continue here
+  uint64_t reverted = 0;  // of these, that are copies again: their unit failed
+                          // before it had run them
   uint64_t evicted = 0;  // copies that had to make room, the oldest first
   uint64_t expired = 0;  // copies of flows that were idle for too long
 };
@@ -46,7 +50,9 @@ struct StandbyCounters {
 //
 // Worked example: controller 1 sends flow A as of clock 3, B as of 1 and A as
 // of 5, and that B has ended. It dies, and a packet of A comes: Find returns A
-// as of 5. Once A runs here, OnTaken makes it no copy any more.
+// as of 5. Once A runs here, OnTaken has Find return it no more. Its copy stays
+// until a unit has shown that it ran clock 6 (OnShown). If that unit fails
+// before, A is given up here, and Settle has Find return it again.
 //
 // Owner-thread only. Memory: about 600 bytes and a record for each flow.
 class StandbyFlows {
@@ -70,10 +76,22 @@ class StandbyFlows {
   // Returns the flow that has this key, or alias; null if there is none, or it
   // was idle for too long. Valid until a call that is not const.
   const StandbyFlow* Find(const FlowKey& key, bool by_alias, Instant now);
-  // The flow with this key, which Find has returned, continues here; or it
-  // never can. Both forget it.
-  void OnTaken(const FlowKey& key);
+  // The flow with this key, which Find has returned, continues here under that
+  // id.
+  void OnTaken(const FlowKey& key, FlowId here);
+  // It never can: forgets it.
   void Drop(const FlowKey& key);
+  // A unit shows a flow as of this clock: forgets the copy with which the flow
+  // continues here, if that is older.
+  void OnShown(FlowId here, Clock applied);
+  // What became of a flow that continues here.
+  enum class Fate : uint8_t { kRuns, kEnded, kLost };
+  // Looks at the next `most` flows that continue here and were not shown yet. A
+  // flow that is lost is a copy again.
+  void Settle(size_t most, absl::FunctionRef<Fate(FlowId here)> fate_of);
+  // Forgets the copies of flows that continue here.
+  void ForgetTaken();
+  size_t taken() const { return taken_.size(); }
   // Returns the copies of flows of these homes that one of these controllers
   // has sent, in the order of coming, and forgets them.
   std::vector<StandbyFlow> TakeAll(MemberSet homes, MemberSet from);
@@ -95,6 +113,7 @@ class StandbyFlows {
     uint64_t round;
     Instant came;
     StandbyFlow flow;
+    FlowId here = kNoFlow;  // as which it continues here
   };
   using Entries = std::list<Entry>;  // in the order of coming
 
@@ -103,12 +122,15 @@ class StandbyFlows {
   bool Expire(Entries::iterator entry, Instant now);
   void EraseOf(uint32_t from, std::optional<uint64_t> but_round);
   bool IsExpired(const Entry& entry, Instant now) const;
+  Entries::iterator OfKey(const FlowKey& key) const;
 
   const Options options_;
   Entries entries_;
   Entries::iterator next_ = entries_.end();  // at which DropExpired looks
   absl::flat_hash_map<FlowKey, Entries::iterator, FlowKeyHash> by_key_;
   absl::flat_hash_map<FlowKey, Entries::iterator, FlowKeyHash> by_alias_;
+  absl::btree_map<FlowId, Entries::iterator> taken_;  // by id here
+  FlowId next_settled_ = kNoFlow;  // at which Settle looks, or behind that
   std::map<uint32_t, size_t> of_;  // flows, by controller
   StandbyCounters counters_;
 };

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/hand_over/standby_flows.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <vector>
 
 namespace snf {
 namespace {
@@ -35,13 +38,27 @@ class StandbyFlowsTest : public testing::Test {
   void Put(uint32_t from, const StandbyFlow& flow, uint64_t round = 1) {
     flows_.Put(from, round, now_, flow);
   }
-  // The clock of the flow that is taken; 0: there is none.
-  uint64_t Take(const FlowKey& key, bool by_alias = false) {
+  // The clock of the flow that is taken; 0: there is none. Its unit has it at
+  // once, or does not have it yet: then its id here is that of its home + 100.
+  uint64_t Take(const FlowKey& key, bool by_alias = false,
+                bool is_shown = true) {
     const StandbyFlow* const found = flows_.Find(key, by_alias, now_);
     if (found == nullptr) return 0;
-    const uint64_t clock = value(found->flow.last);
-    flows_.OnTaken(FlowKey{found->flow.name.key});
-    return clock;
+    const Clock clock = found->flow.last;
+    const FlowId here{value(found->flow.name.flow) + 100};
+    flows_.OnTaken(FlowKey{found->flow.name.key}, here);
+    if (is_shown) flows_.OnShown(here, clock + 1);
+    return value(clock);
+  }
+  // Has Settle look at up to `most` flows: returns the numbers of those that
+  // it asked for.
+  std::vector<uint64_t> Settle(size_t most, StandbyFlows::Fate fate) {
+    std::vector<uint64_t> asked;
+    flows_.Settle(most, [&](FlowId here) {
+      asked.push_back(value(here) - 200);
+      return fate;
+    });
+    return asked;
   }
 
   Instant now_{1'000'000'000};
@@ -179,6 +196,78 @@ TEST_F(StandbyFlowsTest, AControllersFlowsAreForgotten) {
   flows_.Forget(1);
   EXPECT_EQ(flows_.size(), 1u);
   EXPECT_EQ(flows_.size_of(1), 0u);
+}
+
+// --- Flows whose unit may fail before it has the state. ---
+
+using Fate = StandbyFlows::Fate;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+TEST_F(StandbyFlowsTest, ACopyStaysUntilAUnitHasRunTheFlow) {
+  Put(1, Flow(1, 5, 8));
+  EXPECT_EQ(Take(Key(1), false, false), 5u);
+  EXPECT_EQ(Take(Key(1)), 0u);
+  EXPECT_EQ(Take(External(8), true), 0u);
+  EXPECT_EQ(flows_.taken(), 1u);
+  EXPECT_THAT(Settle(9, Fate::kRuns), ElementsAre(1));
+  flows_.OnShown(FlowId{999}, Clock{9});
+  // The unit has got the state, and has not run the next clock yet.
+  flows_.OnShown(FlowId{201}, Clock{5});
+  EXPECT_EQ(flows_.taken(), 1u);
+  flows_.OnShown(FlowId{201}, Clock{6});
+  EXPECT_EQ(flows_.taken(), 0u);
+  EXPECT_EQ(flows_.size(), 0u);
+  EXPECT_THAT(Settle(9, Fate::kLost), IsEmpty());
+  EXPECT_EQ(flows_.counters().reverted, 0u);
+}
+
+TEST_F(StandbyFlowsTest, ALostFlowIsTakenOnceMore) {
+  Put(1, Flow(1, 5, 8));
+  Take(Key(1), false, false);
+  EXPECT_THAT(Settle(9, Fate::kLost), ElementsAre(1));
+  EXPECT_EQ(flows_.counters().reverted, 1u);
+  EXPECT_EQ(flows_.taken(), 0u);
+  EXPECT_EQ(Take(External(8), true), 5u);
+  EXPECT_EQ(Take(Key(1)), 0u);
+  EXPECT_EQ(flows_.counters().taken, 2u);
+}
+
+TEST_F(StandbyFlowsTest, AFlowThatHasEndedIsNoCopyAnyMore) {
+  Put(1, Flow(1, 5));
+  Take(Key(1), false, false);
+  EXPECT_THAT(Settle(9, Fate::kEnded), ElementsAre(1));
+  EXPECT_EQ(Take(Key(1)), 0u);
+  EXPECT_EQ(flows_.size(), 0u);
+}
+
+TEST_F(StandbyFlowsTest, TakenFlowsAreAskedForInTurns) {
+  for (uint8_t number = 1; number <= 3; ++number) {
+    Put(1, Flow(number, 5));
+    Take(Key(number), false, false);
+  }
+  EXPECT_THAT(Settle(2, Fate::kRuns), ElementsAre(1, 2));
+  EXPECT_THAT(Settle(2, Fate::kRuns), ElementsAre(3, 1));
+  EXPECT_THAT(Settle(1, Fate::kEnded), ElementsAre(2));
+  EXPECT_THAT(Settle(9, Fate::kRuns), ElementsAre(3, 1));
+}
+
+// A newer copy, or none: the home has the flow again.
+TEST_F(StandbyFlowsTest, TakenFlowsAreForgottenAsOthers) {
+  Put(1, Flow(1, 5));
+  Put(1, Flow(2, 5));
+  Put(2, Flow(3, 5));
+  for (uint8_t number = 1; number <= 3; ++number) {
+    Take(Key(number), false, false);
+  }
+  Put(1, Flow(1, 7));
+  EXPECT_EQ(flows_.taken(), 2u);
+  EXPECT_EQ(Take(Key(1)), 7u);
+  flows_.Forget(1);
+  EXPECT_THAT(Settle(9, Fate::kRuns), ElementsAre(3));
+  flows_.ForgetTaken();
+  EXPECT_EQ(flows_.size(), 0u);
+  EXPECT_EQ(flows_.taken(), 0u);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "controller/live/controller_loop.h"
 
+#include <fmt/format.h>
+
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -169,12 +172,16 @@ bool ControllerLoop::IsUp(UnitId unit) const {
 
 // The history of a failed controller is out of date once a unit has failed
 // since. An heir has no history.
-bool ControllerLoop::NeedsLoggers() const {
-  if (links_.have_undrained()) return true;
+std::string ControllerLoop::WhyLoggers() const {
+  if (links_.have_undrained()) return "operations on tables of ended units";
   if (!has_controller() && (unled_->is_heir() || unled_->has_ended())) {
-    return true;
+    return "reports for the next controller";
   }
-  return HasStateAtLoggers(known());
+  if (known().is_recovering()) return "clocks of units that have failed";
+  const StatesAtLoggers states = FindStatesAtLoggers(known());
+  if (states.flows == 0) return "";
+  return fmt::format("states of {} flows, one of failed unit {} for unit {}",
+                     states.flows, value(states.failed), value(states.owner));
 }
 
 void ControllerLoop::set_prepare(Prepare prepare, Prepare settle) {

@@ -229,7 +229,9 @@ class ControllerLoop {
   bool IsUp(UnitId unit) const;
   // Returns true if loggers may have state of a failed unit that no unit has
   // taken over. Then they cannot be replaced.
-  bool NeedsLoggers() const;
+  bool NeedsLoggers() const { return !WhyLoggers().empty(); }
+  // Returns what only loggers have, as part of a sentence; "" if units have all.
+  std::string WhyLoggers() const;
 
   // --- The controller's failure. ---
 

@@ -22,14 +22,19 @@ bool MayPull(const Controller& known, const Pull& pull) {
   return may;
 }
 
-bool HasStateAtLoggers(const Controller& known) {
-  bool is_source = known.is_recovering();
+StatesAtLoggers FindStatesAtLoggers(const Controller& known) {
+  StatesAtLoggers found;
   for (uint32_t slot = 0; slot < known.flows().used(); ++slot) {
+    bool is_source = false;
     known.owners().ForEach(slot, [&](const OwnerHistory::Run& run) {
-      is_source |= run.at_logger && !run.is_taken && !run.is_superseded;
+      if (!run.at_logger || run.is_taken || run.is_superseded) return;
+      is_source = true;
+      found.failed = run.unit;
+      found.owner = known.flows().cold(slot).owner;
     });
+    found.flows += is_source ? 1 : 0;
   }
-  return is_source;
+  return found;
 }
 
 }  // namespace snf

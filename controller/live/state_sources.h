@@ -14,9 +14,16 @@ namespace snf {
 // Returns true if the requester may pull the flow's state: an owner may pull
 // from its predecessors. If the history is incomplete, any unit may pull.
 bool MayPull(const Controller& known, const Pull& pull);
-// Returns true if loggers may have state of a failed unit that no unit has
-// taken over. Linear in the number of flows.
-bool HasStateAtLoggers(const Controller& known);
+// The flows of which loggers may have a state of a failed unit that no unit has
+// taken over.
+struct StatesAtLoggers {
+  uint32_t flows = 0;
+  // Of one of these flows: the unit that failed, and the present owner.
+  UnitId failed = kNoUnit;
+  UnitId owner = kNoUnit;
+};
+// Linear in the number of flows.
+StatesAtLoggers FindStatesAtLoggers(const Controller& known);
 
 }  // namespace snf
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/control/control_figures.h"
 
+#include <fmt/format.h>
+
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "platform/control/control_text.h"
@@ -141,6 +143,32 @@ TEST(ControlText, TellsWhoHasTheHostsOfAGroup) {
   EXPECT_NE(TextOf(all).find("  group         edge, active in epoch 7: "),
             std::string::npos)
       << TextOf(all);
+}
+
+TEST(ControlText, ListsTheHostsOfEachController) {
+  proto::StatusReply all;
+  for (const char* const host : {"b", "c"}) {
+    LiveFigures figures = Figures();
+    figures.hosts = {{.name = host,
+                      .address = "10.0.0.2:7000",
+                      .state = "joined",
+                      .units = 2}};
+    figures.units.front().host = host;
+    proto::StatusReply& member = *all.add_member();
+    member.set_controller(static_cast<uint32_t>(all.member_size() - 1));
+    member.set_pid(1);
+    member.set_version("1");
+    AddFigures(figures, member);
+  }
+  const std::string text = TextOf(all);
+  const size_t second = text.find("  controller 1  process 1");
+  ASSERT_NE(second, std::string::npos) << text;
+  static constexpr char kLine[] =
+      "                host {} (10.0.0.2:7000) joined, for 2 units at most: ";
+  EXPECT_LT(text.find(fmt::format(kLine, "b")), second) << text;
+  const size_t of_second = text.find(fmt::format(kLine, "c"));
+  EXPECT_GT(of_second, second) << text;
+  EXPECT_NE(of_second, std::string::npos) << text;
 }
 
 TEST(ControlText, OnlyAnActiveMemberSaysWhoHasHosts) {

@@ -97,6 +97,14 @@ std::string OnHost(const LiveFigures& figures, const std::string& host) {
   return (host.empty() ? "; here " : ": ") + units;
 }
 
+// "b (10.0.0.2:7000) joined, for 2 units at most: 1, 2".
+std::string HostLine(const LiveFigures& figures,
+                     const LiveFigures::Host& host) {
+  return fmt::format("{} ({}) {}, for {} at most{}", host.name, host.address,
+                     host.state, Plural(host.units, "unit"),
+                     OnHost(figures, host.name));
+}
+
 // "edge, active in epoch 7: controller 0 at 10.0.0.1:6083 has 48.8 % of the
 // hosts, controller 2 at 10.0.0.3:6083 has 51.2 % of the hosts; without 1".
 std::string GroupLine(const LiveFigures::Group& group) {
@@ -179,6 +187,10 @@ std::string TextOfSeveral(const proto::StatusReply& reply) {
   for (const proto::StatusReply& member : reply.member()) {
     say(fmt::format("controller {}", member.controller()),
         MemberLine(member, IsReplaced(reply, member.controller())));
+    const LiveFigures of_member = FiguresOf(member);
+    for (const LiveFigures::Host& host : of_member.hosts) {
+      say("", "host " + HostLine(of_member, host));
+    }
   }
   if (has_group) say("group", GroupLine(*FiguresOf(*of_group).group));
   say("packets", PacketsOf(figures));
@@ -256,10 +268,7 @@ std::string TextOf(const proto::StatusReply& reply) {
   say("units", fmt::format("{} up{}", figures.units_up(),
                            figures.hosts.empty() ? "" : OnHost(figures, "")));
   for (const LiveFigures::Host& host : figures.hosts) {
-    say("host",
-        fmt::format("{} ({}) {}, for {} at most{}", host.name, host.address,
-                    host.state, Plural(host.units, "unit"),
-                    OnHost(figures, host.name)));
+    say("host", HostLine(figures, host));
   }
   if (reply.has_keep_ns()) {
     say("keep",

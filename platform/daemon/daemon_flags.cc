@@ -7,10 +7,12 @@
 
 #include "absl/status/statusor.h"
 #include "base/messages/controller_counts.h"
+#include "base/tunnels/geneve.h"
 #include "platform/control/daemon_command.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_membership.h"
 #include "platform/ports/steering.h"
+#include "platform/service/tls_files.h"
 #include "resource_manager/launch/container_method.h"
 
 namespace snf {
@@ -43,11 +45,12 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "servers of etcd: units run on the hosts that have joined the "
              "cluster there (snf host join), in place of --host. Hosts may "
              "join and leave; with --loggers=on and --isolation=process or "
-             "lxc. With --group: servers that keep the group, and units run on "
-             "this host");
+             "lxc. With --group: servers that keep the group; units run on "
+             "this host, unless --own_units or --host_wire is given");
   flags.Count("own_units", own_units, 1, RealOptions::kMaxUnitProcesses,
               "with --etcd: units that run on this host; all others run on "
-              "hosts that have joined");
+              "hosts that have joined. With --group this flag says that units "
+              "run there, and each controller has a part of each host's units");
   flags.Choice("host_wire", host_wire,
                {{"tcp", "a connection for each process of units"},
                 {"geneve",
@@ -65,6 +68,11 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "controller's hosts are sent to its address, unencrypted, by "
              "GENEVE over UDP. This flag says where this controller takes "
              "them. Without it the controllers share the ports of one machine");
+  flags.Text("group_tls", group_tls, "DIRECTORY",
+             "with --group_address: encrypt the states of flows on their way "
+             "between members. The directory has ca.crt, and server and client "
+             "files of snf cert --role=admin --host=ADDRESS. All members have "
+             "it, or none");
   flags.Duration("takeover", takeover, Milliseconds(200), Seconds(60),
                  "with --group: a controller that etcd has not heard of for "
                  "this time loses its hosts to others");
@@ -230,7 +238,7 @@ absl::Status DaemonFlags::CheckGroup() const {
     return absl::InvalidArgumentError(why);
   };
   if (group.empty()) {
-    for (const char* const flag : {"group_address", "takeover"}) {
+    for (const char* const flag : {"group_address", "group_tls", "takeover"}) {
       if (!flags_.given(flag)) continue;
       return refuse(fmt::format("--{}: wants --group", flag));
     }
@@ -240,24 +248,34 @@ absl::Status DaemonFlags::CheckGroup() const {
   if (run.options().controller.count < 2) {
     return refuse("--group: wants --controller=I/N, with N of 2 or more");
   }
-  for (const char* const flag : {"own_units", "host_wire"}) {
-    if (!flags_.given(flag)) continue;
-    return refuse(fmt::format(
-        "--{}: is not for --group: --etcd then keeps the group, and hosts of "
-        "units are one daemon's",
-        flag));
-  }
   if (upgrade) {
     return refuse(
         "--upgrade: is not for --group, of which each controller has one "
         "process; end it, and start the other program");
+  }
+  if (group_address.empty()) {
+    for (const PortSpec& port : run.options().ports) {
+      if (!port.router.is_routed()) continue;
+      return refuse(fmt::format(
+          "--group: with --port {}: members share ports without addresses "
+          "alone; want --group_address",
+          port.text()));
+    }
   }
   if (!group_address.empty()) {
     if (absl::Status s = GroupLink::Check(group_address); !s.ok()) {
       return refuse(
           fmt::format("--group_address: {}", std::string(s.message())));
     }
+    const bool is_of_hosts =
+        group_address.ends_with(fmt::format(":{}", kGenevePort));
+    if (is_of_hosts && host_wire == HostWire::kGeneve) {
+      return refuse(fmt::format(
+          "--group_address: UDP port {} is that of --host_wire=geneve",
+          kGenevePort));
+    }
   }
+  if (absl::Status s = CheckGroupTls(); !s.ok()) return s;
   const absl::Status named = GroupMembership::CheckName(group);
   if (!named.ok()) {
     return refuse(fmt::format("--group: {}", std::string(named.message())));
@@ -265,8 +283,29 @@ absl::Status DaemonFlags::CheckGroup() const {
   return etcd.Options().status();
 }
 
+absl::Status DaemonFlags::CheckGroupTls() const {
+  if (group_tls.empty()) return absl::OkStatus();
+  if (group_address.empty()) {
+    return absl::InvalidArgumentError(
+        "--group_tls: wants --group_address; members of one machine do not "
+        "encrypt");
+  }
+  for (const TlsEnd end : {TlsEnd::kServer, TlsEnd::kClient}) {
+    const auto files = ReadTlsFiles(group_tls, end);
+    if (files.ok()) continue;
+    return absl::Status(
+        files.status().code(),
+        fmt::format("--group_tls: {}", std::string(files.status().message())));
+  }
+  return absl::OkStatus();
+}
+
+bool DaemonFlags::places_units() const {
+  return etcd.is_given() && (group.empty() || flags_.given("own_units") ||
+                             flags_.given("host_wire"));
+}
+
 absl::Status DaemonFlags::CheckEtcd() const {
-  if (!group.empty()) return absl::OkStatus();
   if (!etcd.is_given()) {
     if (flags_.given("own_units")) {
       return absl::InvalidArgumentError(
@@ -278,6 +317,7 @@ absl::Status DaemonFlags::CheckEtcd() const {
     }
     return absl::OkStatus();
   }
+  if (!places_units()) return absl::OkStatus();
   const RunRequest& options = run.options();
   const std::pair<bool, const char*> conflicts[] = {
       {!options.real.hosts.empty(), "--host, which names hosts for good"},
@@ -285,17 +325,21 @@ absl::Status DaemonFlags::CheckEtcd() const {
        "--isolation=thread: threads stay in one process"},
       {!options.run.loggers,
        "--loggers=off: without loggers, a lost host loses state"},
-      {options.controller.count > 1,
+      {options.controller.count > 1 && group.empty(),
        "--controller without --group: hosts of units are one daemon's"},
       {options.real.pin, "--pin, which pins to CPUs of this host"},
       {flags_.given("threads"), "--threads: then processes do not come and go"},
       {keep.ns > 0, "--keep: then processes do not come and go"},
       {membership.has_value() || !manager.empty(),
        "--manager, which says how many units there are"}};
+  // In a group, --etcd alone places no units.
+  const char* const placing =
+      group.empty() ? "etcd"
+                    : (flags_.given("own_units") ? "own_units" : "host_wire");
   for (const auto& [is_there, why] : conflicts) {
     if (is_there) {
       return absl::InvalidArgumentError(
-          fmt::format("--etcd: is not for {}", why));
+          fmt::format("--{}: is not for {}", placing, why));
     }
   }
   if (host_wire == HostWire::kGeneve && !options.real.hosts.tls().empty()) {

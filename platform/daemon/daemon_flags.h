@@ -37,6 +37,8 @@ class DaemonFlags {
   // As Check, with what the flags need of this machine: units of a manager, a
   // way to isolate units, keys and certificates.
   absl::Status Settle();
+  // Returns true if units run on the hosts that have joined a cluster.
+  bool places_units() const;
   // Checks --bypass alone. Error: InvalidArgument.
   absl::Status CheckBypass() const;
 
@@ -44,11 +46,12 @@ class DaemonFlags {
   std::string name = "default";
   std::string manager;                          // "": its units are its own
   std::optional<ManagerMembership> membership;  // if there is a manager
-  EtcdFlags etcd;                               // of the hosts of units
-  uint32_t own_units = 1;                       // with etcd
-  HostWire host_wire = HostWire::kTcp;          // with etcd
+  EtcdFlags etcd;                       // of the hosts of units, or the group
+  uint32_t own_units = 1;               // if it places units
+  HostWire host_wire = HostWire::kTcp;  // the same
   std::string group;          // of controllers, in etcd; "": none
   std::string group_address;  // for frames from other members; "": none
+  std::string group_tls;      // a directory for ReadTlsFiles; "": none
   Nanos takeover = Seconds(1);
   uint32_t controllers = 1;
   uint32_t units = 0;  // of the resource manager of several; 0: none
@@ -71,6 +74,7 @@ class DaemonFlags {
   absl::Status CheckTogether() const;
   absl::Status CheckEtcd() const;
   absl::Status CheckGroup() const;
+  absl::Status CheckGroupTls() const;
   absl::Status CheckBackground() const;
 
   FlagSet& flags_;

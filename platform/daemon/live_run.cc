@@ -175,6 +175,35 @@ PinPlace PlaceOf(const std::vector<Config::Chain>& side_by_side,
           .runs = static_cast<uint32_t>(side_by_side.size())};
 }
 
+// The parts of each host's units that the chains of this controller have.
+class HostShares {
+ public:
+  explicit HostShares(const RunRequest& options) {
+    const HostSource* const source = options.real.host_source;
+    const auto& chains = options.config.chains;
+    const auto count = static_cast<uint32_t>(chains.size());
+    for (uint32_t i = 0; source != nullptr && i < count; ++i) {
+      shares_.try_emplace(chains[i].name, *source,
+                          HostShare::Sharer{i, count},
+                          HostShare::Sharer{options.controller.id,
+                                            options.controller.count});
+    }
+  }
+
+  // Returns the chain's part; null if no hosts join. A single chain has any
+  // name.
+  const HostSource* Of(const std::string& chain) const {
+    if (shares_.empty()) return nullptr;
+    const auto found =
+        shares_.size() == 1 ? shares_.begin() : shares_.find(chain);
+    SNF_CHECK(found != shares_.end());
+    return &found->second;
+  }
+
+ private:
+  std::map<std::string, HostShare> shares_;  // by chain
+};
+
 // Makes the chain of the options.
 absl::StatusOr<std::unique_ptr<ChainSet>> BeginAnew(
     const RunRequest& options, const LiveChainSetter::Start& start,
@@ -339,16 +368,8 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     if (logs != nullptr) AddLogLosses(*logs, figures);
     losses.Look(figures);
   };
-  // Chains that run side by side share each host's units.
-  std::map<std::string, HostShare> shares;
   const auto& side_by_side = options.config.chains;
-  if (options.real.host_source != nullptr && side_by_side.size() > 1) {
-    for (size_t i = 0; i < side_by_side.size(); ++i) {
-      shares.try_emplace(side_by_side[i].name, *options.real.host_source,
-                         static_cast<uint32_t>(i),
-                         static_cast<uint32_t>(side_by_side.size()));
-    }
-  }
+  const HostShares shares(options);
   // The dispatcher is pinned last: threads and processes inherit the CPU.
   const std::vector<int> cpus = OwnCpus();
   const std::thread::id dispatcher = std::this_thread::get_id();
@@ -363,9 +384,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     real.pin_place.cpus = cpus;
     real.pin_place.pins_caller = false;
     if (real.pin && std::this_thread::get_id() != dispatcher) UseCpus(cpus);
-    const auto share = shares.find(of.config.chains.front().name);
-    real.host_source =
-        share == shares.end() ? options.real.host_source : &share->second;
+    real.host_source = shares.Of(of.config.chains.front().name);
     real.own_units = options.real.own_units;
     real.live = (*outputs)->board();
     real.amend = amend;

@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::OpenAsSuccessor(
     traffic->places_.push_back(
         {spec.side,
          std::make_unique<ReturningPort>(spec, *std::move(port), notice)});
+    traffic->routes_ |= spec.router.is_routed();
   }
   traffic->notice_ = notice;
   traffic->UpdateFigures();
@@ -62,7 +63,7 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
                               Mailbox* mailbox) {
   Begin(chains);
   while (!interrupted.load(std::memory_order_relaxed) && !chains.has_failed() &&
-         status().ok() && !(has_handed_on() && chains.is_over())) {
+         status().ok() && !is_succeeded(chains)) {
     const bool did = Turn(chains);
     if (mailbox != nullptr) mailbox->Open();
     if (!did) WaitForFrames(chains);
@@ -84,6 +85,13 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
     LeaveGroup(chains);
   }
   return status();
+}
+
+bool LiveTraffic::is_succeeded(const ChainSet& chains) const {
+  return has_handed_on() && chains.is_over() &&
+         std::ranges::none_of(places_, [](const Place& place) {
+           return place.port->has_waiting();
+         });
 }
 
 void LiveTraffic::Drain(ChainSet& chains) {
@@ -221,6 +229,10 @@ bool LiveTraffic::ReceiveAtPorts(ChainSet& chains) {
   for (size_t i = 0; i < places_.size(); ++i) {
     Instant now = Instant::min();  // when the frames are here
     const bool had = places_[i].port->Receive([&, i](const PortFrame& frame) {
+      if (frame.news != NeighbourNews::kNone) [[unlikely]] {
+        SendToSuccessor(chains, i, frame);
+        return;
+      }
       if (now == Instant::min()) now = chains.Now();
       if (group_ != nullptr && !group_->Admits(i, frame, now)) return;
       Offer(chains, i, frame, now + Nanos{-frame.age.ns});
@@ -266,10 +278,16 @@ void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
   figures_.no_chain = chains.packets_without_chain();
 }
 
-// If the successor has ended, this process takes all packets as before.
 void LiveTraffic::PassOn(ChainSet& chains, size_t port,
                          const PortFrame& frame) {
   ++passed_on_;
+  SendToSuccessor(chains, port, frame);
+}
+
+// If the successor has ended, this process takes all packets as before.
+void LiveTraffic::SendToSuccessor(ChainSet& chains, size_t port,
+                                  const PortFrame& frame) {
+  if (!has_handed_on()) return;
   channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-frame.age.ns});
   if (channels_[port].is_open()) return;
   channels_.clear();

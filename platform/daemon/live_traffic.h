@@ -82,6 +82,9 @@ namespace snf {
 //             ┊                   └─ else ─channel─► the other ─► wan0
 //             └┄┄ later ┄┄► the other
 //
+// Ports that route also tell the other what they know and hear of neighbours
+// (RoutedPort), and this one goes on until no packet waits for a neighbour.
+//
 // Where the controllers that share the ports, or have ports on several
 // machines, are a group, GroupTraffic says which frames are for this one.
 //
@@ -186,6 +189,10 @@ class LiveTraffic final : public RunObserver {
   void Offer(ChainSet& chains, size_t port, const PortFrame& frame,
              Instant came);
   void PassOn(ChainSet& chains, size_t port, const PortFrame& frame);
+  // Gives the successor a frame, if there is one.
+  void SendToSuccessor(ChainSet& chains, size_t port, const PortFrame& frame);
+  // Returns true once nothing is to be done any more but by the successor.
+  bool is_succeeded(const ChainSet& chains) const;
   bool has_predecessor() const;
   void AwaitPredecessor(ChainSet& chains);
   static void Send(PacketPort& port, const Leaving& frame);

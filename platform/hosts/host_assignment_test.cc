@@ -41,7 +41,7 @@ std::string Open(const HostAssignment& of, size_t places) {
   return text;
 }
 
-// --- Shares of several chains. ---
+// --- Shares of several chains and controllers. ---
 
 class FixedHosts final : public HostSource {
  public:
@@ -54,7 +54,21 @@ class FixedHosts final : public HostSource {
   const std::vector<HostPlace> hosts_;
 };
 
-TEST(HostShare, OfAllChainsAreTheHostsUnits) {
+// Counts the units of each host that one of several has.
+std::map<std::string, uint32_t> UnitsOf(const HostSource& source,
+                                        HostShare::Sharer chain,
+                                        HostShare::Sharer controller) {
+  const HostShare share(source, chain, controller);
+  EXPECT_EQ(share.version(), source.version());
+  std::map<std::string, uint32_t> units;
+  for (const HostPlace& host : share.Hosts()) {
+    EXPECT_GT(host.processes, 0u);
+    units[host.name.data()] = host.processes;
+  }
+  return units;
+}
+
+TEST(HostShare, OfAllTogetherAreTheHostsUnits) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
@@ -63,34 +77,62 @@ TEST(HostShare, OfAllChainsAreTheHostsUnits) {
       hosts.push_back(Host({name}, 1 + static_cast<uint32_t>(rng.Below(8))));
     }
     const FixedHosts source(hosts);
-    const auto parts = 1 + static_cast<uint32_t>(rng.Below(5));
-    std::map<std::string, uint32_t> sum;
-    for (uint32_t part = 0; part < parts; ++part) {
-      const HostShare share(source, part, parts);
-      EXPECT_EQ(share.version(), 7u);
-      for (const HostPlace& host : share.Hosts()) {
-        EXPECT_GT(host.processes, 0u);
-        sum[host.name.data()] += host.processes;
+    const auto chains = 1 + static_cast<uint32_t>(rng.Below(5));
+    const auto controllers = 1 + static_cast<uint32_t>(rng.Below(4));
+    std::vector<std::map<std::string, uint32_t>> of_controller(controllers);
+    for (uint32_t i = 0; i < chains * controllers; ++i) {
+      const uint32_t controller = i % controllers;
+      const auto units = UnitsOf(source, {i / controllers, chains},
+                                 {controller, controllers});
+      for (const auto& [host, count] : units) {
+        of_controller[controller][host] += count;
       }
     }
     for (const HostPlace& host : hosts) {
-      EXPECT_EQ(sum[host.name.data()], host.processes);
+      uint32_t sum = 0;
+      uint32_t least = host.processes, most = 0;
+      for (auto& units : of_controller) {
+        const uint32_t count = units[host.name.data()];
+        sum += count;
+        least = std::min(least, count);
+        most = std::max(most, count);
+      }
+      EXPECT_EQ(sum, host.processes);
+      EXPECT_LE(most - least, 1u);
     }
   }
+}
+
+// Hosts with a unit each: no controller, and none of its chains, goes without.
+TEST(HostShare, OfSmallHostsIsOneEach) {
+  const FixedHosts source(
+      {Host("a", 1), Host("b", 1), Host("c", 1), Host("d", 1)});
+  for (uint32_t chain = 0; chain < 2; ++chain) {
+    for (uint32_t controller = 0; controller < 2; ++controller) {
+      EXPECT_EQ(UnitsOf(source, {chain, 2}, {controller, 2}).size(), 1u);
+    }
+  }
+}
+
+TEST(HostShare, OfOneAloneIsAll) {
+  const FixedHosts source({Host("a", 3), Host("b", 1)});
+  EXPECT_EQ(HostShare(source, {}, {}).Hosts(), source.Hosts());
 }
 
 TEST(HostShare, StaysAsItIsWhenAnotherHostJoins) {
   const FixedHosts one({Host("b", 1)});
   const FixedHosts two({Host("a", 1), Host("b", 1)});
   for (uint32_t part = 0; part < 2; ++part) {
-    const auto has_b = [part](const FixedHosts& source) {
-      return std::ranges::any_of(
-          HostShare(source, part, 2).Hosts(),
-          [](const HostPlace& host) { return host.name[0] == 'b'; });
-    };
-    EXPECT_EQ(has_b(one), has_b(two));
-    // Each of the chains has one of the two hosts.
-    EXPECT_EQ(HostShare(two, part, 2).Hosts().size(), 1u);
+    for (const bool is_chain : {false, true}) {
+      const HostShare::Sharer sharer = {part, 2};
+      const auto of = [&](const FixedHosts& source) {
+        return is_chain ? UnitsOf(source, sharer, {})
+                        : UnitsOf(source, {}, sharer);
+      };
+      EXPECT_EQ(of(one).contains("b"), of(two).contains("b"));
+      // Each has one of the two hosts.
+      EXPECT_EQ(of(two).size(), 1u);
+    }
   }
 }
 

@@ -68,7 +68,7 @@ absl::StatusOr<HostPlace> HostPlace::Of(const std::string& name,
 std::vector<HostPlace> HostShare::Hosts() const {
   std::vector<HostPlace> hosts = source_.Hosts();
   for (HostPlace& host : hosts) {
-    // Chains take turns at the rest of a host's units.
+    // All take turns at the rest of a host's units.
     uint32_t first = 0;
     for (const char c : host.name) first += static_cast<unsigned char>(c);
     const uint32_t rest = host.processes % parts_;

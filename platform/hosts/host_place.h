@@ -45,25 +45,35 @@ class HostSource {
   virtual std::vector<HostPlace> Hosts() const = 0;
 };
 
-// A chain's part of the units of each host, if several chains run side by side:
-// all parts together are the host's units. A part depends on the host's name
-// and units alone, so a host that joins or leaves changes no other host's part.
+// The part of each host's units that one of several has: of the controllers of a
+// group, and of the chains that run side by side at each of them. All parts
+// together are the host's units. A part depends on the host's name and units
+// alone, so a host that joins or leaves changes no other host's part. Of one
+// host, the parts of two controllers differ by at most a unit.
 //
 // Worked example: of a host with 5 units, two chains have 3 and 2 units. A host
-// with 1 unit is one chain's, and the other chain has no part of that host.
+// with 1 unit is one chain's, and the other chain has no part of that host. Of a
+// host with 2 units, two controllers have one each, for one of their chains.
 //
 // Thread-safe.
 class HostShare final : public HostSource {
  public:
-  // The source must outlive the object; part < parts.
-  HostShare(const HostSource& source, uint32_t part, uint32_t parts)
-      : source_(source), part_(part), parts_(parts) {}
+  // A number, below the count of those that share.
+  struct Sharer {
+    uint32_t number = 0;
+    uint32_t count = 1;
+  };
+  // The source must outlive the object.
+  HostShare(const HostSource& source, Sharer chain, Sharer controller)
+      : source_(source),
+        part_(chain.number * controller.count + controller.number),
+        parts_(chain.count * controller.count) {}
   uint64_t version() const override { return source_.version(); }
   std::vector<HostPlace> Hosts() const override;
 
  private:
   const HostSource& source_;
-  const uint32_t part_;
+  const uint32_t part_;  // neighbours are of different controllers
   const uint32_t parts_;
 };
 

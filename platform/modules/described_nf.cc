@@ -225,6 +225,7 @@ proto::NfDescription Describe(const NfRegistration& registration,
   }
   to.set_flow_scope(static_cast<uint32_t>(nf->flow_scope()));
   to.set_is_barrier(nf->is_barrier());
+  to.set_needs_first_fragment(nf->needs_first_fragment());
   to.set_takes_merged(nf->takes_merged());
   to.set_has_timer(nf->has_timer());
   if (nf->flow_scope() == FlowScope::kOwnKey && error.empty()) {

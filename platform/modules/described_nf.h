@@ -45,6 +45,9 @@ class DescribedNf final : public NetworkFunction {
 
   FlowScope flow_scope() const override;
   bool is_barrier() const override { return description().is_barrier(); }
+  bool needs_first_fragment() const override {
+    return description().needs_first_fragment();
+  }
   bool takes_merged() const override { return description().takes_merged(); }
   bool has_timer() const override { return description().has_timer(); }
   std::span<const std::string_view> drop_reasons() const override {

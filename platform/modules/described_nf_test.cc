@@ -79,6 +79,7 @@ TEST(DescribedNf, DeclaresWhatEachNfDeclares) {
     }
     EXPECT_EQ(stand_in.flow_scope(), own->flow_scope());
     EXPECT_EQ(stand_in.is_barrier(), own->is_barrier());
+    EXPECT_EQ(stand_in.needs_first_fragment(), own->needs_first_fragment());
     EXPECT_EQ(stand_in.takes_merged(), own->takes_merged());
     EXPECT_EQ(stand_in.has_timer(), own->has_timer());
     EXPECT_TRUE(

@@ -32,9 +32,9 @@ FlowFlags::FlowFlags(RunFlagSet& set) : set_(set) {
   flags.Count(
       "early_fragments", set_.request.run.early_fragments, 0,
       kMaxEarlyFragments,
-      "before an NF that filters or translates, fragments that are kept "
-      "until their packet's first one comes, for 1 s at most; more are "
-      "treated as if it never came (not with several controllers)");
+      "before an NF that needs a packet's first fragment, later ones that are "
+      "kept until it comes, for 1 s at most; more are treated as if it never "
+      "came (not with several controllers)");
   flags
       .DurationOrInfinity("evict_after", c.evict_after, Nanos{0},
                           "when the flow table is full, evict a flow that has "

@@ -452,11 +452,6 @@ absl::Status InputFlags::SettleController() {
   const std::string flag = set_.flags.Printed("controller");
   for (const PortSpec& port : request.ports) {
     if (request.has_own_ports && port.kind != PortSpec::Kind::kGwlb) continue;
-    if (port.router.is_routed()) {
-      return absl::InvalidArgumentError(fmt::format(
-          "{} with --port {}: ports with addresses cannot be shared", flag,
-          port.text()));
-    }
     if (port.kind == PortSpec::Kind::kPacket ||
         port.kind == PortSpec::Kind::kCapture) {
       continue;

@@ -35,7 +35,8 @@ bool FrameChannel::Send(const PortFrame& frame, Instant came) {
   Head head = {.came_ns = came.ns,
                .next_slot = 0,
                .is_last = 0,
-               .segment_bytes = frame.segment_bytes};
+               .segment_bytes = frame.segment_bytes,
+               .news = static_cast<uint16_t>(frame.news)};
   std::array<iovec, 2> parts = {
       {{&head, sizeof head},
        {const_cast<std::byte*>(frame.bytes.data()), frame.bytes.size()}}};
@@ -54,7 +55,8 @@ void FrameChannel::Finish(const LastOfPort& last) {
   const Head head = {.came_ns = 0,
                      .next_slot = last.next_slot,
                      .is_last = 1,
-                     .segment_bytes = 0};
+                     .segment_bytes = 0,
+                     .news = 0};
   // Waits up to a second for room: the receiver needs this message.
   send(socket_.number(), &head, sizeof head, MSG_NOSIGNAL);
   Close();
@@ -82,7 +84,8 @@ FrameChannel::Taken FrameChannel::Receive(
     } else {
       taken.any = true;
       take({.bytes = {room_.get(), static_cast<size_t>(bytes) - sizeof head},
-            .segment_bytes = static_cast<uint16_t>(head.segment_bytes)},
+            .segment_bytes = head.segment_bytes,
+            .news = static_cast<NeighbourNews>(head.news)},
            Instant{head.came_ns});
     }
   }

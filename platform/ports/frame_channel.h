@@ -63,7 +63,8 @@ class FrameChannel {
     int64_t came_ns;
     uint64_t next_slot;
     uint32_t is_last;
-    uint32_t segment_bytes;
+    uint16_t segment_bytes;
+    uint16_t news;
   };
   static_assert(sizeof(Head) == 24);
 

@@ -23,6 +23,7 @@ class FrameChannelTest : public testing::Test {
     return out_.Receive([this](const PortFrame& frame, Instant came) {
       frames_.emplace_back(frame.bytes.begin(), frame.bytes.end());
       segments_.push_back(frame.segment_bytes);
+      news_.push_back(frame.news);
       times_.push_back(came);
     });
   }
@@ -32,6 +33,7 @@ class FrameChannelTest : public testing::Test {
   std::vector<Frame> frames_;
   std::vector<Instant> times_;
   std::vector<uint16_t> segments_;
+  std::vector<NeighbourNews> news_;
 };
 
 TEST_F(FrameChannelTest, BringsFramesWholeAndInOrderAndSaysWhereItEnds) {
@@ -40,7 +42,9 @@ TEST_F(FrameChannelTest, BringsFramesWholeAndInOrderAndSaysWhereItEnds) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     const Frame frame(sizes[i], std::byte(i));
     EXPECT_TRUE(in_.Send(
-        {.bytes = frame, .segment_bytes = static_cast<uint16_t>(i * 16'000)},
+        {.bytes = frame,
+         .segment_bytes = static_cast<uint16_t>(i * 16'000),
+         .news = static_cast<NeighbourNews>(i % 3)},
         Instant{static_cast<int64_t>(i)}));
   }
   EXPECT_TRUE(Receive().any);
@@ -55,6 +59,7 @@ TEST_F(FrameChannelTest, BringsFramesWholeAndInOrderAndSaysWhereItEnds) {
     EXPECT_EQ(frames_[i], Frame(sizes[i], std::byte(i)));
     EXPECT_EQ(times_[i].ns, static_cast<int64_t>(i));
     EXPECT_EQ(segments_[i], i * 16'000);
+    EXPECT_EQ(news_[i], static_cast<NeighbourNews>(i % 3));
   }
 }
 

@@ -20,8 +20,8 @@ namespace {
 
 absl::Status CannotBeHandedOn(const PortSpec& spec) {
   return absl::FailedPreconditionError(
-      fmt::format("{}: only packet sockets of one queue and TAP interfaces, "
-                  "without an address, can be passed to another process",
+      fmt::format("{}: only packet sockets of one queue and TAP interfaces "
+                  "can be passed to another process",
                   spec.text()));
 }
 
@@ -58,7 +58,8 @@ PacketPort::PacketPort(const PortSpec& spec) : spec_(spec) {
 
 absl::StatusOr<std::unique_ptr<PacketPort>> PacketPort::OpenToSend(
     const PortSpec& spec) {
-  if (spec.router.is_routed() || spec.queues > 1) return CannotBeHandedOn(spec);
+  if (spec.queues > 1) return CannotBeHandedOn(spec);
+  if (spec.router.is_routed()) return RoutedPort::OpenToSend(spec);
   if (spec.kind == PortSpec::Kind::kPacket) {
     return PacketSocket::OpenToSend(spec);
   }

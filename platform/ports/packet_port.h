@@ -16,6 +16,7 @@
 #include "platform/ports/frames/frame_offload.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/port_spec.h"
+#include "platform/ports/router/neighbour_messages.h"
 #include "platform/run/run.h"
 
 namespace snf {
@@ -41,6 +42,9 @@ struct PortFrame {
   // ParsedPacket::segment_bytes: 0 unless frames of several packets stay whole
   // (KeepMerged).
   uint16_t segment_bytes = 0;
+  // If it is any, the frame is not for the chains, but for the process that
+  // takes the place of this one (HandOn), if there is one.
+  NeighbourNews news = NeighbourNews::kNone;
 };
 
 // An Ethernet interface of this machine: packets come in and leave as whole
@@ -75,6 +79,9 @@ class PacketPort {
   // Gives up to some dozens of frames that have come, in their order. Returns
   // false if there was none.
   virtual bool Receive(Take take) = 0;
+  // Gives only the frames that the port itself has made for the chains, such as
+  // errors about packets that cannot leave. Receive gives them as well.
+  virtual bool ReceiveOwn(Take /*take*/) { return false; }
   // Returns true if a frame is known to wait for Receive. Ports that cannot
   // know without a system call return false.
   virtual bool has_frames() const { return false; }
@@ -98,6 +105,9 @@ class PacketPort {
   // Does the same, and waits until a thread of the port's own has sent them
   // (PortSpec::sends_by_thread).
   virtual void Settle() { Flush(); }
+  // Returns true while packets, or answers to packets, wait for more than
+  // Flush, as for a neighbour that has not answered.
+  virtual bool has_waiting() const { return false; }
   // Brings figures() up to date with the kernel's counters.
   virtual void UpdateFigures() {}
 
@@ -122,9 +132,8 @@ class PacketPort {
   // receives by it, starting at `next`.
   virtual void Expect(const PacketReceiver& /*receiver*/) {}
   // Called before Adopt with each frame that the predecessor forwards: the port
-  // needs first fragments to recognise later ones.
-  virtual void Overhear(std::span<const std::byte> /*frame*/, Instant /*now*/) {
-  }
+  // needs first fragments to recognise later ones, and news of neighbours.
+  virtual void Overhear(const PortFrame& /*frame*/, Instant /*now*/) {}
   virtual void Adopt(PacketReceiver /*receiver*/, uint64_t /*next*/) {}
   // Returns true while a process before this one reads.
   virtual bool has_predecessor() const { return false; }

@@ -126,7 +126,8 @@ bool PacketSocket::Group() {
 bool PacketSocket::AdmitFrames() {
   std::vector<sock_filter> program;
   if (spec_.steering != nullptr) {
-    for (const FilterStep& step : spec_.steering->Program(spec_.side)) {
+    for (const FilterStep& step :
+         spec_.steering->Program(spec_.side, spec_.router.is_routed())) {
       program.push_back({.code = step.code,
                          .jt = step.if_true,
                          .jf = step.if_false,

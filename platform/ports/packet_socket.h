@@ -65,8 +65,8 @@ class PacketSocket final : public PacketPort {
   void Adopt(PacketReceiver receiver, uint64_t next_slot) override;
 
   // Marks later fragments of a datagram as this controller's, too.
-  void Overhear(std::span<const std::byte> frame, Instant now) override {
-    gate_.LetsIn(frame, now);
+  void Overhear(const PortFrame& frame, Instant now) override {
+    gate_.LetsIn(frame.bytes, now);
   }
   bool Receive(Take take) override;
   bool has_frames() const override {

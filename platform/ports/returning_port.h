@@ -52,6 +52,9 @@ class ReturningPort final : public PacketPort {
   // Also looks at the interface: call it again and again.
   void UpdateFigures() override;
   bool is_there() const override { return port_ != nullptr; }
+  bool has_waiting() const override {
+    return port_ != nullptr && port_->has_waiting();
+  }
   std::optional<uint8_t> RouteLength(
       std::span<const std::byte> frame) const override {
     if (port_ == nullptr) return std::nullopt;

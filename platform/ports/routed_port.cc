@@ -79,14 +79,39 @@ absl::Status CheckKernel(const PortSpec& spec) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PacketPort>> RoutedPort::Open(
-    const PortSpec& spec) {
+absl::StatusOr<std::unique_ptr<RoutedPort>> RoutedPort::OpenAround(
+    const PortSpec& spec, Opening open) {
   if (absl::Status s = CheckKernel(spec); !s.ok()) return s;
-  auto port = PacketSocket::Open(spec);
+  auto port = open(spec);
   if (!port.ok()) return port.status();
   std::unique_ptr<RoutedPort> routed(new RoutedPort(spec, *std::move(port)));
   if (absl::Status s = routed->ReadRoutes(); !s.ok()) return s;
   return routed;
+}
+
+absl::StatusOr<std::unique_ptr<PacketPort>> RoutedPort::Open(
+    const PortSpec& spec) {
+  auto routed = OpenAround(spec, &PacketSocket::Open);
+  if (!routed.ok()) return routed.status();
+  if ((*routed)->is_to_advertise()) {
+    (*routed)->router_.Announce();
+    (*routed)->port_->Flush();
+  } else {
+    (*routed)->router_.LeaveAdvertising();
+  }
+  return *std::move(routed);
+}
+
+absl::StatusOr<std::unique_ptr<PacketPort>> RoutedPort::OpenToSend(
+    const PortSpec& spec) {
+  auto routed = OpenAround(
+      spec,
+      +[](const PortSpec& one) -> absl::StatusOr<std::unique_ptr<PacketPort>> {
+        return PacketSocket::OpenToSend(one);
+      });
+  if (!routed.ok()) return routed.status();
+  (*routed)->router_.LeaveAdvertising();
+  return *std::move(routed);
 }
 
 RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
@@ -97,8 +122,49 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
       returned_(kReturnedBytes) {
   changes_ = port_->changes();
   router_.set_mtu(interface_.mtu());
-  router_.Announce();
-  port_->Flush();
+  if (spec.steering != nullptr) places_ = spec.steering->PlaceProgram(spec.side);
+}
+
+bool RoutedPort::is_to_advertise() const {
+  return spec_.steering == nullptr || spec_.steering->Owns(Steering::kRest);
+}
+
+bool RoutedPort::IsToAnswer(std::span<const std::byte> frame) const {
+  if (spec_.steering == nullptr) return true;
+  const uint32_t place = ResultOf(places_, frame) - 1;
+  return place < Steering::kPlaces && spec_.steering->Owns(place);
+}
+
+absl::StatusOr<PacketReceiver> RoutedPort::HandOn() {
+  auto receiver = port_->HandOn();
+  is_handed_on_ = is_to_tell_known_ = receiver.ok();
+  return receiver;
+}
+
+// The next process advertises the router: hosts are not to leave it.
+std::optional<uint64_t> RoutedPort::LetGo() {
+  has_stopped_ = true;
+  return port_->LetGo();
+}
+
+void RoutedPort::Overhear(const PortFrame& frame, Instant now) {
+  if (frame.news == NeighbourNews::kNone) {
+    port_->Overhear(frame, now);
+  } else {
+    router_.Overhear(Now() + Nanos{-frame.age.ns}, frame.bytes, frame.news);
+  }
+}
+
+void RoutedPort::Adopt(PacketReceiver receiver, uint64_t next) {
+  port_->Adopt(std::move(receiver), next);
+  if (is_to_advertise()) router_.TakeOverAdvertising(Now());
+}
+
+void RoutedPort::TellKnown(Instant now, Take take) {
+  is_to_tell_known_ = false;
+  router_.TellKnown(now, [&](std::span<const std::byte> frame, Nanos age) {
+    take({.bytes = frame, .age = age, .news = NeighbourNews::kKnown});
+  });
 }
 
 absl::Status RoutedPort::ReadRoutes() {
@@ -153,10 +219,14 @@ Instant RoutedPort::Now() {
 }
 
 bool RoutedPort::Receive(Take take) {
-  const bool had_returned = GiveReturned(take);
+  const bool had_returned = ReceiveOwn(take);
   const Instant now = Now();
+  if (is_to_tell_known_) TellKnown(now, take);
   const bool had_frames = port_->Receive([&](const PortFrame& frame) {
     const auto passed = router_.Take(now, frame.bytes);
+    if (is_handed_on_ && router_.news() != NeighbourNews::kNone) {
+      take({.bytes = frame.bytes, .age = frame.age, .news = router_.news()});
+    }
     if (passed.empty()) return;
     ++figures_.received;
     take({.bytes = passed,
@@ -166,7 +236,7 @@ bool RoutedPort::Receive(Take take) {
   return had_returned || had_frames;
 }
 
-bool RoutedPort::GiveReturned(Take take) {
+bool RoutedPort::ReceiveOwn(Take take) {
   const uint32_t frames = std::exchange(returned_frames_, 0);
   size_t at = 0;
   for (uint32_t i = 0; i < frames; ++i) {

@@ -10,11 +10,13 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/lazy_array.h"
 #include "base/time.h"
+#include "platform/ports/filter_program.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/router/kernel_routes.h"
@@ -28,6 +30,16 @@ namespace snf {
 // PortFigures::router has the rest by name. A packet that waits for a
 // neighbour is neither sent nor dropped.
 //
+// If several controllers share the interface (steering.h), each has such a port
+// and learns of the neighbours that it sends to. A question for the addresses is
+// answered by the controller that has the place of the question's frame; the
+// controller that has the rest advertises the router.
+//
+// If another process takes the place of this one, its port (OpenToSend) gets to
+// know the neighbours that this one knows, and what these say from then on
+// (PortFrame::news). Until that process reads the interface itself, this one
+// answers and advertises.
+//
 // The MTU is the interface's, also after it has changed. A frame of several
 // packets stays whole, if its next hop is known and its packets fit the MTU.
 //
@@ -36,8 +48,12 @@ class RoutedPort final : public PacketPort, private RouterWire {
  public:
   // Errors as PacketPort::Open.
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec);
+  // Errors as PacketPort::OpenToSend.
+  static absl::StatusOr<std::unique_ptr<PacketPort>> OpenToSend(
+      const PortSpec& spec);
 
   bool Receive(Take take) override;
+  bool ReceiveOwn(Take take) override;
   bool has_frames() const override { return port_->has_frames(); }
   void StopReceiving() override;
   void Send(std::span<const std::byte> frame) override;
@@ -46,6 +62,9 @@ class RoutedPort final : public PacketPort, private RouterWire {
   void KeepMerged(bool keep) override { port_->KeepMerged(keep); }
   void Flush() override { port_->Flush(); }
   void Settle() override { port_->Settle(); }
+  bool has_waiting() const override {
+    return router_.has_waiting() || returned_frames_ > 0;
+  }
   std::optional<uint8_t> RouteLength(
       std::span<const std::byte> frame) const override {
     return router_.RouteLength(frame);
@@ -53,13 +72,28 @@ class RoutedPort final : public PacketPort, private RouterWire {
   // Also asks for neighbours: call it again and again.
   void UpdateFigures() override;
   int descriptor() const override { return port_->descriptor(); }
+  absl::StatusOr<PacketReceiver> HandOn() override;
+  std::optional<uint64_t> LetGo() override;
+  void Expect(const PacketReceiver& receiver) override {
+    port_->Expect(receiver);
+  }
+  void Overhear(const PortFrame& frame, Instant now) override;
+  void Adopt(PacketReceiver receiver, uint64_t next) override;
   std::string TakeNews() override { return std::exchange(news_, ""); }
 
  private:
   static constexpr uint32_t kMostReturned = 1'024;
   static constexpr size_t kReturnedBytes = 1 << 20;
 
+  using Opening =
+      absl::StatusOr<std::unique_ptr<PacketPort>> (*)(const PortSpec& spec);
+
   RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
+  static absl::StatusOr<std::unique_ptr<RoutedPort>> OpenAround(
+      const PortSpec& spec, Opening open);
+  // Returns true if no other controller advertises the router.
+  bool is_to_advertise() const;
+  void TellKnown(Instant now, Take take);
   absl::Status ReadRoutes();
   void TakeRoutes();
   void UpdateRoutes();
@@ -69,7 +103,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
                         uint16_t segment_bytes) override;
   void SendOwn(std::span<const std::byte> frame) override;
   bool ReturnToChain(std::span<const std::byte> frame) override;
-  bool GiveReturned(Take take);
+  bool IsToAnswer(std::span<const std::byte> frame) const override;
   static Instant Now();
 
   NetworkInterface interface_;
@@ -77,7 +111,12 @@ class RoutedPort final : public PacketPort, private RouterWire {
   Router router_;
   std::optional<KernelRoutes> routes_;
   std::string news_;
+  std::vector<FilterStep> places_;  // of several controllers
   bool has_stopped_ = false;
+  // Another process takes the place of this one, and is told of neighbours; it
+  // has not got to know them all.
+  bool is_handed_on_ = false;
+  bool is_to_tell_known_ = false;
   uint64_t own_cut_ = 0;  // packets more than frames that it cut itself
   uint64_t uncut_ = 0;    // frames of several packets that no cut makes packets
   // Frames that go into the chain at the next call of Receive.

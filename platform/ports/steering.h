@@ -40,8 +40,8 @@ struct ControllerOf {
 // Theory of operation. Selects this controller's frames from those at the ports
 // of several controllers, as resource_manager/core/dispatch_table.h does in
 // runs on captures. Each controller has a filter in front of its sockets
-// (Program), and each frame (but see fragments below) passes the filter of
-// exactly one controller, without messages between controllers.
+// (Program), and each frame (but see below) passes the filter of exactly one
+// controller, without messages between controllers.
 //
 // A packet goes by its host inside: by its source if it comes from the inside,
 // else by its destination. So both directions of a connection go to the same
@@ -57,6 +57,10 @@ struct ControllerOf {
 // that got the first fragment knows the owner of a later one: all controllers
 // that own a place get later fragments, and FragmentGate drops those of other
 // controllers.
+//
+// Where ports are routers (router.h), all controllers take ARP and discovery of
+// IPv6, so that each learns of its neighbours; a question is answered by the
+// controller that has the frame's place.
 //
 // Frames that are neither IP nor ARP, or lie behind PPPoE, MPLS or more than
 // four VLAN tags, are for controller 0.
@@ -95,8 +99,10 @@ class Steering {
       const NetworkFunction& example, ControllerOf controller);
 
   // Returns the program that accepts this controller's frames at a port of that
-  // side. It expects whole Ethernet frames, with VLAN tags in them or not.
-  std::vector<FilterStep> Program(Side side) const;
+  // side. It expects whole Ethernet frames, with VLAN tags in them or not. If
+  // `routes`, the port is a router's: all that is said of link addresses is
+  // accepted, too.
+  std::vector<FilterStep> Program(Side side, bool routes = false) const;
 
   // Returns a program whose result for a frame at a port of that side is its
   // place, or kLaterFragment, plus 1. It depends on no owner.
@@ -117,6 +123,8 @@ class Steering {
   // Returns true for an address whose ports are the controllers' blocks.
   bool IsExternal(be32 address) const;
   bool has_external() const { return !external_.empty(); }
+  // Returns true if the place is this controller's.
+  bool Owns(uint32_t place) const { return owners_[place] == controller_.id; }
   // Returns true if both select the same frames.
   bool operator==(const Steering&) const = default;
 
@@ -135,8 +143,6 @@ class Steering {
   static absl::Status Check(const NetworkFunction& example,
                             uint32_t controllers);
 
-  // Returns true if the place is this controller's.
-  bool Owns(uint32_t place) const { return owners_[place] == controller_.id; }
   bool OwnsAny() const {
     return std::ranges::find(owners_, controller_.id) != owners_.end();
   }

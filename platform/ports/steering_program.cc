@@ -24,9 +24,11 @@ namespace snf {
 // A program that names places returns them where this asks "own?".
 class SteeringProgram {
  public:
-  SteeringProgram(const Steering& steering, Side side, bool names_places)
+  SteeringProgram(const Steering& steering, Side side, bool names_places,
+                  bool routes = false)
       : steering_(steering),
         names_places_(names_places),
+        routes_(routes),
         is_inside_(side == Side::kInside),
         knows_ports_(!is_inside_ && steering.has_external()) {}
 
@@ -126,6 +128,10 @@ class SteeringProgram {
     Want(kLink + kArpBytes, first_);
     Half(kLink + 2);
     p_.JumpUnless(BPF_JEQ, static_cast<uint32_t>(EtherType::kIpv4), first_);
+    if (routes_) {
+      p_.Jump(take_);
+      return;
+    }
     Word(kLink + (is_inside_ ? 14 : 24));
     Store(kHost);
     p_.Jump(bucket_);
@@ -228,6 +234,7 @@ class SteeringProgram {
     p_.Add(BPF_STX, kPlace);
     Byte(kLink + 6);
     p_.JumpUnless(BPF_JEQ, static_cast<uint32_t>(IpProtocol::kIcmpv6), plain);
+    if (routes_) TakeDiscovery(kIcmp);
     Want(kQuoted + kIpv6Bytes, plain);
     Byte(kIcmp);
     p_.JumpIf(BPF_JGE, 128, plain);
@@ -237,6 +244,17 @@ class SteeringProgram {
     p_.Bind(plain);
     Fold(kLink + end);
     p_.Jump(bucket_);
+  }
+
+  // Router and neighbour discovery, and redirects (RFC 4861).
+  void TakeDiscovery(uint32_t icmp) {
+    constexpr uint32_t kFirst = 133, kLast = 137;
+    const Label other = p_.NewLabel();
+    Want(icmp + 1, other);
+    Byte(icmp);
+    p_.JumpUnless(BPF_JGE, kFirst, other);
+    p_.JumpUnless(BPF_JGT, kLast, take_);
+    p_.Bind(other);
   }
 
   void Fold(uint32_t at) {
@@ -339,6 +357,7 @@ class SteeringProgram {
 
   const Steering& steering_;
   const bool names_places_;
+  const bool routes_;  // all controllers take ARP and discovery
   const bool is_inside_;
   const bool knows_ports_;  // else an address is enough
   FilterProgram p_;
@@ -352,8 +371,8 @@ class SteeringProgram {
   const Label take_ = p_.NewLabel(), leave_ = p_.NewLabel();
 };
 
-std::vector<FilterStep> Steering::Program(Side side) const {
-  return SteeringProgram(*this, side, false).Write();
+std::vector<FilterStep> Steering::Program(Side side, bool routes) const {
+  return SteeringProgram(*this, side, false, routes).Write();
 }
 
 std::vector<FilterStep> Steering::PlaceProgram(Side side) const {

@@ -242,6 +242,55 @@ TEST(Steering, ThePlaceOfAFrameSaysWhoTakesIt) {
   }
 }
 
+// As hosts and routers say who they are, and ask.
+std::vector<Frame> Discovery() {
+  std::vector<Frame> frames = {Arp(kHost, kPeer), Arp(kPeer, kHost)};
+  for (uint8_t type = 133; type <= 137; ++type) {
+    for (uint8_t i = 1; i < 20; ++i) {
+      Ipv6Fields fields = {.next_header = kIcmpv6};
+      fields.source.bytes[15] = std::byte{i};
+      const Frame body(i % 2 == 0 ? 0 : 16);
+      frames.push_back(
+          Ethernet(0x86dd, Ipv6(fields, Icmp(type, 0, 0, body))));
+    }
+  }
+  return frames;
+}
+
+TEST(Steering, GivesAllRoutersDiscoveryAndOneOfThemTheRest) {
+  All all(3, kNat);
+  const auto takers = [&](Side side, const Frame& frame) {
+    std::vector<uint32_t> found;
+    for (uint32_t c = 0; c < 3; ++c) {
+      if (Takes(all.steering(c)->Program(side, true), frame)) {
+        found.push_back(c);
+      }
+    }
+    return found;
+  };
+  std::vector<Frame> others = FramesOfHosts();
+  others.push_back(Ethernet(0x88cc, Hex("0102")));
+  others.push_back(Ethernet(0x0806, Hex("0001 0800 0604")));
+  for (const int type : {2, 128, 129, 132, 138}) {
+    others.push_back(Ethernet(
+        0x86dd, Ipv6({.next_header = kIcmpv6},
+                     Icmp(static_cast<uint8_t>(type), 0, 0, Frame(4)))));
+  }
+  for (const Side side : {Side::kInside, Side::kOutside}) {
+    const auto places = all.steering(0)->PlaceProgram(side);
+    for (const Frame& frame : Discovery()) {
+      EXPECT_EQ(takers(side, frame), (std::vector<uint32_t>{0, 1, 2}));
+      // One answers.
+      const uint32_t place = ResultOf(places, frame) - 1;
+      ASSERT_LT(place, Steering::kPlaces);
+      EXPECT_TRUE(all.steering(all.Of(side, frame))->Owns(place));
+    }
+    for (const Frame& frame : others) {
+      EXPECT_EQ(takers(side, frame), all.Takers(side, frame));
+    }
+  }
+}
+
 TEST(Steering, KeepsFragmentsAndErrorsWithTheirHost) {
   All all(5);
   for (uint8_t i = 1; i < 100; ++i) {

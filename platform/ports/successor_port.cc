@@ -29,17 +29,18 @@ void SuccessorPort::Begin(FrameChannel channel, PacketReceiver receiver) {
 
 bool SuccessorPort::Receive(PacketPort::Take take) {
   if (!has_predecessor()) return port_->Receive(take);
+  const bool had_own = port_->ReceiveOwn(take);
   const Instant now = WallClock();
   const FrameChannel::Taken taken =
       channel_.Receive([&](PortFrame frame, Instant came) {
-        port_->Overhear(frame.bytes, now);
         frame.age = std::max(now - came, Nanos{});
-        Give(frame, take);
+        port_->Overhear(frame, now);
+        if (frame.news == NeighbourNews::kNone) Give(frame, take);
       });
   if (taken.is_over) {
     port_->Adopt(std::move(receiver_), taken.last.next_slot);
   }
-  return taken.any || taken.is_over;
+  return taken.any || taken.is_over || had_own;
 }
 
 // The chains of the predecessor may take frames whole that these do not.

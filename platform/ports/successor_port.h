@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -33,6 +35,7 @@ class SuccessorPort final : public PacketPort {
   bool has_predecessor() const override { return channel_.is_open(); }
 
   bool Receive(Take take) override;
+  bool ReceiveOwn(Take take) override { return port_->ReceiveOwn(take); }
   bool has_frames() const override {
     return !has_predecessor() && port_->has_frames();
   }
@@ -48,6 +51,12 @@ class SuccessorPort final : public PacketPort {
   }
   void Flush() override { port_->Flush(); }
   void Settle() override { port_->Settle(); }
+  bool has_waiting() const override { return port_->has_waiting(); }
+  std::optional<uint8_t> RouteLength(
+      std::span<const std::byte> frame) const override {
+    return port_->RouteLength(frame);
+  }
+  std::string TakeNews() override { return port_->TakeNews(); }
   void UpdateFigures() override;
   int descriptor() const override {
     return has_predecessor() ? channel_.descriptor() : port_->descriptor();

@@ -50,6 +50,7 @@ Ingress::Ingress(const RunOptions& options, const NetworkFunction& nf,
       own_keys_(nf),
       has_sides_(HasSides(nf)),
       is_barrier_(nf.is_barrier()),
+      needs_first_(HasSides(nf) || nf.needs_first_fragment()),
       takes_merged_(nf.takes_merged()),
       drops_unread_(options.unreadable == Unreadable::kAuto
                         ? is_barrier_
@@ -87,7 +88,7 @@ const Ingress::Taken& Ingress::Take(Instant arrival,
 }
 
 void Ingress::KeepEarlyFragments() {
-  if (has_sides_ || is_barrier_) early_ = EarlyFragments(early_fragments_);
+  if (needs_first_) early_ = EarlyFragments(early_fragments_);
 }
 
 // A key in the form of a fragment may also be that of the packet that an ICMP

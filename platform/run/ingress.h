@@ -59,8 +59,8 @@ class AliasListener {
 //
 // Before an NF that filters or translates, packets in which something is unread
 // (unread.h) are dropped, and neighbour discovery passes through as ARP does.
-// Fragments that come before their packet's first one can be kept until that
-// one comes (early_fragments.h).
+// Before an NF that needs the first fragment of a packet, later ones that come
+// before it can be kept until it comes (early_fragments.h).
 //
 // Owner-thread only.
 class Ingress {
@@ -175,6 +175,7 @@ class Ingress {
   OwnKeys own_keys_;
   bool has_sides_;
   bool is_barrier_;
+  bool needs_first_;  // fragment
   bool takes_merged_;
   bool drops_unread_;
   bool say_sides_ = false;  // packets name theirs

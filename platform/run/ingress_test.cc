@@ -20,10 +20,14 @@ CapturedPacket PacketOf(const Frame& frame, Side side) {
 
 class Function final : public NetworkFunction {
  public:
-  explicit Function(FlowScope scope, bool is_barrier = false)
-      : scope_(scope), is_barrier_(is_barrier) {}
+  explicit Function(FlowScope scope, bool is_barrier = false,
+                    bool needs_first = true)
+      : scope_(scope), is_barrier_(is_barrier), needs_first_(needs_first) {}
   FlowScope flow_scope() const override { return scope_; }
   bool is_barrier() const override { return is_barrier_; }
+  bool needs_first_fragment() const override {
+    return is_barrier_ && needs_first_;
+  }
   // All packets of a protocol are one flow.
   OwnFlow flow_key(const KeyedPacket& packet) const override {
     FlowKey key;
@@ -37,6 +41,7 @@ class Function final : public NetworkFunction {
  private:
   FlowScope scope_;
   bool is_barrier_;
+  bool needs_first_;
 };
 
 // From 10.0.0.1:5000 to 192.0.2.9:53.
@@ -190,6 +195,17 @@ TEST(Ingress, KeepsFragmentsBeforeABarrierWithFlowKeysOfItsOwn) {
     EXPECT_EQ(ingress.Take(Instant{}, *kept).fate, Fate::kPacket);
     EXPECT_EQ(ingress.fragments_kept_matched(), 1u);
   }
+}
+
+TEST(Ingress, KeepsNoFragmentsBeforeABarrierThatNeedsNoFirstOne) {
+  BufferPool buffers({.small = 4, .medium = 1, .large = 1});
+  const Function nf(FlowScope::kOwnKey, true, false);
+  Ingress ingress({}, nf, buffers);
+  ingress.KeepEarlyFragments();
+  const Frame later = FragmentOf(7, 17, Frame(48), false);
+  EXPECT_EQ(ingress.Take(Instant{}, PacketOf(later, Side::kInside)).fate,
+            Ingress::Taken::Fate::kPacket);
+  EXPECT_EQ(ingress.fragments_kept(), 0u);
 }
 
 TEST(Ingress, AsksAnNfWithFlowKeysOfItsOwnForTheKey) {

@@ -11,8 +11,10 @@ each every 25 ms, tell how long flows were interrupted: a table by kind of event
 is printed at the end.
 
 6 events of seed 1, or 200 of any seed with SNF_LONG_TESTS=1, or
-SNF_TEST_EVENTS=n. SNF_TEST_SEED=n chooses the seed, which a failure names. Wants root, network
-namespaces, etcd, Redis and nftables, and is skipped without.
+SNF_TEST_EVENTS=n. SNF_TEST_SEED=n chooses the seed, which a failure names. With
+SNF_TEST_LXD=1 the cluster is that of `./snf cluster up --lxd`, whose members may
+lose their power, too. Wants root, network namespaces, etcd, Redis and nftables,
+and is skipped without.
 
 Usage: cluster_events_test.py PROGRAM SOURCE_DIR [TEST…]
 """
@@ -34,20 +36,24 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import OK, PROGRAM, SOURCE, wait_for
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
-import cluster as made_here
+from host_cluster import ETCD, HOSTS, Cluster
+from lxd_cluster import LxdCluster
+from machine import kill_all, pids_in
 
 IS_LONG = bool(os.environ.get("SNF_LONG_TESTS"))
 SEED = int(os.environ.get("SNF_TEST_SEED") or
            (time.time_ns() % 1_000_000 if IS_LONG else 1))
 EVENTS = int(os.environ.get("SNF_TEST_EVENTS") or
              (200 if IS_LONG else 6))
+HAS_LXD = bool(os.environ.get("SNF_TEST_LXD"))
+MADE = LxdCluster if HAS_LXD else Cluster
 PEER = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                     "network_peer.py")
 ECHO = "10.77.0.4"  # the server's second address
 CONNECTIONS = FLOWS = 24
 # Loggers may have something alone until units have taken each flow.
 REST_S, REST_OF_LOGGERS_S = 0.5, 3
-MISSING = [name for name in ("ip", "etcd", "etcdctl", "redis-server", "nft")
+MISSING = [name for name in (*MADE.NEEDED, "etcdctl", "nft")
            if shutil.which(name) is None]
 
 
@@ -62,10 +68,10 @@ def call(*words, inside=None, check=True):
     return done.stdout
 
 
-def named(namespace, *names):
-    """The processes of these names in a namespace."""
+def named(pids, *names):
+    """Those of these processes that have such a name."""
     found = []
-    for pid in made_here.pids_in(namespace):
+    for pid in pids:
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/comm") as file:
                 if file.read().strip() in names:
@@ -73,10 +79,10 @@ def named(namespace, *names):
     return found
 
 
-def running(namespace, word):
-    """The processes in a namespace with this word in their command line."""
+def running(pids, word):
+    """Those of these processes with this word in their command line."""
     found = []
-    for pid in made_here.pids_in(namespace):
+    for pid in pids:
         with contextlib.suppress(OSError):
             with open(f"/proc/{pid}/cmdline", "rb") as file:
                 if b"\0" + word + b"\0" in file.read():
@@ -125,8 +131,8 @@ class Tables(unittest.TestCase):
 class Events(unittest.TestCase):
     def setUp(self):
         self.rng = random.Random(SEED)
-        self.cluster = made_here.Cluster(f"t{os.getpid() % 100_000}", PROGRAM,
-                                         policy="rotate")
+        self.cluster = MADE(f"t{os.getpid() % 100_000}", PROGRAM,
+                            policy="rotate")
         self.addCleanup(self.end_all)
         self.up()
         self.spaces = self.cluster.spaces
@@ -183,46 +189,68 @@ class Events(unittest.TestCase):
         """Its host; None if not all members have the same one."""
         told = json.loads(call(
             "env", "ETCDCTL_API=3", "etcdctl", "-w", "json",
-            f"--endpoints={made_here.ETCD}", "endpoint", "status",
+            f"--endpoints={ETCD}", "endpoint", "status",
             inside=self.edge, check=False) or "[]")
         leaders = {one["Status"].get("leader") for one in told}
-        if len(told) != len(made_here.HOSTS) or len(leaders) != 1:
+        if len(told) != len(HOSTS) or len(leaders) != 1:
             return None
         of_leader = [one["Endpoint"].split(":")[0] for one in told
                      if one["Status"]["header"]["member_id"] in leaders]
-        return next((host for host, address in made_here.HOSTS.items()
+        return next((host for host, address in HOSTS.items()
                      if address in of_leader), None)
 
     # --- Events. ---
 
+    def member(self):
+        """One that has a member of etcd."""
+        return self.rng.choice(sorted(HOSTS))
+
     def host(self):
-        return self.rng.choice(sorted(made_here.HOSTS))
+        """One that has units."""
+        return self.rng.choice(self.cluster.hosts())
 
     def on_a_unit(self):
-        units = [pid for space in (*made_here.HOSTS, "edge")
-                 for pid in named(self.spaces[space], "snf-unit")]
-        kill(self.rng.choice(sorted(units)))
+        pids = [pid for host in self.cluster.hosts()
+                for pid in self.cluster.pids_of(host)] + pids_in(self.edge)
+        kill(self.rng.choice(sorted(named(pids, "snf-unit"))))
 
     def on_loggers(self):
-        for pid in named(self.edge, "snf-loggers"):
-            kill(pid)
+        """By SIGKILL of the daemon, which refuses it while loggers have alone
+        what a failed unit had: two failures at once are not promised."""
+        wait_for("loggers that may be killed", lambda: subprocess.run(
+            [PROGRAM, "kill", "loggers", f"--name={self.cluster.name}"],
+            capture_output=True, timeout=60, check=False).returncode == OK)
         wait_for("loggers", self.has_recovered)
         time.sleep(REST_OF_LOGGERS_S)
 
     def on_a_host(self):
-        made_here.kill_all(self.spaces[self.host()])
+        """A member of LXD fails with the containers there."""
+        kill_all(self.spaces[self.member()])
         self.up()
+
+    def on_a_container(self):
+        host = self.host()
+        for pid in self.cluster.pids_of(host):
+            kill(pid)
+        self.await_end(host, b"serve")
+        self.up()
+
+    def await_end(self, host, word):
+        """Waits until a host has no units and no process with this word; a
+        container ends as a whole."""
+        def has_ended():
+            pids = self.cluster.pids_of(host)
+            return not (pids if HAS_LXD else named(pids, "snf-unit") or
+                        running(pids, word))
+        wait_for(f"the end of units of {host} and of {word}", has_ended)
 
     def on_evacuation(self):
         """A host that leaves is drained first: nothing is lost."""
         host = self.host()
         before = self.lost()
-        call(PROGRAM, "host", "leave", host, f"--etcd={made_here.ETCD}",
+        call(PROGRAM, "host", "leave", host, f"--etcd={ETCD}",
              inside=self.edge)
-        space = self.spaces[host]
-        wait_for(f"the end of units and the entry of {host}",
-                 lambda: not named(space, "snf-unit") and not running(
-                     space, b"join"))
+        self.await_end(host, b"join")
         self.assertEqual(self.lost(), before)
         self.up()
 
@@ -230,62 +258,61 @@ class Events(unittest.TestCase):
         return int(self.status()["count"].get("faults.packets_lost", 0))
 
     def on_an_agent(self):
-        space = self.spaces[self.host()]
-        for pid in running(space, b"serve"):
+        host = self.host()
+        for pid in running(self.cluster.pids_of(host), b"serve"):
             kill(pid)
-        wait_for("the agent's end", lambda: not running(space, b"serve"))
+        self.await_end(host, b"serve")
         self.up()
 
     def on_a_link(self):
-        host = self.host()
+        host = self.member()
         switch = self.spaces["switch"]
         call("ip", "-n", switch, "link", "set", f"to-{host}", "down")
         time.sleep(self.rng.uniform(0, 3))
         call("ip", "-n", switch, "link", "set", f"to-{host}", "up")
 
     @contextlib.contextmanager
-    def filtered(self, chain, rule):
-        """A host with one more rule of nftables."""
-        space = self.spaces[self.host()]
-        call("nft", "add table inet test; add chain inet test one { type filter "
-             f"hook {chain} priority 0; }}; add rule inet test one {rule} drop",
-             inside=space)
+    def filtered(self, hook, rule):
+        """A host with one more rule of nftables, for its containers, too."""
+        space = self.spaces[self.member()]
+        call("nft", "add table netdev test; add chain netdev test one { type "
+             f"filter hook {hook} device eth0 priority 0; }}; add rule netdev "
+             f"test one {rule} drop", inside=space)
         try:
             yield
         finally:
-            call("nft", "delete table inet test", inside=space)
+            call("nft", "delete table netdev test", inside=space)
 
     def on_one_way(self):
-        chain = self.rng.choice(("input", "output"))
-        with self.filtered(chain, "meta oifname eth0" if chain == "output"
-                           else "meta iifname eth0"):
+        with self.filtered(self.rng.choice(("ingress", "egress")), ""):
             time.sleep(self.rng.uniform(0, 3))
 
     def on_loss(self):
-        with self.filtered("input", "numgen random mod 100 < 10"):
+        with self.filtered("ingress", "numgen random mod 100 < 10"):
             time.sleep(self.rng.uniform(0, 3))
 
     def on_delay(self):
         """Where the kernel has netem."""
-        space = self.spaces[self.host()]
+        space = self.spaces[self.member()]
         call("tc", "qdisc", "add", "dev", "eth0", "root", "netem", "delay",
              "50ms", inside=space)
         time.sleep(self.rng.uniform(0, 3))
         call("tc", "qdisc", "del", "dev", "eth0", "root", inside=space)
 
     def on_etcd(self):
-        self.end_etcd(self.host())
+        self.end_etcd(self.member())
         time.sleep(self.rng.uniform(0, 2))
         self.up()
 
     def end_etcd(self, host):
         space = self.spaces[host]
-        pid, = named(space, "etcd")
+        pid, = named(pids_in(space), "etcd")
         kill(pid)
-        wait_for("the end of etcd", lambda: pid not in named(space, "etcd"))
+        wait_for("the end of etcd",
+                 lambda: pid not in named(pids_in(space), "etcd"))
 
     def on_frozen_etcd(self):
-        pid, = named(self.spaces[self.host()], "etcd")
+        pid, = named(pids_in(self.spaces[self.member()]), "etcd")
         kill(pid, signal.SIGSTOP)
         time.sleep(self.rng.uniform(0, 3))
         kill(pid, signal.SIGCONT)
@@ -308,6 +335,8 @@ class Events(unittest.TestCase):
                   self.on_a_link,
                   self.on_one_way, self.on_loss, self.on_etcd,
                   self.on_frozen_etcd, self.on_leader_of_etcd]
+        if HAS_LXD:
+            events.append(self.on_a_container)
         if self.has_netem():
             events.append(self.on_delay)
         else:

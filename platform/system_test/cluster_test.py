@@ -7,7 +7,6 @@ Wants root, network namespaces, etcd and Redis, and is skipped without.
 Usage: cluster_test.py PROGRAM SOURCE_DIR [TEST…]
 """
 
-import json
 import os
 import pathlib
 import shutil
@@ -17,61 +16,12 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import OK, PROGRAM, SOURCE, USAGE, Command, wait_for
-
-SCRIPT = SOURCE / "platform/commands/cluster/cluster.py"
-UNAVAILABLE = 69
-NAME = f"u{os.getpid() % 100_000}"
-DIRECTORY = pathlib.Path(f"/run/snf-cluster-{NAME}")
+from cluster_case import (NAME, UNAVAILABLE, ClusterCase, cluster,
+                          processes_of, remains)
+from command_case import OK, USAGE, wait_for
 
 
-def cluster(*words, env=None):
-    return subprocess.run(
-        [sys.executable, SCRIPT, "--program", PROGRAM, f"--name={NAME}",
-         *words], capture_output=True, text=True, timeout=300, check=False,
-        env=env, stdin=subprocess.DEVNULL)
-
-
-def remains():
-    """What a cluster of this name has left."""
-    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True,
-                            text=True, check=True).stdout
-    return [line for line in spaces.splitlines() if f"snf-{NAME}-" in line] + (
-        [str(DIRECTORY)] if DIRECTORY.exists() else [])
-
-
-def processes_of(host):
-    return [int(pid) for pid in subprocess.run(
-        ["ip", "netns", "pids", f"snf-{NAME}-{host}"], capture_output=True,
-        text=True, check=True).stdout.split()]
-
-
-class Cluster(Command):
-    def setUp(self):
-        super().setUp()
-        self.addCleanup(cluster, "down")
-
-    def up(self, *flags):
-        done = cluster("up", *flags)
-        self.assertEqual(done.returncode, OK, done.stderr)
-        return done
-
-    def hosts(self):
-        done = subprocess.run(
-            [PROGRAM, "status", f"--name={NAME}", "--json"],
-            capture_output=True, text=True, timeout=60, check=True)
-        return {host["name"]: host["state"]
-                for host in json.loads(done.stdout).get("host", [])}
-
-    def get(self):
-        """The page of the server's host, as the client's host gets it."""
-        done = subprocess.run(
-            ["ip", "netns", "exec", f"snf-{NAME}-client", sys.executable, "-c",
-             "import urllib.request; print(urllib.request.urlopen("
-             "'http://10.77.0.3/', timeout=30).read().decode(), end='')"],
-            capture_output=True, text=True, timeout=60, check=False)
-        return done.stdout or done.stderr
-
+class Cluster(ClusterCase):
     def test_a_cluster_runs_outlives_a_host_and_is_removed(self):
         done = self.up()
         self.assertIn("ip netns exec", done.stdout)
@@ -102,14 +52,7 @@ class Cluster(Command):
     def test_what_a_crash_has_left_is_removed_and_made_again(self):
         for what in ("makes", "starts etcd", "starts agent", "starts the"):
             with self.subTest(what):
-                with subprocess.Popen(
-                        [sys.executable, SCRIPT, "--program", PROGRAM,
-                         f"--name={NAME}", "up"], stderr=subprocess.PIPE,
-                        stdout=subprocess.DEVNULL, text=True) as process:
-                    for line in process.stderr:
-                        if what in line:
-                            break
-                    process.kill()
+                self.crash(what)
                 if what == "makes":
                     self.up()
                     self.assertEqual(self.get(), "of the server\n")
@@ -120,6 +63,9 @@ class Cluster(Command):
         done = cluster("--name=a/b", "up")
         self.assertEqual(done.returncode, USAGE)
         self.assertIn("--name=a/b", done.stderr)
+        done = cluster("up", "--add=/etc/hosts")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--add: goes with --lxd", done.stderr)
         taken = f"snf-{NAME}-b"
         subprocess.run(["ip", "netns", "add", taken], check=True)
         self.addCleanup(subprocess.run, ["ip", "netns", "del", taken],

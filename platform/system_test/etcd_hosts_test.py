@@ -14,19 +14,17 @@ import contextlib
 import json
 import os
 import pathlib
-import signal
 import subprocess
 import sys
 import time
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import (OK, PROGRAM, USAGE, below, stat_of, udp_frame,
-                          wait_for)
+from command_case import OK, PROGRAM, USAGE, udp_frame, wait_for
 from etcd_peer import Etcd, skip_without_etcd
 from host_pair import (AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair, ip)
+from joined_hosts import PORTS, JoinedHosts
 
-PORTS = {"b": 7000, "c": 7001}
 # Sends frames of 60 flows, 400 a second, until stdin ends: prints how many.
 SEND = """
 import select, socket, sys, time
@@ -42,7 +40,7 @@ print(sent)
 """
 
 
-class EtcdHosts(HostPair):
+class EtcdHosts(JoinedHosts, HostPair):
     ETCD = "127.0.0.1"  # its address at home
 
     def setUp(self):
@@ -59,31 +57,6 @@ class EtcdHosts(HostPair):
         # A unit of a busy machine starts slowly.
         self.up_at_ports(self.name, self.log, self.at, "--start_buffer=100000",
                          "--unit_queue=100000", *flags)
-
-    def background(self, *words):
-        """Runs a command until the test ends, in the namespace of these."""
-        process = subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.addCleanup(process.stdout.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        return process
-
-    def serve(self, name, *flags):
-        agent = self.background(
-            "ip", "netns", "exec", AWAY, PROGRAM, "host", "serve",
-            f"--listen={AWAY_ADDRESS}:{PORTS[name]}", f"--from={HOME_ADDRESS}",
-            *flags)
-        self.assertIn("listens at", agent.stdout.readline())
-        return agent
-
-    def join(self, name, *flags, address=None):
-        address = address or f"{AWAY_ADDRESS}:{PORTS[name]}"
-        joined = self.background(
-            *self.inside, PROGRAM, "host", "join", name, self.at,
-            f"--address={address}", *flags)
-        self.assertIn("has joined", joined.stdout.readline())
-        return joined
 
     def status(self):
         done = self.home(PROGRAM, "status", f"--name={self.name}", "--json")
@@ -144,16 +117,6 @@ class EtcdHosts(HostPair):
                       f"{self.said()}")
         self.assertEqual(dropped(), {}, self.said())
         self.assertEqual(counts().get("faults.packets_lost", 0), 0)
-
-    def end_all(self, agent):
-        """As a host that loses its power."""
-        processes = [*below(agent.pid), agent.pid]
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        agent.wait()
-        wait_for("end", lambda: not any(
-            (stat := stat_of(p)) and stat[0] != "Z" for p in processes))
 
 
 class Membership(EtcdHosts):

@@ -10,9 +10,11 @@ Usage: group_heirs_test.py PROGRAM SOURCE_DIR [TEST…]
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -207,7 +209,24 @@ class SharedHeirs(Heirs, group_test.Shared):
 
 
 class OwnPortsHeirs(Heirs, group_test.OwnPorts):
+    """States of flows go encrypted from machine to machine."""
+
     chain = f"--nf=firewall | nat(ip={EXTERNAL})"
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        directory = tempfile.mkdtemp()
+        cls.addClassCleanup(shutil.rmtree, directory)
+        cls.tls = f"{directory}/tls"
+        done = subprocess.run(
+            [net.PROGRAM, "cert", cls.tls, "--role=admin",
+             *(f"--host=10.9.0.{number + 1}" for number in range(COUNT))],
+            capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def own_flags(self, number):
+        return (*super().own_flags(number), f"--group_tls={self.tls}")
 
     def setUp(self):
         super().setUp()

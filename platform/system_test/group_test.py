@@ -401,13 +401,26 @@ class Shared(Group):
                            "--nf=monitor")
         self.check_refused(1, "this one has --group_address, and the members "
                            "have none", "--group_address=127.0.0.1:6083")
+        hosts = ("--own_units=1", "--isolation=process", "--loggers=on")
         for words, *flags in (
                 ("--group: wants --controller", "--controller=0/1"),
-                ("--own_units: is not for --group", "--own_units=1"),
+                ("--own_units: is not for --isolation=thread", "--own_units=1"),
+                ("--host_wire: is not for --loggers=off", "--host_wire=tcp",
+                 "--isolation=process"),
+                ("--own_units: is not for --keep", *hosts, "--keep=5s"),
+                ("--own_units: is not for --threads", *hosts, "--threads=4"),
+                ("--own_units: is not for --host,", *hosts,
+                 "--host=b=10.99.7.2:7000"),
+                ("--group_address: UDP port 6081 is that of --host_wire=geneve",
+                 *hosts, "--host_wire=geneve",
+                 "--group_address=127.0.0.1:6081"),
                 ("--upgrade: is not for --group", "--upgrade"),
                 ('--group: "a/b" is no name of a group', "--group=a/b"),
                 ("--group_address: \"lo\" is no ADDRESS:PORT",
                  "--group_address=lo"),
+                ("--group_tls: wants --group_address", "--group_tls=/nowhere"),
+                ("--group_tls: /nowhere/ca.crt", "--group_tls=/nowhere",
+                 "--group_address=127.0.0.1:6083"),
                 ("--takeover", "--takeover=1ms"),
                 ("no endpoint of etcd answers", "--etcd=127.0.0.1:1")):
             self.check_refused(1, words, *flags)

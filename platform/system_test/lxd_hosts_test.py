@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,15 +23,21 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 sys.argv[1:3] = map(os.path.abspath, sys.argv[1:3])
 os.chdir("/")  # a folder that containers have, too
-from command_case import OK, PROGRAM, USAGE, wait_for
+from command_case import OK, PROGRAM, SOURCE, USAGE, wait_for
 from etcd_hosts_test import EtcdHosts
 from etcd_peer import Etcd, skip_without_etcd
-from host_pair import (AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair, ip)
-from lxd_peer import Lxd, remove_groups, skip_without_lxd
+from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair
+
+sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
+import lxd_member
+from lxd_member import LxdMember
+from machine import Failure
 
 UNAVAILABLE = 69
 A, B, FOREIGN = (f"{name}{os.getpid()}" for name in ("a", "b", "x"))
 FIRST = "10.99.7.11/24"
+NAME = f"lxd-hosts-{os.getpid()}"  # of a control group and a folder
+FOLDER = pathlib.Path(f"/var/lib/{NAME}")
 
 
 class Launched(EtcdHosts):
@@ -41,21 +48,23 @@ class Launched(EtcdHosts):
         cls.addClassCleanup(cls.end_members)
         for name, space, address in (("one", HOME, HOME_ADDRESS),
                                      ("two", AWAY, AWAY_ADDRESS)):
-            ip("-n", space, "link", "add", "br0", "type", "bridge")
-            ip("-n", space, "address", "flush", "dev", "eth0")
-            ip("-n", space, "link", "set", "eth0", "master", "br0")
-            ip("-n", space, "address", "add", f"{address}/24", "dev", "br0")
-            ip("-n", space, "link", "set", "br0", "up")
-            cls.members.append(Lxd(name, space, address))
+            lxd_member.bridge_in(space, f"{address}/24")
+            cls.members.append(LxdMember(name, space, address, FOLDER / name,
+                                         NAME))
         try:
+            for member in cls.members:
+                member.start()
             for member in cls.members:
                 wait_for("LXD", member.answers)
             one, two = cls.members
             one.begin()
             two.begin(one)
-        except (RuntimeError, AssertionError) as error:
+        except (Failure, AssertionError) as error:
             raise unittest.SkipTest(
                 f"LXD cannot run on this machine: {error}") from error
+        one.call("lxc", "profile", "create", "gold")
+        one.call("lxc", "profile", "set", "gold", "limits.cpu=1",
+                 "limits.memory=256MB")
         one.call("lxc", "cluster", "group", "create", "edge")
         one.call("lxc", "cluster", "group", "assign", "two", "default,edge")
         cls.lxd = one
@@ -64,7 +73,8 @@ class Launched(EtcdHosts):
     def end_members(cls):
         for member in cls.members:
             member.end()
-        remove_groups((A, B, FOREIGN))
+        lxd_member.remove_group(NAME)
+        FOLDER.rmdir()
 
     def setUp(self):
         HostPair.setUp(self)
@@ -246,7 +256,10 @@ if __name__ == "__main__":
         print("skipped: needs root and network namespaces")
         sys.exit(4)
     skip_without_etcd()
-    skip_without_lxd()
+    for needed in lxd_member.NEEDED:
+        if shutil.which(needed) is None:
+            print(f"skipped: needs {needed}")
+            sys.exit(4)
     if not os.environ.get("SNF_LONG_TESTS"):
         print("skipped: runs with SNF_LONG_TESTS=1")
         sys.exit(4)

@@ -46,7 +46,7 @@ DONT, ALWAYS = 0, 3
 # Sends a datagram to a port where nothing listens, and prints the first ICMP
 # error that comes: its sender, type, code, and the second word.
 PROBE = """
-import socket, struct, sys
+import socket, struct, sys, time
 to, (ttl, size, do) = sys.argv[1], map(int, sys.argv[2:])
 is_v6 = ":" in to
 family = socket.AF_INET6 if is_v6 else socket.AF_INET
@@ -65,10 +65,11 @@ with socket.socket(family, socket.SOCK_DGRAM) as probe:
     except OSError as error:
         print("not sent", error.errno)
         sys.exit()
-    while True:
+    end = time.monotonic() + 5
+    while time.monotonic() < end:
         data, sender = icmp.recvfrom(65535)
         data = data if is_v6 else data[(data[0] & 15) * 4:]
-        if is_v6 and data[0] >= 128:
+        if data[0] >= 128 if is_v6 else data[0] in (0, 8):
             continue
         print(sender[0], data[0], data[1], struct.unpack(">I", data[4:8])[0])
         break

@@ -8,7 +8,9 @@
 #include <bit>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <thread>
+#include <vector>
 
 #include "base/messages/unit_commands.h"
 #include "base/rng.h"
@@ -95,6 +97,59 @@ TEST(LoopMirror, BringsWhatTheNfMadeOfAPacketHomeWithItsEntry) {
   EXPECT_THAT(home.bytes(released), Each(std::byte{1}));
   EXPECT_EQ(home.bytes(emitted).size(), 9'000u);
   EXPECT_THAT(home.bytes(emitted), Each(std::byte{2}));
+}
+
+// A message with a record, and a message behind it that names a packet: the
+// record's bytes are taken for no message.
+std::vector<Cell> WithRecord(const Cell& first, size_t bytes,
+                             const Cell& behind) {
+  Cell part;
+  part.bytes.fill(std::byte{0xff});
+  std::vector<Cell> cells = {first};
+  cells.insert(cells.end(), Cell::CountFor(bytes), part);
+  cells.push_back(behind);
+  return cells;
+}
+
+// Expects that the ring's cells come over whole, and the packet with them.
+void ExpectWholeWithPacket(std::span<const Cell> cells, PacketHandle packet,
+                           CellRing::Producer& from, CellRing::Consumer& to,
+                           const std::function<void()>& carry,
+                           BufferPool& receiver) {
+  ASSERT_EQ(from.Push(cells.first(cells.size() - 2)), cells.size() - 2);
+  carry();
+  EXPECT_FALSE(to.has_items()) << "a part of a record";
+  ASSERT_EQ(from.Push(cells.last(2)), 2u);
+  carry();
+  std::vector<Cell> got(cells.size());
+  ASSERT_EQ(to.Read(got), cells.size());
+  EXPECT_EQ(std::memcmp(got.data(), cells.data(), cells.size_bytes()), 0);
+  EXPECT_THAT(receiver.bytes(packet), Each(std::byte{7}));
+}
+
+TEST(LoopMirror, BringsStatesOfFlowsThatChangeTheirController) {
+  for (const uint32_t bytes : {uint32_t{8}, uint32_t{1'024}}) {
+    SCOPED_TRACE(bytes);
+    TestMirrorPair pair;
+    const State state = {.bytes = bytes, .pushed = true};
+    BufferPool home = pair.home.Pool(0);
+    BufferPool away = pair.away->Pool(1);
+    auto down = pair.home.Producer(Ring::kDown);
+    auto units = pair.away->Consumer(Ring::kDown);
+    const PacketHandle packet = NewPacket(home, 100, 7);
+    const Cell take =
+        std::bit_cast<Cell>(ControllerCommand::Take(UnitId{0}, state));
+    ExpectWholeWithPacket(WithRecord(take, bytes, Enqueue(packet)), packet,
+                          down, units, [&] { pair.Down(); }, away);
+    auto up = pair.away->Producer(Ring::kUp);
+    auto controller = pair.home.Consumer(Ring::kUp);
+    const PacketHandle made = NewPacket(away, 100, 7);
+    const Cell show = std::bit_cast<Cell>(UnitCommand::Show(UnitId{0}, state));
+    const Cell emit = std::bit_cast<Cell>(
+        UnitCommand::OfPacket(UnitCommand::Kind::kEmit, made, {}));
+    ExpectWholeWithPacket(WithRecord(show, bytes, emit), made, up, controller,
+                          [&] { pair.Up(); }, home);
+  }
 }
 
 // A unit's process may have ended with packets of its own at the controller.

@@ -109,6 +109,11 @@ class Chain final : public NetworkFunction {
     return std::ranges::any_of(
         steps_, [](const Step& step) { return step.nf->is_barrier(); });
   }
+  bool needs_first_fragment() const override {
+    return std::ranges::any_of(steps_, [](const Step& step) {
+      return step.nf->needs_first_fragment();
+    });
+  }
   bool takes_merged() const override {
     return std::ranges::all_of(
         steps_, [](const Step& step) { return step.nf->takes_merged(); });

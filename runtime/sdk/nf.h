@@ -133,6 +133,10 @@ class NetworkFunction {
   // without having been before it: then the platform drops unreadable packets
   // (--unreadable). The same for all objects of a class.
   virtual bool is_barrier() const { return false; }
+  // Returns true if the NF needs the first fragment of a packet before later
+  // ones, as it shows the ports. Then the platform keeps later ones that come
+  // early (--early_fragments). The same for all objects of a class.
+  virtual bool needs_first_fragment() const { return is_barrier(); }
 
   // Returns true if the NF takes a frame of several packets of a connection
   // whole, as the machine's TCP hands it to a network card (GSO): up to 64 KiB

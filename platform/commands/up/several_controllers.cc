@@ -26,8 +26,8 @@ absl::Status CheckChains(const RunRequest& options) {
 
 absl::Status CheckFlags(const SeveralControllers& several) {
   for (const char* flag :
-       {"controller", "foreground", "control", "tls", "group_address", "log",
-        "out", "drops", "json", "csv", "metrics_port", "metrics_address",
+       {"controller", "foreground", "control", "tls", "group_address",
+        "group_tls", "log", "out", "drops", "json", "csv", "metrics_port", "metrics_address",
         "metrics_tls", "watch"}) {
     if (!several.flags.given(flag)) continue;
     return absl::InvalidArgumentError(

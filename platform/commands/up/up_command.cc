@@ -290,7 +290,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     if (!found.ok()) return found.status();
     group = *std::move(found);
     if (!daemon_.group_address.empty()) {
-      auto listens = StateLink::Listen(daemon_.group_address, TellOfGroup);
+      auto listens = StateLink::Listen(daemon_.group_address, TellOfGroup,
+                                       daemon_.group_tls);
       if (!listens.ok()) return listens.status();
       states = *std::move(listens);
       auto opened = GroupLink::Open(daemon_.group_address);
@@ -301,7 +302,8 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
     for (PortSpec& port : options.ports) {
       if (port.steering != nullptr) port.steering = port.steering->Among(0);
     }
-  } else if (daemon_.etcd.is_given()) {
+  }
+  if (daemon_.places_units()) {
     auto watch = WatchHosts();
     if (!watch.ok()) return watch.status();
     hosts = *std::move(watch);

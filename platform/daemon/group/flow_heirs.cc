@@ -75,6 +75,7 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   if (is_other) {
     driver_ = driver;
     round_ = 0;
+    standby_.ForgetTaken();
     returns_.ForgetInherited();
     returned_.OnOtherDriver();
     driver->set_on_state(
@@ -88,7 +89,33 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   SayTaken();
   returns_.Turn(driver, target_.to == returns_.to(), now);
   if (returns_.to() != to) Connect();
-  if (driver != nullptr && target_.is_heir) Send(*driver, now);
+  if (driver == nullptr || !driver->has_controller()) return;
+  SettleTaken(*driver);
+  if (target_.is_heir) Send(*driver, now);
+}
+
+// Asks units for the flows that this member has taken, until they have them
+// (proto/protocol.md H6). Only failures give flows up.
+void FlowHeirs::SettleTaken(RealDriver& driver) {
+  constexpr Nanos kPeriod = Milliseconds(2);
+  constexpr size_t kMost = 64;
+  const Controller& c = driver.controller();
+  const uint64_t given_up = c.counters().failures.flows_given_up;
+  if (standby_.taken() == 0) given_up_ = given_up;
+  if (standby_.taken() == 0 || now_ < next_settling_) return;
+  next_settling_ = now_ + kPeriod;
+  standby_.Settle(kMost, [&](FlowId flow) {
+    const uint32_t slot = slot_of(flow);
+    const bool is_there =
+        c.flows().cold(slot).owner != kNoUnit && c.IdOfSlot(slot) == flow;
+    if (!is_there) {
+      return given_up == given_up_ ? StandbyFlows::Fate::kEnded
+                                   : StandbyFlows::Fate::kLost;
+    }
+    driver.AskState(flow);
+    return StandbyFlows::Fate::kRuns;
+  });
+  UpdateHeritage();
 }
 
 // Flows that came and wait are taken in; none may come any more.
@@ -137,7 +164,7 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
     sweep_round_ = std::max(sweep_round_ + 1, round);
   }
   round_ = round;
-  if (round == 0 || !driver.has_controller()) return;
+  if (round == 0) return;
   const bool is_whole = sweep_.Turn(
       now, driver.controller(), link_->room(),
       [&](FlowId flow) { driver.AskState(flow); },
@@ -152,13 +179,14 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
 
 void FlowHeirs::OnState(const Controller& controller, const State& state,
                         std::span<const std::byte> record) {
+  standby_.OnShown(state.flow, state.applied);
   // The heir continues no flow as of long ago.
   const bool is_too_long = record.size() != state.bytes;
   if (returns_.OnState(controller, state, record, now_)) {
     too_long_ += is_too_long ? 1 : 0;
     return;
   }
-  if (!target_.is_heir) return;
+  if (!target_.is_heir || round_ == 0) return;
   const auto flow = sweep_.OnState(controller, state);
   if (!flow.has_value()) return;
   if (is_too_long) {
@@ -255,7 +283,10 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
   } else if (MakeWay(driver, flow.name) &&
              driver.TakeFlow(flow, copy->state, copy->record)) {
     returns_.OnTaken(driver, *copy);
-    standby_.OnTaken(flow.name.key);
+    const FlowTable& flows = driver.controller().flows();
+    const FlowKey& key = flow.name.key;
+    const uint32_t slot = flows.Find(key, flows.HashOf(key));
+    standby_.OnTaken(key, driver.controller().IdOfSlot(slot));
   } else {
     ++put_off_;  // the flow's next packet tries again
     return;
@@ -275,6 +306,7 @@ std::vector<NamedCount> FlowHeirs::named() const {
       {"states_came", kept.kept},
       {"states_kept", standby_.size()},
       {"states_taken", kept.taken},
+      {"states_reverted", kept.reverted},
       {"states_untaken", untaken_},
       {"states_put_off", put_off_},
       {"states_evicted", kept.evicted},

@@ -107,6 +107,7 @@ class FlowHeirs {
   bool TakeRound(const StateLink::Received& message);
   bool TakeCopy(Instant now, const StateLink::Received& message);
   void Inherit(RealDriver& driver, const CapturedPacket& packet);
+  void SettleTaken(RealDriver& driver);
   void UpdateHeritage();
 
   const std::unique_ptr<StateLink> link_;
@@ -128,6 +129,8 @@ class FlowHeirs {
   Instant now_ = Instant::min();        // of the last turn
   Instant next_drop_ = Instant::min();  // of expired flows
   bool has_heritage_ = false;           // a dead member's flows are kept
+  Instant next_settling_ = Instant::min();
+  uint64_t given_up_ = 0;  // flows of the driver, before those that it took
   uint64_t sent_ = 0;
   uint64_t ended_ = 0;
   uint64_t too_long_ = 0;  // states that were not sent

@@ -47,17 +47,18 @@ void Append(std::span<const std::byte> bytes, std::vector<std::byte>& to) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StateLink>> StateLink::Listen(
-    const std::string& address, Notice notice) {
+    const std::string& address, Notice notice, std::string tls) {
   const auto listener = HostStream::Listen(address);
   if (!listener.ok()) return listener.status();
   return std::unique_ptr<StateLink>(
-      new StateLink(Descriptor(*listener), std::move(notice)));
+      new StateLink(Descriptor(*listener), std::move(notice), std::move(tls)));
 }
 
-StateLink::StateLink(Descriptor listener, Notice notice)
+StateLink::StateLink(Descriptor listener, Notice notice, std::string tls)
     : listener_(std::move(listener)),
       address_(HostStream::AddressOf(listener_.number(), false)),
-      notice_(std::move(notice)) {
+      notice_(std::move(notice)),
+      tls_(std::move(tls)) {
   accepts_ = std::thread([this] { Accept(); });
   sends_ = std::thread([this] { SendAll(); });
 }
@@ -207,7 +208,25 @@ void StateLink::Read(Reader& reader) {
   reader.has_ended = true;
 }
 
+// Files that cannot be used keep all members away: tells of them once.
+absl::Status StateLink::Encrypt(HostStream& stream) {
+  if (tls_.empty()) return absl::OkStatus();
+  const auto files = ReadTlsFiles(tls_, TlsEnd::kServer);
+  if (files.ok()) {
+    has_told_of_files_ = false;
+    return stream.Shake(*files, TlsEnd::kServer, "");
+  }
+  if (!has_told_of_files_.exchange(true) && notice_ != nullptr) {
+    notice_(true, fmt::format("flows' states of others are not taken: {}",
+                              std::string(files.status().message())));
+  }
+  return files.status();
+}
+
 absl::Status StateLink::ReadAll(Reader& reader) {
+  if (const absl::Status s = Encrypt(reader.stream); !s.ok()) {
+    return absl::PermissionDeniedError(s.message());
+  }
   // CutStrangers ends it earlier, also if bytes come one by one.
   constexpr Nanos kLongest{2 * HostStream::kSilence.ns};
   auto frame = reader.stream.Receive(kLongest, sizeof(MemberHello));
@@ -367,6 +386,12 @@ absl::Status StateLink::SendTo(const Peer& peer) {
   const auto socket = HostStream::Connect(peer.address, kConnectPatience);
   if (!socket.ok()) return socket.status();
   HostStream stream(*socket);
+  if (!tls_.empty()) {  // the files may have been renewed
+    const auto tls = ReadTlsFiles(tls_, TlsEnd::kClient);
+    if (!tls.ok()) return tls.status();
+    const absl::Status s = stream.Shake(*tls, TlsEnd::kClient, peer.address);
+    if (!s.ok()) return s;
+  }
   const auto round = Greet(peer, stream);
   if (!round.ok()) return round.status();
   if (!BeginRound(peer, *round)) return absl::OkStatus();

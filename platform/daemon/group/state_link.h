@@ -25,6 +25,7 @@
 #include "base/time.h"
 #include "platform/hosts/host_stream.h"
 #include "platform/ports/interface/network_interface.h"
+#include "platform/service/tls_files.h"
 #include "resource_manager/core/gateway_group.h"
 #include "runtime/ring/real_clock.h"
 
@@ -33,7 +34,9 @@ namespace snf {
 // Theory of operation. Carries messages of a member of a group to one other
 // member, over TCP (HostStream), and takes the messages of others. The sender
 // names itself and its incarnation, and shows the key of the table; who is no
-// member of the receiver's table is refused.
+// member of the receiver's table is refused. With certificates, connections are
+// encrypted (HostTls): both ends show one of the same authority, the sender's
+// with the role admin.
 //
 //   Send ─► queue ─thread─► HostStream ┈┈► reader's thread ─► queue ─► Take
 //
@@ -57,7 +60,7 @@ class StateLink {
   static constexpr size_t kMostStrangers = 64;  // connections without a hello
 
   // Is told, by another thread, once states begin to go to a member, and once
-  // they cannot, with the reason.
+  // they cannot be sent or taken, with the reason.
   using Notice = std::function<void(bool is_loss, const std::string& text)>;
 
   struct Received {
@@ -66,10 +69,12 @@ class StateLink {
     std::vector<std::byte> bytes{};
   };
 
-  // Listens at ADDRESS:PORT; port 0 is any free one. `notice` may be null.
-  // Errors: InvalidArgument, Unavailable.
+  // Listens at ADDRESS:PORT; port 0 is any free one. `notice` may be null. `tls`
+  // is a directory for ReadTlsFiles, which each connection reads anew; "":
+  // nothing is encrypted. Errors: InvalidArgument, Unavailable.
   static absl::StatusOr<std::unique_ptr<StateLink>> Listen(
-      const std::string& address, Notice notice = nullptr);
+      const std::string& address, Notice notice = nullptr,
+      std::string tls = "");
   ~StateLink();
   StateLink(const StateLink&) = delete;
   StateLink& operator=(const StateLink&) = delete;
@@ -131,13 +136,14 @@ class StateLink {
     bool is_over = false;  // the peer is another one now
   };
 
-  StateLink(Descriptor listener, Notice notice);
+  StateLink(Descriptor listener, Notice notice, std::string tls);
   void Accept();
   void JoinReaders();
   void CutStrangers();
   void Admit(Descriptor socket);
   void Read(Reader& reader);
   absl::Status ReadAll(Reader& reader);
+  absl::Status Encrypt(HostStream& stream);  // a taken connection
   absl::StatusOr<Connection> TakeHello(std::span<const std::byte> bytes);
   bool IsNewest(const Connection& connection) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -162,11 +168,13 @@ class StateLink {
   const Descriptor listener_;
   const std::string address_;
   const Notice notice_;
+  const std::string tls_;  // a directory; "": no encryption
   std::atomic<uint64_t> round_ = 0;
   std::atomic<size_t> unsent_ = 0;
   std::atomic<bool> has_received_ = false;
   std::atomic<uint64_t> refused_ = 0;
   std::atomic<bool> stops_ = false;
+  std::atomic<bool> has_told_of_files_ = false;  // of an error of ReadTlsFiles
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Peer> peer_ ABSL_GUARDED_BY(mutex_);

@@ -6,15 +6,19 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "platform/service/certificates.h"
 
 namespace snf {
 namespace {
@@ -236,6 +240,98 @@ TEST_F(StateLinkTest, WhoIsNoMemberIsRefused) {
     from_->Send(from_->round(), Message(1));
     return !to_->Take().empty();
   });
+}
+
+// A directory of certificates, which is removed at the end.
+class CertificatesOf {
+ public:
+  explicit CertificatesOf(const std::string& name,
+                          ClientRole role = ClientRole::kAdmin)
+      : directory_(testing::TempDir() + "state-link-" +
+                   std::to_string(getpid()) + name) {
+    EXPECT_TRUE(MakeCertificates(directory_, {.role = role}).ok());
+  }
+  ~CertificatesOf() { std::filesystem::remove_all(directory_); }
+  CertificatesOf(const CertificatesOf&) = delete;
+  CertificatesOf& operator=(const CertificatesOf&) = delete;
+
+  const std::string& directory() const { return directory_; }
+
+ private:
+  const std::string directory_;
+};
+
+// `from_` with the first directory, or none, cannot send to `to_` with the
+// second one, or none, for that reason.
+struct BadEnds {
+  std::string from;
+  std::string to;
+  std::string why;
+};
+
+TEST_F(StateLinkTest, StatesGoEncryptedBetweenEndsOfOneAuthority) {
+  const CertificatesOf good("good");
+  const CertificatesOf other("other");
+  const CertificatesOf look("look", ClientRole::kLook);
+  std::mutex mutex;
+  std::string told;
+  const auto reason = [&] {
+    const std::scoped_lock lock(mutex);
+    return told;
+  };
+  const auto tell = [&](bool is_loss, const std::string& text) {
+    const std::scoped_lock lock(mutex);
+    told = is_loss ? text : "";
+  };
+  for (const BadEnds& bad :
+       {BadEnds{good.directory(), other.directory(),
+                "the certificate of the other end: "},
+        BadEnds{look.directory(), look.directory(), ""},
+        BadEnds{good.directory(), "", "TLS: no handshake"},
+        BadEnds{"", good.directory(), ""},
+        BadEnds{"/nowhere", "", "/nowhere/ca.crt"}}) {
+    SCOPED_TRACE(bad.from + " to " + bad.to);
+    from_ = *StateLink::Listen("127.0.0.1:0", tell, bad.from);
+    to_ = *StateLink::Listen("127.0.0.1:0", nullptr, bad.to);
+    table_.members[1].states = to_->address();
+    told.clear();
+    to_->Follow(table_, 1, std::nullopt);
+    from_->Follow(table_, 0, 1);
+    Await([&] { return !reason().empty(); });
+    EXPECT_THAT(reason(), testing::HasSubstr(bad.why));
+    EXPECT_TRUE(bad.from == "/nowhere" || to_->refused() > 0);
+    EXPECT_EQ(from_->round(), 0u);
+  }
+  from_ = *StateLink::Listen("127.0.0.1:0", tell, good.directory());
+  to_ = *StateLink::Listen("127.0.0.1:0", nullptr, good.directory());
+  table_.members[1].states = to_->address();
+  Connect();
+  from_->Send(from_->round(), Message(7));
+  Receive(1);
+  EXPECT_EQ(came_[0].bytes, Message(7));
+  from_.reset();  // it may tell until then
+}
+
+TEST_F(StateLinkTest, ItTellsOnceOfFilesThatKeepAllMembersAway) {
+  std::atomic<int> told = 0;
+  std::mutex mutex;
+  std::string text;
+  to_ = *StateLink::Listen(
+      "127.0.0.1:0",
+      [&](bool is_loss, const std::string& why) {
+        const std::scoped_lock lock(mutex);
+        EXPECT_TRUE(is_loss);
+        text = why;
+        ++told;
+      },
+      "/nowhere");
+  table_.members[1].states = to_->address();
+  to_->Follow(table_, 1, std::nullopt);
+  from_->Follow(table_, 0, 1);
+  Await([&] { return to_->refused() >= 3; });
+  to_.reset();
+  EXPECT_EQ(told, 1);
+  EXPECT_THAT(text, testing::HasSubstr("of others are not taken: /nowhere"));
 }
 
 TEST_F(StateLinkTest, ItSendsToNobodyOnceThereIsNone) {

@@ -525,7 +525,9 @@ bool UnitProcesses::TakeWord(size_t loop) {
 // that was ready may end alone, before all are told to.
 void UnitProcesses::GiveUp(size_t loop, std::string what) {
   Process& process = processes_[loop];
-  if (may_fail() && !process.is_ready) {  // its end follows
+  // A start may also fail while all end, as on a host that is lost.
+  const bool may_not_start = options_.may_be_killed && has_begun_;
+  if (may_not_start && !process.is_ready) {  // its end follows
     const std::string name = NameOf(loop) + ": ";
     process.fault = what.substr(what.starts_with(name) ? name.size() : 0);
     process.is_blamed = true;

@@ -129,8 +129,10 @@ absl::StatusOr<RealFaults::Killed> RealFaults::KillUnit(UnitId unit) {
 absl::StatusOr<RealFaults::Killed> RealFaults::KillLoggers() {
   const Killed killed = {.process = CanLoggersDie() ? loggers_.Kill() : 0};
   if (killed.process > 0) return killed;
+  const std::string why = loop_.WhyLoggers();
   return absl::FailedPreconditionError(
-      "recovery from the previous kill is still in progress");
+      "recovery from the previous kill is still in progress" +
+      (why.empty() ? "" : fmt::format(": only loggers have {}", why)));
 }
 
 // Packets wait for somebody: perhaps for one that stands still.
@@ -388,8 +390,9 @@ void RealFaults::on_loggers_end(const UnitProcesses::End& end) {
                 fmt::format("the process of loggers {}", end.how))) {
     return;
   }
-  if (!loggers_.on_end(end.was_ready)) {
-    EndForPair("loggers ended before other units had the state of ended ones");
+  const std::string lost = loggers_.on_end(end.was_ready);
+  if (!lost.empty()) {
+    EndForPair(fmt::format("loggers ended before other units had {}", lost));
   }
 }
 

@@ -29,13 +29,13 @@ void RealLoggerFaults::KillFrozen() {
 
 // A unit that had not begun when its process ended, as it was told, may fail
 // meanwhile: nobody has anything of it.
-bool RealLoggerFaults::on_end(bool was_ready) {
-  const bool is_fine =
-      std::exchange(had_none_, false) || !was_ready || !loop_.NeedsLoggers();
+std::string RealLoggerFaults::on_end(bool was_ready) {
+  const bool had_none = std::exchange(had_none_, false) || !was_ready;
+  std::string lost = had_none ? "" : loop_.WhyLoggers();
   ++figures_.logger_failures;
   died_ = std::min(died_, life_.End(loop_.ReadClock()));
   is_down_ = true;
-  return is_fine;
+  return lost;
 }
 
 bool RealLoggerFaults::BringUp() {

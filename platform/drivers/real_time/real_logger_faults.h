@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/time.h"
 #include "controller/live/controller_loop.h"
@@ -60,9 +61,10 @@ class RealLoggerFaults {
   uint32_t told_process() const { return told_process_; }
   // A process of units was killed that may have had something.
   void on_units_killed() { had_none_ = false; }
-  // The process has ended, or the next one cannot be started. Returns false if
-  // state of units that failed before is lost with it.
-  bool on_end(bool was_ready);
+  // The process has ended, or the next one cannot be started. Returns what of
+  // units that failed before is lost with it (ControllerLoop::WhyLoggers); "" if
+  // nothing is.
+  std::string on_end(bool was_ready);
   // Does what is due while it is down; returns true if it is up again.
   bool BringUp();
   // No process is started any more.

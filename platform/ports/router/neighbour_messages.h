@@ -25,6 +25,13 @@ struct NeighbourMessage {
   std::optional<MacAddress> mac;
 };
 
+// What a frame tells the process that is to take the place of a router's.
+enum class NeighbourNews : uint16_t {
+  kNone,   // nothing: it is for the chains
+  kHeard,  // a neighbour says its link address, or asks for another one's
+  kKnown,  // the same, and the router knows the neighbour so
+};
+
 // Read a whole Ethernet frame. Return nothing if it is cut, its lengths or its
 // checksum are wrong, its hop limit is not 255, or it names a group as a host.
 std::optional<NeighbourMessage> ReadArp(std::span<const std::byte> frame);

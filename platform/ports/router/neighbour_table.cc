@@ -116,6 +116,34 @@ bool NeighbourTable::Learn(Instant now, const IpAddress& address,
   return true;
 }
 
+void NeighbourTable::Know(Instant confirmed, const IpAddress& address,
+                          const MacAddress& mac, WithFrame ready) {
+  const uint64_t hash = HashOf(address);
+  const uint32_t slot = FindKnown(address, hash);
+  if (slot == SlotIndex::kNotFound) {
+    Add(confirmed, address, hash, mac);
+    const uint32_t waiting = FindAsked(address, hash);
+    if (waiting != SlotIndex::kNotFound) Free(waiting, ready);
+    return;
+  }
+  Known& known = known_[slot];
+  if (confirmed < known.confirmed) return;
+  known.mac = mac;
+  known.confirmed = confirmed;
+  known.learned = confirmed;
+  known.asks = 0;
+}
+
+void NeighbourTable::ForEachKnown(
+    absl::FunctionRef<void(const IpAddress&, const MacAddress&, Instant)> take)
+    const {
+  if (known() == 0) return;
+  for (uint32_t slot = 0; slot < known_.size(); ++slot) {
+    const Known& known = known_[slot];
+    if (known.is_used) take(known.address, known.mac, known.confirmed);
+  }
+}
+
 void NeighbourTable::Add(Instant now, const IpAddress& address, uint64_t hash,
                          const MacAddress& mac) {
   while (known_[known_hand_].is_used && known_[known_hand_].is_recent) {

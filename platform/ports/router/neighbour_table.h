@@ -80,6 +80,16 @@ class NeighbourTable {
   bool Learn(Instant now, const IpAddress& address, const MacAddress& mac,
              bool is_answer, WithFrame ready);
 
+  // Another process knows the neighbour so, and had it confirmed then. Frames
+  // that waited for it go to `ready`.
+  void Know(Instant confirmed, const IpAddress& address, const MacAddress& mac,
+            WithFrame ready);
+  // Gives each known neighbour, and when it was confirmed.
+  void ForEachKnown(
+      absl::FunctionRef<void(const IpAddress& address, const MacAddress& mac,
+                             Instant confirmed)>
+          take) const;
+
   // Gives each neighbour that is to be asked again to `ask`, and the frames of
   // each that has not answered to `lost`.
   void Tick(Instant now, absl::FunctionRef<void(const IpAddress&)> ask,

@@ -42,6 +42,37 @@ void Tick(NeighbourTable& table, Instant now, std::vector<IpAddress>& asked,
       now, [&](const IpAddress& hop) { asked.push_back(hop); }, std::ref(lost));
 }
 
+TEST(NeighbourTable, KnowsWhatAnotherProcessKnows) {
+  NeighbourTable before(4, 4, 1), after(4, 4, 2);
+  Frames lost, ready;
+  for (const uint32_t host : {1u, 2u}) {
+    before.Ask(kBegin, Host(host), std::ref(lost));
+    Learn(before, kBegin, host, ready);
+  }
+  // The other one waits for a neighbour that the first one knows.
+  after.Ask(kBegin + Seconds(20), Host(2), std::ref(lost));
+  EXPECT_TRUE(after.Keep(Host(2), FrameOf(7)));
+  before.ForEachKnown([&](const IpAddress& address, const MacAddress& mac,
+                          Instant confirmed) {
+    after.Know(confirmed, address, mac, std::ref(ready));
+  });
+  EXPECT_EQ(ready.numbers, (std::vector<int>{7}));
+  EXPECT_EQ(after.known(), 2u);
+  EXPECT_EQ(after.asked(), 0u);
+  // As fresh as in the first one.
+  const Instant fresh = kBegin + NeighbourTable::kFresh;
+  for (const uint32_t host : {1u, 2u}) {
+    EXPECT_FALSE(after.Find(fresh + Nanos{-1}, Host(host))->ask);
+    EXPECT_TRUE(after.Find(fresh, Host(host))->ask);
+    EXPECT_EQ(after.Find(fresh, Host(host))->mac, MacOf(host));
+  }
+  // Older news do not overrule newer ones.
+  after.Know(fresh, Host(1), MacOf(9), std::ref(ready));
+  after.Know(kBegin, Host(1), MacOf(1), std::ref(ready));
+  EXPECT_EQ(after.Find(fresh, Host(1))->mac, MacOf(9));
+  EXPECT_FALSE(after.Find(fresh, Host(1))->ask);
+}
+
 TEST(NeighbourTable, KeepsFramesUntilTheNeighbourAnswers) {
   NeighbourTable table(4, 4, 1);
   Frames lost, ready;

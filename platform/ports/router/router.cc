@@ -16,12 +16,6 @@ using Byte = std::byte;
 constexpr uint8_t kOwnTtl = 64;
 constexpr uint32_t kLeastMtu = 68;  // RFC 791
 
-MacAddress SourceOf(std::span<const std::byte> frame) {
-  MacAddress mac;
-  std::copy_n(&frame[6], mac.size(), mac.begin());
-  return mac;
-}
-
 bool IsGroup(const IpAddress& address) {
   return IsIpv4(address) ? address.ipv4().host() >= 0xe000'0000
                          : address.bytes[0] == Byte{0xff};
@@ -69,6 +63,7 @@ Router::Router(const RouterConfig& config, const MacAddress& mac,
       wire_(wire),
       routes_(config_),
       advertisements_(Rng(SeedOf(mac_))),
+      advertises_(config_.advertises),
       room_(new Byte[kMostBytes]) {}
 
 void Router::SetLearnedRoutes(std::span<const LearnedRoute> routes,
@@ -173,6 +168,7 @@ std::optional<Router::IpFacts> Router::Read(Bytes frame) {
 }
 
 std::span<const std::byte> Router::Take(Instant now, Bytes frame) {
+  news_ = NeighbourNews::kNone;
   const auto link = EthernetHeader<const Byte>::At(frame, 0);
   if (!link) {
     Count(RouterCount::kMalformed);
@@ -314,92 +310,6 @@ std::span<const std::byte> Router::EchoReply(Bytes frame, const IpFacts& ip) {
   return answer;
 }
 
-void Router::TakeArp(Instant now, Bytes frame) {
-  const std::optional<NeighbourMessage> message = ReadArp(frame);
-  if (!message.has_value()) {
-    Count(RouterCount::kArpMalformed);
-    return;
-  }
-  if (IsOwn(message->sender)) {
-    Count(RouterCount::kAddressConflict);
-    return;
-  }
-  const bool is_learned =
-      message->sender.ipv4() != be32(0) &&
-      Learn(now, message->sender, *message->mac, message->is_solicited);
-  if (message->is_question &&
-      (IsOwn(message->target) || IsProxied(message->target))) {
-    Count(RouterCount::kArpAnswered);
-    AnswerQuestion(*message, frame);
-  } else {
-    Count(is_learned ? RouterCount::kArpLearned : RouterCount::kArpIgnored);
-  }
-}
-
-void Router::TakeDiscovery(Instant now, Bytes frame) {
-  const auto type =
-      std::to_integer<uint8_t>(frame[kLinkBytes + Ipv6Header<Byte>::kBytes]);
-  if (type == 133 && config_.advertises) {
-    TakeRouterQuestion(now, frame);
-    return;
-  }
-  if (type != 135 && type != 136) {
-    Count(RouterCount::kNdIgnored);
-    return;
-  }
-  const std::optional<NeighbourMessage> message = ReadDiscovery(frame);
-  if (!message.has_value()) {
-    Count(RouterCount::kNdMalformed);
-    return;
-  }
-  const IpAddress& says =
-      message->is_question ? message->sender : message->target;
-  if (IsOwn(says)) {
-    Count(RouterCount::kAddressConflict);
-    return;
-  }
-  // A question without an option says nothing.
-  const bool is_said = says != IpAddress{} &&
-                       (message->mac.has_value() || !message->is_question);
-  const bool is_learned =
-      is_said && Learn(now, says, message->mac.value_or(SourceOf(frame)),
-                       message->is_solicited);
-  if (message->is_question &&
-      (IsOwn(message->target) || IsProxied(message->target))) {
-    Count(RouterCount::kNdAnswered);
-    AnswerQuestion(*message, frame);
-  } else {
-    Count(is_learned ? RouterCount::kNdLearned : RouterCount::kNdIgnored);
-  }
-}
-
-void Router::TakeRouterQuestion(Instant now, Bytes frame) {
-  const std::optional<RouterQuestion> question = ReadRouterQuestion(frame);
-  if (!question.has_value()) {
-    Count(RouterCount::kNdMalformed);
-    return;
-  }
-  Count(RouterCount::kNdAnswered);
-  if (question->mac.has_value() && !IsOwn(question->sender)) {
-    Learn(now, question->sender, *question->mac, false);
-  }
-  advertisements_.on_question(now);
-}
-
-void Router::AnswerQuestion(const NeighbourMessage& message, Bytes frame) {
-  const NeighbourFrame answer = NeighbourFrame::Answer(
-      {.address = message.target, .mac = mac_},
-      {.address = message.sender, .mac = message.mac.value_or(SourceOf(frame))},
-      !IsOwn(message.target));
-  wire_.SendOwn(answer.bytes());
-}
-
-bool Router::Learn(Instant now, const IpAddress& address, const MacAddress& mac,
-                   bool is_answer) {
-  return neighbours_.Learn(now, address, mac, is_answer,
-                           [&](Bytes frame) { Transmit(frame, mac); });
-}
-
 // --- Packets that leave
 
 std::optional<uint8_t> Router::RouteLength(Bytes frame) const {
@@ -519,17 +429,8 @@ void Router::Transmit(Bytes frame, const MacAddress& to) {
                    [&](Bytes fragment) { wire_.SendRouted(fragment); });
 }
 
-void Router::Advertise(bool ends) {
-  Count(RouterCount::kAdvertisements);
-  wire_.SendOwn(AdvertisementFrame(config_, mac_, mtu_, ends).bytes());
-}
-
-void Router::TakeLeave() {
-  if (counts_[RouterCount::kAdvertisements] > 0) Advertise(true);
-}
-
 void Router::Tick(Instant now) {
-  if (config_.advertises && advertisements_.IsDue(now)) Advertise(false);
+  if (advertises_ && advertisements_.IsDue(now)) Advertise(false);
   neighbours_.Tick(
       now,
       [&](const IpAddress& hop) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "absl/functional/function_ref.h"
 #include "base/answers/answers.h"
 #include "base/packet/ip_address.h"
 #include "base/packet/link_headers.h"
@@ -37,6 +38,11 @@ class RouterWire {
   // had come in by the port, so that a NAT translates it back. Returns false if
   // too many wait already.
   virtual bool ReturnToChain(std::span<const std::byte> frame) = 0;
+  // Returns true if this process answers the question about a link address. Of
+  // several that have the same addresses, one does.
+  virtual bool IsToAnswer(std::span<const std::byte> /*frame*/) const {
+    return true;
+  }
 };
 
 // Theory of operation. One port's part of a router (RFC 1812, RFC 4861 §7): a
@@ -61,6 +67,12 @@ class RouterWire {
 //   a NAT of 192.0.2.5 to a port with an MTU of 1,400. The port says
 //   "fragmentation needed, 1400" from its own 192.0.2.2 to 192.0.2.5; the NAT
 //   makes it one to 10.1.0.9; the inside port sends it there.
+//
+// Several processes may have the same addresses at one interface: controllers
+// that share it, and a process that takes another one's place. Each hears what
+// neighbours say. One answers a question (IsToAnswer), and one advertises the
+// router (LeaveAdvertising). The successor reads no frames at first: it is told
+// what its predecessor knows and hears of neighbours (Overhear).
 //
 // Answers are limited: kErrorsPerSecond ICMP errors, kEchoesPerSecond echo
 // replies, and kQuestionsPerSecond requests for neighbours. Each frame and each
@@ -94,6 +106,18 @@ class Router {
   // the next call, or nothing. Budget: ≤ 100 ns for a packet of 100 bytes.
   std::span<const std::byte> Take(Instant now,
                                   std::span<const std::byte> frame);
+  // Returns what the frame that Take has got tells of neighbours.
+  NeighbourNews news() const { return news_; }
+  // Gives a frame for each known neighbour, as the neighbour would say it, and
+  // how long ago it was confirmed: for Overhear of another process.
+  void TellKnown(
+      Instant now,
+      absl::FunctionRef<void(std::span<const std::byte> frame, Nanos age)> take)
+      const;
+  // Learns from a frame that another process has got or made, and does nothing
+  // else.
+  void Overhear(Instant came, std::span<const std::byte> frame,
+                NeighbourNews news);
   // Returns how well the port's routes fit the destination of a packet of the
   // chain: the length of the prefix, of 128 bits; nothing if there is no route.
   std::optional<uint8_t> RouteLength(std::span<const std::byte> frame) const;
@@ -109,6 +133,12 @@ class Router {
   void Tick(Instant now);
   // Tells hosts that this router ends, if it has advertised itself.
   void TakeLeave();
+  // Another process with the same addresses advertises the router from now on,
+  // as it may already do; or it has until now, and this one is to go on.
+  void LeaveAdvertising() { advertises_ = false; }
+  void TakeOverAdvertising(Instant now);
+  // Returns true while packets wait for neighbours.
+  bool has_waiting() const { return neighbours_.asked() > 0; }
   // Gives up the packets that wait for neighbours, without an error.
   void GiveUp();
 
@@ -141,9 +171,19 @@ class Router {
   void TakeDiscovery(Instant now, Bytes frame);
   void TakeRouterQuestion(Instant now, Bytes frame);
   void Advertise(bool ends);
-  void AnswerQuestion(const NeighbourMessage& message, Bytes frame);
-  bool Learn(Instant now, const IpAddress& address, const MacAddress& mac,
-             bool is_answer);
+  // What a message says of the link address of a neighbour.
+  struct Claim {
+    IpAddress address;
+    MacAddress mac;
+    bool is_answer;
+  };
+  static std::optional<NeighbourMessage> ReadNeighbour(Bytes frame);
+  // Returns nothing if the message says nothing.
+  static std::optional<Claim> ClaimOf(const NeighbourMessage& message,
+                                      Bytes frame);
+  bool Learn(Instant now, const Claim& claim);
+  // Returns true if the question is for this router, and is answered.
+  bool Answer(const NeighbourMessage& message, Bytes frame);
   // Writes the answer to an echo request; nothing if the frame is none.
   Bytes EchoReply(Bytes frame, const IpFacts& ip);
   void Resolve(Instant now, const IpAddress& hop, Bytes frame);
@@ -175,6 +215,9 @@ class Router {
   NeighbourTable neighbours_;
   uint32_t mtu_ = 0;
   AdvertisementTimes advertisements_;
+  bool advertises_;           // the config says so, and no other process does
+  bool has_advertised_ = false;  // this process, or the one before it
+  NeighbourNews news_ = NeighbourNews::kNone;
   RateLimit errors_{kErrorsPerSecond, kErrorBurst};
   RateLimit echoes_{kEchoesPerSecond, kEchoBurst};
   RateLimit questions_{kQuestionsPerSecond, kQuestionBurst};

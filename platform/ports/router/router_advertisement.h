@@ -32,6 +32,13 @@ class AdvertisementTimes {
   explicit AdvertisementTimes(Rng rng) : rng_(rng) {}
 
   void on_question(Instant now);
+  // Another process has advertised the router until now, and this one goes on:
+  // as at the beginning, but not within kLeastBetween.
+  void TakeOver(Instant now) {
+    last_ = now;
+    next_ = now + kLeastBetween;
+    sent_ = 0;
+  }
   // Returns true if an advertisement is due, which counts as sent then.
   bool IsDue(Instant now);
 

@@ -40,6 +40,15 @@ std::vector<Instant> TimesOf(AdvertisementTimes& times, Instant begin,
   return sent;
 }
 
+TEST(AdvertisementTimes, GoOnAfterAnotherProcessAsAtTheBeginning) {
+  AdvertisementTimes times{Rng(1)};
+  times.TakeOver(kBegin);
+  times.on_question(kBegin);
+  const std::vector<Instant> sent = TimesOf(times, kBegin, Seconds(40));
+  ASSERT_EQ(sent.size(), 3u);
+  EXPECT_EQ(sent[0], kBegin + AdvertisementTimes::kLeastBetween);
+}
+
 TEST(AdvertisementTimes, AreThreeSoonAndThenEachSomeMinutes) {
   std::set<int64_t> initial;
   for (const uint64_t seed : TestSeeds(20).all()) {

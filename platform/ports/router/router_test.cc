@@ -58,8 +58,12 @@ struct Wire final : RouterWire {
     returned.emplace_back(frame.begin(), frame.end());
     return !is_full;
   }
+  bool IsToAnswer(std::span<const std::byte> /*frame*/) const override {
+    return answers;
+  }
   std::vector<Frame> routed, merged, own, returned;
   bool is_full = false;
+  bool answers = true;
 };
 
 constexpr const char* kOptions =
@@ -562,6 +566,112 @@ TEST(RouterBeside, TellsHowWellItsRoutesFit) {
   EXPECT_EQ(length("udp [fd02::9]:1 > [fd01::9]:2"), 64);
   EXPECT_EQ(length("udp [fd01::9]:1 > [fd02::9]:2"), -1);
   EXPECT_EQ(length("frame x'0200000000aa 020000000009 88b5 0000'"), -1);
+}
+
+// --- Several processes with the same addresses
+
+TEST_F(RouterTest, HearsQuestionsThatAnotherProcessAnswers) {
+  const IpAddress host = V4(10, 1, 0, 9);
+  Send("udp 192.0.2.9:53 > 10.1.0.9:5000");  // waits, and is asked for
+  wire.own.clear();
+  wire.answers = false;
+  Say(host, V4(10, 1, 0, 1), true);
+  Say(Ip6("fd01::9"), Ip6("fd01::1"), true);
+  EXPECT_TRUE(wire.own.empty());
+  EXPECT_EQ(wire.routed.size(), 1u);
+  EXPECT_EQ(count(RouterCount::kArpLearned), 1u);
+  EXPECT_EQ(count(RouterCount::kArpAnswered), 0u);
+  EXPECT_EQ(count(RouterCount::kNdIgnored), 1u);
+  wire.answers = true;
+  Say(host, V4(10, 1, 0, 1), true);
+  EXPECT_EQ(wire.own.size(), 1u);
+}
+
+TEST_F(RouterTest, AsksForNoneThatItsPredecessorKnows) {
+  for (const char* const packet : {"udp 192.0.2.9:53 > 10.1.0.9:5000",
+                                   "udp [fd02::9]:53 > [fd01::9]:5000"}) {
+    Send(packet);
+  }
+  Say(V4(10, 1, 0, 9), V4(10, 1, 0, 1), false);
+  EXPECT_EQ(router.news(), NeighbourNews::kKnown);
+  Say(Ip6("fd01::9"), Ip6("fd01::1"), false);
+  EXPECT_EQ(wire.routed.size(), 2u);
+  Wire other_wire;
+  Router other(*RouterConfig::Parse(kOptions), kOwnMac, other_wire);
+  now = now + Seconds(10);
+  router.TellKnown(now, [&](std::span<const std::byte> frame, Nanos age) {
+    EXPECT_EQ(age, Seconds(10));
+    other.Overhear(now + Nanos{-age.ns}, frame, NeighbourNews::kKnown);
+  });
+  other.Send(now, BytesOf("udp 192.0.2.9:53 > 10.1.0.9:5001"));
+  other.Send(now, BytesOf("udp [fd02::9]:53 > [fd01::9]:5001"));
+  EXPECT_EQ(other_wire.routed.size(), 2u);
+  EXPECT_TRUE(other_wire.own.empty());
+  // After half a minute without news, it asks, at the known address.
+  other.Send(now + Seconds(20), BytesOf("udp 192.0.2.9:53 > 10.1.0.9:5001"));
+  EXPECT_EQ(other_wire.routed.size(), 3u);
+  ASSERT_EQ(other_wire.own.size(), 1u);
+  EXPECT_TRUE(std::ranges::equal(std::span(other_wire.own[0]).first(6),
+                                 kHostMac));
+}
+
+TEST_F(RouterTest, LearnsFromAnswersThatItsPredecessorGets) {
+  Wire other_wire;
+  Router other(*RouterConfig::Parse(kOptions), kOwnMac, other_wire);
+  other.Send(now, BytesOf("udp 192.0.2.9:53 > 10.1.0.9:5001"));
+  EXPECT_TRUE(other_wire.routed.empty() && other.has_waiting());
+  const NeighbourFrame answer = NeighbourFrame::Answer(
+      {.address = V4(10, 1, 0, 9), .mac = kHostMac},
+      {.address = V4(10, 1, 0, 1), .mac = kOwnMac}, false);
+  router.Take(now, answer.bytes());
+  EXPECT_EQ(router.news(), NeighbourNews::kHeard);
+  other_wire.own.clear();
+  other.Overhear(now, answer.bytes(), router.news());
+  EXPECT_EQ(other_wire.routed.size(), 1u);
+  EXPECT_FALSE(other.has_waiting());
+  // Claims of hosts to whom nobody sends make no entry.
+  Wire third_wire;
+  Router third(*RouterConfig::Parse(kOptions), kOwnMac, third_wire);
+  third.Overhear(now, answer.bytes(), NeighbourNews::kHeard);
+  third.Send(now, BytesOf("udp 192.0.2.9:53 > 10.1.0.9:5001"));
+  EXPECT_TRUE(third_wire.routed.empty());
+  // Packets are no news, and questions that are overheard are not answered.
+  Take(std::string("udp 10.1.0.9:5000 > 192.0.2.9:53") + kToRouter);
+  EXPECT_EQ(router.news(), NeighbourNews::kNone);
+  other.Overhear(now,
+                 NeighbourFrame::Question(
+                     {.address = V4(10, 1, 0, 9), .mac = kHostMac},
+                     V4(10, 1, 0, 1), std::nullopt)
+                     .bytes(),
+                 NeighbourNews::kHeard);
+  EXPECT_TRUE(other_wire.own.empty());
+}
+
+struct AdvertisingFixture : Fixture {
+  AdvertisingFixture() : Fixture(",address=fd01::1/64,ra=on") {}
+  uint64_t sent() const { return count(RouterCount::kAdvertisements); }
+};
+using AdvertisingRouterTest = AdvertisingFixture;
+
+TEST_F(AdvertisingRouterTest, IsSilentWhileAnotherProcessAdvertises) {
+  router.LeaveAdvertising();
+  for (int i = 0; i < 30; ++i) router.Tick(now = now + Seconds(1));
+  router.TakeLeave();
+  EXPECT_EQ(sent(), 0u);
+  router.TakeOverAdvertising(now);
+  router.Tick(now + Seconds(2));
+  EXPECT_EQ(sent(), 0u);
+  router.Tick(now + Seconds(3));
+  EXPECT_EQ(sent(), 1u);
+  router.TakeLeave();
+  EXPECT_EQ(sent(), 2u);
+}
+
+TEST_F(AdvertisingRouterTest, TakesLeaveForTheProcessBefore) {
+  router.LeaveAdvertising();
+  router.TakeOverAdvertising(now);
+  router.TakeLeave();
+  EXPECT_EQ(sent(), 1u);
 }
 
 }  // namespace
