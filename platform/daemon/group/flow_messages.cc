@@ -32,8 +32,8 @@ std::vector<std::byte> BytesOfFlow(FlowMessage message, Instant now,
   return BytesOf(message, record);
 }
 
-// Whether units can take the record is asked later: members change their chains
-// one after the other.
+// Inherit and ReturnedFlows ask if units can take the record: members change
+// their chains one after the other.
 std::optional<FlowThatCame> ReadFlow(std::span<const std::byte> bytes,
                                      Instant now) {
   FlowMessage message;
