@@ -93,8 +93,7 @@ TEST_F(FlowGivingTest, AsksInTurnForAsManyAsThereIsRoom) {
 TEST_F(FlowGivingTest, AFlowThatIsNotShownIsGivenUp) {
   const FlowId a = Packet(1);
   giving_.Begin(now_, std::vector{a});
-  now_ = now_ +
-         Nanos{FlowGiving::kPatience.ns - 2 * FlowGiving::kPause.ns};
+  now_ = now_ + Nanos{FlowGiving::kPatience.ns - 2 * FlowGiving::kPause.ns};
   EXPECT_EQ(Asked(), std::vector{a});
   EXPECT_FALSE(giving_.is_done());
   EXPECT_TRUE(Asked().empty());

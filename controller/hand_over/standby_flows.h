@@ -31,12 +31,12 @@ struct StandbyFlow {
 };
 
 struct StandbyCounters {
-  uint64_t kept = 0;     // copies that came
-  uint64_t taken = 0;    // flows that continue here
+  uint64_t kept = 0;      // copies that came
+  uint64_t taken = 0;     // flows that continue here
   uint64_t reverted = 0;  // of these, that are copies again: their unit failed
                           // before it had run them
-  uint64_t evicted = 0;  // copies that had to make room, the oldest first
-  uint64_t expired = 0;  // copies of flows that were idle for too long
+  uint64_t evicted = 0;   // copies that had to make room, the oldest first
+  uint64_t expired = 0;   // copies of flows that were idle for too long
 };
 
 // Theory of operation. The flows that a controller continues if a controller

@@ -24,7 +24,8 @@ bool IsLoss(const DropCount& drop) {
 // The counts of copies for others that cannot be used (FlowHeirs::named).
 bool IsLostState(std::string_view name) {
   return name == "states_untaken" || name == "states_evicted" ||
-         name == "states_malformed";
+         name == "states_malformed" || name == "states_too_long" ||
+         name == "states_ungiven" || name == "states_unreturned";
 }
 
 }  // namespace

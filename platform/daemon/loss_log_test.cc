@@ -109,11 +109,18 @@ TEST_F(LossLogTest, TellsWhatAGroupLosesAndNotWhatItForwards) {
                               {"out", 5},
                               {"taken", 7},
                               {"states_sent", 8},
-                              {"states_untaken", 1}}};
+                              {"states_untaken", 1},
+                              {"states_too_long", 2},
+                              {"states_returned", 3},
+                              {"states_unreturned", 4},
+                              {"states_ungiven", 5}}};
   log_.Look(figures);
   EXPECT_THAT(lines_,
               ElementsAre("5 frames lost: group: out; 5 in all",
-                          "1 flow lost: group: states_untaken; 1 in all"));
+                          "1 flow lost: group: states_untaken; 1 in all",
+                          "2 flows lost: group: states_too_long; 2 in all",
+                          "4 flows lost: group: states_unreturned; 4 in all",
+                          "5 flows lost: group: states_ungiven; 5 in all"));
 }
 
 }  // namespace

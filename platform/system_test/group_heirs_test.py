@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import group_test
@@ -123,9 +124,23 @@ class Heirs:
         with self.soak("yes"):
             time.sleep(1)
 
-    def check_connections_come_back(self, *flags):
-        """At the controller once it is started again, also a silent one."""
-        self.up_all(*flags)
+    def start_victim(self):
+        self.find_machine()
+        self.up(VICTIM)
+
+    def freeze_victim(self):
+        self.frozen = self.pid(VICTIM)
+        os.kill(self.frozen, signal.SIGSTOP)
+        self.addCleanup(self.thaw_victim)
+
+    def thaw_victim(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.frozen, signal.SIGCONT)
+
+    def check_connections_come_back(self, lose, find):
+        """At the controller once it is back, also a silent one. Returns how
+        many flows came back, and how many the controller still had."""
+        self.up_all()
         self.set_source(self.owners()[VICTIM][0])
         before = self.kept()
         with self.resting(), self.soak("no"), self.talking() as talk:
@@ -133,33 +148,29 @@ class Heirs:
             wait_for("states", lambda: (
                 self.states(HEIR, "kept") > before + CONNECTIONS))
             self.kept()
-            self.kill_victim()
+            lose()
             wait_for("others", lambda: self.agree([0, HEIR]))
             self.all_answered(talk)
             wait_for("flows",
                      lambda: self.states(HEIR, "taken") >= CONNECTIONS)
-            self.find_machine()
             talk.silent("begin")
-            self.up(VICTIM, *flags)
+            find()
             self.await_all()
             self.all_answered(talk)
-            self.check_returned()
+            returned, had = (self.states(VICTIM, name)
+                             for name in ("returned", "had"))
+            self.assertEqual(self.states(HEIR, "given"), returned + had)
             self.check_new_connections()
             told = talk.end()
         gaps = sorted(one["gap"] for one in told.values())
         print(f"note: hosts had no answer for up to {gaps[-1]} s")
         self.check_nobody_was_served_twice(told)
         for number in range(COUNT):
-            for name in ("untaken", "malformed", "ungiven"):
+            for name in ("untaken", "malformed", "ungiven", "unreturned"):
                 self.assertEqual(self.states(number, name), 0, (number, name))
             done = self.snf(number, "down")
             self.assertEqual(done.returncode, OK, done.stderr)
-
-    def check_returned(self):
-        self.assertGreater(self.states(VICTIM, "returned"), CONNECTIONS)
-        self.assertEqual(self.states(VICTIM, "unreturned"), 0)
-        self.assertGreaterEqual(self.states(HEIR, "given"),
-                                self.states(VICTIM, "returned"))
+        return returned, had
 
     def check_heir_takes(self, stay, talk, lose):
         self.assertEqual(self.states(HEIR, "taken"), 0)
@@ -181,7 +192,17 @@ class SharedHeirs(Heirs, group_test.Shared):
         self.check_connections_go_on(self.kill_victim, "no")
 
     def test_connections_come_back_to_their_controller(self):
-        self.check_connections_come_back()
+        returned, had = self.check_connections_come_back(self.kill_victim,
+                                                         self.start_victim)
+        self.assertGreater(returned, CONNECTIONS)
+        self.assertEqual(had, 0)
+
+    @unittest.skipUnless(os.environ.get("SNF_LONG_TESTS"), "SNF_LONG_TESTS=1")
+    def test_connections_come_back_after_a_freeze(self):
+        returned, had = self.check_connections_come_back(self.freeze_victim,
+                                                         self.thaw_victim)
+        self.assertGreater(had, CONNECTIONS)
+        self.assertEqual(returned, 0)
 
     def test_connections_go_on_after_a_planned_end(self):
         self.check_connections_go_on(self.end_victim, "yes")
@@ -226,8 +247,12 @@ class OwnPortsHeirs(Heirs, group_test.OwnPorts):
         for port in ("lan0", "wan0"):
             ip("-n", GATES[VICTIM], "link", "set", port, "up")
 
+    @unittest.skipUnless(os.environ.get("SNF_LONG_TESTS"), "SNF_LONG_TESTS=1")
     def test_connections_come_back_to_their_machine(self):
-        self.check_connections_come_back()
+        returned, had = self.check_connections_come_back(self.kill_victim,
+                                                         self.start_victim)
+        self.assertGreater(returned, CONNECTIONS)
+        self.assertEqual(had, 0)
 
     def test_connections_go_on_at_the_heirs_machine(self):
         self.check_connections_go_on(self.kill_victim, "no")

@@ -297,22 +297,22 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
 std::vector<NamedCount> FlowHeirs::named() const {
   const StandbyCounters& kept = standby_.counters();
   std::vector<NamedCount> counts = {
-          {"states_connected", link_->round() == 0 ? 0u : 1u},
-          {"states_sent", sent_},
-          {"states_behind", sweep_.behind()},
-          {"states_sweep_us", static_cast<uint64_t>(sweep_.last().ns / 1'000)},
-          {"states_ended", ended_},
-          {"states_too_long", too_long_},
-          {"states_came", kept.kept},
-          {"states_kept", standby_.size()},
-          {"states_taken", kept.taken},
-          {"states_reverted", kept.reverted},
-          {"states_untaken", untaken_},
-          {"states_put_off", put_off_},
-          {"states_evicted", kept.evicted},
-          {"states_expired", kept.expired},
-          {"states_malformed", malformed_},
-          {"states_refused", link_->refused()}};
+      {"states_connected", link_->round() == 0 ? 0u : 1u},
+      {"states_sent", sent_},
+      {"states_behind", sweep_.behind()},
+      {"states_sweep_us", static_cast<uint64_t>(sweep_.last().ns / 1'000)},
+      {"states_ended", ended_},
+      {"states_too_long", too_long_},
+      {"states_came", kept.kept},
+      {"states_kept", standby_.size()},
+      {"states_taken", kept.taken},
+      {"states_reverted", kept.reverted},
+      {"states_untaken", untaken_},
+      {"states_put_off", put_off_},
+      {"states_evicted", kept.evicted},
+      {"states_expired", kept.expired},
+      {"states_malformed", malformed_},
+      {"states_refused", link_->refused()}};
   returns_.AppendTo(counts);
   returned_.AppendTo(counts);
   return counts;

@@ -26,11 +26,12 @@
 namespace snf {
 
 // Theory of operation. Lets flows of a group outlive their controller
-// (proto/protocol.md H5 to H7). Each member has an heir, the next live member by
-// number, to which it sends the states of its flows again and again (FlowSweep,
-// StateLink); and it keeps the states of others (StandbyFlows). If a member
-// dies, packets of its hosts come to its heir. The first packet of each flow
-// takes the flow out of the kept ones, and then finds it among the heir's own.
+// (proto/protocol.md H5 to H7). Each member has an heir, the next live member
+// by number, to which it sends the states of its flows again and again
+// (FlowSweep, StateLink); and it keeps the states of others (StandbyFlows). If
+// a member dies, packets of its hosts come to its heir. The first packet of
+// each flow takes the flow out of the kept ones, and then finds it among the
+// heir's own.
 //
 //   own flows ─FlowSweep─► StateLink ┈┈► the heir
 //   others    ┈┈► StateLink ─► StandbyFlows ─Meet: a packet comes─► own flows
@@ -123,8 +124,8 @@ class FlowHeirs {
   bool is_active_ = false;
   MemberSet live_ = 0;
   Target target_;
-  std::optional<Taken> came_;   // all flows have come
-  std::optional<Taken> taken_;  // and were taken
+  std::optional<Taken> came_;           // all flows have come
+  std::optional<Taken> taken_;          // and were taken
   Instant now_ = Instant::min();        // of the last turn
   Instant next_drop_ = Instant::min();  // of expired flows
   bool has_heritage_ = false;           // a dead member's flows are kept

@@ -32,8 +32,8 @@ std::vector<std::byte> BytesOfFlow(FlowMessage message, Instant now,
   return BytesOf(message, record);
 }
 
-// Whether units can take the record is asked later: members change their chains
-// one after the other.
+// Inherit and ReturnedFlows ask if units can take the record: members change
+// their chains one after the other.
 std::optional<FlowThatCame> ReadFlow(std::span<const std::byte> bytes,
                                      Instant now) {
   FlowMessage message;
@@ -45,12 +45,11 @@ std::optional<FlowThatCame> ReadFlow(std::span<const std::byte> bytes,
   }
   const auto record = bytes.subspan(sizeof message);
   const HandedFlow& flow = message.flow;
-  const bool is_right = flow.name.key != FlowKey{} &&
-                        flow.last == message.state.applied &&
-                        flow.last != Clock{} && flow.last < kMaxRestoredClock &&
-                        record.size() <= kMaxShownBytes &&
-                        record.size() == message.state.bytes &&
-                        message.home < kMostAtPorts;
+  const bool is_right =
+      flow.name.key != FlowKey{} && flow.last == message.state.applied &&
+      flow.last != Clock{} && flow.last < kMaxRestoredClock &&
+      record.size() <= kMaxShownBytes && record.size() == message.state.bytes &&
+      message.home < kMostAtPorts;
   if (!is_right) return std::nullopt;
   message.flow.last_packet = TimeOf(flow.last_packet, now);
   message.state.timer = TimeOf(message.state.timer, now);

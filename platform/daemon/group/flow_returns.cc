@@ -105,13 +105,12 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
   for (; room > 0 && next_copy_ < copies.size(); --room) {
     const StandbyFlow& copy = copies[next_copy_++];
     ++sent_;
-    link_.Send(round_,
-               BytesOfFlow({.kind = FlowMessageKind::kGiven,
-                            .home = copy.home,
-                            .round = round_,
-                            .flow = copy.flow,
-                            .state = copy.state},
-                           now, copy.record));
+    link_.Send(round_, BytesOfFlow({.kind = FlowMessageKind::kGiven,
+                                    .home = copy.home,
+                                    .round = round_,
+                                    .flow = copy.flow,
+                                    .state = copy.state},
+                                   now, copy.record));
   }
   giving_.Turn(RealClock::Monotonic(), driver.controller(), room,
                [&](FlowId flow) { driver.AskState(flow); });

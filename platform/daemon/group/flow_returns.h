@@ -31,13 +31,13 @@ namespace snf {
 // that have come back at one time get their flows one after the other.
 //
 //   copies ───────────────────────┬─► StateLink ┈┈► the member (ReturnedFlows)
-//   flows that go on ─FlowGiving─►┘
+//   flows taken ──────FlowGiving─►┘
 //
 // A member that does not answer is given up after kMost. If it ends meanwhile,
 // the flows stay here, as before. If the connection breaks, all flows are given
 // again.
 //
-// Owner-thread only. Memory: 16 bytes for each flow that goes on here.
+// Owner-thread only. Memory: 16 bytes for each taken flow.
 class FlowReturns {
  public:
   static constexpr Nanos kMost = Seconds(2);
@@ -53,7 +53,7 @@ class FlowReturns {
     if (returns_.empty()) return std::nullopt;
     return returns_.front().move.to;
   }
-  // A copy has been taken: that flow goes on here.
+  // A copy has been taken: that flow continues here.
   void OnTaken(const RealDriver& driver, const StandbyFlow& copy);
   // Returns whose places the flow has.
   uint32_t HomeOf(FlowId flow) const {

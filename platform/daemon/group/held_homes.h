@@ -21,8 +21,9 @@ namespace snf {
 // again: of 2, Follow returns a move of the home 1 to 1. If 1 is killed before
 // the move has ended, Follow returns that the home 1 stays.
 //
-// A new process in the place of a member that nobody saw dead is a member that
-// has come back: its heir has its homes for no time, but copies of its flows.
+// A new process in the place of a member that stayed in the table counts as a
+// member that has come back: its heir has its homes for no time, but copies of
+// its flows.
 //
 // A value without clock and IO.
 class HeldHomes {

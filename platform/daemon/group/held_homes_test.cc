@@ -37,7 +37,7 @@ class HeldHomesTest : public testing::Test {
   std::vector<Move> Moves(const Members& members) {
     return Follow(members).moves;
   }
-  // Of homes that a group of four has.
+  // Returns homes of a group of four.
   MemberSet here() const { return homes_.here() & FirstOf(4); }
   static Move MoveOf(uint32_t to, MemberSet homes) {
     return {.to = to, .homes = homes};
@@ -112,7 +112,7 @@ TEST_F(HeldHomesTest, WhoWasOutGivesNothing) {
   EXPECT_EQ(here(), 0u);
   EXPECT_THAT(Follow({{0, 1}, {1, 1}, {2, 1}}, 3).moves, IsEmpty());
   EXPECT_EQ(here(), 0u);
-  // It was out and in again between two looks.
+  // The member was out and in again between two looks.
   Follow({{0, 1}, {2, 1}}, 3);
   EXPECT_EQ(here(), SetOf(1));
   EXPECT_THAT(Follow({{0, 1}, {1, 2}, {2, 1}}, 7).moves, IsEmpty());

@@ -9,7 +9,7 @@
 namespace snf {
 namespace {
 
-// What the member has of a flow that comes back.
+// The part of a returned flow that the member has.
 enum class Present : uint8_t { kNothing, kFlow, kAlias };
 
 Present PresentOf(const RealDriver& driver, const FlowName& name) {
@@ -80,7 +80,7 @@ void ReturnedFlows::Reserve(RealDriver& driver) {
   give_up_ = RealClock::Monotonic() + kPatience;
 }
 
-// A packet may have begun a flow anew meanwhile, if not all flows came in time.
+// A packet may have begun the flow meanwhile, if not all flows came in time.
 void ReturnedFlows::TakeSome(RealDriver& driver) {
   constexpr size_t kMostPerTurn = 128;
   for (size_t i = 0; i < kMostPerTurn && !taking_.empty(); ++i) {

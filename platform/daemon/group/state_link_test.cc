@@ -283,13 +283,12 @@ TEST_F(StateLinkTest, StatesGoEncryptedBetweenEndsOfOneAuthority) {
     const std::scoped_lock lock(mutex);
     told = is_loss ? text : "";
   };
-  for (const BadEnds& bad :
-       {BadEnds{good.directory(), other.directory(),
-                "the certificate of the other end: "},
-        BadEnds{look.directory(), look.directory(), ""},
-        BadEnds{good.directory(), "", "TLS: no handshake"},
-        BadEnds{"", good.directory(), ""},
-        BadEnds{"/nowhere", "", "/nowhere/ca.crt"}}) {
+  for (const BadEnds& bad : {BadEnds{good.directory(), other.directory(),
+                                     "the certificate of the other end: "},
+                             BadEnds{look.directory(), look.directory(), ""},
+                             BadEnds{good.directory(), "", "TLS: no handshake"},
+                             BadEnds{"", good.directory(), ""},
+                             BadEnds{"/nowhere", "", "/nowhere/ca.crt"}}) {
     SCOPED_TRACE(bad.from + " to " + bad.to);
     from_ = *StateLink::Listen("127.0.0.1:0", tell, bad.from);
     to_ = *StateLink::Listen("127.0.0.1:0", nullptr, bad.to);

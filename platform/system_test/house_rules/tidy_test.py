@@ -185,7 +185,8 @@ MAY_INCLUDE = {
     "platform/daemon/group": RUN | {
         "controller/hand_over", "platform/drivers/real_time",
         "platform/hosts", "platform/ports", "platform/ports/interface",
-        "resource_manager/etcd", "proto"},
+        "platform/service", "resource_manager/etcd", "runtime/wire",
+        "proto"},
     "platform/daemon": RUN | {
         "platform/bypass", "platform/control", "platform/daemon/chains",
         "platform/daemon/group", "platform/drivers/cluster",
@@ -222,6 +223,7 @@ TESTS_MAY_INCLUDE = {
     "platform/drivers/real_cluster": WHOLE_RUN,
     "platform/report/explain": WHOLE_RUN,
     "platform/control": REPORT,
+    "platform/daemon/group": WHOLE_RUN,
     "platform/options": WHOLE_RUN,
     "platform/commands/replay": WHOLE_RUN,
     "platform/commands/recovery": WHOLE_RUN,
