@@ -29,12 +29,12 @@ struct StandbyFlow {
 };
 
 struct StandbyCounters {
-  uint64_t kept = 0;     // copies that came
-  uint64_t taken = 0;    // flows that continue here
+  uint64_t kept = 0;      // copies that came
+  uint64_t taken = 0;     // flows that continue here
   uint64_t returned = 0;  // of these, that are copies again: their unit failed
                           // before it had run them
-  uint64_t evicted = 0;  // copies that had to make room, the oldest first
-  uint64_t expired = 0;  // copies of flows that were idle for too long
+  uint64_t evicted = 0;   // copies that had to make room, the oldest first
+  uint64_t expired = 0;   // copies of flows that were idle for too long
 };
 
 // Theory of operation. The flows that a controller continues if a controller
@@ -77,12 +77,13 @@ class StandbyFlows {
   // The flow with this key, which Find has returned, continues here under that
   // id.
   void OnTaken(const FlowKey& key, FlowId here);
-  // It never can: forgets it.
+  // Forgets the flow with this key, which Find has returned: no unit can take
+  // it.
   void Drop(const FlowKey& key);
   // A unit shows a flow as of this clock: forgets the copy with which the flow
   // continues here, if that is older.
   void OnShown(FlowId here, Clock applied);
-  // What became of a flow that continues here.
+  // Says whether a flow that continues here still runs.
   enum class Fate : uint8_t { kRuns, kEnded, kLost };
   // Looks at the next `most` flows that continue here and were not shown yet. A
   // flow that is lost is a copy again.

@@ -143,8 +143,8 @@ void FlowHeirs::SettleTaken(RealDriver& driver) {
   next_settling_ = now_ + kPeriod;
   standby_.Settle(kMost, [&](FlowId flow) {
     const uint32_t slot = slot_of(flow);
-    const bool is_there = c.flows().cold(slot).owner != kNoUnit &&
-                          c.IdOfSlot(slot) == flow;
+    const bool is_there =
+        c.flows().cold(slot).owner != kNoUnit && c.IdOfSlot(slot) == flow;
     if (!is_there) {
       return given_up == given_up_ ? StandbyFlows::Fate::kEnded
                                    : StandbyFlows::Fate::kLost;
