@@ -6,7 +6,8 @@
                              eth0 ── eth0 [ hosts b and c ]
 
 Each controller has a part of each host's units. Wants root and etcd, and is
-skipped without.
+skipped without. SNF_LONG_TESTS=1 also runs it by GENEVE, and lets a host die
+with a controller.
 
 Usage: group_hosts_test.py PROGRAM SOURCE_DIR [TEST…]
 """
@@ -18,6 +19,7 @@ import signal
 import sys
 import tempfile
 import time
+import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import group_test
@@ -30,6 +32,7 @@ from host_pair import AWAY, AWAY_ADDRESS, HOME_ADDRESS
 from joined_hosts import JoinedHosts
 from run_test import CLIENT, EXTERNAL4, MIDDLE, ip
 
+is_long = unittest.skipUnless(os.environ.get("SNF_LONG_TESTS"), "takes long")
 STAY = 6  # connections of soaking; two more come and go
 BOTH = {0, 1}
 WANT_HOSTS = ("--own_units=1", "--isolation=process", "--loggers=on",
@@ -153,9 +156,11 @@ class GroupHosts(JoinedHosts, group_test.Shared):
     def test_connections_go_on_at_the_heirs_units(self):
         self.check_connections_go_on(())
 
+    @is_long
     def test_connections_go_on_at_the_heirs_units_by_geneve(self):
         self.check_connections_go_on(("--geneve",), "--host_wire=geneve")
 
+    @is_long
     def test_connections_go_on_if_a_host_dies_with_the_controller(self):
         agents = self.begin_group(())
         with soaking(self):
