@@ -6,8 +6,7 @@
                              eth0 ── eth0 [ hosts b and c ]
 
 Each controller has a part of each host's units. Wants root and etcd, and is
-skipped without. SNF_LONG_TESTS=1 also runs it by GENEVE, and lets a host die
-with a controller.
+skipped without, and without SNF_LONG_TESTS=1.
 
 Usage: group_hosts_test.py PROGRAM SOURCE_DIR [TEST…]
 """
@@ -84,9 +83,14 @@ class GroupHosts(JoinedHosts, group_test.Shared):
     def await_packets(self, number, hosts):
         """Waits until units on these hosts have run more packets than now."""
         before = self.packets(number)
-        wait_for(f"packets on {hosts}", lambda: all(
-            self.packets(number).get(host, 0) > before.get(host, 0) + 20
-            for host in hosts))
+        try:
+            wait_for(f"packets on {hosts}", lambda: all(
+                self.packets(number).get(host, 0) > before.get(host, 0) + 20
+                for host in hosts))
+        except AssertionError as error:
+            status = self.snf(number, "status").stdout
+            self.fail(f"{error}: {before}, {self.packets(number)}; {status}; "
+                      f"{self.log(number)[-2_000:]}")
 
     def owner(self):
         """The controller that has the client's packets."""
@@ -153,6 +157,7 @@ class GroupHosts(JoinedHosts, group_test.Shared):
         self.assertGreater(report["faults"]["failures"], 0)
         return report["faults"]
 
+    @is_long
     def test_connections_go_on_at_the_heirs_units(self):
         self.check_connections_go_on(())
 
