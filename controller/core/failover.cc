@@ -342,10 +342,9 @@ Failover::MoveResult Failover::MoveFlow(Controller& c, Instant now,
   const Clock done =
       SNF_FAILOVER_RULE(kDone, round_.done(slot, flow.clock), Clock{});
   if (!std::ranges::any_of(runs.all(), is_crashed)) return MoveResult::kMoved;
-  // A flow that another controller began, and of which nobody here has a clock,
-  // has no state here.
-  const bool is_lost =
-      (flow.flags & FlowHot::kHanded) != 0 && done == Clock{};
+  // A flow that another controller began has no state here if no unit or logger
+  // has a clock of it.
+  const bool is_lost = (flow.flags & FlowHot::kHanded) != 0 && done == Clock{};
   if ((flow.flags & FlowHot::kCondemned) != 0 || is_lost) {
     return GiveUp(c, now, slot, out);
   }

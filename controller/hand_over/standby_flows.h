@@ -79,12 +79,13 @@ class StandbyFlows {
   // The flow with this key, which Find has returned, continues here under that
   // id.
   void OnTaken(const FlowKey& key, FlowId here);
-  // It never can: forgets it.
+  // Forgets the flow with this key, which Find has returned: no unit can take
+  // it.
   void Drop(const FlowKey& key);
   // A unit shows a flow as of this clock: forgets the copy with which the flow
   // continues here, if that is older.
   void OnShown(FlowId here, Clock applied);
-  // What became of a flow that continues here.
+  // Says whether a flow that continues here still runs.
   enum class Fate : uint8_t { kRuns, kEnded, kLost };
   // Looks at the next `most` flows that continue here and were not shown yet. A
   // flow that is lost is a copy again.

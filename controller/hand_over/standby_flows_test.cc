@@ -50,8 +50,8 @@ class StandbyFlowsTest : public testing::Test {
     if (is_shown) flows_.OnShown(here, clock + 1);
     return value(clock);
   }
-  // Has Settle look at up to `most` flows: returns the numbers of those that
-  // it asked for.
+  // Has Settle look at up to `most` flows: returns the numbers of the flows
+  // for which it asked.
   std::vector<uint64_t> Settle(size_t most, StandbyFlows::Fate fate) {
     std::vector<uint64_t> asked;
     flows_.Settle(most, [&](FlowId here) {

@@ -49,7 +49,7 @@ class DaemonFlags {
   EtcdFlags etcd;                       // of the hosts of units, or the group
   uint32_t own_units = 1;               // if it places units
   HostWire host_wire = HostWire::kTcp;  // the same
-  std::string group;          // of controllers, in etcd; "": none
+  std::string group;                    // of controllers, in etcd; "": none
   std::string group_address;  // for frames from other members; "": none
   std::string group_tls;      // a directory for ReadTlsFiles; "": none
   Nanos takeover = Seconds(1);

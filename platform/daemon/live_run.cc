@@ -183,10 +183,9 @@ class HostShares {
     const auto& chains = options.config.chains;
     const auto count = static_cast<uint32_t>(chains.size());
     for (uint32_t i = 0; source != nullptr && i < count; ++i) {
-      shares_.try_emplace(chains[i].name, *source,
-                          HostShare::Sharer{i, count},
-                          HostShare::Sharer{options.controller.id,
-                                            options.controller.count});
+      shares_.try_emplace(
+          chains[i].name, *source, HostShare::Sharer{i, count},
+          HostShare::Sharer{options.controller.id, options.controller.count});
     }
   }
 

@@ -54,7 +54,7 @@ class FixedHosts final : public HostSource {
   const std::vector<HostPlace> hosts_;
 };
 
-// Counts the units of each host that one of several has.
+// Counts the units of each host that a sharer has.
 std::map<std::string, uint32_t> UnitsOf(const HostSource& source,
                                         HostShare::Sharer chain,
                                         HostShare::Sharer controller) {
@@ -82,8 +82,8 @@ TEST(HostShare, OfAllTogetherAreTheHostsUnits) {
     std::vector<std::map<std::string, uint32_t>> of_controller(controllers);
     for (uint32_t i = 0; i < chains * controllers; ++i) {
       const uint32_t controller = i % controllers;
-      const auto units = UnitsOf(source, {i / controllers, chains},
-                                 {controller, controllers});
+      const auto units =
+          UnitsOf(source, {i / controllers, chains}, {controller, controllers});
       for (const auto& [host, count] : units) {
         of_controller[controller][host] += count;
       }

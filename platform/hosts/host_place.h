@@ -45,20 +45,20 @@ class HostSource {
   virtual std::vector<HostPlace> Hosts() const = 0;
 };
 
-// The part of each host's units that one of several has: of the controllers of a
-// group, and of the chains that run side by side at each of them. All parts
+// A part of each host's units, for a chain of a controller. The controllers of
+// a group share a host, and so do chains that run side by side. All parts
 // together are the host's units. A part depends on the host's name and units
 // alone, so a host that joins or leaves changes no other host's part. Of one
 // host, the parts of two controllers differ by at most a unit.
 //
 // Worked example: of a host with 5 units, two chains have 3 and 2 units. A host
-// with 1 unit is one chain's, and the other chain has no part of that host. Of a
-// host with 2 units, two controllers have one each, for one of their chains.
+// with 1 unit is one chain's, and the other chain has no part of that host. Of
+// a host with 2 units, two controllers have one each, for one of their chains.
 //
 // Thread-safe.
 class HostShare final : public HostSource {
  public:
-  // A number, below the count of those that share.
+  // A chain's number, or a controller's, and how many share the host.
   struct Sharer {
     uint32_t number = 0;
     uint32_t count = 1;

@@ -139,16 +139,18 @@ TEST(LoopMirror, BringsStatesOfFlowsThatChangeTheirController) {
     const PacketHandle packet = NewPacket(home, 100, 7);
     const Cell take =
         std::bit_cast<Cell>(ControllerCommand::Take(UnitId{0}, state));
-    ExpectWholeWithPacket(WithRecord(take, bytes, Enqueue(packet)), packet,
-                          down, units, [&] { pair.Down(); }, away);
+    ExpectWholeWithPacket(
+        WithRecord(take, bytes, Enqueue(packet)), packet, down, units,
+        [&] { pair.Down(); }, away);
     auto up = pair.away->Producer(Ring::kUp);
     auto controller = pair.home.Consumer(Ring::kUp);
     const PacketHandle made = NewPacket(away, 100, 7);
     const Cell show = std::bit_cast<Cell>(UnitCommand::Show(UnitId{0}, state));
     const Cell emit = std::bit_cast<Cell>(
         UnitCommand::OfPacket(UnitCommand::Kind::kEmit, made, {}));
-    ExpectWholeWithPacket(WithRecord(show, bytes, emit), made, up, controller,
-                          [&] { pair.Up(); }, home);
+    ExpectWholeWithPacket(
+        WithRecord(show, bytes, emit), made, up, controller, [&] { pair.Up(); },
+        home);
   }
 }
 

@@ -130,7 +130,8 @@ class FlowHeirs {
   Instant next_drop_ = Instant::min();  // of expired flows
   bool has_heritage_ = false;           // a dead member's flows are kept
   Instant next_settling_ = Instant::min();
-  uint64_t given_up_ = 0;  // flows of the driver, before those that it took
+  uint64_t given_up_ =
+      0;  // flows of the driver, when no taken flow was awaited
   uint64_t sent_ = 0;
   uint64_t ended_ = 0;
   uint64_t too_long_ = 0;  // states that were not sent
