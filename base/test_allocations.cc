@@ -37,8 +37,9 @@ size_t BytesInUse() {
 
 }  // namespace snf
 
-// The forms for arrays end up in these. AddressSanitizer has forms of its own that
-// do not throw (std::stable_sort calls one), and their memory is not for std::free.
+// The forms for arrays end up in these. AddressSanitizer has forms of its own
+// that do not throw (std::stable_sort calls one), and their memory is not for
+// std::free.
 void* operator new(size_t size) {
   return snf::CountedAllocation(size, alignof(std::max_align_t));
 }

@@ -230,7 +230,8 @@ class ControllerLoop {
   // Returns true if loggers may have state of a failed unit that no unit has
   // taken over. Then they cannot be replaced.
   bool NeedsLoggers() const { return !WhyLoggers().empty(); }
-  // Returns what only loggers have, as part of a sentence; "" if units have all.
+  // Returns what only loggers have, as part of a sentence; "" if units have
+  // all.
   std::string WhyLoggers() const;
 
   // --- The controller's failure. ---

@@ -69,9 +69,9 @@ class StateLink {
     std::vector<std::byte> bytes{};
   };
 
-  // Listens at ADDRESS:PORT; port 0 is any free one. `notice` may be null. `tls`
-  // is a directory for ReadTlsFiles, which each connection reads anew; "":
-  // nothing is encrypted. Errors: InvalidArgument, Unavailable.
+  // Listens at ADDRESS:PORT; port 0 is any free one. `notice` may be null.
+  // `tls` is a directory for ReadTlsFiles, which each connection reads anew;
+  // "": nothing is encrypted. Errors: InvalidArgument, Unavailable.
   static absl::StatusOr<std::unique_ptr<StateLink>> Listen(
       const std::string& address, Notice notice = nullptr,
       std::string tls = "");

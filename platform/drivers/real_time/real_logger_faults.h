@@ -62,8 +62,8 @@ class RealLoggerFaults {
   // A process of units was killed that may have had something.
   void on_units_killed() { had_none_ = false; }
   // The process has ended, or the next one cannot be started. Returns what of
-  // units that failed before is lost with it (ControllerLoop::WhyLoggers); "" if
-  // nothing is.
+  // units that failed before is lost with it (ControllerLoop::WhyLoggers); ""
+  // if nothing is.
   std::string on_end(bool was_ready);
   // Does what is due while it is down; returns true if it is up again.
   bool BringUp();
