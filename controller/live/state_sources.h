@@ -18,9 +18,8 @@ bool MayPull(const Controller& known, const Pull& pull);
 // taken over.
 struct StatesAtLoggers {
   uint32_t flows = 0;
-  // Of one of these flows: the unit that failed, and the present owner.
-  UnitId failed = kNoUnit;
-  UnitId owner = kNoUnit;
+  UnitId failed = kNoUnit;  // the unit that had one of these flows
+  UnitId owner = kNoUnit;   // and this flow's present owner
 };
 // Linear in the number of flows.
 StatesAtLoggers FindStatesAtLoggers(const Controller& known);

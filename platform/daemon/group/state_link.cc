@@ -208,7 +208,7 @@ void StateLink::Read(Reader& reader) {
   reader.has_ended = true;
 }
 
-// Files that cannot be used keep all members away: tells of them once.
+// Files that cannot be used keep all members away: says so once.
 absl::Status StateLink::Encrypt(HostStream& stream) {
   if (tls_.empty()) return absl::OkStatus();
   const auto files = ReadTlsFiles(tls_, TlsEnd::kServer);

@@ -70,7 +70,7 @@ class StateLink {
   };
 
   // Listens at ADDRESS:PORT; port 0 is any free one. `notice` may be null.
-  // `tls` is a directory for ReadTlsFiles, which each connection reads anew;
+  // `tls` is a directory for ReadTlsFiles, read for each connection;
   // "": nothing is encrypted. Errors: InvalidArgument, Unavailable.
   static absl::StatusOr<std::unique_ptr<StateLink>> Listen(
       const std::string& address, Notice notice = nullptr,
