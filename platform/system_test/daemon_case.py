@@ -42,10 +42,12 @@ def send_external_to(client=CLIENT, server=SERVER):
 
 
 @contextlib.contextmanager
-def soaking(case, namespace=CLIENT):
-    """Connections from a namespace to its server, none of which may break."""
+def soaking(case, namespace=CLIENT, some_come="yes"):
+    """Connections from a namespace to its server, none of which may break. If
+    some_come is "yes", two of the eight come and go."""
     process = subprocess.Popen(
-        net.inside(namespace, sys.executable, net.PEER, "soak", SERVER4, 8, 1),
+        net.inside(namespace, sys.executable, net.PEER, "soak", SERVER4, 8, 1,
+                   some_come),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True)
     try:
