@@ -93,8 +93,9 @@ class StandbyFlows {
   // Forgets the copies of flows that continue here.
   void ForgetTaken();
   size_t taken() const { return taken_.size(); }
-  // Returns the copies of flows of these homes that one of these controllers
-  // has sent, in the order of coming, and forgets them.
+  // Returns the copies of flows of these homes that came from any of these
+  // controllers, in the order of coming, and forgets them. A copy of a flow
+  // that continues here is forgotten alone.
   std::vector<StandbyFlow> TakeAll(MemberSet homes, MemberSet from);
   // Looks at the next `most` copies, and forgets each whose flow was idle for
   // too long.
