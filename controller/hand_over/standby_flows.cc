@@ -12,8 +12,15 @@ void StandbyFlows::Put(uint32_t from, uint64_t round, Instant now,
                        StandbyFlow flow) {
   const FlowKey key = flow.flow.name.key;
   const FlowKey alias = flow.flow.name.alias;
-  if (const auto older = by_key_.find(key); older != by_key_.end()) {
-    Erase(older->second);
+  if (const auto other = by_key_.find(key); other != by_key_.end()) {
+    const Entry& there = *other->second;
+    const bool is_outlived = there.from != from && there.flow.flow.last_packet >
+                                                       flow.flow.last_packet;
+    if (is_outlived) {
+      ++counters_.outlived;
+      return;
+    }
+    Erase(other->second);
   }
   if (entries_.size() >= options_.max_flows) {
     Erase(entries_.begin());

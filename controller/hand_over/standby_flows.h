@@ -36,6 +36,8 @@ struct StandbyCounters {
   uint64_t reverted = 0;  // of these, that are copies again: their unit failed
                           // before it had run them
   uint64_t evicted = 0;   // copies that had to make room, the oldest first
+  uint64_t outlived = 0;  // copies of flows that began while their home was
+                          // away, and anew there since
   uint64_t expired = 0;   // copies of flows that were idle for too long
 };
 
@@ -65,7 +67,8 @@ class StandbyFlows {
 
   explicit StandbyFlows(const Options& options) : options_(options) {}
 
-  // A copy came from a controller, whose round that is.
+  // A copy came from a controller, whose round that is. Of two controllers that
+  // send copies with one key, the copy with the later packet stays.
   void Put(uint32_t from, uint64_t round, Instant now, StandbyFlow flow);
   // The controller's flow has ended.
   void OnEnd(uint32_t from, const FlowKey& key, FlowId flow);
@@ -82,6 +85,11 @@ class StandbyFlows {
   // Forgets the flow with this key, which Find has returned: no unit can take
   // it.
   void Drop(const FlowKey& key);
+  // Forgets it, since there is a flow with the key that had a later packet.
+  void DropOutlived(const FlowKey& key) {
+    ++counters_.outlived;
+    Drop(key);
+  }
   // A unit shows a flow as of this clock: forgets the copy with which the flow
   // continues here, if that is older.
   void OnShown(FlowId here, Clock applied);

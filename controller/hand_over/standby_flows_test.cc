@@ -85,6 +85,27 @@ TEST_F(StandbyFlowsTest, TheNewestCopyIsTakenOnce) {
   EXPECT_EQ(flows_.counters().taken, 2u);
 }
 
+TEST_F(StandbyFlowsTest, OfTwoControllersTheLaterFlowStays) {
+  StandbyFlow early = Flow(1, 8);
+  early.flow.last_packet = now_;
+  StandbyFlow late = Flow(1, 3);
+  late.flow.last_packet = now_ + Seconds(1);
+  Put(0, late);
+  Put(2, early);
+  EXPECT_EQ(flows_.counters().outlived, 1u);
+  EXPECT_EQ(flows_.size_of(2), 0u);
+  EXPECT_EQ(Take(Key(1)), 3u);
+  Put(2, early);
+  Put(0, late);
+  EXPECT_EQ(flows_.size_of(2), 0u);
+  EXPECT_EQ(Take(Key(1)), 3u);
+  // A controller's own copies replace each other.
+  Put(0, late);
+  Put(0, early);
+  EXPECT_EQ(Take(Key(1)), 8u);
+  EXPECT_EQ(flows_.counters().outlived, 1u);
+}
+
 TEST_F(StandbyFlowsTest, AnAliasThatIsAnotherFlowsNowStaysItsOwn) {
   Put(1, Flow(1, 3, 7));
   Put(1, Flow(2, 4, 7));

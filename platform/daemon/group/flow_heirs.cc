@@ -11,6 +11,17 @@
 namespace snf {
 namespace {
 
+// Returns true if the driver has had the key later than the copy's member. A
+// flow that began while its home was away stays at the heir, and begins anew at
+// its home: the heir's copy of it is out of date.
+bool IsOutlived(const RealDriver& driver, const HandedFlow& copy) {
+  const FlowTable& flows = driver.controller().flows();
+  const FlowKey& key = copy.name.key;
+  const uint32_t same = flows.Find(key, flows.HashOf(key));
+  return same != FlowTable::kNone &&
+         flows.hot(same).last_packet > copy.last_packet;
+}
+
 // Deletes the driver's flow of that key, and the flow with its alias: both are
 // older than a copy, for the dead member has had the key since. Returns false
 // if one cannot be deleted now.
@@ -276,6 +287,10 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
       standby_.Find(sought->key, sought->by_alias, packet.time);
   if (copy == nullptr) return;
   HandedFlow flow = copy->flow;
+  if (IsOutlived(driver, flow)) {
+    standby_.DropOutlived(flow.name.key);
+    return UpdateHeritage();
+  }
   flow.last_packet = packet.time;
   if (!driver.IsRecord(copy->state, copy->record)) {
     ++untaken_;
@@ -310,6 +325,7 @@ std::vector<NamedCount> FlowHeirs::named() const {
       {"states_untaken", untaken_},
       {"states_put_off", put_off_},
       {"states_evicted", kept.evicted},
+      {"states_outlived", kept.outlived},
       {"states_expired", kept.expired},
       {"states_malformed", malformed_},
       {"states_refused", link_->refused()}};

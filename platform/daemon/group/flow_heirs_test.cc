@@ -272,6 +272,23 @@ TEST_F(FlowHeirsTest, ANewProcessInAMembersPlaceGetsItsFlows) {
   EXPECT_EQ(PortsOf(kHome, 1, 20), ports);
 }
 
+// A flow that began while its home was away stays where it began.
+TEST_F(FlowHeirsTest, AFlowThatBeganAnewOutlivesTheEarlierOne) {
+  constexpr uint32_t kFlow = kCount + kHome;
+  Kill(kHeir);
+  Kill(kHome);
+  const uint32_t away = PortOf(kFlow);
+  Start(kHome);
+  AwaitActive();
+  const uint32_t at_home = PortOf(kFlow);
+  EXPECT_NE(at_home, away);
+  Settle();
+  Kill(0);
+  EXPECT_EQ(PortOf(kFlow), at_home);
+  EXPECT_EQ(count(kHome, "states_outlived"), 1u);
+  EXPECT_EQ(count(kHome, "states_taken"), 0u);
+}
+
 TEST_F(FlowHeirsTest, AMemberIsNotHeldByOneThatDies) {
   PortsOf(kHome, 1, 20);
   Settle();
@@ -330,9 +347,7 @@ TEST_F(FlowHeirsTest, FlowsOfADeadMemberGoToWhoIsItsHeirNow) {
 // as long as their heir had them.
 class RandomHeirs : public FlowHeirsTest {
  protected:
-  // Flows begin at their home alone: others would stay at the heir.
   void Packet(uint32_t flow) {
-    if (!ports_.contains(flow) && OwnerOf(flow) != flow % kCount) return;
     const uint32_t port = PortOf(flow);
     EXPECT_NE(port, 0u) << "flow " << flow << "\n"
                         << story_ << Counts()
