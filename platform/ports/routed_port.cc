@@ -52,6 +52,10 @@ std::string HowToTake(const PortSpec& spec, const IpAddress& address,
       interface);
 }
 
+std::string RouterClaim(const ControllerOf& controller) {
+  return "router " + controller.text();
+}
+
 // The kernel would answer for its own addresses as well. A link-local address
 // may be that of another link.
 absl::Status CheckKernel(const PortSpec& spec) {
@@ -93,6 +97,7 @@ absl::StatusOr<std::unique_ptr<PacketPort>> RoutedPort::Open(
     const PortSpec& spec) {
   auto routed = OpenAround(spec, &PacketSocket::Open);
   if (!routed.ok()) return routed.status();
+  (*routed)->BeginReading();
   if ((*routed)->is_to_advertise()) {
     (*routed)->router_.Announce();
     (*routed)->port_->Flush();
@@ -119,6 +124,7 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
       interface_(spec.interface),
       port_(std::move(port)),
       router_(WithMacsBeside(spec.router), interface_.mac(), *this),
+      answers_(spec.steering),
       returned_(kReturnedBytes) {
   changes_ = port_->changes();
   router_.set_mtu(interface_.mtu());
@@ -126,14 +132,52 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
     places_ = spec.steering->PlaceProgram(spec.side);
 }
 
+// Controllers that share the port see each other by claims of their own, which
+// last as long as they read frames. Others may start later than this one.
+void RoutedPort::BeginReading() {
+  constexpr Nanos kOthersStart = Seconds(5);
+  reads_ = true;
+  if (answers_ == nullptr) return;
+  interface_.Claim(RouterClaim(answers_->controller()));
+  next_look_ = Now() + kOthersStart;
+}
+
 bool RoutedPort::is_to_advertise() const {
-  return spec_.steering == nullptr || spec_.steering->Owns(Steering::kRest);
+  return answers_ == nullptr || answers_->Owns(Steering::kRest);
 }
 
 bool RoutedPort::IsToAnswer(std::span<const std::byte> frame) const {
-  if (spec_.steering == nullptr) return true;
+  if (answers_ == nullptr) return true;
   const uint32_t place = ResultOf(places_, frame) - 1;
-  return place < Steering::kPlaces && spec_.steering->Owns(place);
+  return place < Steering::kPlaces && answers_->Owns(place);
+}
+
+MemberSet RoutedPort::OtherRouters() const {
+  const ControllerOf self = answers_->controller();
+  MemberSet others = 0;
+  for (uint32_t id = 0; id < self.count; ++id) {
+    const ControllerOf other = {.id = id, .count = self.count};
+    if (id != self.id && interface_.is_claimed(RouterClaim(other))) {
+      others |= SetOf(id);
+    }
+  }
+  return others;
+}
+
+// Answers for controllers that are gone, until they are back.
+void RoutedPort::LookAtOthers(Instant now) {
+  constexpr Nanos kPause = Seconds(1);
+  if (answers_ == nullptr || !reads_ || now < next_look_) return;
+  next_look_ = now + kPause;
+  const bool did_advertise = is_to_advertise();
+  const uint32_t self = answers_->controller().id;
+  answers_ = spec_.steering->Among(OtherRouters() | SetOf(self));
+  if (is_to_advertise() == did_advertise) return;
+  if (did_advertise) {
+    router_.LeaveAdvertising();
+  } else {
+    router_.TakeOverAdvertising(now);
+  }
 }
 
 absl::StatusOr<PacketReceiver> RoutedPort::HandOn() {
@@ -158,6 +202,7 @@ void RoutedPort::Overhear(const PortFrame& frame, Instant now) {
 
 void RoutedPort::Adopt(PacketReceiver receiver, uint64_t next) {
   port_->Adopt(std::move(receiver), next);
+  BeginReading();
   if (is_to_advertise()) router_.TakeOverAdvertising(Now());
 }
 
@@ -225,7 +270,8 @@ bool RoutedPort::Receive(Take take) {
   if (is_to_tell_known_) TellKnown(now, take);
   const bool had_frames = port_->Receive([&](const PortFrame& frame) {
     const auto passed = router_.Take(now, frame.bytes);
-    if (is_handed_on_ && router_.news() != NeighbourNews::kNone) {
+    if (is_handed_on_ && router_.news() != NeighbourNews::kNone &&
+        news_limit_.Allows(now)) {
       take({.bytes = frame.bytes, .age = frame.age, .news = router_.news()});
     }
     if (passed.empty()) return;
@@ -251,6 +297,15 @@ bool RoutedPort::ReceiveOwn(Take take) {
 
 void RoutedPort::StopReceiving() {
   has_stopped_ = true;
+  if (answers_ != nullptr) {
+    // The last controller takes leave, whoever has advertised.
+    interface_.Unclaim();
+    if (OtherRouters() != 0) {
+      router_.LeaveAdvertising();
+    } else if (!is_to_advertise()) {
+      router_.TakeOverAdvertising(Now());
+    }
+  }
   router_.TakeLeave();
   port_->StopReceiving();
 }
@@ -305,6 +360,7 @@ void RoutedPort::UpdateFigures() {
     router_.GiveUp();
   } else {
     UpdateRoutes();
+    LookAtOthers(Now());
     router_.Tick(Now());
   }
   const PortFigures& below = port_->figures();

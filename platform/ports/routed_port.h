@@ -15,11 +15,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/lazy_array.h"
+#include "base/rendezvous.h"
 #include "base/time.h"
 #include "platform/ports/filter_program.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/router/kernel_routes.h"
+#include "platform/ports/router/rate_limit.h"
 #include "platform/ports/router/router.h"
 
 namespace snf {
@@ -63,7 +65,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   void Flush() override { port_->Flush(); }
   void Settle() override { port_->Settle(); }
   bool has_waiting() const override {
-    return router_.has_waiting() || returned_frames_ > 0;
+    return router_.has_waiting() || returned_frames_ > 0 || is_to_tell_known_;
   }
   std::optional<uint8_t> RouteLength(
       std::span<const std::byte> frame) const override {
@@ -84,6 +86,9 @@ class RoutedPort final : public PacketPort, private RouterWire {
  private:
   static constexpr uint32_t kMostReturned = 1'024;
   static constexpr size_t kReturnedBytes = 1 << 20;
+  // A storm of ARP would fill the successor's channel: the successor asks for
+  // neighbours of whom it was not told.
+  static constexpr int64_t kNewsPerSecond = 2'000;
 
   using Opening =
       absl::StatusOr<std::unique_ptr<PacketPort>> (*)(const PortSpec& spec);
@@ -91,8 +96,11 @@ class RoutedPort final : public PacketPort, private RouterWire {
   RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
   static absl::StatusOr<std::unique_ptr<RoutedPort>> OpenAround(
       const PortSpec& spec, Opening open);
+  void BeginReading();
   // Returns true if no other controller advertises the router.
   bool is_to_advertise() const;
+  MemberSet OtherRouters() const;
+  void LookAtOthers(Instant now);
   void TellKnown(Instant now, Take take);
   absl::Status ReadRoutes();
   void TakeRoutes();
@@ -111,12 +119,18 @@ class RoutedPort final : public PacketPort, private RouterWire {
   Router router_;
   std::optional<KernelRoutes> routes_;
   std::string news_;
-  std::vector<FilterStep> places_;  // of several controllers
+  // Of several controllers: where a question belongs, and who answers it, the
+  // next live one if a controller is gone; null: this process answers all.
+  std::vector<FilterStep> places_;
+  std::shared_ptr<const Steering> answers_;
+  Instant next_look_ = Instant::min();
+  bool reads_ = false;
   bool has_stopped_ = false;
   // Another process takes the place of this one; known neighbours are still to
   // be given to that process.
   bool is_handed_on_ = false;
   bool is_to_tell_known_ = false;
+  RateLimit news_limit_{kNewsPerSecond, kNewsPerSecond};
   uint64_t own_cut_ = 0;  // packets more than frames that it cut itself
   uint64_t uncut_ = 0;    // frames of several packets that no cut makes packets
   // Frames that go into the chain at the next call of Receive.

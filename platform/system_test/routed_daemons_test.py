@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import time
@@ -306,6 +307,41 @@ class Controllers(Daemons):
                 self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 1)), 1)
             self.check_answers(near, [LAN4])
             self.check_answers(far, [WAN4, EXTERNAL4])
+
+    def is_answered(self, namespace, heard, own):
+        """Whether a question for the address is answered once; it may be that
+        of a controller that is gone."""
+        before = heard()
+        ip("-n", namespace, "neigh", "flush", "dev", "eth0")
+        peer(namespace, "ping", own, 1)
+        time.sleep(0.2)
+        asked, answered = (heard()[words] - before[words] for words in
+                           (f"asked {own}", f"answer {own} one"))
+        return asked == answered > 0
+
+    def test_one_answers_for_another_that_is_gone(self):
+        with self.hearing(CLIENT, "lan0") as near, \
+                self.hearing(SERVER, "wan0") as far:
+            for victim in ("0", "1"):
+                self.up("--controllers=2", self.chain)
+                pids = {str(one.get("controller", 0)): int(one["pid"])
+                        for one in status()["member"]}
+                os.kill(pids[victim], signal.SIGKILL)
+                for host in HOSTS4[:3]:
+                    self.be(host, LAN4)
+                    wait_for(f"answers to {host} without {victim}",
+                             lambda: self.is_answered(CLIENT, near, LAN4))
+                for own in (WAN4, EXTERNAL4):
+                    wait_for(f"answers about {own} without {victim}",
+                             lambda: self.is_answered(SERVER, far, own))
+            self.up("--controllers=2", self.chain)
+            one = subprocess.run(
+                net.in_network(MIDDLE, net.PROGRAM, "down", f"--name={NAME}.0"),
+                capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+            self.assertEqual(one.returncode, OK, one.stderr)
+            self.assertEqual(near()["advertise 0"], 0)
+            self.assertEqual(snf("down").returncode, OK)
+            wait_for("leave", lambda: near()["advertise 0"] == 1)
 
     def test_two_are_replaced_without_a_lost_packet(self):
         self.up("--controllers=2", *CHAIN)

@@ -194,8 +194,8 @@ class LxdCluster(Cluster):
                     if top.name in ("pids", "cgroup")))
         return (f"""\
   LXD_DIR={self.members[0].directory} lxc list
-  kill -9 $(cat {top}/{self.group}/*/lxc.payload.{NAMES[1]}*/cgroup.procs | head -1)
-                                    # {NAMES[1]} crashes
+  cat {top}/{self.group}/*/lxc.payload.{NAMES[1]}*/cgroup.procs |
+    grep -vx 0 | head -1 | xargs kill -9    # {NAMES[1]} crashes
   ip netns pids {self.spaces['b']} | xargs kill -9
                                     # member b loses its power""")
 

@@ -73,6 +73,8 @@ class NetworkInterface {
   // ends with its process, or this object. Returns false, with errno, if
   // another process has the claim.
   bool Claim(std::string_view frames);
+  // Gives the claim back.
+  void Unclaim() { claim_ = Descriptor(); }
   // Returns true if a process of this network namespace has the claim. Claims
   // nothing, so a process that claims meanwhile is not refused.
   bool is_claimed(std::string_view frames) const;
