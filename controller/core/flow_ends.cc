@@ -68,7 +68,8 @@ void FlowEnds::End(Controller& c, Instant now, uint32_t slot,
   c.aliases_.Erase(slot, last);
   c.idle_timeouts_.Erase(slot);
   if (awaits_ends_) {
-    c.flows_.hot(slot).flags = FlowHot::kEnding;
+    FlowHot& flow = c.flows_.hot(slot);
+    flow.flags = FlowHot::kEnding | (flow.flags & FlowHot::kHanded);
   } else {
     Forget(c, slot);
   }

@@ -10,6 +10,7 @@ void FlowGiving::Begin(Instant now, std::span<const FlowId> flows) {
   waiting_.clear();
   waiting_.insert(flows.begin(), flows.end());
   at_ = 0;
+  unshown_ = 0;
   next_turn_ = now;
   end_ = now + kPatience;
 }
@@ -18,7 +19,10 @@ void FlowGiving::Turn(Instant now, const Controller& c, size_t room,
                       absl::FunctionRef<void(FlowId)> ask) {
   if (now < next_turn_) return;
   next_turn_ = now + kPause;
-  if (now >= end_) waiting_.clear();
+  if (now >= end_) {
+    unshown_ += waiting_.size();
+    waiting_.clear();
+  }
   size_t asks = std::min(room, kAsksPerTurn);
   for (size_t looked = flows_.size(); looked > 0 && asks > 0; --looked) {
     if (at_ >= flows_.size()) at_ = 0;

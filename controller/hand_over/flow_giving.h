@@ -51,11 +51,14 @@ class FlowGiving {
   std::optional<HandedFlow> OnState(const Controller& c, const State& state);
   // Returns true if all flows were given, have ended, or were not shown.
   bool is_done() const { return waiting_.empty(); }
+  // Counts flows that were not shown in time, since Begin.
+  uint64_t unshown() const { return unshown_; }
 
  private:
   std::vector<FlowId> flows_;
   absl::flat_hash_set<FlowId> waiting_;
   size_t at_ = 0;  // the next one
+  uint64_t unshown_ = 0;
   Instant next_turn_ = Instant::min();
   Instant end_ = Instant::max();
 };

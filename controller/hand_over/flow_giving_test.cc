@@ -98,7 +98,10 @@ TEST_F(FlowGivingTest, AFlowThatIsNotShownIsGivenUp) {
   EXPECT_FALSE(giving_.is_done());
   EXPECT_TRUE(Asked().empty());
   EXPECT_TRUE(giving_.is_done());
+  EXPECT_EQ(giving_.unshown(), 1u);
   EXPECT_FALSE(Shows(a, 1));
+  giving_.Begin(now_, {});
+  EXPECT_EQ(giving_.unshown(), 0u);
 }
 
 TEST_F(FlowGivingTest, AnotherConnectionGetsAll) {

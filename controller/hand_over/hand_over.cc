@@ -34,7 +34,7 @@ void FlowHandOver::Give(Controller& c, Instant now, FlowId flow) {
   c.Disown(now, c.flows_.cold(slot).owner);
   c.aliases_.Erase(slot, hot.clock);
   c.idle_timeouts_.Erase(slot);
-  hot.flags = FlowHot::kEnding;
+  hot.flags = FlowHot::kEnding | (hot.flags & FlowHot::kHanded);
 }
 
 std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,

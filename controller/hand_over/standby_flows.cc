@@ -62,6 +62,7 @@ void StandbyFlows::OnWhole(uint32_t from, uint64_t round) {
 }
 
 void StandbyFlows::EraseOf(uint32_t from, std::optional<uint64_t> but_round) {
+  if (size_of(from) == 0) return;
   for (auto entry = entries_.begin(); entry != entries_.end();) {
     const auto next = std::next(entry);
     if (entry->from == from && entry->round != but_round) Erase(entry);
@@ -150,6 +151,7 @@ void StandbyFlows::Settle(size_t most,
       case Fate::kLost:
         taken_.erase(here);
         entry->here = kNoFlow;
+        entry->flow.is_due = true;
         ++counters_.reverted;
         break;
     }

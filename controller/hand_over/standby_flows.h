@@ -28,6 +28,9 @@ struct StandbyFlow {
   State state;
   std::vector<std::byte> record{};  // of the state
   uint32_t home = 0;  // the controller whose hosts and pieces the flow has
+  // A packet came for it here, so a later flow with the key is no reason to
+  // forget it.
+  bool is_due = false;
 };
 
 struct StandbyCounters {
@@ -85,6 +88,8 @@ class StandbyFlows {
   // Forgets the flow with this key, which Find has returned: no unit can take
   // it.
   void Drop(const FlowKey& key);
+  // The flow with this key, which Find has returned, cannot continue yet.
+  void SetDue(const FlowKey& key) { OfKey(key)->flow.is_due = true; }
   // Forgets it, since there is a flow with the key that had a later packet.
   void DropOutlived(const FlowKey& key) {
     ++counters_.outlived;
@@ -109,6 +114,8 @@ class StandbyFlows {
   // too long.
   void DropExpired(Instant now, size_t most);
 
+  // Returns true if there is a copy of a flow with this key.
+  bool Knows(const FlowKey& key) const { return by_key_.contains(key); }
   size_t size() const { return by_key_.size(); }
   // Counts the flows that this controller has sent.
   size_t size_of(uint32_t from) const {

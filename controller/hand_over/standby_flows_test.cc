@@ -249,9 +249,19 @@ TEST_F(StandbyFlowsTest, ALostFlowIsTakenOnceMore) {
   EXPECT_THAT(Settle(9, Fate::kLost), ElementsAre(1));
   EXPECT_EQ(flows_.counters().reverted, 1u);
   EXPECT_EQ(flows_.taken(), 0u);
+  EXPECT_TRUE(flows_.Find(Key(1), false, now_)->is_due);
   EXPECT_EQ(Take(External(8), true), 5u);
   EXPECT_EQ(Take(Key(1)), 0u);
   EXPECT_EQ(flows_.counters().taken, 2u);
+}
+
+TEST_F(StandbyFlowsTest, AFlowIsDueOnceAPacketHasComeForIt) {
+  Put(1, Flow(1, 5));
+  EXPECT_FALSE(flows_.Find(Key(1), false, now_)->is_due);
+  flows_.SetDue(Key(1));
+  EXPECT_TRUE(flows_.Find(Key(1), false, now_)->is_due);
+  Put(1, Flow(1, 6));
+  EXPECT_FALSE(flows_.Find(Key(1), false, now_)->is_due);
 }
 
 TEST_F(StandbyFlowsTest, AFlowThatHasEndedIsNoCopyAnyMore) {

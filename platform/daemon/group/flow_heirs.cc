@@ -14,12 +14,13 @@ namespace {
 // Returns true if the driver has had the key later than the copy's member. A
 // flow that began while its home was away stays at the heir, and begins anew at
 // its home: the heir's copy of it is out of date.
-bool IsOutlived(const RealDriver& driver, const HandedFlow& copy) {
+bool IsOutlived(const RealDriver& driver, const StandbyFlow& copy) {
+  if (copy.is_due) return false;
   const FlowTable& flows = driver.controller().flows();
-  const FlowKey& key = copy.name.key;
+  const FlowKey& key = copy.flow.name.key;
   const uint32_t same = flows.Find(key, flows.HashOf(key));
   return same != FlowTable::kNone &&
-         flows.hot(same).last_packet > copy.last_packet;
+         flows.hot(same).last_packet > copy.flow.last_packet;
 }
 
 // Deletes the driver's flow of that key, and the flow with its alias: both are
@@ -47,6 +48,7 @@ void FlowHeirs::Follow(const GroupMember::View& view) {
   live_ = table_->live();
   returns_.Follow(view, now_);
   if (taken_.has_value() && !Has(live_, taken_->by)) taken_.reset();
+  if (came_.has_value() && !Has(live_, came_->by)) came_.reset();
   Connect();
   // Copies of flows that are another member's to continue grow old.
   for (uint32_t member = 0; member < kMostAtPorts; ++member) {
@@ -254,6 +256,8 @@ bool FlowHeirs::TakeRound(const StateLink::Received& message) {
     standby_.OnWhole(message.from, whole.round);
   } else if (whole.kind == FlowMessageKind::kTaken) {
     returns_.OnTakenBy(message.from, whole.round);
+  } else if (refused_ == std::pair(message.from, whole.round)) {
+    // The tables differ: the giver gives all once more by the later one.
   } else if (!is_active_) {
     returned_.OnWhole(message.from, whole.round);
     came_ = {.by = message.from, .round = whole.round};
@@ -276,6 +280,7 @@ bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
     standby_.Put(home, came->round, now, std::move(came->flow));
   } else {
     returned_.Refuse();
+    refused_ = std::pair(message.from, came->round);
   }
   return true;
 }
@@ -287,7 +292,7 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
       standby_.Find(sought->key, sought->by_alias, packet.time);
   if (copy == nullptr) return;
   HandedFlow flow = copy->flow;
-  if (IsOutlived(driver, flow)) {
+  if (IsOutlived(driver, *copy)) {
     standby_.DropOutlived(flow.name.key);
     return UpdateHeritage();
   }
@@ -304,6 +309,7 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
     standby_.OnTaken(key, driver.controller().IdOfSlot(slot));
   } else {
     ++put_off_;  // the flow's next packet tries again
+    standby_.SetDue(flow.name.key);
     return;
   }
   UpdateHeritage();

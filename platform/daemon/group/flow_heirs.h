@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/messages/messages.h"
@@ -124,8 +125,11 @@ class FlowHeirs {
   bool is_active_ = false;
   MemberSet live_ = 0;
   Target target_;
-  std::optional<Taken> came_;           // all flows have come
-  std::optional<Taken> taken_;          // and were taken
+  std::optional<Taken> came_;   // all flows have come
+  std::optional<Taken> taken_;  // and were taken
+  // The sender and the round of flows that are not for this member, by its
+  // table: it does not say that it has taken that round.
+  std::optional<std::pair<uint32_t, uint64_t>> refused_;
   Instant now_ = Instant::min();        // of the last turn
   Instant next_drop_ = Instant::min();  // of expired flows
   bool has_heritage_ = false;           // a dead member's flows are kept

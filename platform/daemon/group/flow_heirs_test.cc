@@ -347,7 +347,9 @@ TEST_F(FlowHeirsTest, FlowsOfADeadMemberGoToWhoIsItsHeirNow) {
 // as long as their heir had them.
 class RandomHeirs : public FlowHeirsTest {
  protected:
+  // Flows begin at their home alone: others would stay at the heir.
   void Packet(uint32_t flow) {
+    if (!ports_.contains(flow) && OwnerOf(flow) != flow % kCount) return;
     const uint32_t port = PortOf(flow);
     EXPECT_NE(port, 0u) << "flow " << flow << "\n"
                         << story_ << Counts()

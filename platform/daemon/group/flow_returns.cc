@@ -2,6 +2,7 @@
 #include "platform/daemon/group/flow_returns.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "platform/daemon/group/flow_messages.h"
@@ -15,7 +16,8 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
   };
   const HeldHomes::Move before = front();
   const HeldHomes::Change change = homes_.Follow(view);
-  PutBack(change.stay, now);
+  PutBackKept(change.gone, now);
+  const bool begins = PutBack(change.stay, now);
   for (const HeldHomes::Move& move : change.moves) {
     Return back = {.move = move,
                    .copies = copies_.TakeAll(move.homes, change.gone)};
@@ -25,12 +27,14 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
       returns_.push_back(std::move(back));
     }
   }
-  if (front() != before) BeginFirst();
+  if (begins || front() != before) BeginFirst();
   if (view.is_in) DropStrays();
 }
 
 // Their member has ended, and maybe another one is to have them now.
-void FlowReturns::PutBack(MemberSet homes, Instant now) {
+bool FlowReturns::PutBack(MemberSet homes, Instant now) {
+  const bool has_first =
+      !returns_.empty() && (returns_.front().move.homes & homes) != 0;
   std::erase_if(returns_, [&](Return& back) {
     if ((back.move.homes & homes) == 0) return false;
     for (StandbyFlow& copy : back.copies) {
@@ -39,6 +43,25 @@ void FlowReturns::PutBack(MemberSet homes, Instant now) {
     }
     return true;
   });
+  return has_first;
+}
+
+// Members that have ended may have copied some of these flows since.
+void FlowReturns::PutBackKept(MemberSet gone, Instant now) {
+  std::erase_if(kept_, [&](Return& back) {
+    if (!Has(gone, back.move.to)) return false;
+    for (StandbyFlow& copy : back.copies) {
+      if (copies_.Knows(copy.flow.name.key)) continue;
+      const uint32_t home = copy.home;
+      copies_.Put(home, 0, now, std::move(copy));
+    }
+    return true;
+  });
+}
+
+void FlowReturns::DropKept() {
+  if (kept_.empty()) return;
+  if (RealClock::Monotonic() >= kept_.front().kept_until) kept_.pop_front();
 }
 
 void FlowReturns::OnTaken(const RealDriver& driver, const StandbyFlow& copy) {
@@ -68,12 +91,13 @@ void FlowReturns::DropStrays() {
   const MemberSet here = homes_.here();
   absl::erase_if(inherited_, [&](const auto& one) {
     if (Has(here, one.second)) return false;
-    leaving_.push_back(one.first);
+    leaving_.push_back(one);
     return true;
   });
 }
 
 void FlowReturns::Turn(RealDriver* driver, bool is_linked, Instant now) {
+  DropKept();
   if (driver != nullptr && !leaving_.empty()) DeleteSome(*driver);
   if (returns_.empty()) return;
   if (RealClock::Monotonic() >= until_) return End(false);
@@ -92,10 +116,8 @@ void FlowReturns::BeginRound(uint64_t round) {
   round_ = round;
   next_copy_ = 0;
   sent_ = 0;
-  has_sent_all_ = false;
-  if (round == 0) return;
-  giving_.Begin(RealClock::Monotonic(),
-                InheritedOf(returns_.front().move.homes));
+  given_running_.clear();
+  gives_running_ = has_sent_all_ = false;
 }
 
 void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
@@ -112,9 +134,15 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
                                     .state = copy.state},
                                    now, copy.record));
   }
+  if (next_copy_ < copies.size()) return;
+  if (!gives_running_) {
+    gives_running_ = true;
+    giving_.Begin(RealClock::Monotonic(),
+                  InheritedOf(returns_.front().move.homes));
+  }
   giving_.Turn(RealClock::Monotonic(), driver.controller(), room,
                [&](FlowId flow) { driver.AskState(flow); });
-  if (next_copy_ < copies.size() || !giving_.is_done()) return;
+  if (!giving_.is_done()) return;
   link_.Send(round_, BytesOf(RoundMessage{.kind = FlowMessageKind::kGivenAll,
                                           .round = round_}));
   has_sent_all_ = true;
@@ -122,11 +150,15 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
 
 bool FlowReturns::OnState(const Controller& controller, const State& state,
                           std::span<const std::byte> record, Instant now) {
-  if (round_ == 0 || returns_.empty()) return false;
+  if (round_ == 0 || returns_.empty() || !gives_running_) return false;
   const auto flow = giving_.OnState(controller, state);
   if (!flow.has_value()) return false;
   if (record.size() != state.bytes) return true;  // it is too long
   ++sent_;
+  given_running_.push_back({.flow = *flow,
+                            .state = state,
+                            .record = {record.begin(), record.end()},
+                            .home = HomeOf(state.flow)});
   link_.Send(round_, BytesOfFlow({.kind = FlowMessageKind::kGiven,
                                   .home = HomeOf(state.flow),
                                   .round = round_,
@@ -142,19 +174,24 @@ void FlowReturns::OnTakenBy(uint32_t member, uint64_t round) {
 
 // No more packets of these flows come here.
 void FlowReturns::End(bool is_taken) {
-  const Return back = std::move(returns_.front());
+  Return back = std::move(returns_.front());
   returns_.pop_front();
-  const std::vector<FlowId> flows = InheritedOf(back.move.homes);
-  const uint64_t all = back.copies.size() + flows.size();
-  const uint64_t given = is_taken ? std::min(sent_, all) : 0;
-  given_ += given;
-  ungiven_ += all - given;
   homes_.OnMoved(back.move);
+  if (is_taken) {
+    given_ += sent_;
+    ungiven_ += giving_.unshown();
+    std::ranges::move(given_running_, std::back_inserter(back.copies));
+    back.kept_until = RealClock::Monotonic() + kMost;
+    kept_.push_back(std::move(back));
+  } else {
+    ungiven_ += back.copies.size() + InheritedOf(back.move.homes).size();
+  }
   DropStrays();
   BeginFirst();
 }
 
-// A flow that is not ready to be deleted is tried again.
+// A flow that is not ready to be deleted is tried again; a flow whose home has
+// ended meanwhile goes on here.
 void FlowReturns::DeleteSome(RealDriver& driver) {
   constexpr size_t kMostPerTurn = 64;
   constexpr Nanos kPause = Milliseconds(1);
@@ -162,10 +199,15 @@ void FlowReturns::DeleteSome(RealDriver& driver) {
   if (!driver.has_controller() || now < next_delete_) return;
   const Controller& c = driver.controller();
   for (size_t i = std::min(kMostPerTurn, leaving_.size()); i > 0; --i) {
-    const FlowId flow = leaving_.front();
+    const auto one = leaving_.front();
+    const auto [flow, home] = one;
     leaving_.pop_front();
+    if (Has(homes_.here(), home)) {
+      inherited_.insert(one);
+      continue;
+    }
     if (!FlowGiving::IsThere(c, flow) || driver.DeleteFlow(flow)) continue;
-    leaving_.push_back(flow);
+    leaving_.push_back(one);
     next_delete_ = now + kPause;
   }
 }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -35,7 +36,9 @@ namespace snf {
 //
 // A member that does not answer is given up after kMost. If it ends meanwhile,
 // the flows stay here, as before. If the connection breaks, all flows are given
-// again.
+// again. Copies of flows that were given are kept for
+// kMost: if the member ends before its heir has copies of them, they go on
+// here.
 //
 // Owner-thread only. Memory: 16 bytes for each taken flow.
 class FlowReturns {
@@ -82,10 +85,14 @@ class FlowReturns {
   struct Return {
     HeldHomes::Move move;
     std::vector<StandbyFlow> copies;
+    Instant kept_until = Instant::max();  // once they were taken
   };
 
   std::vector<FlowId> InheritedOf(MemberSet homes) const;
-  void PutBack(MemberSet homes, Instant now);
+  // Returns true if the first return is among these.
+  bool PutBack(MemberSet homes, Instant now);
+  void PutBackKept(MemberSet gone, Instant now);
+  void DropKept();
   void BeginFirst();
   void BeginRound(uint64_t round);  // 0: there is no connection
   void GiveSome(RealDriver& driver, Instant now);
@@ -100,15 +107,19 @@ class FlowReturns {
   // Flows of other homes that go on here, or have ended, and their homes.
   absl::flat_hash_map<FlowId, uint32_t> inherited_;
   size_t prune_at_ = 1'024;
-  std::deque<FlowId> leaving_;  // are to be deleted here
+  // Flows that are to be deleted here, and their homes.
+  std::deque<std::pair<FlowId, uint32_t>> leaving_;
   Instant next_delete_ = Instant::min();
   // Flows are given to the first one.
   std::deque<Return> returns_;
-  Instant until_ = Instant::max();  // of the monotonic clock
+  std::deque<Return> kept_;                 // in the order of their ends
+  std::vector<StandbyFlow> given_running_;  // in this round
+  Instant until_ = Instant::max();          // of the monotonic clock
   FlowGiving giving_;
   uint64_t round_ = 0;  // of the connection by which flows are given
   size_t next_copy_ = 0;
-  uint64_t sent_ = 0;  // flows in this round
+  uint64_t sent_ = 0;           // flows in this round
+  bool gives_running_ = false;  // all copies were sent
   bool has_sent_all_ = false;
   uint64_t given_ = 0;    // flows
   uint64_t ungiven_ = 0;  // flows that their member may not have got
