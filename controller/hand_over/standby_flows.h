@@ -40,7 +40,7 @@ struct StandbyCounters {
                           // before it had run them
   uint64_t evicted = 0;   // copies that had to make room, the oldest first
   uint64_t outlived = 0;  // copies of flows that began while their home was
-                          // away, and anew there since
+                          // away, and there once more
   uint64_t expired = 0;   // copies of flows that were idle for too long
 };
 

@@ -298,7 +298,7 @@ bool RoutedPort::ReceiveOwn(Take take) {
 void RoutedPort::StopReceiving() {
   has_stopped_ = true;
   if (answers_ != nullptr) {
-    // The last controller takes leave, whoever has advertised.
+    // The last controller takes leave, also if another one has advertised.
     interface_.Unclaim();
     if (OtherRouters() != 0) {
       router_.LeaveAdvertising();

@@ -119,8 +119,9 @@ class RoutedPort final : public PacketPort, private RouterWire {
   Router router_;
   std::optional<KernelRoutes> routes_;
   std::string news_;
-  // Of several controllers: where a question belongs, and who answers it, the
-  // next live one if a controller is gone; null: this process answers all.
+  // If several controllers share the port: where a question belongs, and who
+  // answers it, the next live one if a controller is gone. Null: this process
+  // answers all.
   std::vector<FilterStep> places_;
   std::shared_ptr<const Steering> answers_;
   Instant next_look_ = Instant::min();

@@ -12,8 +12,8 @@ namespace snf {
 namespace {
 
 // Returns true if the driver has had the key later than the copy's member. A
-// flow that began while its home was away stays at the heir, and begins anew at
-// its home: the heir's copy of it is out of date.
+// flow that began while its home was away stays at the heir, and another one
+// begins at its home: the heir's copy of it is out of date.
 bool IsOutlived(const RealDriver& driver, const StandbyFlow& copy) {
   if (copy.is_due) return false;
   const FlowTable& flows = driver.controller().flows();

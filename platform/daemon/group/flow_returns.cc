@@ -191,7 +191,7 @@ void FlowReturns::End(bool is_taken) {
 }
 
 // A flow that is not ready to be deleted is tried again; a flow whose home has
-// ended meanwhile goes on here.
+// ended meanwhile stays here.
 void FlowReturns::DeleteSome(RealDriver& driver) {
   constexpr size_t kMostPerTurn = 64;
   constexpr Nanos kPause = Milliseconds(1);
