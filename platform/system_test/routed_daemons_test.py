@@ -41,7 +41,7 @@ CHAIN = (f"--nf=firewall({SHORT}) | nat(ip={EXTERNAL4},other=pass,{SHORT},"
          "udp_timeout=1s,icmp_timeout=1s)", "--flow_timeout=1s")
 LATE4, LATE6 = "192.0.2.10", "fd02::10"
 HOSTS4 = [f"10.1.0.{number}" for number in range(20, 24)]
-HOSTS6 = [f"fd01::{number}" for number in range(20, 23)]
+HOSTS6 = [f"fd01::{number}" for number in range(20, 26)]
 
 
 def snf(*words):
