@@ -99,6 +99,7 @@ class Bypass(control_test.Control):
         wait_for("its end", lambda: not any(map(is_alive, everything)))
 
     def kill_and_pass(self):
+        wait_for("the guard", guards)  # it may just have been started
         self.kill_daemon()
         wait_for("packets", passes)
 
