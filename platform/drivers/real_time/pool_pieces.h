@@ -36,7 +36,9 @@ class PoolPieces {
   // Returns the pieces that the controller has and no unit does.
   std::vector<uint64_t> Free(size_t pool) const {
     std::vector<uint64_t> words(pools()[pool].words());
-    for (uint32_t word = 0; word < words.size(); ++word) {
+    // The controller's pool ends with its part.
+    const auto part = PartOf(pools()[pool], i_, count_);
+    for (uint32_t word = part->first / 64; word <= part->last / 64; ++word) {
       words[word] =
           loop_.controller().free_pieces(static_cast<uint16_t>(pool), word);
     }
