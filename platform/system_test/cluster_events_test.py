@@ -173,16 +173,15 @@ class Events(unittest.TestCase):
         return (states == ["joined"] * 3 and self.has_recovered() and
                 self.leader_of_etcd() is not None)
 
-    def wait_for_all(self, before):
+    def wait_for(self, what, condition):
         try:
-            wait_for(f"rest before {before}, with SNF_TEST_SEED={SEED}",
-                     self.all_are_well)
+            return wait_for(f"{what}, with SNF_TEST_SEED={SEED}", condition)
         except AssertionError:
             print(f"hosts: {self.status().get('host')}; recovered: "
                   f"{self.has_recovered()}; leader of etcd: "
                   f"{self.leader_of_etcd()}")
             for log in sorted(self.cluster.directory.glob("*.log")):
-                print(f"{log.name}:", log.read_text()[-2_000:])
+                print(f"{log.name}:", log.read_text()[-4_000:])
             raise
 
     def leader_of_etcd(self):
@@ -217,10 +216,10 @@ class Events(unittest.TestCase):
     def on_loggers(self):
         """By SIGKILL of the daemon, which refuses it while loggers have alone
         what a failed unit had: two failures at once are not promised."""
-        wait_for("loggers that may be killed", lambda: subprocess.run(
+        self.wait_for("loggers that may be killed", lambda: subprocess.run(
             [PROGRAM, "kill", "loggers", f"--name={self.cluster.name}"],
             capture_output=True, timeout=60, check=False).returncode == OK)
-        wait_for("loggers", self.has_recovered)
+        self.wait_for("loggers", self.has_recovered)
         time.sleep(REST_OF_LOGGERS_S)
 
     def on_a_host(self):
@@ -318,7 +317,7 @@ class Events(unittest.TestCase):
         kill(pid, signal.SIGCONT)
 
     def on_leader_of_etcd(self):
-        self.end_etcd(self.leader_of_etcd())
+        self.end_etcd(self.wait_for("leader of etcd", self.leader_of_etcd))
         self.up()
 
     def has_netem(self):
@@ -393,7 +392,8 @@ class Events(unittest.TestCase):
             wait_for("units on all hosts", lambda: self.status()["unit"])
             for number, event in enumerate(self.events()):
                 what = event.__name__.removeprefix("on_")
-                self.wait_for_all(f"event {number}, {what}")
+                self.wait_for(f"rest before event {number}, {what}",
+                              self.all_are_well)
                 time.sleep(REST_S)
                 self.assertIsNone(talker.poll(), f"before event {number}")
                 began = time.monotonic()
@@ -402,7 +402,7 @@ class Events(unittest.TestCase):
                 self.done[what] = self.done.get(what, 0) + 1
                 print(f"event {number}: {what}, "
                       f"{time.monotonic() - began:.1f} s", flush=True)
-            self.wait_for_all("the end")
+            self.wait_for("rest before the end", self.all_are_well)
         status = self.status()
         counts = {key: int(value) for key, value in status["count"].items()}
         away = sum(int(unit.get("packets", 0)) for unit in status["unit"]
