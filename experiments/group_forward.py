@@ -13,6 +13,7 @@ a network namespace that this script makes and removes:
 Rows, as JSON, of medians over the rounds, which take the rows in turns:
 
   router       gate 0 is the kernel, which routes
+  alone        gate 0 is in no group, so frames of several packets stay whole
   owner        packets come to gate 0, whose host it is
   forwarded    packets come to gate 0, but the host is gate 1's: so each goes
                over the link, in both directions
@@ -37,6 +38,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True  # nothing beside the sources
+import live
 from live import CannotMeasure, busy_s, call, inside, ip, seconds_of
 from pressure import Stalls
 
@@ -100,16 +102,12 @@ def remove_network():
 def running(namespace: str, *words):
     started = subprocess.Popen(inside(namespace, *words),
                                stdout=subprocess.DEVNULL,
-                               stderr=subprocess.PIPE, text=True)
+                               stderr=subprocess.DEVNULL)
     try:
-        yield started
+        yield
     finally:
-        started.send_signal(signal.SIGTERM)
-        try:
-            started.communicate(timeout=PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            started.kill()
-            started.communicate()
+        started.kill()
+        started.wait()
 
 
 @contextlib.contextmanager
@@ -138,16 +136,20 @@ def name_of(number: int) -> str:
     return f"forward-{os.getpid()}-{number}"
 
 
-def gate_words(options, number: int) -> list[str]:
+def group_words(number: int) -> list[str]:
+    return [f"--controller={number}/{len(GATES)}", "--group=forward",
+            f"--etcd={ETCD4}:{ETCD_PORT}",
+            f"--group_address=10.9.0.{number + 1}:6083"]
+
+
+def gate_words(options, number: int, *more: str) -> list[str]:
     return [options.snf, "up", f"--name={name_of(number)}",
-            f"--controller={number}/{len(GATES)}", "--group=forward",
-            f"--etcd={ETCD4}:{ETCD_PORT}", f"--nf={options.nf}",
-            f"--group_address=10.9.0.{number + 1}:6083",
+            f"--nf={options.nf}",
             f"--port=inside=lan0,address=10.1.{number}.1/24,"
             f"route=10.3.0.0/24@10.1.{number}.9",
             f"--port=outside=wan0,address=10.2.{number}.1/24,"
             f"route={SERVER4}/32@10.2.{number}.9",
-            "--unit_capacity=none", "--quiet"]
+            "--unit_capacity=none", *more]
 
 
 def forwarded_by(options, number: int) -> int:
@@ -163,12 +165,19 @@ def reaches(host: str) -> bool:
         capture_output=True, check=False).returncode == 0
 
 
-def wait_for(what: str, condition, processes):
+@contextlib.contextmanager
+def by_gate(options, number: int, *more: str):
+    call(*inside(GATES[number], *gate_words(options, number, *more)))
+    try:
+        yield
+    finally:
+        subprocess.run([options.snf, "down", f"--name={name_of(number)}"],
+                       capture_output=True, check=False, timeout=60)
+
+
+def wait_for(what: str, condition):
     end = time.monotonic() + PATIENCE_S
     while not condition():
-        for process in processes:
-            if process.poll() is not None:
-                raise CannotMeasure(process.stderr.read().strip())
         if time.monotonic() > end:
             raise CannotMeasure(f"no {what} within {PATIENCE_S} s")
         time.sleep(0.1)
@@ -191,11 +200,8 @@ def hosts_by_row(options) -> dict[str, str]:
 # --- Figures ------------------------------------------------------------------
 
 def iperf(host: str, seconds: int, *words) -> dict:
-    told = json.loads(call(*inside(CLIENT, "iperf3", "-c", SERVER4, "-B", host,
-                                   "-t", seconds, "-J", *words)))
-    if "error" in told:
-        raise CannotMeasure(f"iperf3 from {host}: {told['error']}")
-    return told["end"]["sum_received"]
+    return live.iperf(seconds, "-B", host, *words, client=CLIENT,
+                      server=SERVER4)["sum_received"]
 
 
 def round_trip(host: str) -> dict:
@@ -219,12 +225,15 @@ def one_round(options) -> dict[str, dict]:
     rows = {}
     with by_router():
         rows["router"] = measure(HOSTS[0], options.seconds)
+    with by_gate(options, 0):
+        wait_for("answer through a gate", lambda: reaches(HOSTS[0]))
+        rows["alone"] = measure(HOSTS[0], options.seconds)
     with contextlib.ExitStack() as stack:
-        gates = [stack.enter_context(running(GATES[number],
-                                             *gate_words(options, number)))
-                 for number in range(len(GATES))]
+        for number in range(len(GATES)):
+            stack.enter_context(by_gate(options, number,
+                                        *group_words(number)))
         wait_for("answer through the group",
-                 lambda: all(map(reaches, HOSTS[:4])), gates)
+                 lambda: all(map(reaches, HOSTS[:4])))
         for row, host in sorted(hosts_by_row(options).items(), reverse=True):
             rows[row] = measure(host, options.seconds)
     return rows
