@@ -192,8 +192,11 @@ class LiveTraffic final : public RunObserver {
   void PassOn(ChainSet& chains, size_t port, const PortFrame& frame);
   // Gives the successor a frame, if there is one.
   void SendToSuccessor(ChainSet& chains, size_t port, const PortFrame& frame);
-  // Returns true once nothing is to be done any more but by the successor.
-  bool is_succeeded(const ChainSet& chains) const;
+  // If the successor has ended, this process takes all packets as before.
+  void LookAtSuccessor(ChainSet& chains);
+  // Returns true once nothing is to be done any more but by the successor,
+  // which is there.
+  bool IsSucceeded(ChainSet& chains);
   bool has_predecessor() const;
   void AwaitPredecessor(ChainSet& chains);
   static void Send(PacketPort& port, const Leaving& frame);

@@ -198,6 +198,31 @@ class Upgrade(Daemons):
             self.assertTrue(report["conserved"], name)
         self.assertEqual(list(FOLDER.glob(f"{NAME}*")), [])
 
+    def test_neither_a_flap_nor_a_silent_death_ends_it(self):
+        self.up(*CHAIN)
+        with self.server(routed.ANY4):
+            talk = self.talk(SERVER4)
+            old, new = self.upgrade()
+            log = FOLDER / f"{NAME}.log"
+            for state, said in (("down", "until it is back"),
+                                ("up", "wan0 is back")):
+                ip("-n", MIDDLE, "link", "set", "wan0", state)
+                wait_for(said, lambda: said in log.read_text())
+                # By the new one, which knows no such neighbour.
+                if state == "down":
+                    self.assertEqual(peer(CLIENT, "ping", LATE4, 1), [])
+            wait_for("answers of another neighbour",
+                     lambda: len(peer(CLIENT, "ping", LATE4, 1)) == 1)
+            os.kill(new, signal.SIGKILL)
+            wait_for("return of the old one",
+                     lambda: snf("status").returncode == OK)
+            # No frame is the new one's. The old one's flows end.
+            self.check_talk(talk)
+            time.sleep(2.5)
+            self.assertTrue(is_alive(old))
+            self.assertEqual(status()["pid"], old)
+            self.assertEqual(len(peer(CLIENT, "ping", LATE4, 1)), 1)
+
     def check_traffic(self, near, far, client6):
         for address in (SERVER4, SERVER6):
             self.assertEqual(len(peer(CLIENT, "ping", address, 1)), 1)

@@ -18,8 +18,8 @@ std::string_view Name(RouterCount count) {
       "out_for_router",    "out_malformed",    "errors",
       "answers_limited",   "questions",        "fragmented",
       "routes_taken",      "routes_unused",    "advertisements",
-      "rules_not_followed"};
-  static_assert(static_cast<size_t>(RouterCount::kRulesNotFollowed) + 1 ==
+      "rules_not_followed", "news_limited"};
+  static_assert(static_cast<size_t>(RouterCount::kNewsLimited) + 1 ==
                 kRouterCounts);
   return kNames[static_cast<size_t>(count)];
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "base/packet/headers.h"
 #include "platform/ports/router/router.h"
@@ -17,12 +18,6 @@ MacAddress SourceOf(std::span<const std::byte> frame) {
 
 }  // namespace
 
-std::optional<NeighbourMessage> Router::ReadNeighbour(Bytes frame) {
-  const auto link = EthernetHeader<const Byte>::At(frame, 0);
-  if (!link) return std::nullopt;
-  return link.type() == EtherType::kArp ? ReadArp(frame) : ReadDiscovery(frame);
-}
-
 // A question of IPv6 without an option says nothing.
 std::optional<Router::Claim> Router::ClaimOf(const NeighbourMessage& message,
                                              Bytes frame) {
@@ -36,6 +31,22 @@ std::optional<Router::Claim> Router::ClaimOf(const NeighbourMessage& message,
   return Claim{.address = says,
                .mac = message.mac.value_or(SourceOf(frame)),
                .is_answer = message.is_solicited};
+}
+
+std::optional<Router::Claim> Router::ClaimOf(const RouterQuestion& question) {
+  if (!question.mac.has_value()) return std::nullopt;
+  return Claim{
+      .address = question.sender, .mac = *question.mac, .is_answer = false};
+}
+
+std::optional<Router::Claim> Router::ReadClaim(Bytes frame) {
+  const auto link = EthernetHeader<const Byte>::At(frame, 0);
+  if (!link) return std::nullopt;
+  const auto message =
+      link.type() == EtherType::kArp ? ReadArp(frame) : ReadDiscovery(frame);
+  if (message.has_value()) return ClaimOf(*message, frame);
+  const auto question = ReadRouterQuestion(frame);
+  return question.has_value() ? ClaimOf(*question) : std::nullopt;
 }
 
 void Router::TakeArp(Instant now, Bytes frame) {
@@ -60,7 +71,7 @@ void Router::TakeArp(Instant now, Bytes frame) {
 void Router::TakeDiscovery(Instant now, Bytes frame) {
   const auto type =
       std::to_integer<uint8_t>(frame[kLinkBytes + Ipv6Header<Byte>::kBytes]);
-  if (type == 133 && advertises_) {
+  if (type == 133 && config_.advertises) {
     TakeRouterQuestion(now, frame);
     return;
   }
@@ -92,11 +103,15 @@ void Router::TakeRouterQuestion(Instant now, Bytes frame) {
     Count(RouterCount::kNdMalformed);
     return;
   }
-  Count(RouterCount::kNdAnswered);
-  if (question->mac.has_value() && !IsOwn(question->sender)) {
-    Learn(now, {question->sender, *question->mac, false});
+  const auto claim = ClaimOf(*question);
+  const bool is_learned = claim.has_value() && !IsOwn(claim->address) &&
+                          Learn(now, *claim);
+  if (advertises_) {
+    Count(RouterCount::kNdAnswered);
+    advertisements_.on_question(now);
+  } else {
+    Count(is_learned ? RouterCount::kNdLearned : RouterCount::kNdIgnored);
   }
-  advertisements_.on_question(now);
 }
 
 bool Router::Answer(const NeighbourMessage& message, Bytes frame) {
@@ -121,6 +136,13 @@ bool Router::Learn(Instant now, const Claim& claim) {
   return is_learned;
 }
 
+NeighbourNews Router::TakeNews(Instant now) {
+  const NeighbourNews news = std::exchange(news_, NeighbourNews::kNone);
+  if (news == NeighbourNews::kNone || news_limit_.Allows(now)) return news;
+  Count(RouterCount::kNewsLimited);
+  return NeighbourNews::kNone;
+}
+
 void Router::TellKnown(
     Instant now, absl::FunctionRef<void(Bytes frame, Nanos age)> take) const {
   neighbours_.ForEachKnown(
@@ -134,9 +156,7 @@ void Router::TellKnown(
 }
 
 void Router::Overhear(Instant came, Bytes frame, NeighbourNews news) {
-  const std::optional<NeighbourMessage> message = ReadNeighbour(frame);
-  if (!message.has_value()) return;
-  const auto claim = ClaimOf(*message, frame);
+  const auto claim = ReadClaim(frame);
   if (!claim.has_value()) return;
   if (news == NeighbourNews::kKnown) {
     neighbours_.Know(came, claim->address, claim->mac,
