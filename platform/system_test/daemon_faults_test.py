@@ -134,6 +134,28 @@ class DaemonFaults(control_test.Control):
                              "kill", victim)
             self.down()
 
+    def test_loggers_that_alone_have_something_are_not_killed(self):
+        for chain, alone in (
+                (WITHOUT_TABLES, "clocks of units that have failed"),
+                (CHAIN, "operations on tables of ended units")):
+            self.up(*PROCESSES, chain)
+            with self.server():
+                self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+            # No packet is under way, so nobody looks for who stands still.
+            loggers, = self.part(LOGGERS)
+            os.kill(loggers, signal.SIGSTOP)
+            told("kill", "0")
+            refused = ("recovery from the previous kill is still in progress: "
+                       f"only loggers have {alone}\n")
+            wait_for(alone, lambda: refused in
+                     control_test.snf("kill", "loggers").stderr)
+            self.assertTrue(is_alive(loggers))
+            os.kill(loggers, signal.SIGCONT)
+            wait_for("a kill", self.can_kill_loggers)
+            wait_for("other loggers", lambda: self.part(LOGGERS)
+                     and loggers not in self.part(LOGGERS))
+            self.check_down()
+
     def test_processes_that_stand_still_are_killed_and_replaced(self):
         self.up(*PROCESSES, CHAIN, "--unit_capacity=30Mbps",
                 "--unit_start_delay=1ms")
