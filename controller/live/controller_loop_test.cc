@@ -714,7 +714,8 @@ TEST(ControllerLoop, TellsWhatLoggersAloneHave) {
   test.SayOfLogger(UnitCommand::Done(done), sent.unit);
   for (int i = 0; i < 10; ++i) test.Turn();
   ASSERT_EQ(test.faults.count(), 0u) << ToString(*test.faults.first());
-  EXPECT_EQ(test.loop->WhyLoggers(), "?");
+  EXPECT_EQ(test.loop->WhyLoggers(),
+            "states of 1 flows, one of failed unit 0 for unit 1");
 }
 
 TEST(ControllerLoop, TellsThatTheNextControllerNeedsReportsOfLoggers) {

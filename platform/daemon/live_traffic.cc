@@ -90,10 +90,8 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
 
 bool LiveTraffic::IsSucceeded(ChainSet& chains) {
   if (!has_handed_on() || !chains.is_over()) return false;
-  const bool has_waiting =
-      std::ranges::any_of(places_, [](const Place& place) {
-        return place.port->has_waiting();
-      });
+  const bool has_waiting = std::ranges::any_of(
+      places_, [](const Place& place) { return place.port->has_waiting(); });
   if (has_waiting && may_receive(chains)) return false;
   LookAtSuccessor(chains);
   return has_handed_on();

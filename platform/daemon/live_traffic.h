@@ -194,8 +194,7 @@ class LiveTraffic final : public RunObserver {
   void PassOn(ChainSet& chains, size_t port, const PortFrame& frame);
   // Gives the successor a frame, if there is one.
   void SendToSuccessor(ChainSet& chains, size_t port, const PortFrame& frame);
-  // Returns true once nothing is to be done any more but by the successor,
-  // which is there.
+  // Returns true once all work that is left is that of a live successor.
   bool IsSucceeded(ChainSet& chains);
   bool has_predecessor() const;
   void AwaitPredecessor(ChainSet& chains);

@@ -21,7 +21,9 @@ absl::StatusOr<std::unique_ptr<PacketPort>> ReturningPort::Open(
 ReturningPort::ReturningPort(const PortSpec& spec,
                              std::unique_ptr<PacketPort> port, Notice notice,
                              Opening open)
-    : PacketPort(spec), notice_(std::move(notice)), open_(open),
+    : PacketPort(spec),
+      notice_(std::move(notice)),
+      open_(open),
       before_(figures_) {
   Take(std::move(port));
 }

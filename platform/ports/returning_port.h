@@ -92,7 +92,7 @@ class ReturningPort final : public PacketPort {
   bool keeps_merged_ = false;
   bool stops_ = false;
   bool is_handed_on_ = false;   // and not lost since
-  bool has_successor_ = false;  // that was told of neighbours, or will be
+  bool has_successor_ = false;  // which hears of neighbours
   std::chrono::steady_clock::time_point next_look_;
 };
 

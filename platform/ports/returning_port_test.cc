@@ -2,7 +2,6 @@
 #include "platform/ports/returning_port.h"
 
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -90,7 +89,7 @@ TEST(ReturningPort, TellsNewsOfThePortOnce) {
                        "port inside: follows the kernel's rules again"});
 }
 
-// The port that a ReturningPort has opened last.
+// Points to the port that a ReturningPort opened last.
 WaitingPort* opened = nullptr;
 
 absl::StatusOr<std::unique_ptr<PacketPort>> OpenAnother(
@@ -100,7 +99,7 @@ absl::StatusOr<std::unique_ptr<PacketPort>> OpenAnother(
   return std::unique_ptr<PacketPort>(std::move(another));
 }
 
-// A port whose interface is lost, and back.
+// Loses its interface, which returns.
 class FlappingPort : public testing::Test {
  protected:
   FlappingPort() {
@@ -112,7 +111,7 @@ class FlappingPort : public testing::Test {
     first_->Lose();
     while (!port_->is_there() || opened == nullptr) {
       port_->UpdateFigures();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      std::this_thread::yield();
     }
   }
   ~FlappingPort() override { opened = nullptr; }
@@ -133,7 +132,7 @@ TEST_F(FlappingPort, GoesOnToTellItsSuccessorOfNeighbours) {
 TEST_F(FlappingPort, TellsNobodyWithoutASuccessor) {
   AwaitReturn();
   EXPECT_FALSE(opened->tells_successor);
-  // One that comes later takes over the port that there is.
+  // A later successor takes over the port that has returned.
   ASSERT_TRUE(port_->HandOn().ok());
   EXPECT_EQ(port_->LetGo(), 42u);
 }

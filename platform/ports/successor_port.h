@@ -20,8 +20,8 @@ namespace snf {
 // those that are not of its flows, until it sends the place in its ring where
 // it stops. From there this port reads the same ring. If the predecessor ends
 // without a last message, this port opens a new socket: packets in between are
-// lost. An interface that is lost while the predecessor reads is opened again to
-// send once it is back.
+// lost. An interface that is lost while the predecessor reads is opened again
+// to send once it is back.
 //
 // Owner-thread only.
 class SuccessorPort final : public PacketPort {

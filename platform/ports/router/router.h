@@ -23,6 +23,13 @@
 
 namespace snf {
 
+// A neighbour and its link address, as a message says them.
+struct NeighbourClaim {
+  IpAddress address;
+  MacAddress mac;
+  bool is_answer;
+};
+
 // Receives the frames that a router sends. Each is valid during the call.
 class RouterWire {
  public:
@@ -176,19 +183,8 @@ class Router {
   void TakeDiscovery(Instant now, Bytes frame);
   void TakeRouterQuestion(Instant now, Bytes frame);
   void Advertise(bool ends);
-  // A neighbour and its link address, as a message says them.
-  struct Claim {
-    IpAddress address;
-    MacAddress mac;
-    bool is_answer;
-  };
-  // Returns nothing if the message says nothing.
-  static std::optional<Claim> ClaimOf(const NeighbourMessage& message,
-                                      Bytes frame);
-  static std::optional<Claim> ClaimOf(const RouterQuestion& question);
-  // Does the same for a frame of ARP or discovery.
-  static std::optional<Claim> ReadClaim(Bytes frame);
-  bool Learn(Instant now, const Claim& claim);
+  // Returns true if the router knows the neighbour that says so.
+  bool Learn(Instant now, const NeighbourClaim& claim);
   // Returns true if the question is for this router, and is answered.
   bool Answer(const NeighbourMessage& message, Bytes frame);
   // Writes the answer to an echo request; nothing if the frame is none.

@@ -273,7 +273,7 @@ TEST(RouterQuestion, TeachesTheProcessThatDoesNotAdvertise) {
   next.Overhear(kBegin, Question(host, true), news);
   EXPECT_EQ(next_wire.routed, 1);
   EXPECT_TRUE(next_wire.advertised.empty());
-  // Of several that share the interface, each learns, and one answers.
+  // Each process at a shared interface learns, and one answers.
   OwnFrames beside_wire;
   Router beside(*RouterConfig::Parse(kAdvertising), kRouterMac, beside_wire);
   beside.LeaveAdvertising();

@@ -16,11 +16,9 @@ MacAddress SourceOf(std::span<const std::byte> frame) {
   return mac;
 }
 
-}  // namespace
-
 // A question of IPv6 without an option says nothing.
-std::optional<Router::Claim> Router::ClaimOf(const NeighbourMessage& message,
-                                             Bytes frame) {
+std::optional<NeighbourClaim> ClaimOf(const NeighbourMessage& message,
+                                      std::span<const Byte> frame) {
   const IpAddress& says = message.is_question || IsIpv4(message.sender)
                               ? message.sender
                               : message.target;
@@ -28,18 +26,19 @@ std::optional<Router::Claim> Router::ClaimOf(const NeighbourMessage& message,
       (message.is_question && !message.mac.has_value())) {
     return std::nullopt;
   }
-  return Claim{.address = says,
-               .mac = message.mac.value_or(SourceOf(frame)),
-               .is_answer = message.is_solicited};
+  return NeighbourClaim{.address = says,
+                        .mac = message.mac.value_or(SourceOf(frame)),
+                        .is_answer = message.is_solicited};
 }
 
-std::optional<Router::Claim> Router::ClaimOf(const RouterQuestion& question) {
+std::optional<NeighbourClaim> ClaimOf(const RouterQuestion& question) {
   if (!question.mac.has_value()) return std::nullopt;
-  return Claim{
+  return NeighbourClaim{
       .address = question.sender, .mac = *question.mac, .is_answer = false};
 }
 
-std::optional<Router::Claim> Router::ReadClaim(Bytes frame) {
+// Reads a frame of ARP or discovery.
+std::optional<NeighbourClaim> ReadClaim(std::span<const Byte> frame) {
   const auto link = EthernetHeader<const Byte>::At(frame, 0);
   if (!link) return std::nullopt;
   const auto message =
@@ -48,6 +47,8 @@ std::optional<Router::Claim> Router::ReadClaim(Bytes frame) {
   const auto question = ReadRouterQuestion(frame);
   return question.has_value() ? ClaimOf(*question) : std::nullopt;
 }
+
+}  // namespace
 
 void Router::TakeArp(Instant now, Bytes frame) {
   const std::optional<NeighbourMessage> message = ReadArp(frame);
@@ -104,8 +105,8 @@ void Router::TakeRouterQuestion(Instant now, Bytes frame) {
     return;
   }
   const auto claim = ClaimOf(*question);
-  const bool is_learned = claim.has_value() && !IsOwn(claim->address) &&
-                          Learn(now, *claim);
+  const bool is_learned =
+      claim.has_value() && !IsOwn(claim->address) && Learn(now, *claim);
   if (advertises_) {
     Count(RouterCount::kNdAnswered);
     advertisements_.on_question(now);
@@ -128,7 +129,7 @@ bool Router::Answer(const NeighbourMessage& message, Bytes frame) {
   return true;
 }
 
-bool Router::Learn(Instant now, const Claim& claim) {
+bool Router::Learn(Instant now, const NeighbourClaim& claim) {
   const bool is_learned =
       neighbours_.Learn(now, claim.address, claim.mac, claim.is_answer,
                         [&](Bytes frame) { Transmit(frame, claim.mac); });

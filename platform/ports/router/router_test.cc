@@ -593,7 +593,7 @@ TEST_F(RouterTest, AsksForNoneThatItsPredecessorKnows) {
     Send(packet);
   }
   Say(V4(10, 1, 0, 9), V4(10, 1, 0, 1), false);
-  EXPECT_EQ(router.news(), NeighbourNews::kKnown);
+  EXPECT_EQ(router.TakeNews(now), NeighbourNews::kKnown);
   Say(Ip6("fd01::9"), Ip6("fd01::1"), false);
   EXPECT_EQ(wire.routed.size(), 2u);
   Wire other_wire;
