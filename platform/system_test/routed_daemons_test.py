@@ -39,7 +39,7 @@ PORTS = ["--port", f"{INSIDE},ra=on", "--port", f"{OUTSIDE},proxy={EXTERNAL4}"]
 SHORT = "tcp_transitory_timeout=1s"
 CHAIN = (f"--nf=firewall({SHORT}) | nat(ip={EXTERNAL4},other=pass,{SHORT},"
          "udp_timeout=1s,icmp_timeout=1s)", "--flow_timeout=1s")
-LATE4, LATE6 = "192.0.2.10", "fd02::10"
+LATE4, LATE6, NOBODY4 = "192.0.2.10", "fd02::10", "192.0.2.77"
 HOSTS4 = [f"10.1.0.{number}" for number in range(20, 24)]
 HOSTS6 = [f"fd01::{number}" for number in range(20, 26)]
 
@@ -217,6 +217,10 @@ class Upgrade(Daemons):
                     self.send_to(CLIENT, LATE4)
             # By the new one, which the old one has to tell of this neighbour.
             self.check_talk(self.talk(LATE4), least=0)
+            with self.hearing(SERVER, "wan0") as far:
+                self.send_to(CLIENT, NOBODY4)
+                wait_for("questions of the new one, which go on",
+                         lambda: far()[f"ask {NOBODY4} all"] == 3)
             os.kill(new, signal.SIGKILL)
             wait_for("return of the old one",
                      lambda: snf("status").returncode == OK)
