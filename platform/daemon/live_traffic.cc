@@ -63,12 +63,13 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
                               Mailbox* mailbox) {
   Begin(chains);
   while (!interrupted.load(std::memory_order_relaxed) && !chains.has_failed() &&
-         status().ok() && !is_succeeded(chains)) {
+         status().ok() && !IsSucceeded(chains)) {
     const bool did = Turn(chains);
     if (mailbox != nullptr) mailbox->Open();
     if (!did) WaitForFrames(chains);
   }
   if (has_predecessor()) AwaitPredecessor(chains);
+  LookAtSuccessor(chains);
   if (has_handed_on()) {
     // Frames of this process leave before the frames of its successor.
     for (const Place& place : places_) place.port->Settle();
@@ -87,12 +88,22 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
   return status();
 }
 
-bool LiveTraffic::is_succeeded(const ChainSet& chains) const {
-  return has_handed_on() && chains.is_over() &&
-         (!may_receive(chains) ||
-          std::ranges::none_of(places_, [](const Place& place) {
-            return place.port->has_waiting();
-          }));
+bool LiveTraffic::IsSucceeded(ChainSet& chains) {
+  if (!has_handed_on() || !chains.is_over()) return false;
+  const bool has_waiting = std::ranges::any_of(
+      places_, [](const Place& place) { return place.port->has_waiting(); });
+  if (has_waiting && may_receive(chains)) return false;
+  LookAtSuccessor(chains);
+  return has_handed_on();
+}
+
+void LiveTraffic::LookAtSuccessor(ChainSet& chains) {
+  if (std::ranges::none_of(channels_, &FrameChannel::has_lost_receiver)) return;
+  channels_.clear();
+  chains.Resume();
+  if (notice_ != nullptr) {
+    notice_("who was to take the place of this one has ended: it goes on");
+  }
 }
 
 void LiveTraffic::Drain(ChainSet& chains) {
@@ -198,6 +209,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
   if (now >= next_update_) {
     next_update_ = now + kUpdatePeriod;
     UpdateFigures();
+    LookAtSuccessor(chains);
   }
   if (!has_received && !did) return false;
   idle_wait_ = {};
@@ -285,17 +297,11 @@ void LiveTraffic::PassOn(ChainSet& chains, size_t port,
   SendToSuccessor(chains, port, frame);
 }
 
-// If the successor has ended, this process takes all packets as before.
 void LiveTraffic::SendToSuccessor(ChainSet& chains, size_t port,
                                   const PortFrame& frame) {
   if (!has_handed_on()) return;
   channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-frame.age.ns});
-  if (channels_[port].is_open()) return;
-  channels_.clear();
-  chains.Resume();
-  if (notice_ != nullptr) {
-    notice_("who was to take the place of this one has ended: it goes on");
-  }
+  if (!channels_[port].is_open()) LookAtSuccessor(chains);
 }
 
 absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {

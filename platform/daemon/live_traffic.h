@@ -119,6 +119,8 @@ class LiveTraffic final : public RunObserver {
   // changed.
   absl::StatusOr<std::vector<HandedPort>> HandOn();
   bool has_handed_on() const { return !channels_.empty(); }
+  // If the successor has ended, this process takes all packets as before.
+  void LookAtSuccessor(ChainSet& chains);
 
   // Goes by the table of a group from now on. Call it before Run.
   void Follow(std::unique_ptr<GroupTraffic> group);
@@ -192,8 +194,8 @@ class LiveTraffic final : public RunObserver {
   void PassOn(ChainSet& chains, size_t port, const PortFrame& frame);
   // Gives the successor a frame, if there is one.
   void SendToSuccessor(ChainSet& chains, size_t port, const PortFrame& frame);
-  // Returns true once nothing is to be done any more but by the successor.
-  bool is_succeeded(const ChainSet& chains) const;
+  // Returns true once all work that is left is that of a live successor.
+  bool IsSucceeded(ChainSet& chains);
   bool has_predecessor() const;
   void AwaitPredecessor(ChainSet& chains);
   static void Send(PacketPort& port, const Leaving& frame);

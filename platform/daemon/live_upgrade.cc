@@ -196,6 +196,7 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
   absl::Status done;
   const absl::Status asked = mailbox.Ask(
       [&] {
+        traffic_->LookAtSuccessor(*chains_);  // an earlier one
         auto handed = traffic_->HandOn();
         done = handed.status();
         if (!done.ok()) return;
