@@ -23,6 +23,14 @@ bool IsOutlived(const RealDriver& driver, const StandbyFlow& copy) {
          flows.hot(same).last_packet > copy.flow.last_packet;
 }
 
+bool IsThere(const RealDriver& driver, const KnownFlows::Sought& sought) {
+  const Controller& c = driver.controller();
+  const uint64_t hash = c.flows().HashOf(sought.key);
+  return sought.by_alias
+             ? c.aliases().Find(sought.key, hash) != AliasTable::kNone
+             : c.flows().Find(sought.key, hash) != FlowTable::kNone;
+}
+
 // Deletes the driver's flow of that key, and the flow with its alias: both are
 // older than a copy, for the dead member has had the key since. Returns false
 // if one cannot be deleted now.
@@ -73,10 +81,13 @@ void FlowHeirs::Connect() {
 }
 
 void FlowHeirs::UpdateHeritage() {
-  has_heritage_ = false;
+  has_heritage_ = has_away_ = false;
   for (uint32_t member = 0; member < kMostAtPorts; ++member) {
     has_heritage_ |= !Has(live_, member) && standby_.size_of(member) > 0;
+    has_away_ |= OwnerOf(member) == self_ && away_.size_of(member) > 0;
   }
+  begins_ = hosts_.are_known() && !has_pools_ && returns_.here() != 0;
+  looks_ = has_heritage_ || has_away_ || begins_;
 }
 
 void FlowHeirs::Turn(RealDriver* driver, Instant now) {
@@ -95,6 +106,12 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
         [this, driver](const State& state, std::span<const std::byte> record) {
           if (driver == driver_) OnState(driver->controller(), state, record);
         });
+  }
+  if (driver != nullptr && driver->has_controller()) {
+    has_pools_ = !driver->pieces().pools().empty();
+    const bool has_any = driver->controller().flows().size() > 0 ||
+                         standby_.size() > 0 || away_.size() > 0;
+    returns_.set_may_stay(hosts_.are_known() && has_pools_ && has_any);
   }
   const auto to = returns_.to();
   Receive(now, kMostAtOnce);
@@ -165,6 +182,7 @@ void FlowHeirs::DropExpired() {
   if (now_ < next_drop_) return;
   next_drop_ = now_ + kPeriod;
   standby_.DropExpired(now_, kMost);
+  away_.DropExpired(now_, kMost);
   UpdateHeritage();
 }
 
@@ -174,6 +192,7 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
   const uint64_t round = link_->round();
   if (round != round_) {
     sweep_.Begin();
+    away_.TellAll();
     sweep_round_ = std::max(sweep_round_ + 1, round);
   }
   round_ = round;
@@ -187,6 +206,11 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
       });
   if (is_whole) {
     link_->Send(round_, BytesOf(RoundMessage{.round = sweep_round_}));
+  }
+  for (size_t room = link_->room(); room > 0; --room) {
+    const auto flow = away_.Next();
+    if (!flow.has_value()) break;
+    link_->Send(round_, BytesOf(AwayMessage{.flow = *flow}));
   }
 }
 
@@ -245,8 +269,21 @@ bool FlowHeirs::TakeMessage(Instant now, const StateLink::Received& message) {
     case FlowMessageKind::kFlow:
     case FlowMessageKind::kGiven:
       return TakeCopy(now, message);
+    case FlowMessageKind::kAway:
+      return TakeAway(now, message);
   }
   return false;
+}
+
+bool FlowHeirs::TakeAway(Instant now, const StateLink::Received& message) {
+  AwayMessage away;
+  if (!Load(message.bytes, away) || away.flow.home >= kMostAtPorts ||
+      away.flow.key == FlowKey{}) {
+    return false;
+  }
+  if (!hosts_.are_known() || away.flow.home == self_) return true;
+  away_.Put(now, hosts_.OfFlow(away.flow.key, self_), away.flow);
+  return true;
 }
 
 bool FlowHeirs::TakeRound(const StateLink::Received& message) {
@@ -285,12 +322,64 @@ bool FlowHeirs::TakeCopy(Instant now, const StateLink::Received& message) {
   return true;
 }
 
-void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
+std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
+                                                const CapturedPacket& packet,
+                                                const Way& way) {
+  if (!driver.has_controller()) return std::nullopt;
   const auto sought = driver.SoughtBy(packet);
-  if (!sought.has_value()) return;
+  if (!sought.has_value()) return std::nullopt;
+  if (way.kind == Way::Kind::kBack) {
+    away_.Erase(sought->key);
+  } else if (way.kind == Way::Kind::kOwner && packet.side == Side::kInside &&
+             !sought->by_alias) {
+    const auto holder = HolderOf(driver, packet, sought->key);
+    if (holder.has_value()) return holder;
+  }
+  if (has_heritage_) Inherit(driver, packet, *sought);
+  const bool is_known =
+      IsThere(driver, *sought) || standby_.Knows(sought->key);
+  if (is_known) return std::nullopt;
+  if (way.kind == Way::Kind::kHolder) {
+    return Aside{.to = way.from, .home = self_, .is_back = true};
+  }
+  if (!begins_) return std::nullopt;
+  const uint32_t home = hosts_.OfHost(sought->host, sought->key.form);
+  if (Has(returns_.here(), home)) begun_ = std::pair(sought->key, home);
+  return std::nullopt;
+}
+
+// A copy whose home lives shows that the flow is there, too.
+std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
+    const RealDriver& driver, const CapturedPacket& packet,
+    const FlowKey& key) {
+  std::optional<uint32_t> home;
+  if (has_away_) home = away_.Find(packet.time, key);
+  if (!home.has_value() && has_heritage_ && has_pools_) {
+    const StandbyFlow* const copy = standby_.Find(key, false, packet.time);
+    if (copy != nullptr) home = copy->home;
+  }
+  if (!home.has_value()) return std::nullopt;
+  if (IsThere(driver, {.key = key})) {
+    away_.Erase(key);
+    return std::nullopt;
+  }
+  const auto owner = OwnerOf(*home);
+  if (!owner.has_value() || *owner == self_) return std::nullopt;
+  return Aside{.to = *owner, .home = *home};
+}
+
+void FlowHeirs::NoteBegun(const RealDriver& driver) {
+  const auto [key, home] = *std::exchange(begun_, std::nullopt);
+  returns_.OnFlowOf(home, driver, key);
+}
+
+void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet,
+                        const KnownFlows::Sought& sought) {
   const StandbyFlow* const copy =
-      standby_.Find(sought->key, sought->by_alias, packet.time);
+      standby_.Find(sought.key, sought.by_alias, packet.time);
   if (copy == nullptr) return;
+  // Another member goes on with it.
+  if (has_pools_ && OwnerOf(copy->home) != self_) return;
   HandedFlow flow = copy->flow;
   if (IsOutlived(driver, *copy)) {
     standby_.DropOutlived(flow.name.key);
@@ -302,7 +391,7 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet) {
     standby_.Drop(flow.name.key);
   } else if (MakeWay(driver, flow.name) &&
              driver.TakeFlow(flow, copy->state, copy->record)) {
-    returns_.OnTaken(driver, *copy);
+    returns_.OnFlowOf(copy->home, driver, flow.name.key);
     const FlowTable& flows = driver.controller().flows();
     const FlowKey& key = flow.name.key;
     const uint32_t slot = flows.Find(key, flows.HashOf(key));
@@ -333,6 +422,8 @@ std::vector<NamedCount> FlowHeirs::named() const {
       {"states_evicted", kept.evicted},
       {"states_outlived", kept.outlived},
       {"states_expired", kept.expired},
+      {"states_away", away_.size()},
+      {"states_away_evicted", away_.evicted()},
       {"states_malformed", malformed_},
       {"states_refused", link_->refused()}};
   returns_.AppendTo(counts);

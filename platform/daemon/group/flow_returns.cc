@@ -21,7 +21,7 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
   for (const HeldHomes::Move& move : change.moves) {
     Return back = {.move = move,
                    .copies = copies_.TakeAll(move.homes, change.gone)};
-    if (back.copies.empty() && InheritedOf(move.homes).empty()) {
+    if (!may_stay_ && back.copies.empty() && InheritedOf(move.homes).empty()) {
       homes_.OnMoved(move);
     } else {
       returns_.push_back(std::move(back));
@@ -64,12 +64,12 @@ void FlowReturns::DropKept() {
   if (RealClock::Monotonic() >= kept_.front().kept_until) kept_.pop_front();
 }
 
-void FlowReturns::OnTaken(const RealDriver& driver, const StandbyFlow& copy) {
+void FlowReturns::OnFlowOf(uint32_t home, const RealDriver& driver,
+                           const FlowKey& key) {
   const Controller& c = driver.controller();
-  const FlowKey& key = copy.flow.name.key;
   const uint32_t slot = c.flows().Find(key, c.flows().HashOf(key));
   if (slot == FlowTable::kNone) return;
-  inherited_[c.IdOfSlot(slot)] = copy.home;
+  inherited_[c.IdOfSlot(slot)] = home;
   if (inherited_.size() < prune_at_) return;
   absl::erase_if(inherited_, [&c](const auto& one) {
     return !FlowGiving::IsThere(c, one.first);
@@ -117,7 +117,7 @@ void FlowReturns::BeginRound(uint64_t round) {
   next_copy_ = 0;
   sent_ = 0;
   given_running_.clear();
-  gives_running_ = has_sent_all_ = false;
+  tells_staying_ = gives_running_ = has_sent_all_ = false;
 }
 
 void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
@@ -136,6 +136,7 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
   }
   if (next_copy_ < copies.size()) return;
   if (!gives_running_) {
+    if (!TellStaying(driver.controller(), room)) return;
     gives_running_ = true;
     giving_.Begin(RealClock::Monotonic(),
                   InheritedOf(returns_.front().move.homes));
@@ -146,6 +147,23 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
   link_.Send(round_, BytesOf(RoundMessage{.kind = FlowMessageKind::kGivenAll,
                                           .round = round_}));
   has_sent_all_ = true;
+}
+
+// The member's hosts have no more packets here, so no flow of them begins.
+// Returns true once the member was told all.
+bool FlowReturns::TellStaying(const Controller& controller, size_t& room) {
+  if (!may_stay_) return true;
+  if (!std::exchange(tells_staying_, true)) {
+    staying_.Begin(returns_.front().move.homes, copies_, away_);
+  }
+  const bool is_all =
+      staying_.Look(controller, [this](FlowId flow) { return HomeOf(flow); });
+  for (; room > 0; --room) {
+    const auto flow = staying_.Next();
+    if (!flow.has_value()) return is_all;
+    link_.Send(round_, BytesOf(AwayMessage{.flow = *flow}));
+  }
+  return false;
 }
 
 bool FlowReturns::OnState(const Controller& controller, const State& state,

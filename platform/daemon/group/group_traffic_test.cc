@@ -245,7 +245,8 @@ class OwnPorts : public testing::Test {
   // Returns how many frames the member takes in one call.
   size_t Take(uint32_t number) {
     size_t taken = 0;
-    traffics_[number]->Receive([&](size_t, const PortFrame&) { ++taken; });
+    traffics_[number]->Receive([&](size_t, const PortFrame&,
+                                    const FlowHeirs::Way&) { ++taken; });
     return taken;
   }
   // Sends what is queued, and returns how many frames the member takes.
@@ -264,7 +265,8 @@ class OwnPorts : public testing::Test {
   void Hear() {
     for (auto& traffic : traffics_) traffic->Flush();
     for (auto& traffic : traffics_) {
-      while (traffic->Receive([](size_t, const PortFrame&) {})) {
+      while (traffic->Receive(
+          [](size_t, const PortFrame&, const FlowHeirs::Way&) {})) {
       }
     }
   }
