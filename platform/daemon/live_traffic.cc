@@ -271,8 +271,7 @@ void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
   packet.segment_bytes = frame.segment_bytes;
   packet.side = places_[port].side;
   packet.number = offered_ + 1;
-  RealDriver* const driver = DriverOfHeirs(chains);
-  if (driver != nullptr) {
+  if (RealDriver* const driver = DriverOfHeirs(chains); driver != nullptr) {
     const auto aside = group_->heirs()->Meet(*driver, packet, way);
     if (aside.has_value()) [[unlikely]] {
       group_->SetAside(port, frame, *aside);
@@ -282,7 +281,6 @@ void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
   ++offered_;
   if (!chains.Offer(packet)) [[unlikely]]
     PassOn(chains, port, frame);
-  if (driver != nullptr) group_->heirs()->Met(*driver);
   figures_.answer_copies = chains.answer_copies();
   figures_.no_chain = chains.packets_without_chain();
 }

@@ -100,9 +100,10 @@ TEST(HostHomes, KeysTellWhoseHostsFlowsHave) {
   EXPECT_EQ(hosts.OfFlow(KeyOf(5), 8), 1u);
   EXPECT_TRUE(hosts.MayBe(SetOf(1), KeyOf(5)));
   EXPECT_FALSE(hosts.MayBe(~SetOf(1), KeyOf(5)));
-  const FlowKey connection = {.source = V4(10, 0, 0, 2),
-                              .destination = V4(10, 0, 0, 3),
-                              .form = FlowKeyForm::kIpv4};
+  FlowKey connection;
+  connection.source = V4(10, 0, 0, 2);
+  connection.destination = V4(10, 0, 0, 3);
+  connection.form = FlowKeyForm::kIpv4;
   EXPECT_EQ(hosts.OfFlow(connection, 8), 8u);
   EXPECT_TRUE(hosts.MayBe(SetOf(2), connection));
   EXPECT_TRUE(hosts.MayBe(SetOf(3), connection));

@@ -54,9 +54,14 @@ void FlowHeirs::Follow(const GroupMember::View& view) {
   table_ = view.table;
   is_in_ = view.is_in;
   live_ = table_->live();
-  returns_.Follow(view, now_);
-  if (taken_.has_value() && !Has(live_, taken_->by)) taken_.reset();
-  if (came_.has_value() && !Has(live_, came_->by)) came_.reset();
+  returns_.Follow(view, now_,
+                  !begun_.empty() ||
+                      (hosts_.are_known() && has_pools_ && has_flows_));
+  const auto has_left = [this](const Taken& one) {
+    return !Has(live_, one.by);
+  };
+  std::erase_if(taken_, has_left);
+  std::erase_if(came_, has_left);
   Connect();
   // Copies of flows that are another member's to continue grow old.
   for (uint32_t member = 0; member < kMostAtPorts; ++member) {
@@ -69,8 +74,9 @@ void FlowHeirs::Follow(const GroupMember::View& view) {
 void FlowHeirs::Connect() {
   const auto heir = is_in_ ? NextMember(self_, live_) : std::nullopt;
   Target target = {.to = heir, .is_heir = true};
-  if (taken_.has_value()) {
-    target = {.to = taken_->by, .is_heir = heir == taken_->by};
+  if (!taken_.empty()) {
+    const uint32_t by = taken_.front().by;
+    target = {.to = by, .is_heir = heir == by};
   } else if (returns_.to().has_value()) {
     target = {.to = returns_.to(), .is_heir = false};
   }
@@ -109,9 +115,10 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   }
   if (driver != nullptr && driver->has_controller()) {
     has_pools_ = !driver->pieces().pools().empty();
-    const bool has_any = driver->controller().flows().size() > 0 ||
-                         standby_.size() > 0 || away_.size() > 0;
-    returns_.set_may_stay(hosts_.are_known() && has_pools_ && has_any);
+    has_flows_ = driver->controller().flows().size() > 0 ||
+                 standby_.size() > 0 || away_.size() > 0;
+    returns_.set_stay(hosts_.are_known() && has_pools_);
+    if (!begun_.empty()) NoteBegun(*driver);
   }
   const auto to = returns_.to();
   Receive(now, kMostAtOnce);
@@ -156,23 +163,28 @@ void FlowHeirs::set_active(bool is_active) {
 
 // Says it by each connection, until one has taken the message.
 void FlowHeirs::SayTaken() {
-  if (came_.has_value() && returned_.is_done()) {
-    taken_ = std::exchange(came_, std::nullopt);
-    taken_->until = RealClock::Monotonic() + FlowReturns::kMost;
+  if (!came_.empty() && returned_.is_done()) {
+    for (Taken& came : came_) {
+      came.until = RealClock::Monotonic() + FlowReturns::kMost;
+      std::erase_if(taken_, [&](const Taken& one) { return one.by == came.by; });
+      taken_.push_back(came);
+    }
+    came_.clear();
     Connect();
   }
-  if (!taken_.has_value()) return;
-  const uint64_t round = target_.to == taken_->by ? link_->round() : 0;
+  if (taken_.empty()) return;
+  Taken& first = taken_.front();
+  const uint64_t round = target_.to == first.by ? link_->round() : 0;
   const bool is_over =
-      round != 0 && round == taken_->said_in && link_->unsent() == 0;
-  if (is_over || RealClock::Monotonic() >= taken_->until) {
-    taken_.reset();
+      round != 0 && round == first.said_in && link_->unsent() == 0;
+  if (is_over || RealClock::Monotonic() >= first.until) {
+    taken_.pop_front();
     return Connect();
   }
-  if (round == 0 || round == taken_->said_in) return;
-  taken_->said_in = round;
+  if (round == 0 || round == first.said_in) return;
+  first.said_in = round;
   link_->Send(round, BytesOf(RoundMessage{.kind = FlowMessageKind::kTaken,
-                                          .round = taken_->round}));
+                                          .round = first.round}));
 }
 
 // Goes through a full table in ten seconds.
@@ -297,7 +309,9 @@ bool FlowHeirs::TakeRound(const StateLink::Received& message) {
     // The tables differ: the giver gives all once more by the later one.
   } else if (!is_active_) {
     returned_.OnWhole(message.from, whole.round);
-    came_ = {.by = message.from, .round = whole.round};
+    std::erase_if(came_,
+                  [&](const Taken& one) { return one.by == message.from; });
+    came_.push_back({.by = message.from, .round = whole.round});
   }
   return true;
 }
@@ -344,7 +358,9 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
   }
   if (!begins_) return std::nullopt;
   const uint32_t home = hosts_.OfHost(sought->host, sought->key.form);
-  if (Has(returns_.here(), home)) begun_ = std::pair(sought->key, home);
+  if (Has(returns_.here(), home)) {
+    begun_.push_back({.key = sought->key, .home = home});
+  }
   return std::nullopt;
 }
 
@@ -369,8 +385,10 @@ std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
 }
 
 void FlowHeirs::NoteBegun(const RealDriver& driver) {
-  const auto [key, home] = *std::exchange(begun_, std::nullopt);
-  returns_.OnFlowOf(home, driver, key);
+  std::erase_if(begun_, [&](Begun& one) {
+    return returns_.OnFlowOf(one.home, driver, one.key) ||
+           std::exchange(one.was_sought, true);
+  });
 }
 
 void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet,

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -98,14 +99,10 @@ class FlowHeirs {
   // packet, and the driver is not.
   std::optional<Aside> Meet(RealDriver& driver, const CapturedPacket& packet,
                             const Way& way) {
+    has_flows_ = true;
     if (!looks_ && way.kind == Way::Kind::kOwner) [[likely]]
       return std::nullopt;
     return Look(driver, packet, way);
-  }
-  // The packet was offered.
-  void Met(const RealDriver& driver) {
-    if (begun_.has_value()) [[unlikely]]
-      NoteBegun(driver);
   }
 
   // Counts how often all flows were looked at.
@@ -175,8 +172,9 @@ class FlowHeirs {
   bool is_active_ = false;
   MemberSet live_ = 0;
   Target target_;
-  std::optional<Taken> came_;   // all flows have come
-  std::optional<Taken> taken_;  // and were taken
+  // Several members may give, after deaths of one after the other.
+  std::vector<Taken> came_;   // all flows have come
+  std::deque<Taken> taken_;   // and were taken: the first one is told
   // The sender and the round of flows that are not for this member, by its
   // table: it does not say that it has taken that round.
   std::optional<std::pair<uint32_t, uint64_t>> refused_;
@@ -187,7 +185,15 @@ class FlowHeirs {
   bool has_away_ = false;               // of hosts that are here now
   bool begins_ = false;  // flows that begin here may be another home's
   bool looks_ = false;   // any of these: packets are looked at
-  std::optional<std::pair<FlowKey, uint32_t>> begun_;  // a flow, and its home
+  bool has_flows_ = false;  // here, or knows of some
+  // Flows that begin, and their homes: the driver may have them by the next
+  // turn.
+  struct Begun {
+    FlowKey key;
+    uint32_t home = 0;
+    bool was_sought = false;
+  };
+  std::vector<Begun> begun_;
   Instant next_settling_ = Instant::min();
   uint64_t given_up_ =
       0;  // flows of the driver, when no taken flow was awaited

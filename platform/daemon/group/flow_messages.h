@@ -29,8 +29,8 @@ enum class FlowMessageKind : uint32_t {
   kEnded,     // the flow has ended
   kWhole,     // all flows were sent in this round
   kGiven,     // a flow that its home has from now on
-  kGivenAll,  // all flows were given, by the connection of this round
-  kTaken,     // the flows that came by that connection were taken
+  kGivenAll,  // all flows were given in this round
+  kTaken,     // the flows that came in that round were taken
   kAway,      // packets of a flow go to another member
 };
 

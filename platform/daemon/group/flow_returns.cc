@@ -10,7 +10,8 @@
 
 namespace snf {
 
-void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
+void FlowReturns::Follow(const GroupMember::View& view, Instant now,
+                         bool may_begin) {
   const auto front = [this] {
     return returns_.empty() ? HeldHomes::Move{} : returns_.front().move;
   };
@@ -19,9 +20,11 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
   PutBackKept(change.gone, now);
   const bool begins = PutBack(change.stay, now);
   for (const HeldHomes::Move& move : change.moves) {
-    Return back = {.move = move,
-                   .copies = copies_.TakeAll(move.homes, change.gone)};
-    if (!may_stay_ && back.copies.empty() && InheritedOf(move.homes).empty()) {
+    // Flows of a move that does not go on are copies again, as of their homes.
+    Return back = {
+        .move = move,
+        .copies = copies_.TakeAll(move.homes, change.gone | change.stay)};
+    if (!may_begin && back.copies.empty() && InheritedOf(move.homes).empty()) {
       homes_.OnMoved(move);
     } else {
       returns_.push_back(std::move(back));
@@ -64,17 +67,18 @@ void FlowReturns::DropKept() {
   if (RealClock::Monotonic() >= kept_.front().kept_until) kept_.pop_front();
 }
 
-void FlowReturns::OnFlowOf(uint32_t home, const RealDriver& driver,
+bool FlowReturns::OnFlowOf(uint32_t home, const RealDriver& driver,
                            const FlowKey& key) {
   const Controller& c = driver.controller();
   const uint32_t slot = c.flows().Find(key, c.flows().HashOf(key));
-  if (slot == FlowTable::kNone) return;
+  if (slot == FlowTable::kNone) return false;
   inherited_[c.IdOfSlot(slot)] = home;
-  if (inherited_.size() < prune_at_) return;
+  if (inherited_.size() < prune_at_) return true;
   absl::erase_if(inherited_, [&c](const auto& one) {
     return !FlowGiving::IsThere(c, one.first);
   });
   prune_at_ = 2 * inherited_.size() + 1'024;
+  return true;
 }
 
 std::vector<FlowId> FlowReturns::InheritedOf(MemberSet homes) const {
@@ -114,6 +118,7 @@ void FlowReturns::BeginFirst() {
 
 void FlowReturns::BeginRound(uint64_t round) {
   round_ = round;
+  number_ = std::max(number_ + 1, round);
   next_copy_ = 0;
   sent_ = 0;
   given_running_.clear();
@@ -129,7 +134,7 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
     ++sent_;
     link_.Send(round_, BytesOfFlow({.kind = FlowMessageKind::kGiven,
                                     .home = copy.home,
-                                    .round = round_,
+                                    .round = number_,
                                     .flow = copy.flow,
                                     .state = copy.state},
                                    now, copy.record));
@@ -145,14 +150,14 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
                [&](FlowId flow) { driver.AskState(flow); });
   if (!giving_.is_done()) return;
   link_.Send(round_, BytesOf(RoundMessage{.kind = FlowMessageKind::kGivenAll,
-                                          .round = round_}));
+                                          .round = number_}));
   has_sent_all_ = true;
 }
 
 // The member's hosts have no more packets here, so no flow of them begins.
 // Returns true once the member was told all.
 bool FlowReturns::TellStaying(const Controller& controller, size_t& room) {
-  if (!may_stay_) return true;
+  if (!stay_) return true;
   if (!std::exchange(tells_staying_, true)) {
     staying_.Begin(returns_.front().move.homes, copies_, away_);
   }
@@ -179,7 +184,7 @@ bool FlowReturns::OnState(const Controller& controller, const State& state,
                             .home = HomeOf(state.flow)});
   link_.Send(round_, BytesOfFlow({.kind = FlowMessageKind::kGiven,
                                   .home = HomeOf(state.flow),
-                                  .round = round_,
+                                  .round = number_,
                                   .flow = *flow,
                                   .state = state},
                                  now, record));
@@ -187,7 +192,7 @@ bool FlowReturns::OnState(const Controller& controller, const State& state,
 }
 
 void FlowReturns::OnTakenBy(uint32_t member, uint64_t round) {
-  if (to() == member && has_sent_all_ && round == round_) End(true);
+  if (to() == member && has_sent_all_ && round == number_) End(true);
 }
 
 // No more packets of these flows come here.

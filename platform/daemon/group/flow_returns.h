@@ -59,20 +59,22 @@ class FlowReturns {
         homes_(self),
         staying_(hosts) {}
 
-  // Goes by this table from now on.
-  void Follow(const GroupMember::View& view, Instant now);
+  // Goes by this table from now on. `may_begin`: flows may have begun here that
+  // are another home's, or its hosts'.
+  void Follow(const GroupMember::View& view, Instant now, bool may_begin);
   // Returns the member that gets flows now; nothing if none does.
   std::optional<uint32_t> to() const {
     if (returns_.empty()) return std::nullopt;
     return returns_.front().move.to;
   }
   // The flow with that key, which goes on here, has the places of that home: it
-  // was taken, or began while its home was away.
-  void OnFlowOf(uint32_t home, const RealDriver& driver, const FlowKey& key);
+  // was taken, or began while its home was away. Returns false if there is no
+  // such flow.
+  bool OnFlowOf(uint32_t home, const RealDriver& driver, const FlowKey& key);
   // Returns the homes, without the own one, whose flows are here.
   MemberSet here() const { return homes_.here(); }
-  // From now on, flows may stay that have other homes' hosts (H8), or not.
-  void set_may_stay(bool may_stay) { may_stay_ = may_stay; }
+  // From now on, flows with other homes' hosts stay here (H8), or not.
+  void set_stay(bool stay) { stay_ = stay; }
   // Returns whose places the flow has.
   uint32_t HomeOf(FlowId flow) const {
     const auto found = inherited_.find(flow);
@@ -122,7 +124,7 @@ class FlowReturns {
   const AwayFlows& away_;
   HeldHomes homes_;
   AwayList staying_;  // of which the member is told
-  bool may_stay_ = false;
+  bool stay_ = false;
   // Flows of other homes that go on here, or have ended, and their homes.
   absl::flat_hash_map<FlowId, uint32_t> inherited_;
   size_t prune_at_ = 1'024;
@@ -136,6 +138,7 @@ class FlowReturns {
   Instant until_ = Instant::max();          // of the monotonic clock
   FlowGiving giving_;
   uint64_t round_ = 0;  // of the connection by which flows are given
+  uint64_t number_ = 0;  // of the round in which flows are given; grows
   size_t next_copy_ = 0;
   uint64_t sent_ = 0;           // flows in this round
   bool tells_staying_ = false;  // all copies were sent

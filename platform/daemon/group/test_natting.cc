@@ -74,7 +74,6 @@ uint32_t Natting::PortOf(uint32_t flow, FlowHeirs* heirs,
   if (heirs != nullptr) aside_ = heirs->Meet(*driver_, packet, way);
   if (aside_.has_value()) return 0;
   driver_->Offer(packet);
-  if (heirs != nullptr) heirs->Met(*driver_);
   Rest();
   return port_;
 }
