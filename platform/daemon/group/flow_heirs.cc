@@ -294,7 +294,10 @@ bool FlowHeirs::TakeAway(Instant now, const StateLink::Received& message) {
     return false;
   }
   if (!hosts_.are_known() || away.flow.home == self_) return true;
-  away_.Put(now, hosts_.OfFlow(away.flow.key, self_), away.flow);
+  const uint32_t owner = hosts_.OfFlow(away.flow.key, self_);
+  // A flow may have begun here, if it came too late.
+  if (is_active_ && OwnerOf(owner) == self_) return true;
+  away_.Put(now, owner, away.flow);
   return true;
 }
 
@@ -356,6 +359,7 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
   if (way.kind == Way::Kind::kHolder) {
     return Aside{.to = way.from, .home = self_, .is_back = true};
   }
+  away_.Erase(sought->key);
   if (!begins_) return std::nullopt;
   const uint32_t home = hosts_.OfHost(sought->host, sought->key.form);
   if (Has(returns_.here(), home)) {
@@ -364,7 +368,8 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
   return std::nullopt;
 }
 
-// A copy whose home lives shows that the flow is there, too.
+// The home of an entry may be dead: then its flow goes on here. A copy whose
+// home lives shows as well that the flow is there.
 std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
     const RealDriver& driver, const CapturedPacket& packet,
     const FlowKey& key) {
@@ -372,13 +377,9 @@ std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
   if (has_away_) home = away_.Find(packet.time, key);
   if (!home.has_value() && has_heritage_ && has_pools_) {
     const StandbyFlow* const copy = standby_.Find(key, false, packet.time);
-    if (copy != nullptr) home = copy->home;
+    if (copy != nullptr && !IsThere(driver, {.key = key})) home = copy->home;
   }
   if (!home.has_value()) return std::nullopt;
-  if (IsThere(driver, {.key = key})) {
-    away_.Erase(key);
-    return std::nullopt;
-  }
   const auto owner = OwnerOf(*home);
   if (!owner.has_value() || *owner == self_) return std::nullopt;
   return Aside{.to = *owner, .home = *home};
