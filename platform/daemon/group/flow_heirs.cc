@@ -93,7 +93,8 @@ void FlowHeirs::UpdateHeritage() {
     has_away_ |= OwnerOf(member) == self_ && away_.size_of(member) > 0;
   }
   begins_ = hosts_.are_known() && !has_pools_ && returns_.here() != 0;
-  looks_ = has_heritage_ || has_away_ || begins_;
+  looks_ = has_heritage_ || has_away_ || begins_ ||
+           (has_pools_ && returns_.to().has_value());
 }
 
 void FlowHeirs::Turn(RealDriver* driver, Instant now) {
@@ -126,6 +127,7 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   SayTaken();
   returns_.Turn(driver, target_.to == returns_.to(), now);
   if (returns_.to() != to) Connect();
+  if (to.has_value()) UpdateHeritage();
   if (driver == nullptr || !driver->has_controller()) return;
   SettleTaken(*driver);
   if (target_.is_heir) Send(*driver, now);
@@ -369,15 +371,22 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
 }
 
 // The home of an entry may be dead: then its flow goes on here. A copy whose
-// home lives shows as well that the flow is there.
+// home lives shows as well that the flow is there; and a flow that is just being
+// given will be.
 std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
     const RealDriver& driver, const CapturedPacket& packet,
     const FlowKey& key) {
   std::optional<uint32_t> home;
   if (has_away_) home = away_.Find(packet.time, key);
-  if (!home.has_value() && has_heritage_ && has_pools_) {
-    const StandbyFlow* const copy = standby_.Find(key, false, packet.time);
-    if (copy != nullptr && !IsThere(driver, {.key = key})) home = copy->home;
+  if (!home.has_value() && has_pools_) {
+    const FlowTable& flows = driver.controller().flows();
+    const uint32_t slot = flows.Find(key, flows.HashOf(key));
+    if (slot != FlowTable::kNone) {
+      home = returns_.HomeOf(driver.controller().IdOfSlot(slot));
+    } else if (has_heritage_) {
+      const StandbyFlow* const copy = standby_.Find(key, false, packet.time);
+      if (copy != nullptr) home = copy->home;
+    }
   }
   if (!home.has_value()) return std::nullopt;
   const auto owner = OwnerOf(*home);

@@ -24,6 +24,9 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now,
     Return back = {
         .move = move,
         .copies = copies_.TakeAll(move.homes, change.gone | change.stay)};
+    for (const StandbyFlow& copy : back.copies) {
+      NoteGiven(copy.flow.name, copy.home, move.homes, now);
+    }
     if (!may_begin && back.copies.empty() && InheritedOf(move.homes).empty()) {
       homes_.OnMoved(move);
     } else {
@@ -32,6 +35,19 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now,
   }
   if (begins || front() != before) BeginFirst();
   if (view.is_in) DropStrays();
+}
+
+// A flow that is given to its home, along with these homes, may have hosts that
+// stay here.
+void FlowReturns::NoteGiven(const FlowName& name, uint32_t home,
+                            MemberSet homes, Instant now) {
+  if (!stay_) return;
+  const uint32_t owner = hosts_.OfFlow(name.key, self_);
+  const MemberSet stay = (here() | SetOf(self_)) & ~homes;
+  if (!Has(stay, owner)) return;
+  away_.Put(
+      now, owner,
+      {.key = name.key, .home = home, .idle_timeout = name.idle_timeout});
 }
 
 // Their member has ended, and maybe another one is to have them now.
@@ -178,6 +194,7 @@ bool FlowReturns::OnState(const Controller& controller, const State& state,
   if (!flow.has_value()) return false;
   if (record.size() != state.bytes) return true;  // it is too long
   ++sent_;
+  NoteGiven(flow->name, HomeOf(state.flow), returns_.front().move.homes, now);
   given_running_.push_back({.flow = *flow,
                             .state = state,
                             .record = {record.begin(), record.end()},

@@ -51,11 +51,12 @@ class FlowReturns {
 
   // All references must outlive the object.
   FlowReturns(uint32_t self, StateLink& link, StandbyFlows& copies,
-              const AwayFlows& away, const HostHomes& hosts)
+              AwayFlows& away, const HostHomes& hosts)
       : self_(self),
         link_(link),
         copies_(copies),
         away_(away),
+        hosts_(hosts),
         homes_(self),
         staying_(hosts) {}
 
@@ -113,6 +114,8 @@ class FlowReturns {
   void BeginFirst();
   void BeginRound(uint64_t round);  // 0: there is no connection
   void GiveSome(RealDriver& driver, Instant now);
+  void NoteGiven(const FlowName& name, uint32_t home, MemberSet homes,
+                 Instant now);
   bool TellStaying(const Controller& controller, size_t& room);
   void End(bool is_taken);
   void DropStrays();
@@ -121,7 +124,8 @@ class FlowReturns {
   const uint32_t self_;
   StateLink& link_;
   StandbyFlows& copies_;
-  const AwayFlows& away_;
+  AwayFlows& away_;
+  const HostHomes& hosts_;
   HeldHomes homes_;
   AwayList staying_;  // of which the member is told
   bool stay_ = false;
