@@ -246,10 +246,10 @@ bool LiveTraffic::ReceiveAtPorts(ChainSet& chains) {
 
 bool LiveTraffic::ReceiveFromGroup(ChainSet& chains) {
   if (group_ == nullptr) return false;
-  return group_->Receive([&](size_t port, const PortFrame& frame,
-                             const FlowHeirs::Way& way) {
-    Offer(chains, port, frame, chains.Now(), way);
-  });
+  return group_->Receive(
+      [&](size_t port, const PortFrame& frame, const FlowHeirs::Way& way) {
+        Offer(chains, port, frame, chains.Now(), way);
+      });
 }
 
 void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,

@@ -18,9 +18,9 @@
 #include "base/packet/classifier.h"
 #include "base/packet/headers.h"
 #include "base/packet/test_packets.h"
-#include "platform/ports/host_bucket.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "platform/ports/host_bucket.h"
 #include "runtime/sdk/nf_spec.h"
 #include "traces/capture_reader.h"
 

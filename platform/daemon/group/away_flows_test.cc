@@ -71,9 +71,9 @@ TEST_F(AwayFlowsTest, TheOldestMakeRoom) {
     Put(static_cast<uint16_t>(i), 2);
   }
   EXPECT_EQ(flows_.evicted(), 0u);
-  flows_.Put(kNow, 1, {.key = EndpointKey(V4(10, 0, 0, 2), be16(0),
-                                          IpProtocol::kUdp,
-                                          FlowKeyForm::kIpv4Endpoint)});
+  flows_.Put(kNow, 1,
+             {.key = EndpointKey(V4(10, 0, 0, 2), be16(0), IpProtocol::kUdp,
+                                 FlowKeyForm::kIpv4Endpoint)});
   EXPECT_EQ(flows_.evicted(), 1u);
   EXPECT_EQ(Find(0), std::nullopt);
   EXPECT_EQ(Find(1), 2u);

@@ -17,9 +17,8 @@ void AwayList::Begin(MemberSet homes, const StandbyFlows& copies,
       found_.push_back(flow);
     }
   });
-  copies.ForEach([this](const StandbyFlow& copy) {
-    Add(copy.flow.name, copy.home);
-  });
+  copies.ForEach(
+      [this](const StandbyFlow& copy) { Add(copy.flow.name, copy.home); });
 }
 
 void AwayList::Add(const FlowName& name, uint32_t home) {

@@ -54,9 +54,9 @@ void FlowHeirs::Follow(const GroupMember::View& view) {
   table_ = view.table;
   is_in_ = view.is_in;
   live_ = table_->live();
-  returns_.Follow(view, now_,
-                  !begun_.empty() ||
-                      (hosts_.are_known() && has_pools_ && has_flows_));
+  returns_.Follow(
+      view, now_,
+      !begun_.empty() || (hosts_.are_known() && has_pools_ && has_flows_));
   const auto has_left = [this](const Taken& one) {
     return !Has(live_, one.by);
   };
@@ -168,7 +168,8 @@ void FlowHeirs::SayTaken() {
   if (!came_.empty() && returned_.is_done()) {
     for (Taken& came : came_) {
       came.until = RealClock::Monotonic() + FlowReturns::kMost;
-      std::erase_if(taken_, [&](const Taken& one) { return one.by == came.by; });
+      std::erase_if(taken_,
+                    [&](const Taken& one) { return one.by == came.by; });
       taken_.push_back(came);
     }
     came_.clear();
@@ -355,8 +356,7 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
     if (holder.has_value()) return holder;
   }
   if (has_heritage_) Inherit(driver, packet, *sought);
-  const bool is_known =
-      IsThere(driver, *sought) || standby_.Knows(sought->key);
+  const bool is_known = IsThere(driver, *sought) || standby_.Knows(sought->key);
   if (is_known) return std::nullopt;
   if (way.kind == Way::Kind::kHolder) {
     return Aside{.to = way.from, .home = self_, .is_back = true};
@@ -371,8 +371,8 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
 }
 
 // The home of an entry may be dead: then its flow goes on here. A copy whose
-// home lives shows as well that the flow is there; and a flow that is just being
-// given will be.
+// home lives shows as well that the flow is there; and a flow that is just
+// being given will be.
 std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
     const RealDriver& driver, const CapturedPacket& packet,
     const FlowKey& key) {

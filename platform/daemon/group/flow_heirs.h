@@ -109,9 +109,8 @@ class FlowHeirs {
   uint64_t sweeps() const { return sweep_.sweeps(); }
   // Returns true while the heir may lack what flows ran before that sweep.
   bool IsBehind(uint64_t sweep) const {
-    return link_->round() != 0 &&
-           (sweeps() < sweep || sweep_.behind() > 0 || away_.untold() > 0 ||
-            link_->unsent() > 0);
+    return link_->round() != 0 && (sweeps() < sweep || sweep_.behind() > 0 ||
+                                   away_.untold() > 0 || link_->unsent() > 0);
   }
 
   std::vector<NamedCount> named() const;
@@ -173,8 +172,8 @@ class FlowHeirs {
   MemberSet live_ = 0;
   Target target_;
   // Several members may give, after deaths of one after the other.
-  std::vector<Taken> came_;   // all flows have come
-  std::deque<Taken> taken_;   // and were taken: the first one is told
+  std::vector<Taken> came_;  // all flows have come
+  std::deque<Taken> taken_;  // and were taken: the first one is told
   // The sender and the round of flows that are not for this member, by its
   // table: it does not say that it has taken that round.
   std::optional<std::pair<uint32_t, uint64_t>> refused_;
@@ -183,8 +182,8 @@ class FlowHeirs {
   bool has_pools_ = false;              // the driver's NF
   bool has_heritage_ = false;           // a dead member's flows are kept
   bool has_away_ = false;               // of hosts that are here now
-  bool begins_ = false;  // flows that begin here may be another home's
-  bool looks_ = false;   // any of these: packets are looked at
+  bool begins_ = false;     // flows that begin here may be another home's
+  bool looks_ = false;      // any of these: packets are looked at
   bool has_flows_ = false;  // here, or knows of some
   // Flows that begin, and their homes: the driver may have them by the next
   // turn.

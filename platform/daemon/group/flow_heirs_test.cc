@@ -85,9 +85,8 @@ class FlowHeirsTest : public testing::Test {
     if (is_silent) {
       member.link = std::move(link);
     } else {
-      member.heirs = std::make_unique<FlowHeirs>(std::move(link), number,
-                                                 StandbyFlows::Options{},
-                                                 hosts_);
+      member.heirs = std::make_unique<FlowHeirs>(
+          std::move(link), number, StandbyFlows::Options{}, hosts_);
     }
     FollowAll(told);
   }
@@ -608,7 +607,7 @@ class RandomHeirs : public FlowHeirsTest {
 
   std::string story_;
   std::map<uint32_t, Begun> ports_;  // that flows have to keep
-  std::set<uint32_t> at_;  // flows with packets since owners changed
+  std::set<uint32_t> at_;            // flows with packets since owners changed
 };
 
 TEST_F(RandomHeirs, FlowsKeepTheirPorts) {

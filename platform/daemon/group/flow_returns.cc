@@ -45,9 +45,8 @@ void FlowReturns::NoteGiven(const FlowName& name, uint32_t home,
   const uint32_t owner = hosts_.OfFlow(name.key, self_);
   const MemberSet stay = (here() | SetOf(self_)) & ~homes;
   if (!Has(stay, owner)) return;
-  away_.Put(
-      now, owner,
-      {.key = name.key, .home = home, .idle_timeout = name.idle_timeout});
+  away_.Put(now, owner,
+            {.key = name.key, .home = home, .idle_timeout = name.idle_timeout});
 }
 
 // Their member has ended, and maybe another one is to have them now.

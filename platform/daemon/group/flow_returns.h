@@ -141,7 +141,7 @@ class FlowReturns {
   std::vector<StandbyFlow> given_running_;  // in this round
   Instant until_ = Instant::max();          // of the monotonic clock
   FlowGiving giving_;
-  uint64_t round_ = 0;  // of the connection by which flows are given
+  uint64_t round_ = 0;   // of the connection by which flows are given
   uint64_t number_ = 0;  // of the round in which flows are given; grows
   size_t next_copy_ = 0;
   uint64_t sent_ = 0;           // flows in this round

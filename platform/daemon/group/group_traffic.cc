@@ -40,9 +40,10 @@ GroupTraffic::GroupTraffic(GroupMember& member,
       steering_(std::move(steering)),
       link_(std::move(link)),
       has_own_ports_(link_ != nullptr &&
-                     std::ranges::none_of(ports, [](const PortSpec& port) {
-                       return port.steering != nullptr;
-                     })),
+                     std::ranges::none_of(ports,
+                                          [](const PortSpec& port) {
+                                            return port.steering != nullptr;
+                                          })),
       heirs_(std::move(heirs)),
       view_(member.Current()) {
   owners_.fill(Steering::kNobody);

@@ -391,8 +391,8 @@ TEST_F(OwnPorts, AFrameThatIsSetAsideGoesToWhoHasItsFlow) {
   const Frame own = FrameOf(0b111, 0), other = FrameOf(0b111, 2);
   const auto set_aside = [this](const Frame& frame,
                                 const FlowHeirs::Aside& aside) {
-    traffics_[0]->SetAside(
-        kInside, {.bytes = frame, .segment_bytes = 1'400}, aside);
+    traffics_[0]->SetAside(kInside, {.bytes = frame, .segment_bytes = 1'400},
+                           aside);
     return Pass(aside.to);
   };
   EXPECT_EQ(set_aside(own, {.to = 2, .home = 2}), 1u);

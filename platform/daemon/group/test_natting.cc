@@ -32,9 +32,8 @@ Natting::Natting(uint32_t number, uint32_t count, const std::string& nf) {
       .unpaced = true,
       .wait_for_room = true,
       .controllers = count};
-  auto driver = RealDriver::Start(
-      options, real, *FindPlacementPolicy("snf"),
-      *NfSpec::Parse(nf), {this});
+  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy("snf"),
+                                  *NfSpec::Parse(nf), {this});
   EXPECT_TRUE(driver.ok()) << driver.status();
   driver_ = *std::move(driver);
   driver_->Begin(Now());
