@@ -19,7 +19,7 @@ namespace snf {
 
 // Lists the flows of which a member is told that has come back
 // (proto/protocol.md H8): flows of hosts that it has from now on, and of which
-// others have the pieces. Such flows go on here, or wait here as copies, or
+// others have the pieces. Such flows run here, or wait here as copies, or
 // packets of them go from here to another member.
 //
 // Owner-thread only.
@@ -27,7 +27,7 @@ class AwayList {
  public:
   explicit AwayList(HostHomes hosts) : hosts_(std::move(hosts)) {}
 
-  // Begins anew, for hosts of these homes.
+  // Begins again, for hosts of these homes.
   void Begin(MemberSet homes, const StandbyFlows& copies,
              const AwayFlows& away);
   // Looks at some flows of the controller, whose pieces `home_of` tells.

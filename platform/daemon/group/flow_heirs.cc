@@ -370,7 +370,7 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
   return std::nullopt;
 }
 
-// The home of an entry may be dead: then its flow goes on here. A copy whose
+// The home of an entry may be dead: then its flow runs here. A copy whose
 // home lives shows as well that the flow is there; and a flow that is just
 // being given will be.
 std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
@@ -406,7 +406,7 @@ void FlowHeirs::Inherit(RealDriver& driver, const CapturedPacket& packet,
   const StandbyFlow* const copy =
       standby_.Find(sought.key, sought.by_alias, packet.time);
   if (copy == nullptr) return;
-  // Another member goes on with it.
+  // Another member runs it.
   if (has_pools_ && OwnerOf(copy->home) != self_) return;
   HandedFlow flow = copy->flow;
   if (IsOutlived(driver, *copy)) {

@@ -20,7 +20,7 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now,
   PutBackKept(change.gone, now);
   const bool begins = PutBack(change.stay, now);
   for (const HeldHomes::Move& move : change.moves) {
-    // Flows of a move that does not go on are copies again, as of their homes.
+    // Flows of a move that was broken off are copies again, as of their homes.
     Return back = {
         .move = move,
         .copies = copies_.TakeAll(move.homes, change.gone | change.stay)};

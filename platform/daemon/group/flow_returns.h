@@ -68,7 +68,7 @@ class FlowReturns {
     if (returns_.empty()) return std::nullopt;
     return returns_.front().move.to;
   }
-  // The flow with that key, which goes on here, has the places of that home: it
+  // The flow with that key, which runs here, has the places of that home: it
   // was taken, or began while its home was away. Returns false if there is no
   // such flow.
   bool OnFlowOf(uint32_t home, const RealDriver& driver, const FlowKey& key);

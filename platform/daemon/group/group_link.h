@@ -33,7 +33,7 @@ namespace snf {
 //   (1 inside, 2 outside) and port (1 each), kind (1); then the frame
 //
 // A frame whose flow the receiver has, though its hosts are another member's,
-// is of kind 3, and one that comes back from there of kind 4: these have the
+// is of kind 3, and a frame that comes back of kind 4: these have the
 // member whose pieces the flow has (1), 0 (1), ParsedPacket::segment_bytes (2)
 // and 0 (4) in place of the epoch.
 //
