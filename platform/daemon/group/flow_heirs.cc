@@ -370,9 +370,8 @@ std::optional<FlowHeirs::Aside> FlowHeirs::Look(RealDriver& driver,
   return std::nullopt;
 }
 
-// The home of an entry may be dead: then its flow runs here. A copy whose
-// home lives shows as well that the flow is there; and a flow that is just
-// being given will be.
+// The home of an entry may be dead: then its flow runs here. A copy whose home
+// lives shows as well where the flow is, as does a flow that is being given.
 std::optional<FlowHeirs::Aside> FlowHeirs::HolderOf(
     const RealDriver& driver, const CapturedPacket& packet,
     const FlowKey& key) {

@@ -401,7 +401,7 @@ TEST_F(OwnPorts, AFrameThatIsSetAsideGoesToWhoHasItsFlow) {
   EXPECT_EQ(last_segment_bytes_, 1'400);
   EXPECT_EQ(count(0, GroupCount::kAside), 1u);
   EXPECT_EQ(count(2, GroupCount::kTaken), 1u);
-  // Who lives has its pieces itself.
+  // A member that lives has its pieces itself.
   EXPECT_EQ(set_aside(own, {.to = 2, .home = 1}), 0u);
   EXPECT_EQ(count(2, GroupCount::kNotOwn), 1u);
   EXPECT_EQ(set_aside(own, {.to = 2, .home = 200}), 0u);
