@@ -114,6 +114,9 @@ class StandbyFlows {
   // too long.
   void DropExpired(Instant now, size_t most);
 
+  void ForEach(absl::FunctionRef<void(const StandbyFlow&)> visit) const {
+    for (const Entry& entry : entries_) visit(entry.flow);
+  }
   // Returns true if there is a copy of a flow with this key.
   bool Knows(const FlowKey& key) const { return by_key_.contains(key); }
   size_t size() const { return by_key_.size(); }

@@ -12,6 +12,7 @@
 #include "platform/bypass/bypass_state.h"
 #include "platform/control/control_client.h"
 #include "platform/daemon/group/group_traffic.h"
+#include "platform/daemon/group/host_homes.h"
 #include "platform/daemon/live_run.h"
 #include "platform/service/background.h"
 
@@ -119,7 +120,8 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
         std::make_unique<FlowHeirs>(
             std::move(states_), options_.controller.id,
             StandbyFlows::Options{.idle_timeout =
-                                      options_.run.controller.flow_timeout})));
+                                      options_.run.controller.flow_timeout},
+            HostHomes::By(*options_.steering))));
   }
   for (const std::string& note : traffic.notes()) {
     LogLine(LogLevel::kInfo, note);

@@ -147,7 +147,7 @@ void LiveTraffic::SettleHeirs(ChainSet& chains) {
 void LiveTraffic::LeaveGroup(ChainSet& chains) {
   constexpr Nanos kMost = Seconds(1);
   group_->Leave();
-  if (!group_->has_link()) return;
+  if (!group_->has_own_ports()) return;
   const Instant end = RealClock::Monotonic() + kMost;
   bool was_in = true;
   while (was_in && RealClock::Monotonic() < end) {
@@ -159,7 +159,7 @@ void LiveTraffic::LeaveGroup(ChainSet& chains) {
 
 void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
   group_ = std::move(group);
-  if (group_->has_link()) CutMerged();  // a datagram has one packet
+  if (group_->has_own_ports()) CutMerged();  // a datagram has one packet
   group_->Begin();
 }
 
@@ -258,13 +258,14 @@ bool LiveTraffic::ReceiveAtPorts(ChainSet& chains) {
 
 bool LiveTraffic::ReceiveFromGroup(ChainSet& chains) {
   if (group_ == nullptr) return false;
-  return group_->Receive([&](size_t port, const PortFrame& frame) {
-    Offer(chains, port, frame, chains.Now());
-  });
+  return group_->Receive(
+      [&](size_t port, const PortFrame& frame, const FlowHeirs::Way& way) {
+        Offer(chains, port, frame, chains.Now(), way);
+      });
 }
 
 void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
-                        Instant came) {
+                        Instant came, const FlowHeirs::Way& way) {
   if (!has_one_port()) {
     addresses_.Learn(frame.bytes, port);
     // Ports that route go by IP addresses (RouterCount::kSameSide).
@@ -281,10 +282,15 @@ void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
   packet.original_bytes = static_cast<uint32_t>(frame.bytes.size());
   packet.segment_bytes = frame.segment_bytes;
   packet.side = places_[port].side;
-  packet.number = ++offered_;
+  packet.number = offered_ + 1;
   if (RealDriver* const driver = DriverOfHeirs(chains); driver != nullptr) {
-    group_->heirs()->Meet(*driver, packet);
+    const auto aside = group_->heirs()->Meet(*driver, packet, way);
+    if (aside.has_value()) [[unlikely]] {
+      group_->SetAside(port, frame, *aside);
+      return;
+    }
   }
+  ++offered_;
   if (!chains.Offer(packet)) [[unlikely]]
     PassOn(chains, port, frame);
   figures_.answer_copies = chains.answer_copies();

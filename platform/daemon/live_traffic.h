@@ -190,7 +190,7 @@ class LiveTraffic final : public RunObserver {
   void KeepMerged(bool keep);
   void Flush();
   void Offer(ChainSet& chains, size_t port, const PortFrame& frame,
-             Instant came);
+             Instant came, const FlowHeirs::Way& way = {});
   void PassOn(ChainSet& chains, size_t port, const PortFrame& frame);
   // Gives the successor a frame, if there is one.
   void SendToSuccessor(ChainSet& chains, size_t port, const PortFrame& frame);

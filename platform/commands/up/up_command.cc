@@ -90,6 +90,25 @@ void TellOfGroup(bool is_warning, const std::string& line) {
   LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
 }
 
+// Listens for other members at the same ports, at one port for states (TCP) and
+// frames (UDP). Another process may have one of the two.
+absl::Status ListenOnMachine(std::unique_ptr<StateLink>& states,
+                             std::unique_ptr<GroupLink>& link) {
+  constexpr int kTries = 16;
+  absl::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    auto listens = StateLink::Listen("127.0.0.1:0", TellOfGroup);
+    if (!listens.ok()) return listens.status();
+    auto opened = GroupLink::Open((*listens)->address());
+    status = opened.status();
+    if (!status.ok()) continue;
+    states = *std::move(listens);
+    link = *std::move(opened);
+    break;
+  }
+  return status;
+}
+
 }  // namespace
 
 UpCommand::UpCommand()
@@ -282,9 +301,7 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   if (!daemon_.group.empty()) {
     // Members of one machine reach each other at any port.
     if (daemon_.group_address.empty()) {
-      auto listens = StateLink::Listen("127.0.0.1:0", TellOfGroup);
-      if (!listens.ok()) return listens.status();
-      states = *std::move(listens);
+      if (absl::Status s = ListenOnMachine(states, link); !s.ok()) return s;
     }
     auto found = FindGroup(files, options, states.get());
     if (!found.ok()) return found.status();
