@@ -68,6 +68,10 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
     if (mailbox != nullptr) mailbox->Open();
     if (!did) WaitForFrames(chains);
   }
+  if (group_ != nullptr && group_->giving() != nullptr) {
+    group_->giving()->CallOff();
+    TurnGiving(chains);
+  }
   if (has_predecessor()) AwaitPredecessor(chains);
   if (has_handed_on()) {
     // Frames of this process leave before the frames of its successor.
@@ -88,6 +92,10 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
 }
 
 bool LiveTraffic::is_succeeded(const ChainSet& chains) const {
+  if (group_ != nullptr) {
+    return group_->giving() != nullptr &&
+           group_->giving()->state() == PlaceGiving::State::kIsGone;
+  }
   return has_handed_on() && chains.is_over() &&
          (!may_receive(chains) ||
           std::ranges::none_of(places_, [](const Place& place) {
@@ -190,6 +198,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
   KeepMerged(keeps_merged_ && chains.takes_merged());
   if (group_ != nullptr) FollowGroup(true);
   TurnHeirs(chains);
+  TurnGiving(chains);
   // What cannot go anywhere waits in the ports' rings.
   const bool has_received = may_receive(chains) && Receive(chains);
   const bool did = chains.Poll();
@@ -311,6 +320,52 @@ absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
   }
   channels_ = std::move(channels);
   return handed;
+}
+
+absl::Status LiveTraffic::CheckGivingPlace(ChainSet& chains) const {
+  const auto refuse = [](const std::string& why) {
+    return absl::FailedPreconditionError(why);
+  };
+  if (group_->giving() != nullptr) return refuse("it gives its place away");
+  if (chains.has_rules()) {
+    return refuse("flows of several chains do not go along");
+  }
+  if (DriverOfHeirs(chains) == nullptr) {
+    return refuse("its chain has failed, and restarts: try again");
+  }
+  if (const uint64_t older = chains.only().older_flows(); older > 0) {
+    return refuse(fmt::format(
+        "{} flows of an earlier chain do not go along: try again once that "
+        "chain has ended",
+        older));
+  }
+  return group_->CheckGiving();
+}
+
+absl::StatusOr<LiveTraffic::HandedPlace> LiveTraffic::GivePlace(
+    ChainSet& chains, int connection, std::function<void(bool)> told) {
+  if (absl::Status s = CheckGivingPlace(chains); !s.ok()) return s;
+  auto ports = HandOn();
+  if (!ports.ok()) return ports.status();
+  // Ports that route tell the neighbours that they know.
+  ReceiveAtPorts(chains);
+  group_->GivePlace(connection, std::move(told));
+  return HandedPlace{.ports = *std::move(ports),
+                     .group_sockets = group_->descriptors()};
+}
+
+void LiveTraffic::TurnGiving(ChainSet& chains) {
+  if (group_ == nullptr || group_->giving() == nullptr) return;
+  idle_wait_ = {};
+  if (group_->giving()->Turn(DriverOfHeirs(chains)) !=
+      PlaceGiving::State::kIsOff) {
+    return;
+  }
+  group_->EndGiving();
+  channels_.clear();
+  if (notice_ != nullptr) {
+    notice_("who was to take the place of this one has ended: it goes on");
+  }
 }
 
 void LiveTraffic::TakeOver(std::vector<HandedPort> ports,

@@ -98,6 +98,7 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   }
   const auto to = returns_.to();
   Receive(now, kMostAtOnce);
+  if (driver != nullptr && is_continuing_) TakeMoved();
   if (driver != nullptr) returned_.Turn(*driver);
   SayTaken();
   returns_.Turn(driver, target_.to == returns_.to(), now);
@@ -129,6 +130,33 @@ void FlowHeirs::SettleTaken(RealDriver& driver) {
     return StandbyFlows::Fate::kRuns;
   });
   UpdateHeritage();
+}
+
+bool FlowHeirs::Move(RealDriver& driver, size_t room) {
+  if (!moves_.Turn(driver, room)) return false;
+  moves_.GiveCopies(standby_, now_);
+  return true;
+}
+
+// Own flows are taken in before packets, others by their next packets.
+void FlowHeirs::TakeMoved() {
+  const auto moved = std::exchange(moved_, {});
+  for (const StateLink::Received& message : moved) {
+    auto came = ReadFlow(message.bytes, now_);
+    if (!came.has_value() || message.from >= kMostAtPorts) {
+      ++malformed_;
+      continue;
+    }
+    ++came_along_;
+    if (came->kind == FlowMessageKind::kGiven) {
+      returned_.Put(self_, 0, now_, std::move(came->flow));
+    } else {
+      standby_.Put(message.from, 0, now_, std::move(came->flow));
+    }
+  }
+  if (!moved.empty()) returned_.OnWhole(self_, 0);
+  UpdateHeritage();
+  is_continuing_ = !returned_.is_done();
 }
 
 // Flows that came and wait are taken in; none may come any more.
@@ -193,6 +221,7 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
 void FlowHeirs::OnState(const Controller& controller, const State& state,
                         std::span<const std::byte> record) {
   standby_.OnShown(state.flow, state.applied);
+  moves_.OnState(controller, state, record, now_);
   // The heir continues no flow as of long ago.
   const bool is_too_long = record.size() != state.bytes;
   if (returns_.OnState(controller, state, record, now_)) {
@@ -334,7 +363,9 @@ std::vector<NamedCount> FlowHeirs::named() const {
       {"states_outlived", kept.outlived},
       {"states_expired", kept.expired},
       {"states_malformed", malformed_},
-      {"states_refused", link_->refused()}};
+      {"states_refused", link_->refused()},
+      {"states_moved", came_along_},
+      {"states_unmoved", lost_}};
   returns_.AppendTo(counts);
   returned_.AppendTo(counts);
   return counts;

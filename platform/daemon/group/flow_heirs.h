@@ -15,6 +15,7 @@
 #include "base/time.h"
 #include "controller/hand_over/flow_sweep.h"
 #include "controller/hand_over/standby_flows.h"
+#include "platform/daemon/group/flow_moves.h"
 #include "platform/daemon/group/flow_returns.h"
 #include "platform/daemon/group/group_member.h"
 #include "platform/daemon/group/returned_flows.h"
@@ -52,7 +53,8 @@ class FlowHeirs {
         self_(self),
         standby_(options),
         returns_(self, *link_, standby_),
-        returned_(options) {}
+        returned_(options),
+        moves_(returns_, self) {}
 
   // Goes by this table from now on. A process that is not in it sends nothing.
   void Follow(const GroupMember::View& view);
@@ -61,6 +63,31 @@ class FlowHeirs {
   void set_active(bool is_active);
   // Returns true while a member that has come back waits for its flows.
   bool is_giving() const { return returns_.to().has_value(); }
+  // Returns true if no flows are on their way from or to another member.
+  bool is_settled() const {
+    return !is_giving() && !came_.has_value() && !taken_.has_value() &&
+           returned_.is_done();
+  }
+
+  // The following move all flows to another process (FlowMoves): first all
+  // flows that run here, then copies. Move returns true once it has given all.
+  void BeginMove(const RealDriver& driver, FlowMoves::Give give) {
+    moves_.Begin(driver.controller(), std::move(give));
+  }
+  bool Move(RealDriver& driver, size_t room);
+  void EndMove() { moves_.End(); }
+  uint64_t lost_in_move() const { return moves_.lost(); }
+  // Called in that process, before the first turn. `lost` flows did not come
+  // along.
+  void Continue(std::vector<StateLink::Received> flows, uint64_t lost) {
+    moved_ = std::move(flows);
+    lost_ = lost;
+    is_continuing_ = true;
+  }
+  // Returns true until these flows are here, or given up: packets wait.
+  bool is_continuing() const { return is_continuing_; }
+  int states_descriptor() const { return link_->descriptor(); }
+
   // Sends changed flows, and takes messages. Call it at each turn. The driver,
   // whose flows are sent, may be null; the flows of another driver are all sent
   // again.
@@ -107,6 +134,7 @@ class FlowHeirs {
   bool TakeMessage(Instant now, const StateLink::Received& message);
   bool TakeRound(const StateLink::Received& message);
   bool TakeCopy(Instant now, const StateLink::Received& message);
+  void TakeMoved();
   void Inherit(RealDriver& driver, const CapturedPacket& packet);
   void SettleTaken(RealDriver& driver);
   void UpdateHeritage();
@@ -117,6 +145,11 @@ class FlowHeirs {
   StandbyFlows standby_;
   FlowReturns returns_;
   ReturnedFlows returned_;
+  FlowMoves moves_;
+  std::vector<StateLink::Received> moved_;  // that are still to be taken
+  bool is_continuing_ = false;
+  uint64_t came_along_ = 0;  // flows and copies of the process before
+  uint64_t lost_ = 0;        // flows that it could not give
   const RealDriver* driver_ = nullptr;  // whose flows are sent
   uint64_t round_ = 0;        // of the connection for which the sweep began
   uint64_t sweep_round_ = 0;  // grows with each beginning of the sweep

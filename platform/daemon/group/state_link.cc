@@ -54,6 +54,12 @@ absl::StatusOr<std::unique_ptr<StateLink>> StateLink::Listen(
       new StateLink(Descriptor(*listener), std::move(notice), std::move(tls)));
 }
 
+std::unique_ptr<StateLink> StateLink::Adopt(Descriptor listener, Notice notice,
+                                            std::string tls) {
+  return std::unique_ptr<StateLink>(new StateLink(
+      std::move(listener), std::move(notice), std::move(tls)));
+}
+
 StateLink::StateLink(Descriptor listener, Notice notice, std::string tls)
     : listener_(std::move(listener)),
       address_(HostStream::AddressOf(listener_.number(), false)),
