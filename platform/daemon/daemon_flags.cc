@@ -82,7 +82,8 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
               "--port, while packets go through. Flows stay with the daemon "
               "that they began with, and the predecessor ends with the last "
               "of its flows. With --controllers: of each daemon, one after "
-              "the other")
+              "the other. With --group: the flows move to this daemon, and the "
+              "predecessor ends at once")
       .is_of_command = true;
   flags
       .DurationOrInfinity(
@@ -253,7 +254,7 @@ absl::Status DaemonFlags::CheckGroup() const {
         "--upgrade: is not for --group with --own_units or --host_wire; end "
         "the controller, and start the other program");
   }
-  if (flags_.given("within")) {
+  if (within != Nanos::max()) {
     return refuse(
         "--within: is not for --group, where all flows go to the new program");
   }
