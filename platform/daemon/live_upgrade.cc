@@ -341,6 +341,7 @@ absl::StatusOr<SucceededMember> LiveSuccessor::TakeOverMember(
   auto received = ReceivePlace(connection_.number(), kClosed);
   if (!received.ok()) return received.status();
   SucceededMember member = {.received = *std::move(received),
+                            .link = nullptr,
                             .states = std::move(others_.back())};
   if (has_link) member.link = GroupLink::Adopt(std::move(others_.front()));
   return member;

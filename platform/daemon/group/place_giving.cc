@@ -32,7 +32,7 @@ std::vector<std::byte> BytesOfPlace(const GatewayGroup::Place& place) {
                           .joined = place.joined,
                           .vouched_until_ns = place.vouched_until.ns};
   const std::string table = MessageOf(place.table).SerializeAsString();
-  return BytesOf(head, std::as_bytes(std::span(table)));
+  return snf::BytesOf(head, std::as_bytes(std::span(table)));
 }
 
 std::optional<GatewayGroup::Place> PlaceOf(std::span<const std::byte> bytes) {
