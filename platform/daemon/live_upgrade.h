@@ -40,7 +40,7 @@ struct UpgradePorts {
 // What a member of a group gets of the one before (proto/protocol.md H8).
 struct SucceededMember {
   ReceivedPlace received;
-  std::unique_ptr<GroupLink> link;  // null if ports are shared
+  std::unique_ptr<GroupLink> link{};  // null if ports are shared
   Descriptor states;                // listens for others' states
 };
 

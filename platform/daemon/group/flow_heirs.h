@@ -15,9 +15,9 @@
 #include "base/time.h"
 #include "controller/hand_over/flow_sweep.h"
 #include "controller/hand_over/standby_flows.h"
-#include "platform/daemon/group/flow_moves.h"
 #include "platform/daemon/group/flow_returns.h"
 #include "platform/daemon/group/group_member.h"
+#include "platform/daemon/group/member_flows.h"
 #include "platform/daemon/group/returned_flows.h"
 #include "platform/daemon/group/state_link.h"
 #include "platform/drivers/real_time/real_driver.h"
@@ -69,9 +69,9 @@ class FlowHeirs {
            returned_.is_done();
   }
 
-  // The following move all flows to another process (FlowMoves): first all
+  // The following move all flows to another process (MemberFlows): first all
   // flows that run here, then copies. Move returns true once it has given all.
-  void BeginMove(const RealDriver& driver, FlowMoves::Give give) {
+  void BeginMove(const RealDriver& driver, MemberFlows::Give give) {
     moves_.Begin(driver.controller(), std::move(give));
   }
   bool Move(RealDriver& driver, size_t room);
@@ -145,7 +145,7 @@ class FlowHeirs {
   StandbyFlows standby_;
   FlowReturns returns_;
   ReturnedFlows returned_;
-  FlowMoves moves_;
+  MemberFlows moves_;
   std::vector<StateLink::Received> moved_;  // that are still to be taken
   bool is_continuing_ = false;
   uint64_t came_along_ = 0;  // flows and copies of the process before

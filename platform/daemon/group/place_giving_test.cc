@@ -176,7 +176,7 @@ TEST_F(PlaceGivingTest, CopiesGoAlongAndGoOnOnceTheirMemberIsDead) {
   const uint32_t port = dead.PortOf(kOfDead);
   live.PortOf(kOfLive);
   std::vector<StateLink::Received> copies;
-  const FlowMoves::Give keep = [&](StateLink::Received message) {
+  const MemberFlows::Give keep = [&](StateLink::Received message) {
     copies.push_back(std::move(message));
   };
   const auto copy_of = [&](Natting& natting, uint32_t home) {
@@ -185,7 +185,7 @@ TEST_F(PlaceGivingTest, CopiesGoAlongAndGoOnOnceTheirMemberIsDead) {
     StandbyFlows standby({});
     standby.Put(home, 0, Natting::Now(), copy);
     FlowReturns returns(kSelf, *link_, standby);
-    FlowMoves moves(returns, kSelf);
+    MemberFlows moves(returns, kSelf);
     moves.Begin(natting->controller(), keep);
     moves.GiveCopies(standby, Natting::Now());
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/daemon/group/flow_moves.h"
+#include "platform/daemon/group/member_flows.h"
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 
 namespace snf {
 
-void FlowMoves::Begin(const Controller& controller, Give give) {
+void MemberFlows::Begin(const Controller& controller, Give give) {
   give_ = std::move(give);
   too_long_ = 0;
   std::vector<FlowId> flows;
@@ -22,13 +22,13 @@ void FlowMoves::Begin(const Controller& controller, Give give) {
   giving_.Begin(RealClock::Monotonic(), flows);
 }
 
-bool FlowMoves::Turn(RealDriver& driver, size_t room) {
+bool MemberFlows::Turn(RealDriver& driver, size_t room) {
   giving_.Turn(RealClock::Monotonic(), driver.controller(), room,
                [&](FlowId flow) { driver.AskState(flow); });
   return giving_.is_done();
 }
 
-void FlowMoves::OnState(const Controller& controller, const State& state,
+void MemberFlows::OnState(const Controller& controller, const State& state,
                         std::span<const std::byte> record, Instant now) {
   if (!is_giving()) return;
   const auto flow = giving_.OnState(controller, state);
@@ -46,7 +46,7 @@ void FlowMoves::OnState(const Controller& controller, const State& state,
              record)});
 }
 
-void FlowMoves::GiveCopies(const StandbyFlows& copies, Instant now) {
+void MemberFlows::GiveCopies(const StandbyFlows& copies, Instant now) {
   copies.ForEachWaiting([&](uint32_t from, const StandbyFlow& copy) {
     give_({.from = from,
            .bytes = BytesOfFlow({.kind = FlowMessageKind::kFlow,

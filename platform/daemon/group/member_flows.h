@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_DAEMON_GROUP_FLOW_MOVES_H_
-#define SNF_PLATFORM_DAEMON_GROUP_FLOW_MOVES_H_
+#ifndef SNF_PLATFORM_DAEMON_GROUP_MEMBER_FLOWS_H_
+#define SNF_PLATFORM_DAEMON_GROUP_MEMBER_FLOWS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -31,14 +31,14 @@ namespace snf {
 // The flows stay here as well, so this process goes on if the other one ends.
 //
 // Owner-thread only.
-class FlowMoves {
+class MemberFlows {
  public:
   // A flow, as a message with the number of the member that has sent it; that
   // is its home if it is no copy.
   using Give = std::function<void(StateLink::Received message)>;
 
   // `returns` must outlive the object.
-  explicit FlowMoves(const FlowReturns& returns, uint32_t self)
+  explicit MemberFlows(const FlowReturns& returns, uint32_t self)
       : returns_(returns), self_(self) {}
 
   // Gives the flows of this controller from now on.
@@ -68,4 +68,4 @@ class FlowMoves {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_DAEMON_GROUP_FLOW_MOVES_H_
+#endif  // SNF_PLATFORM_DAEMON_GROUP_MEMBER_FLOWS_H_
