@@ -17,7 +17,7 @@
 namespace snf {
 namespace {
 
-constexpr char kFlow = 'W', kAll = 'A', kTaken = 'R', kGone = 'G';
+constexpr char kFlowKind = 'W', kAllKind = 'A', kTakenKind = 'R', kGoneKind = 'G';
 constexpr size_t kMostQueued = 1'024;
 constexpr size_t kMostMessage = 1 << 17;  // also of a table
 
@@ -89,7 +89,7 @@ void PlaceGiving::Give(RealDriver& driver) {
       if (!driver.is_idle() && !is_late) return;
       heirs_.BeginMove(driver, [this](StateLink::Received message) {
         std::vector<std::byte> rest = BytesOf(message.from, message.bytes);
-        Queue(kFlow, std::move(rest));
+        Queue(kFlowKind, std::move(rest));
       });
       step_ = Step::kFlows;
       return;
@@ -97,7 +97,7 @@ void PlaceGiving::Give(RealDriver& driver) {
     case Step::kFlows: {
       const size_t room = kMostQueued - std::min(kMostQueued, queue_.size());
       if (!heirs_.Move(driver, room)) return;
-      Queue(kAll, BytesOf(heirs_.lost_in_move()));
+      Queue(kAllKind, BytesOf(heirs_.lost_in_move()));
       step_ = Step::kAnswer;
       return;
     }
@@ -128,7 +128,7 @@ void PlaceGiving::LookForAnswer() {
   char kind = 0;
   const ssize_t bytes = recv(connection_, &kind, 1, MSG_DONTWAIT);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (bytes == 1 && kind == kTaken && step_ == Step::kAnswer) {
+  if (bytes == 1 && kind == kTakenKind && step_ == Step::kAnswer) {
     GiveAway();
   } else {
     CallOff();
@@ -138,7 +138,7 @@ void PlaceGiving::LookForAnswer() {
 void PlaceGiving::GiveAway() {
   const auto place = member_.HandOn();
   if (!place.has_value()) return CallOff();
-  Queue(kGone, BytesOfPlace(*place));
+  Queue(kGoneKind, BytesOfPlace(*place));
   Flush();  // the other has read all before
   state_ = State::kIsGone;
   End(true);
@@ -174,16 +174,16 @@ absl::StatusOr<ReceivedPlace> ReceivePlace(int connection, char closed) {
     const auto kind = static_cast<char>(message.front());
     const auto rest = message.subspan(1);
     StateLink::Received flow;
-    if (kind == kFlow && rest.size() > sizeof flow.from) {
+    if (kind == kFlowKind && rest.size() > sizeof flow.from) {
       std::memcpy(&flow.from, rest.data(), sizeof flow.from);
       const auto record = rest.subspan(sizeof flow.from);
       flow.bytes.assign(record.begin(), record.end());
       received.flows.push_back(std::move(flow));
-    } else if (kind == kAll && Load(rest, received.lost)) {
+    } else if (kind == kAllKind && Load(rest, received.lost)) {
       has_all = true;
     } else if (kind == closed) {
       is_closed = true;
-    } else if (kind == kGone) {
+    } else if (kind == kGoneKind) {
       auto place = PlaceOf(rest);
       if (!place.has_value()) return GoesOn("its place cannot be read");
       received.place = *std::move(place);
@@ -193,7 +193,7 @@ absl::StatusOr<ReceivedPlace> ReceivePlace(int connection, char closed) {
     }
     const bool is_ready = has_all && is_closed;
     if (is_ready && std::exchange(has_all, false) &&
-        send(connection, &kTaken, 1, MSG_NOSIGNAL) < 0) {
+        send(connection, &kTakenKind, 1, MSG_NOSIGNAL) < 0) {
       return GoesOn("it has ended the connection");
     }
   }
