@@ -9,7 +9,6 @@ Usage: group_upgrade_test.py PROGRAM SOURCE_DIR [TEST…]
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 import group_heirs_test as heirs
 import run_test as net
 from command_case import OK, PATIENCE_S, is_alive, wait_for
+from daemon_case import kill
 from etcd_peer import skip_without_etcd
 from group_heirs_test import CONNECTIONS, HEIR, VICTIM
 from group_test import COUNT, NAME
@@ -109,7 +109,8 @@ class Upgrades(heirs.Heirs):
             self.assertEqual(done.returncode, OK, done.stderr)
 
     def check_ends_amid(self, end_old):
-        """One of both processes ends amid the hand-over, at any time."""
+        """One of both processes is killed amid the hand-over, at any time; then
+        either of them has the place, or the heir has its hosts."""
         seed = int(os.environ.get("SNF_TEST_SEED", "") or random.getrandbits(32))
         print(f"note: SNF_TEST_SEED={seed}")
         chance = random.Random(seed)
@@ -119,19 +120,28 @@ class Upgrades(heirs.Heirs):
             for _ in range(8):
                 self.await_copies()
                 old = self.pid(VICTIM)
-                process = self.start_upgrade(VICTIM)
-                time.sleep(chance.uniform(0, 1))
-                os.kill(old if end_old else process.pid, signal.SIGKILL)
-                process.communicate(timeout=2 * PATIENCE_S)
-                outcomes.append(self.go_on(old))
+                process = self.start_upgrade(VICTIM, "--foreground",
+                                             "--log=/dev/null")
+                time.sleep(chance.uniform(0.2, 1.2))
+                if not end_old:
+                    process.kill()
+                elif is_alive(old):
+                    kill(old)
+                outcomes.append(self.go_on(old, process))
         print(f"note: {outcomes}")
 
-    def go_on(self, old):
+    def go_on(self, old, process):
         """Starts the victim again if neither process has its place."""
-        pid = self.pid(VICTIM)
-        outcome = "old" if pid == old else "new"
-        if not is_alive(pid):
-            outcome = "heir"
+        def settled():
+            pid = self.pid(VICTIM)
+            if pid == process.pid and process.poll() is None:
+                return self.snf(VICTIM, "status").returncode == OK and ("new",)
+            if process.poll() is None:
+                return None
+            return ("old",) if is_alive(old) else ("heir",)
+        outcome, = wait_for("an outcome", settled)
+        self.addCleanup(process.kill)
+        if outcome == "heir":
             wait_for("others", lambda: self.agree([0, HEIR]))
             self.up(VICTIM)
         self.await_all()
@@ -151,7 +161,8 @@ class SharedUpgrades(Upgrades, heirs.SharedHeirs):
         self.check_ends_amid(end_old=True)
 
     def test_who_is_of_another_group_is_refused(self):
-        self.up(0)
+        soon = "--takeover=1s"
+        self.up(0, soon)
         self.await_all([0])
         old = self.pid(0)
         own = f'it is controller 0 of {COUNT} in group "edge"'
@@ -163,7 +174,8 @@ class SharedUpgrades(Upgrades, heirs.SharedHeirs):
                 ("--upgrade: is not for --group with --own_units",
                  "--own_units=1", "--isolation=process", "--loggers=on"),
                 ("--within: is not for --group", "--within=5s")):
-            self.check_refused(0, words, "--upgrade", *flags, name=f"{NAME}.0")
+            self.check_refused(0, words, "--upgrade", soon, *flags,
+                               name=f"{NAME}.0")
         # Without a group there is no place to take.
         done = self.snf(0, "up", *self.ports_of(0), "--upgrade",
                         f"--controller=0/{COUNT}", self.chain)
