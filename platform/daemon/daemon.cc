@@ -152,9 +152,9 @@ void Daemon::JoinGroup(LiveTraffic& traffic) {
   if (received_.has_value()) {
     heirs->Continue(std::move(received_->flows), received_->lost);
   }
-  auto group = std::make_unique<GroupTraffic>(
-      *group_, options_.steering, std::move(group_link_), options_.ports,
-      std::move(heirs));
+  auto group = std::make_unique<GroupTraffic>(*group_, options_.steering,
+                                              std::move(group_link_),
+                                              options_.ports, std::move(heirs));
   if (received_.has_value()) group->Continue();
   traffic.Follow(std::move(group));
 }

@@ -166,7 +166,7 @@ class Daemon {
   std::unique_ptr<StateLink> states_;  // null: its flows end with it
   std::string states_tls_;             // of a successor
   std::optional<ReceivedPlace> received_;
-  Nanos bypass_;                       // 0: no packets pass without a daemon
+  Nanos bypass_;  // 0: no packets pass without a daemon
   std::optional<BypassGuard> guard_;
   std::mutex reload_mutex_;
   // False before Begin, and once the run ends.

@@ -24,6 +24,27 @@ Side OtherSide(Side side) {
   return side == Side::kInside ? Side::kOutside : Side::kInside;
 }
 
+// Error: FailedPrecondition, flows of the chains cannot go along.
+absl::Status CheckGivingPlace(GroupTraffic& group, ChainSet& chains) {
+  const auto refuse = [](const std::string& why) {
+    return absl::FailedPreconditionError(why);
+  };
+  if (group.giving() != nullptr) return refuse("it gives its place away");
+  if (chains.has_rules()) {
+    return refuse("flows of several chains do not go along");
+  }
+  if (chains.only().is_down()) {
+    return refuse("its chain has failed, and restarts: try again");
+  }
+  if (const uint64_t older = chains.only().older_flows(); older > 0) {
+    return refuse(fmt::format(
+        "{} flows of an earlier chain do not go along: try again once that "
+        "chain has ended",
+        older));
+  }
+  return group.CheckGiving();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
@@ -322,29 +343,9 @@ absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
   return handed;
 }
 
-absl::Status LiveTraffic::CheckGivingPlace(ChainSet& chains) const {
-  const auto refuse = [](const std::string& why) {
-    return absl::FailedPreconditionError(why);
-  };
-  if (group_->giving() != nullptr) return refuse("it gives its place away");
-  if (chains.has_rules()) {
-    return refuse("flows of several chains do not go along");
-  }
-  if (DriverOfHeirs(chains) == nullptr) {
-    return refuse("its chain has failed, and restarts: try again");
-  }
-  if (const uint64_t older = chains.only().older_flows(); older > 0) {
-    return refuse(fmt::format(
-        "{} flows of an earlier chain do not go along: try again once that "
-        "chain has ended",
-        older));
-  }
-  return group_->CheckGiving();
-}
-
 absl::StatusOr<LiveTraffic::HandedPlace> LiveTraffic::GivePlace(
     ChainSet& chains, int connection, std::function<void(bool)> told) {
-  if (absl::Status s = CheckGivingPlace(chains); !s.ok()) return s;
+  if (absl::Status s = CheckGivingPlace(*group_, chains); !s.ok()) return s;
   auto ports = HandOn();
   if (!ports.ok()) return ports.status();
   // Ports that route tell the neighbours that they know.
@@ -364,7 +365,7 @@ void LiveTraffic::TurnGiving(ChainSet& chains) {
   group_->EndGiving();
   channels_.clear();
   if (notice_ != nullptr) {
-    notice_("who was to take the place of this one has ended: it goes on");
+    notice_("the successor has not taken the place of this daemon");
   }
 }
 

@@ -188,7 +188,6 @@ class LiveTraffic final : public RunObserver {
   void Drain(ChainSet& chains);
   void SettleHeirs(ChainSet& chains);
   void LeaveGroup(ChainSet& chains);
-  absl::Status CheckGivingPlace(ChainSet& chains) const;
   void TurnGiving(ChainSet& chains);
   // A turn that takes frames from other members alone. Returns true if it did
   // anything.

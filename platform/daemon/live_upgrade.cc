@@ -121,8 +121,7 @@ PoolExchange::Pools PoolsOf(const Message& from) {
 }  // namespace
 
 UpgradePorts UpgradePorts::Of(const std::vector<PortSpec>& ports,
-                              const std::string& group,
-                              const std::string& nf) {
+                              const std::string& group, const std::string& nf) {
   UpgradePorts named;
   for (const PortSpec& port : ports) named.texts.push_back(port.text());
   const auto& steering = ports.front().steering;
@@ -238,7 +237,7 @@ absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
   }
   files.insert(files.end(), handed.group_sockets.begin(),
                handed.group_sockets.end());
-  // If it fails, the channels' other ends are gone: all goes on here.
+  // If it fails, the channels' other ends are gone: this process continues.
   Send(connection_, std::string(1, kFiles), files);
   reply.set_flows(chains_->flows());
   if (!is_of_group) SetPools(chains_->Retire(within), reply);

@@ -37,11 +37,11 @@ struct UpgradePorts {
                          const std::string& group, const std::string& nf);
 };
 
-// What a member of a group gets of the one before (proto/protocol.md H8).
+// The place of a member of a group, for its successor (proto/protocol.md H8).
 struct SucceededMember {
   ReceivedPlace received;
   std::unique_ptr<GroupLink> link{};  // null if ports are shared
-  Descriptor states;                // listens for others' states
+  Descriptor states;                  // listens for others' states
 };
 
 // Theory of operation. A daemon takes the place of another one of its name
@@ -61,8 +61,8 @@ struct SucceededMember {
 // other ends first, the old one listens again and goes on.
 //
 // A member of a group gives its flows as well, and ends then (PlaceGiving):
-// kFiles has the group's sockets too, there are no pieces, and what comes
-// behind kClosed is PlaceGiving's.
+// kFiles has the group's sockets too, and other messages than kClosed are
+// PlaceGiving's.
 class LivePredecessor {
  public:
   struct Hooks {
@@ -143,7 +143,7 @@ class LiveSuccessor {
   Descriptor listener_;
   Descriptor connection_;
   Descriptor lock_;
-  std::vector<Descriptor> others_;  // behind those of the ports
+  std::vector<Descriptor> others_;  // of the group
   std::thread attends_;
   uint64_t older_flows_ = 0;
 };

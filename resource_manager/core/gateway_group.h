@@ -117,10 +117,10 @@ class GatewayGroup {
   struct Options {
     Gateway self{};
     GroupShape shape{};
-    uint64_t key = 0;  // of the table, if this member makes it
+    uint64_t key = 0;        // of the table, if this member makes it
     bool continues = false;  // it is to continue another process's membership
   };
-  // What a member hands on to the process that continues its membership.
+  // A membership, for the process that continues it.
   struct Place {
     GatewayTable table{};
     bool is_active = false;

@@ -253,8 +253,8 @@ class ContinuedGroupTest : public GatewayGroupTest {
   static GatewayGroup Next(const std::string& version) {
     GroupShape shape = Shape();
     shape.version = version;
-    return GatewayGroup({.self = Member(0, 99), .shape = shape,
-                         .continues = true});
+    return GatewayGroup(
+        {.self = Member(0, 99), .shape = shape, .continues = true});
   }
 };
 
@@ -273,7 +273,7 @@ TEST_F(ContinuedGroupTest, IsTheSameMemberAndActiveAtOnce) {
   next.OnLook(look_, At(1'000), At(1'005), true);
   EXPECT_TRUE(next.is_active());
   EXPECT_EQ(next.vouched_until(), At(1'000) + next.hold());
-  EXPECT_FALSE(next.Wanted().has_value());  // nobody sees a change
+  EXPECT_FALSE(next.Wanted().has_value());  // so no member sees a change
 }
 
 TEST_F(ContinuedGroupTest, GoesOnWhileEtcdDoesNotAnswer) {
@@ -318,8 +318,7 @@ TEST_F(ContinuedGroupTest, TheTableGetsTheVersionOfWhoContinues) {
 TEST_F(ContinuedGroupTest, AnotherChainIsRefused) {
   GroupShape shape = Shape();
   shape.program = "monitor";
-  GatewayGroup next(
-      {.self = Member(0, 99), .shape = shape, .continues = true});
+  GatewayGroup next({.self = Member(0, 99), .shape = shape, .continues = true});
   next.OnLook(look_, At(900), At(905), false);
   EXPECT_THAT(std::string(next.CheckJoin().message()),
               HasSubstr("this one runs monitor, and the group nat"));

@@ -67,9 +67,8 @@ GroupMembership::~GroupMembership() {
 
 absl::Status GroupMembership::Continue(const GatewayGroup::Place& place) {
   if (place.table.Find(options_.member.self.number) == nullptr) {
-    return absl::FailedPreconditionError(
-        fmt::format("group \"{}\": this controller is not in its table",
-                    options_.group));
+    return absl::FailedPreconditionError(fmt::format(
+        "group \"{}\": this controller is not in its table", options_.group));
   }
   group_.Continue(place);
   OnTurn(place.table.epoch);

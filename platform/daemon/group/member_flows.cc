@@ -29,7 +29,7 @@ bool MemberFlows::Turn(RealDriver& driver, size_t room) {
 }
 
 void MemberFlows::OnState(const Controller& controller, const State& state,
-                        std::span<const std::byte> record, Instant now) {
+                          std::span<const std::byte> record, Instant now) {
   if (!is_giving()) return;
   const auto flow = giving_.OnState(controller, state);
   if (!flow.has_value()) return;

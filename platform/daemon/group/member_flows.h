@@ -28,7 +28,7 @@ namespace snf {
 //   flows taken ──────FlowGiving─► kFlow ──► its copies: their next packets
 //   copies ──────────────────────► kFlow ──► take them there, as by H6
 //
-// The flows stay here as well, so this process goes on if the other one ends.
+// The flows stay here as well, so this process continues if the other one ends.
 //
 // Owner-thread only.
 class MemberFlows {

@@ -17,7 +17,8 @@
 namespace snf {
 namespace {
 
-constexpr char kFlowKind = 'W', kAllKind = 'A', kTakenKind = 'R', kGoneKind = 'G';
+constexpr char kFlowKind = 'W', kAllKind = 'A', kTakenKind = 'R',
+               kGoneKind = 'G';
 constexpr size_t kMostQueued = 1'024;
 constexpr size_t kMostMessage = 1 << 17;  // also of a table
 
@@ -50,9 +51,9 @@ std::optional<GatewayGroup::Place> PlaceOf(std::span<const std::byte> bytes) {
                              .vouched_until = {head.vouched_until_ns}};
 }
 
-absl::Status GoesOn(const char* why) {
+absl::Status Kept(const char* why) {
   return absl::UnavailableError(
-      fmt::format("the daemon before goes on: {}", why));
+      fmt::format("the predecessor keeps its place: {}", why));
 }
 
 }  // namespace
@@ -111,7 +112,7 @@ void PlaceGiving::Queue(char kind, std::vector<std::byte> rest) {
   queue_.push_back(std::move(rest));
 }
 
-// Returns false if nobody takes the messages.
+// Returns false if the other process is gone.
 bool PlaceGiving::Flush() {
   while (!queue_.empty()) {
     const std::vector<std::byte>& message = queue_.front();
@@ -167,8 +168,8 @@ absl::StatusOr<ReceivedPlace> ReceivePlace(int connection, char closed) {
     const ssize_t bytes = recv(connection, room.data(), room.size(), 0);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes <= 0) {
-      return GoesOn(bytes == 0 ? "it has ended the connection"
-                               : "it has not answered in time");
+      return Kept(bytes == 0 ? "it has ended the connection"
+                             : "it has not answered in time");
     }
     const auto message = std::span(room).first(static_cast<size_t>(bytes));
     const auto kind = static_cast<char>(message.front());
@@ -185,16 +186,16 @@ absl::StatusOr<ReceivedPlace> ReceivePlace(int connection, char closed) {
       is_closed = true;
     } else if (kind == kGoneKind) {
       auto place = PlaceOf(rest);
-      if (!place.has_value()) return GoesOn("its place cannot be read");
+      if (!place.has_value()) return Kept("its place cannot be read");
       received.place = *std::move(place);
       return received;
     } else {
-      return GoesOn("a message that cannot be");
+      return Kept("a message that cannot be");
     }
     const bool is_ready = has_all && is_closed;
     if (is_ready && std::exchange(has_all, false) &&
         send(connection, &kTakenKind, 1, MSG_NOSIGNAL) < 0) {
-      return GoesOn("it has ended the connection");
+      return Kept("it has ended the connection");
     }
   }
 }

@@ -33,7 +33,7 @@ namespace snf {
 //   kGone, with the place in the group ──►  is the member
 //
 // Up to kGone the old process is the member, writes its beats, and has all
-// flows: if the new one ends or takes longer than kMost, the old one goes on.
+// flows: if the new one ends or takes longer than kMost, the old one continues.
 //
 // Each message is whole (SOCK_SEQPACKET). Its first byte is its kind.
 //
@@ -47,7 +47,7 @@ class PlaceGiving {
   static std::string Format();
 
   // `connection` must stay open, `heirs` and `member` must outlive the object.
-  // `told` is told once if the place is gone, or if this process goes on.
+  // `told` is told once if the place is gone, or if this process continues.
   PlaceGiving(int connection, GroupMember& member, FlowHeirs& heirs,
               std::function<void(bool is_gone)> told);
   ~PlaceGiving() { End(false); }
@@ -57,7 +57,7 @@ class PlaceGiving {
   // Gives more. The driver, whose flows these are, is null if it has failed.
   State Turn(RealDriver* driver);
   State state() const { return state_; }
-  // This process goes on, unless its place is gone.
+  // This process continues, unless its place is gone.
   void CallOff();
 
  private:
@@ -80,7 +80,7 @@ class PlaceGiving {
   std::deque<std::vector<std::byte>> queue_;
 };
 
-// What the new process gets.
+// The place and the flows, for the new process.
 struct ReceivedPlace {
   GatewayGroup::Place place;
   std::vector<StateLink::Received> flows;  // for FlowHeirs::Continue
@@ -89,8 +89,8 @@ struct ReceivedPlace {
 
 // Takes the place of the process at the other end of the connection; waits for
 // each message as long as the socket does. `closed` is the kind of a message
-// that also has to come, in whatever order. Error: Unavailable, the other one
-// goes on.
+// that also has to come, in any order. Error: Unavailable, the other process
+// continues.
 absl::StatusOr<ReceivedPlace> ReceivePlace(int connection, char closed);
 
 }  // namespace snf

@@ -117,9 +117,8 @@ class PlaceGivingTest : public testing::Test {
   // Gives the place to a process that reads it meanwhile.
   absl::StatusOr<ReceivedPlace> GivePlace() {
     absl::StatusOr<ReceivedPlace> received;
-    std::thread other([&] {
-      received = ReceivePlace(new_end_.number(), kClosed);
-    });
+    std::thread other(
+        [&] { received = ReceivePlace(new_end_.number(), kClosed); });
     send(old_end_.number(), &kClosed, 1, 0);
     Begin();
     TurnUntilOver();
@@ -205,12 +204,11 @@ TEST_F(PlaceGivingTest, CopiesGoAlongAndGoOnOnceTheirMemberIsDead) {
   EXPECT_EQ(next.count("kept"), 2u);
   EXPECT_EQ(next.natting->PortOf(kOfDead, &next.heirs), port);
   EXPECT_EQ(next.count("taken"), 1u);
-  // And this flow, which goes on for the dead member, goes along once more.
+  // The flow that continues for the dead member goes along once more.
   std::vector<StateLink::Received> again;
-  next.heirs.BeginMove(**next.natting,
-                       [&](StateLink::Received message) {
-                         again.push_back(std::move(message));
-                       });
+  next.heirs.BeginMove(**next.natting, [&](StateLink::Received message) {
+    again.push_back(std::move(message));
+  });
   const Instant end = RealClock::Monotonic() + Seconds(20);
   while (!next.heirs.Move(**next.natting, 1'000) &&
          RealClock::Monotonic() < end) {
@@ -240,10 +238,10 @@ TEST_F(PlaceGivingTest, TheOldProcessGoesOnIfTheOtherDoesNotAnswer) {
   EXPECT_GE(RealClock::Monotonic() - begun, PlaceGiving::kMost);
   EXPECT_EQ(told_, false);
   EXPECT_EQ(old_.member.handed_on, 0);
-  // The other finds that out, whenever it goes on.
+  // The other process learns that later.
   const auto received = ReceivePlace(new_end_.number(), kClosed);
   EXPECT_EQ(received.status().message(),
-            "the daemon before goes on: it has ended the connection");
+            "the predecessor keeps its place: it has ended the connection");
 }
 
 TEST_F(PlaceGivingTest, AnAnswerBeforeAllFlowsWereGivenIsNone) {

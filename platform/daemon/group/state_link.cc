@@ -56,8 +56,8 @@ absl::StatusOr<std::unique_ptr<StateLink>> StateLink::Listen(
 
 std::unique_ptr<StateLink> StateLink::Adopt(Descriptor listener, Notice notice,
                                             std::string tls) {
-  return std::unique_ptr<StateLink>(new StateLink(
-      std::move(listener), std::move(notice), std::move(tls)));
+  return std::unique_ptr<StateLink>(
+      new StateLink(std::move(listener), std::move(notice), std::move(tls)));
 }
 
 StateLink::StateLink(Descriptor listener, Notice notice, std::string tls)
