@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
@@ -65,6 +66,8 @@ StateLink::StateLink(Descriptor listener, Notice notice, std::string tls)
       address_(HostStream::AddressOf(listener_.number(), false)),
       notice_(std::move(notice)),
       tls_(std::move(tls)) {
+  // OpenSSL writes to sockets that the other end may have closed.
+  if (!tls_.empty()) signal(SIGPIPE, SIG_IGN);
   accepts_ = std::thread([this] { Accept(); });
   sends_ = std::thread([this] { SendAll(); });
 }
