@@ -140,6 +140,7 @@ class Upgrades(heirs.Heirs):
                 return None
             return ("old",) if is_alive(old) else ("heir",)
         outcome, = wait_for("an outcome", settled)
+        self.addCleanup(process.communicate)
         self.addCleanup(process.kill)
         if outcome == "heir":
             wait_for("others", lambda: self.agree([0, HEIR]))
