@@ -122,7 +122,7 @@ class Upgrades(heirs.Heirs):
                 old = self.pid(VICTIM)
                 process = self.start_upgrade(VICTIM, "--foreground",
                                              "--log=/dev/null")
-                time.sleep(chance.uniform(0.2, 1.2))
+                time.sleep(chance.uniform(0.02, 0.4))
                 if not end_old:
                     process.kill()
                 elif is_alive(old):
