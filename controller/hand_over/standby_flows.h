@@ -110,6 +110,14 @@ class StandbyFlows {
   // controllers, in the order of coming, and forgets them. A copy of a flow
   // that continues here is forgotten alone.
   std::vector<StandbyFlow> TakeAll(MemberSet homes, MemberSet from);
+  // Shows the copies of flows that do not continue here, and who has sent them.
+  void ForEachWaiting(
+      absl::FunctionRef<void(uint32_t from, const StandbyFlow& copy)> show)
+      const {
+    for (const Entry& entry : entries_) {
+      if (entry.here == kNoFlow) show(entry.from, entry.flow);
+    }
+  }
   // Looks at the next `most` copies, and forgets each whose flow was idle for
   // too long.
   void DropExpired(Instant now, size_t most);

@@ -82,7 +82,8 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
               "--port, while packets go through. Flows stay with the daemon "
               "that they began with, and the predecessor ends with the last "
               "of its flows. With --controllers: of each daemon, one after "
-              "the other")
+              "the other. With --group: the flows move to this daemon, and the "
+              "predecessor ends at once")
       .is_of_command = true;
   flags
       .DurationOrInfinity(
@@ -248,10 +249,14 @@ absl::Status DaemonFlags::CheckGroup() const {
   if (run.options().controller.count < 2) {
     return refuse("--group: wants --controller=I/N, with N of 2 or more");
   }
-  if (upgrade) {
+  if (upgrade && places_units()) {
     return refuse(
-        "--upgrade: is not for --group, of which each controller has one "
-        "process; end it, and start the other program");
+        "--upgrade: is not for --group with --own_units or --host_wire; end "
+        "the controller, and start the other program");
+  }
+  if (within != Nanos::max()) {
+    return refuse(
+        "--within: is not for --group, where all flows go to the new program");
   }
   if (group_address.empty()) {
     for (const PortSpec& port : run.options().ports) {

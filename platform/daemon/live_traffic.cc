@@ -24,6 +24,27 @@ Side OtherSide(Side side) {
   return side == Side::kInside ? Side::kOutside : Side::kInside;
 }
 
+// Error: FailedPrecondition, flows of the chains cannot go along.
+absl::Status CheckGivingPlace(GroupTraffic& group, ChainSet& chains) {
+  const auto refuse = [](const std::string& why) {
+    return absl::FailedPreconditionError(why);
+  };
+  if (group.giving() != nullptr) return refuse("it gives its place away");
+  if (chains.has_rules()) {
+    return refuse("flows of several chains do not go along");
+  }
+  if (chains.only().is_down()) {
+    return refuse("its chain has failed, and restarts: try again");
+  }
+  if (const uint64_t older = chains.only().older_flows(); older > 0) {
+    return refuse(fmt::format(
+        "{} flows of an earlier chain do not go along: try again once that "
+        "chain has ended",
+        older));
+  }
+  return group.CheckGiving();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
@@ -68,6 +89,10 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
     if (mailbox != nullptr) mailbox->Open();
     if (!did) WaitForFrames(chains);
   }
+  if (group_ != nullptr && group_->giving() != nullptr) {
+    group_->giving()->CallOff();
+    TurnGiving(chains);
+  }
   if (has_predecessor()) AwaitPredecessor(chains);
   LookAtSuccessor(chains);
   if (has_handed_on()) {
@@ -89,6 +114,10 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
 }
 
 bool LiveTraffic::IsSucceeded(ChainSet& chains) {
+  if (group_ != nullptr) {
+    return group_->giving() != nullptr &&
+           group_->giving()->state() == PlaceGiving::State::kIsGone;
+  }
   if (!has_handed_on() || !chains.is_over()) return false;
   const bool has_waiting = std::ranges::any_of(
       places_, [](const Place& place) { return place.port->has_waiting(); });
@@ -97,7 +126,9 @@ bool LiveTraffic::IsSucceeded(ChainSet& chains) {
   return has_handed_on();
 }
 
+// PlaceGiving looks for itself.
 void LiveTraffic::LookAtSuccessor(ChainSet& chains) {
+  if (group_ != nullptr) return;
   if (std::ranges::none_of(channels_, &FrameChannel::has_lost_receiver)) return;
   channels_.clear();
   chains.Resume();
@@ -201,6 +232,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
   KeepMerged(keeps_merged_ && chains.takes_merged());
   if (group_ != nullptr) FollowGroup(true);
   TurnHeirs(chains);
+  TurnGiving(chains);
   // What cannot go anywhere waits in the ports' rings.
   const bool has_received = may_receive(chains) && Receive(chains);
   const bool did = chains.Poll();
@@ -323,6 +355,32 @@ absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
   }
   channels_ = std::move(channels);
   return handed;
+}
+
+absl::StatusOr<LiveTraffic::HandedPlace> LiveTraffic::GivePlace(
+    ChainSet& chains, int connection, std::function<void(bool)> told) {
+  if (absl::Status s = CheckGivingPlace(*group_, chains); !s.ok()) return s;
+  auto ports = HandOn();
+  if (!ports.ok()) return ports.status();
+  // Ports that route tell the neighbours that they know.
+  ReceiveAtPorts(chains);
+  group_->GivePlace(connection, std::move(told));
+  return HandedPlace{.ports = *std::move(ports),
+                     .group_sockets = group_->descriptors()};
+}
+
+void LiveTraffic::TurnGiving(ChainSet& chains) {
+  if (group_ == nullptr || group_->giving() == nullptr) return;
+  idle_wait_ = {};
+  if (group_->giving()->Turn(DriverOfHeirs(chains)) !=
+      PlaceGiving::State::kIsOff) {
+    return;
+  }
+  group_->EndGiving();
+  channels_.clear();
+  if (notice_ != nullptr) {
+    notice_("the successor has not taken the place of this daemon");
+  }
 }
 
 void LiveTraffic::TakeOver(std::vector<HandedPort> ports,

@@ -121,6 +121,18 @@ class LiveTraffic final : public RunObserver {
   bool has_handed_on() const { return !channels_.empty(); }
   // If the successor has ended, this process takes all packets as before.
   void LookAtSuccessor(ChainSet& chains);
+  // The same of a member of a group, whose place and flows go to that process
+  // by the connection (PlaceGiving): nothing is received meanwhile. Returns the
+  // ports, and the sockets of the group. If it does not come about, the ports
+  // are received from as before, and `told` is told. Errors: also
+  // FailedPrecondition, this member's flows cannot go along.
+  struct HandedPlace {
+    std::vector<HandedPort> ports;
+    std::vector<int> group_sockets;
+  };
+  absl::StatusOr<HandedPlace> GivePlace(ChainSet& chains, int connection,
+                                        std::function<void(bool is_gone)> told);
+  bool is_of_group() const { return group_ != nullptr; }
 
   // Goes by the table of a group from now on. Call it before Run.
   void Follow(std::unique_ptr<GroupTraffic> group);
@@ -178,6 +190,7 @@ class LiveTraffic final : public RunObserver {
   void Drain(ChainSet& chains);
   void SettleHeirs(ChainSet& chains);
   void LeaveGroup(ChainSet& chains);
+  void TurnGiving(ChainSet& chains);
   // A turn that takes frames from other members alone. Returns true if it did
   // anything.
   bool TurnWithoutPorts(ChainSet& chains);

@@ -41,6 +41,8 @@ bool SuccessorPort::Receive(PacketPort::Take take) {
       });
   if (taken.is_over) {
     port_->Adopt(std::move(receiver_), taken.last.next_slot);
+    // The receiver has the predecessor's filter.
+    if (steering_ != nullptr) port_->Steer(steering_);
   }
   return taken.any || taken.is_over || had_own;
 }

@@ -41,6 +41,10 @@ class SuccessorPort final : public PacketPort {
     return !has_predecessor() && port_->has_frames();
   }
   void StopReceiving() override;
+  void Steer(std::shared_ptr<const Steering> steering) override {
+    steering_ = steering;
+    port_->Steer(std::move(steering));
+  }
   void Send(std::span<const std::byte> frame) override { port_->Send(frame); }
   void SendMerged(std::span<const std::byte> frame,
                   uint16_t segment_bytes) override {
@@ -75,6 +79,7 @@ class SuccessorPort final : public PacketPort {
   FrameChannel channel_;
   PacketReceiver receiver_;
   PortFigures before_;      // of ports before this one
+  std::shared_ptr<const Steering> steering_;  // by the last Steer; may be null
   uint64_t passed_on_ = 0;  // packets that came by the channel
   uint64_t refused_ = 0;    // frames from there that could not be cut
   bool keeps_merged_ = false;

@@ -227,7 +227,8 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
                 .version = kVersion,
                 .machine = std::move(machine),
                 .silence = daemon_.takeover},
-      .key = SecretSeed()};
+      .key = SecretSeed(),
+      .continues = daemon_.upgrade};
   etcd->attempt = GatewayGroup(member).patience();
   etcd->patience = etcd->attempt;
   auto client = EtcdClient::Create(*etcd);
@@ -299,14 +300,15 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   std::unique_ptr<GroupLink> link;
   std::unique_ptr<StateLink> states;
   if (!daemon_.group.empty()) {
-    // Members of one machine reach each other at any port.
-    if (daemon_.group_address.empty()) {
+    // Members of one machine reach each other at any port. A successor gets the
+    // sockets of the daemon before.
+    if (daemon_.group_address.empty() && !daemon_.upgrade) {
       if (absl::Status s = ListenOnMachine(states, link); !s.ok()) return s;
     }
     auto found = FindGroup(files, options, states.get());
     if (!found.ok()) return found.status();
     group = *std::move(found);
-    if (!daemon_.group_address.empty()) {
+    if (!daemon_.group_address.empty() && !daemon_.upgrade) {
       auto listens = StateLink::Listen(daemon_.group_address, TellOfGroup,
                                        daemon_.group_tls);
       if (!listens.ok()) return listens.status();
@@ -333,7 +335,9 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   Daemon daemon(files, daemon_.tcp, options, log, interrupt, lock);
   if (!leases.empty()) daemon.LeaseBy(leases);
-  if (group != nullptr) {
+  if (group != nullptr && daemon_.upgrade) {
+    daemon.ContinueBy(*group, daemon_.group_tls);
+  } else if (group != nullptr) {
     daemon.JoinBy(*group, std::move(link), std::move(states));
   }
   if (successor != nullptr)

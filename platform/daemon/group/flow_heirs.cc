@@ -23,6 +23,15 @@ bool IsOutlived(const RealDriver& driver, const StandbyFlow& copy) {
          flows.hot(same).last_packet > copy.flow.last_packet;
 }
 
+std::optional<AwayFlow> ReadAway(std::span<const std::byte> bytes) {
+  AwayMessage away;
+  if (!Load(bytes, away) || away.kind != FlowMessageKind::kAway ||
+      away.flow.home >= kMostAtPorts || away.flow.key == FlowKey{}) {
+    return std::nullopt;
+  }
+  return away.flow;
+}
+
 bool IsThere(const RealDriver& driver, const KnownFlows::Sought& sought) {
   const Controller& c = driver.controller();
   const uint64_t hash = c.flows().HashOf(sought.key);
@@ -123,6 +132,7 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   }
   const auto to = returns_.to();
   Receive(now, kMostAtOnce);
+  if (driver != nullptr && is_continuing_) TakeMoved();
   if (driver != nullptr) returned_.Turn(*driver);
   SayTaken();
   returns_.Turn(driver, target_.to == returns_.to(), now);
@@ -155,6 +165,38 @@ void FlowHeirs::SettleTaken(RealDriver& driver) {
     return StandbyFlows::Fate::kRuns;
   });
   UpdateHeritage();
+}
+
+bool FlowHeirs::Move(RealDriver& driver, size_t room) {
+  if (!moves_.Turn(driver, room)) return false;
+  moves_.GiveCopies(standby_, now_);
+  moves_.GiveAway(away_);
+  return true;
+}
+
+// Own flows are taken in before packets, others by their next packets.
+void FlowHeirs::TakeMoved() {
+  const auto moved = std::exchange(moved_, {});
+  for (const StateLink::Received& message : moved) {
+    if (const auto away = ReadAway(message.bytes); away.has_value()) {
+      away_.Put(now_, hosts_.OfFlow(away->key, self_), *away);
+      continue;
+    }
+    auto came = ReadFlow(message.bytes, now_);
+    if (!came.has_value() || message.from >= kMostAtPorts) {
+      ++malformed_;
+      continue;
+    }
+    ++came_along_;
+    if (came->kind == FlowMessageKind::kGiven) {
+      returned_.Put(self_, 0, now_, std::move(came->flow));
+    } else {
+      standby_.Put(message.from, 0, now_, std::move(came->flow));
+    }
+  }
+  if (!moved.empty()) returned_.OnWhole(self_, 0);
+  UpdateHeritage();
+  is_continuing_ = !returned_.is_done();
 }
 
 // Flows that came and wait are taken in; none may come any more.
@@ -232,6 +274,7 @@ void FlowHeirs::Send(RealDriver& driver, Instant now) {
 void FlowHeirs::OnState(const Controller& controller, const State& state,
                         std::span<const std::byte> record) {
   standby_.OnShown(state.flow, state.applied);
+  moves_.OnState(controller, state, record, now_);
   // The heir continues no flow as of long ago.
   const bool is_too_long = record.size() != state.bytes;
   if (returns_.OnState(controller, state, record, now_)) {
@@ -291,16 +334,13 @@ bool FlowHeirs::TakeMessage(Instant now, const StateLink::Received& message) {
 }
 
 bool FlowHeirs::TakeAway(Instant now, const StateLink::Received& message) {
-  AwayMessage away;
-  if (!Load(message.bytes, away) || away.flow.home >= kMostAtPorts ||
-      away.flow.key == FlowKey{}) {
-    return false;
-  }
-  if (!hosts_.are_known() || away.flow.home == self_) return true;
-  const uint32_t owner = hosts_.OfFlow(away.flow.key, self_);
+  const auto away = ReadAway(message.bytes);
+  if (!away.has_value()) return false;
+  if (!hosts_.are_known() || away->home == self_) return true;
+  const uint32_t owner = hosts_.OfFlow(away->key, self_);
   // A flow may have begun here, if it came too late.
   if (is_active_ && OwnerOf(owner) == self_) return true;
-  away_.Put(now, owner, away.flow);
+  away_.Put(now, owner, *away);
   return true;
 }
 
@@ -452,7 +492,9 @@ std::vector<NamedCount> FlowHeirs::named() const {
       {"states_away", away_.size()},
       {"states_away_evicted", away_.evicted()},
       {"states_malformed", malformed_},
-      {"states_refused", link_->refused()}};
+      {"states_refused", link_->refused()},
+      {"states_moved", came_along_},
+      {"states_unmoved", lost_}};
   returns_.AppendTo(counts);
   returned_.AppendTo(counts);
   return counts;

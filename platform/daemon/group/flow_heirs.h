@@ -20,6 +20,7 @@
 #include "platform/daemon/group/flow_returns.h"
 #include "platform/daemon/group/group_member.h"
 #include "platform/daemon/group/host_homes.h"
+#include "platform/daemon/group/member_flows.h"
 #include "platform/daemon/group/returned_flows.h"
 #include "platform/daemon/group/state_link.h"
 #include "platform/drivers/real_time/real_driver.h"
@@ -81,7 +82,8 @@ class FlowHeirs {
         standby_(options),
         away_(options.idle_timeout),
         returns_(self, *link_, standby_, away_, hosts_),
-        returned_(options) {}
+        returned_(options),
+        moves_(returns_, self) {}
 
   // Goes by this table from now on. A process that is not in it sends nothing.
   void Follow(const GroupMember::View& view);
@@ -90,6 +92,31 @@ class FlowHeirs {
   void set_active(bool is_active);
   // Returns true while a member that has come back waits for its flows.
   bool is_giving() const { return returns_.to().has_value(); }
+  // Returns true if no flows are on their way from or to another member.
+  bool is_settled() const {
+    return !is_giving() && came_.empty() && taken_.empty() &&
+           returned_.is_done();
+  }
+
+  // The following move all flows to another process (MemberFlows): first all
+  // flows that run here, then copies. Move returns true once it has given all.
+  void BeginMove(const RealDriver& driver, MemberFlows::Give give) {
+    moves_.Begin(driver.controller(), std::move(give));
+  }
+  bool Move(RealDriver& driver, size_t room);
+  void EndMove() { moves_.End(); }
+  uint64_t lost_in_move() const { return moves_.lost(); }
+  // Called in that process, before the first turn. `lost` flows did not come
+  // along.
+  void Continue(std::vector<StateLink::Received> flows, uint64_t lost) {
+    moved_ = std::move(flows);
+    lost_ = lost;
+    is_continuing_ = true;
+  }
+  // Returns true until these flows are here, or given up: packets wait.
+  bool is_continuing() const { return is_continuing_; }
+  int states_descriptor() const { return link_->descriptor(); }
+
   // Sends changed flows, and takes messages. Call it at each turn. The driver,
   // whose flows are sent, may be null; the flows of another driver are all sent
   // again.
@@ -152,6 +179,7 @@ class FlowHeirs {
   void Inherit(RealDriver& driver, const CapturedPacket& packet,
                const KnownFlows::Sought& sought);
   void NoteBegun(const RealDriver& driver);
+  void TakeMoved();
   void SettleTaken(RealDriver& driver);
   void UpdateHeritage();
 
@@ -163,6 +191,11 @@ class FlowHeirs {
   AwayFlows away_;
   FlowReturns returns_;
   ReturnedFlows returned_;
+  MemberFlows moves_;
+  std::vector<StateLink::Received> moved_;  // that are still to be taken
+  bool is_continuing_ = false;
+  uint64_t came_along_ = 0;  // flows and copies of the process before
+  uint64_t lost_ = 0;        // flows that it could not give
   const RealDriver* driver_ = nullptr;  // whose flows are sent
   uint64_t round_ = 0;        // of the connection for which the sweep began
   uint64_t sweep_round_ = 0;  // grows with each beginning of the sweep

@@ -2,6 +2,7 @@
 #include "platform/daemon/group/group_link.h"
 
 #include <fmt/format.h>
+#include <linux/sock_diag.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -122,6 +123,17 @@ absl::StatusOr<std::unique_ptr<GroupLink>> GroupLink::Open(
     }
   }
   return std::unique_ptr<GroupLink>(new GroupLink(std::move(socket)));
+}
+
+// The kernel counts on: datagrams that were lost before are not lost here.
+std::unique_ptr<GroupLink> GroupLink::Adopt(Descriptor socket) {
+  std::array<uint32_t, SK_MEMINFO_VARS> counts{};
+  socklen_t bytes = sizeof counts;
+  const bool is_known = getsockopt(socket.number(), SOL_SOCKET, SO_MEMINFO,
+                                   counts.data(), &bytes) == 0;
+  std::unique_ptr<GroupLink> link(new GroupLink(std::move(socket)));
+  if (is_known) link->overflow_ = counts[SK_MEMINFO_DROPS];
+  return link;
 }
 
 void GroupLink::Follow(const GatewayTable& table) {

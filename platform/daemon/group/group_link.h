@@ -74,6 +74,8 @@ class GroupLink {
   // Unavailable, with the system's reason.
   static absl::StatusOr<std::unique_ptr<GroupLink>> Open(
       const std::string& address);
+  // Takes a socket that another process has opened so.
+  static std::unique_ptr<GroupLink> Adopt(Descriptor socket);
   // Returns OK if the text is ADDRESS:PORT. Error: InvalidArgument.
   static absl::Status Check(const std::string& address);
 

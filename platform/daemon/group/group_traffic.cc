@@ -57,6 +57,31 @@ GroupTraffic::GroupTraffic(GroupMember& member,
   }
 }
 
+absl::Status GroupTraffic::CheckGiving() const {
+  if (heirs_ == nullptr || !view_.is_in || !view_.is_active) {
+    return absl::FailedPreconditionError(
+        "it is joining its group, or out of it: try again once it is active");
+  }
+  if (!heirs_->is_settled()) {
+    return absl::FailedPreconditionError(
+        "flows are on their way from or to another controller of its group: "
+        "try again in a few seconds");
+  }
+  return absl::OkStatus();
+}
+
+void GroupTraffic::Continue() {
+  view_ = member_.Current();
+  Follow(view_);
+}
+
+std::vector<int> GroupTraffic::descriptors() const {
+  std::vector<int> sockets;
+  if (link_ != nullptr) sockets.push_back(link_->descriptor());
+  if (heirs_ != nullptr) sockets.push_back(heirs_->states_descriptor());
+  return sockets;
+}
+
 bool GroupTraffic::IsVouchedFor() const {
   return GroupMembership::Now() < view_.vouched_until;
 }

@@ -5,17 +5,21 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "base/packet/fragment_table.h"
 #include "platform/daemon/group/flow_heirs.h"
 #include "platform/daemon/group/group_counts.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_member.h"
+#include "platform/daemon/group/place_giving.h"
 #include "platform/ports/filter_program.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/steering.h"
@@ -64,6 +68,23 @@ class GroupTraffic {
                const std::vector<PortSpec>& ports,
                std::unique_ptr<FlowHeirs> heirs = nullptr);
 
+  // The following give the member's place to another process (PlaceGiving), and
+  // let that process continue. Error: FailedPrecondition, flows are on their
+  // way from or to another member, or it may handle no packets.
+  absl::Status CheckGiving() const;
+  void GivePlace(int connection, std::function<void(bool is_gone)> told) {
+    giving_ = std::make_unique<PlaceGiving>(connection, member_, *heirs_,
+                                            std::move(told));
+  }
+  // Null if the place is not being given, and was not.
+  PlaceGiving* giving() { return giving_.get(); }
+  void EndGiving() { giving_.reset(); }
+  // Acts by the table of the process before: no frames are dropped that it had
+  // not read. Call it first.
+  void Continue();
+  // Returns the sockets for others' frames and states, in this order.
+  std::vector<int> descriptors() const;
+
   // Joins the table from now on.
   void Begin() { member_.Begin(); }
   void Leave() { member_.Leave(); }
@@ -84,6 +105,9 @@ class GroupTraffic {
 
   // Returns false while frames are to wait.
   bool may_receive() const {
+    if (giving_ != nullptr || (heirs_ != nullptr && heirs_->is_continuing())) {
+      return false;
+    }
     return has_own_ports_ || !view_.is_active || drains_ || is_vouched_;
   }
   // Returns true if the chains are to get the frame that came by the port. Else
@@ -147,6 +171,7 @@ class GroupTraffic {
   const std::unique_ptr<GroupLink> link_;
   const bool has_own_ports_;
   const std::unique_ptr<FlowHeirs> heirs_;
+  std::unique_ptr<PlaceGiving> giving_;
   std::vector<Port> ports_;
   GroupMember::View view_;
   bool is_vouched_ = false;  // as of the last turn
