@@ -14,6 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "platform/daemon/group/away_flows.h"
+#include "platform/daemon/group/flow_messages.h"
+#include "platform/daemon/group/host_homes.h"
 #include "platform/daemon/group/test_natting.h"
 #include "platform/ports/interface/network_interface.h"
 #include "runtime/ring/real_clock.h"
@@ -22,7 +25,7 @@ namespace snf {
 namespace {
 
 constexpr char kClosed = 'C';
-constexpr uint32_t kSelf = 0, kDead = 1, kLive = 2, kCount = 3;
+constexpr uint32_t kSelf = 0, kLive = 1, kDead = 2, kCount = 3;
 constexpr uint32_t kFlows = 40;
 
 class FakeMember final : public GroupMember {
@@ -183,7 +186,9 @@ TEST_F(PlaceGivingTest, CopiesGoAlongAndGoOnOnceTheirMemberIsDead) {
     copy.home = home;
     StandbyFlows standby({});
     standby.Put(home, 0, Natting::Now(), copy);
-    FlowReturns returns(kSelf, *link_, standby);
+    AwayFlows away(Seconds(60));
+    const HostHomes hosts;
+    FlowReturns returns(kSelf, *link_, standby, away, hosts);
     MemberFlows moves(returns, kSelf);
     moves.Begin(natting->controller(), keep);
     moves.GiveCopies(standby, Natting::Now());
@@ -216,6 +221,25 @@ TEST_F(PlaceGivingTest, CopiesGoAlongAndGoOnOnceTheirMemberIsDead) {
   }
   EXPECT_EQ(again.size(), kFlows + 2);
   EXPECT_EQ(std::ranges::count(again, kDead, &StateLink::Received::from), 1);
+}
+
+TEST_F(PlaceGivingTest, KeysOfFlowsElsewhereGoAlong) {
+  AwayMessage away;
+  away.flow.home = kLive;
+  away.flow.key.protocol = IpProtocol::kTcp;
+  old_.heirs.Continue({{.from = kSelf, .bytes = BytesOf(away)}}, 0);
+  old_.Turn();
+  ASSERT_EQ(old_.count("away"), 1u);
+
+  auto received = GivePlace();
+  ASSERT_TRUE(received.ok()) << received.status();
+  ASSERT_EQ(received->flows.size(), kFlows + 1);
+  Process next;
+  next.heirs.Continue(std::move(received->flows), 0);
+  while (next.heirs.is_continuing()) next.Turn();
+  EXPECT_EQ(next.count("away"), 1u);
+  EXPECT_EQ(next.count("malformed"), 0u);
+  EXPECT_EQ(next.count("moved"), kFlows);
 }
 
 TEST_F(PlaceGivingTest, TheOldProcessGoesOnIfTheOtherEnds) {
