@@ -193,7 +193,8 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
   // Others answer a manager that recovers meanwhile.
   void StartDaemon() {
     auto child = std::make_unique<TestChild>();
-    const LeaseMember::Options options = {.sockets = {stem_ + ".leases"},
+    const LeaseMember::Options options = {.addresses = {LeaseAddress::OfSocket(
+                                              stem_ + ".leases")},
                                           .manager = "test",
                                           .process = child->id(),
                                           .name = fmt::format("d{}", ++names_),

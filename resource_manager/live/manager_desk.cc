@@ -26,26 +26,21 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
   auto before = desk->notes_.Read();
   if (!before.ok()) return before.status();
   desk->file_ = {.units = options.units,
-                 .unit_capacity_bps = options.unit_capacity_bps};
+                 .unit_capacity_bps = options.unit_capacity_bps,
+                 .follows_hosts = options.follows_hosts};
   if (before->has_value()) {
-    for (const MemberFile::Member& member : (*before)->members) {
-      ProcessWatch watch(member.process);
-      if (!watch.is_alive()) continue;
-      desk->members_.emplace(member.controller,
-                             Member{.process = member.process,
-                                    .name = member.name,
-                                    .watch = std::move(watch),
-                                    .may_hold = true});
-    }
+    desk->Adopt(**before);
     const bool is_other =
         (*before)->units != options.units ||
-        (*before)->unit_capacity_bps != options.unit_capacity_bps;
+        (*before)->unit_capacity_bps != options.unit_capacity_bps ||
+        (*before)->follows_hosts != options.follows_hosts;
     if (is_other && !desk->members_.empty()) {
       return absl::FailedPreconditionError(fmt::format(
-          "\"{}\" lives, and has leases of {} units of {} bit/s: a manager of "
+          "\"{}\" lives, and has leases of {} units of {} bit/s{}: a manager of "
           "others has to wait for its end",
           desk->members_.begin()->second.name, (*before)->units,
-          (*before)->unit_capacity_bps));
+          (*before)->unit_capacity_bps,
+          (*before)->follows_hosts ? " on hosts" : ""));
     }
     desk->file_.epoch = (*before)->epoch;
   }
@@ -59,11 +54,30 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
   return desk;
 }
 
+// Takes over the members that live, or may live, and the hosts of units.
+void ManagerDesk::Adopt(const MemberFile& before) {
+  for (const MemberFile::Member& noted : before.members) {
+    Member member = {
+        .process = noted.process,
+        .name = noted.name,
+        .machine = noted.machine == options_.machine ? "" : noted.machine,
+        .watch = ProcessWatch(noted.process),
+        .heard = now_,
+        .may_hold = true};
+    if (!is_alive(member)) continue;
+    members_.emplace(noted.controller, std::move(member));
+  }
+  for (const MemberFile::Site& site : before.sites) {
+    if (site.unit < sites_.size()) sites_.Restore(site.unit, site.of);
+  }
+}
+
 ManagerDesk::ManagerDesk(const Options& options)
     : options_(options),
       own_notes_(options.file),
       notes_(options.notes != nullptr ? *options.notes : own_notes_),
       manager_(CoreOptions(options)),
+      sites_(options.units),
       began_(RealClock::Monotonic()),
       now_(began_),
       next_tick_(began_),
@@ -117,8 +131,9 @@ void ManagerDesk::Run() {
   const Nanos tick = ManagerOptions().revoke_grace;
   Instant next_look = now_;
   while (!stops_now_.load(std::memory_order_relaxed)) {
-    now_ = RealClock::Monotonic();
+    const Instant before = std::exchange(now_, RealClock::Monotonic());
     if (!may_serve()) return;
+    ForgiveSilence(before);
     for (const Letter& letter : mail_.Take()) {
       std::visit([this](const auto& what) { on_letter(what); }, letter);
       SendCommands();
@@ -133,6 +148,7 @@ void ManagerDesk::Run() {
     }
     SendCommands();
     WelcomeAll();
+    PlaceUnits();
     if (now_ >= next_alive_) {
       proto::ToMember word;
       word.mutable_alive();
@@ -165,9 +181,77 @@ void ManagerDesk::BeginAnew(uint64_t epoch) {
     has_holders |= member.may_hold;
   }
   manager_.Begin(epoch, has_holders, commands_);
+  // Until PlaceUnits, no unit begins that nobody uses.
+  for (uint32_t u = 0; options_.follows_hosts && u < sites_.size(); ++u) {
+    core().SetPlaced(now_, GlobalUnitId{u}, false, commands_);
+  }
   Tell(fmt::format("epoch {}: {}", epoch,
                    has_holders ? "asks its members for their leases"
                                : "nobody has a lease"));
+}
+
+// --- Hosts. ------------------------------------------------------------------
+
+void ManagerDesk::on_letter(const Joined& joined) { hosts_ = joined.hosts; }
+
+// Closes units whose hosts have left, and opens units on hosts that have room.
+void ManagerDesk::PlaceUnits() {
+  if (!options_.follows_hosts || core().recovering()) return;
+  const auto state = [this](uint32_t unit) {
+    return core().state(GlobalUnitId{unit});
+  };
+  if (hosts_.has_value()) {
+    if (!std::exchange(has_hosts_, true)) {
+      for (uint32_t u = 0; u < sites_.size(); ++u) {
+        const bool is_used = state(u) != UnitStock::State::kCold &&
+                             state(u) != UnitStock::State::kAbsent;
+        // The notes that knew its host were lost.
+        if (is_used && sites_.Of(u) == nullptr) sites_.Withdraw(u);
+      }
+    }
+    sites_.Set(*std::exchange(hosts_, std::nullopt));
+    are_noted_ = false;
+  }
+  if (!has_hosts_) return;
+  for (uint32_t u = 0; u < sites_.size(); ++u) {
+    if (!sites_.is_placed(u)) {
+      core().SetPlaced(now_, GlobalUnitId{u}, false, commands_);
+    }
+  }
+  SendCommands();
+  const auto is_unused = [&](uint32_t unit) {
+    return state(unit) == UnitStock::State::kAbsent;
+  };
+  if (sites_.Free(is_unused)) are_noted_ = false;
+  if (!are_noted_ && now_ >= next_note_) {
+    const absl::Status noted = Note();
+    next_note_ = now_ + (noted.ok() ? Nanos{} : kAliveEvery);
+    are_noted_ = noted.ok();
+    if (!noted.ok()) Tell(std::string(noted.message()));
+    for (auto& [id, member] : members_) TellHosts(member);
+  }
+  if (!are_noted_) return;
+  for (uint32_t u = 0; u < sites_.size(); ++u) {
+    if (sites_.is_placed(u)) {
+      core().SetPlaced(now_, GlobalUnitId{u}, true, commands_);
+    }
+  }
+  SendCommands();
+}
+
+void ManagerDesk::TellHosts(Member& member) const {
+  if (!has_hosts_ || !member.is_welcome || !are_noted_) return;
+  proto::ToMember word;
+  proto::UnitHosts& hosts = *word.mutable_unit_hosts();
+  for (uint32_t u = 0; u < sites_.size(); ++u) {
+    const UnitSites::Site* const site = sites_.Of(u);
+    if (site == nullptr || site->host.empty()) continue;
+    proto::UnitHost& unit = *hosts.add_unit();
+    unit.set_unit(u);
+    unit.set_host(site->host);
+    unit.set_address(site->address);
+  }
+  member.stream->Send(word);
 }
 
 void ManagerDesk::Handle(ControllerId from, const ToManager& message) {
@@ -337,6 +421,7 @@ void ManagerDesk::on_letter(const Question& question) {
     told.set_name(member.name);
     told.set_pid(member.process.pid);
     told.set_is_connected(member.stream != nullptr);
+    told.set_is_away(!member.machine.empty());
     told.set_held(core().held(id));
     told.set_asked(std::max<int64_t>(member.wanted - core().held(id), 0));
     const bool is_awaited =
@@ -356,8 +441,13 @@ void ManagerDesk::on_letter(const Question& question) {
                     : set.is_confirmed  ? "held"
                                         : "setting");
   }
+  reply.set_follows_hosts(options_.follows_hosts);
+  for (uint32_t u = 0; u < sites_.size(); ++u) {
+    if (sites_.is_placed(u)) reply.set_units_placed(reply.units_placed() + 1);
+  }
   for (auto& [unit, told] : units) {
     told.set_unit(unit);
+    if (const auto* site = sites_.Of(unit)) told.set_host(site->host);
     told.set_free(core().free(GlobalUnitId{unit}));
     *reply.add_unit() = std::move(told);
   }
