@@ -24,7 +24,7 @@ struct MemberFile {
     ControllerId controller{};
     ProcessId process;
     std::string name;     // of the daemon
-    std::string machine;  // OwnMachine() of the daemon; "": the manager's
+    std::string machine{};  // OwnMachine() of the daemon; "": the manager's
     friend bool operator==(const Member&, const Member&) = default;
   };
   uint64_t epoch = 0;
