@@ -66,8 +66,11 @@ void LeaseMember::Run() {
     const absl::Status why = refusal_.ok() ? broken : refusal_;
     // If there are several managers, one may be about to lead.
     if (!has_joined_ && (!refusal_.ok() || !has_others())) return Refute();
-    if (absl::IsAborted(why)) EndLeases();
-    at_ = (at_ + 1) % options_.addresses.size();
+    if (absl::IsAborted(refusal_)) {
+      EndLeases();
+    } else {
+      at_ = (at_ + 1) % options_.addresses.size();
+    }
     if (has_joined_)
       Tell(refusal_.ok()
                ? fmt::format("the resource manager \"{}\" is lost: leases stay "

@@ -209,9 +209,9 @@ class LeaseMembersRandomTest : public testing::TestWithParam<Schedule> {
         {.name = "test",
          .units = kUnits,
          .unit_capacity_bps = kCapacity,
-         .file = stem_ + ".members",
          .machine = "here",
          .member_term = kMemberTerm,
+         .file = stem_ + ".members",
          .notice = [this](const std::string& line) { Hear(line); }});
     ASSERT_TRUE(desk.ok()) << desk.status();
     desk_ = *std::move(desk);

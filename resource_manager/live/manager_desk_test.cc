@@ -82,10 +82,10 @@ class ManagerDeskTest : public testing::Test {
     auto desk = ManagerDesk::Start({.name = "test",
                                     .units = units,
                                     .unit_capacity_bps = kCapacity,
-                                    .file = file_,
                                     .machine = "here",
                                     .member_term = Seconds(1),
-                                    .follows_hosts = follows_hosts});
+                                    .follows_hosts = follows_hosts,
+                                    .file = file_});
     ASSERT_TRUE(desk.ok()) << desk.status();
     desk_ = *std::move(desk);
   }
