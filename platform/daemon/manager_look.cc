@@ -37,7 +37,7 @@ std::string ReadAll(int file) {
 }
 
 // Returns a "+" and the reply, or a "-" and why there is none.
-std::string Ask(const std::vector<LeaseAddress>& addresses, Nanos patience) {
+std::string AskAll(const std::vector<LeaseAddress>& addresses, Nanos patience) {
   std::string why;
   for (const LeaseAddress& address : addresses) {
     const auto reply = LookAtLeases(address, patience);
@@ -60,7 +60,7 @@ absl::StatusOr<proto::LookReply> LookAtManagers(
   const pid_t child = fork();
   if (child == 0) {
     close(ends[0]);
-    WriteAll(ends[1], Ask(addresses, patience));
+    WriteAll(ends[1], AskAll(addresses, patience));
     _exit(0);
   }
   const int error = errno;

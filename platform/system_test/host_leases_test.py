@@ -345,14 +345,18 @@ class HostLeases(unittest.TestCase):
             0, "manager", "--listen=tcp:127.0.0.1:7100",
             f"--name={manager_of(0)}", code=USAGE))
         up = self.up_words(0)
+        self.assertIn("answers", self.snf(0, *up, code=69))
+        without = [word for word in up if not word.startswith("--manager_tls")]
+        self.assertIn("--manager_tls", self.snf(0, *without, code=USAGE))
+        self.manager(0)
+        wait_for("leader", self.told)
+        without = [word for word in up if not word.startswith("--etcd")]
+        self.assertIn("add --etcd", self.snf(0, *without, code=69))
         for flag, words in (("--own_units=2", "all units"),
                             ("--host_wire=geneve", "--host_wire=geneve"),
                             ("--keep=5s", "--keep"),
                             ("--max_units=2", "--max_units")):
             self.assertIn(words, self.snf(0, *up, flag, code=USAGE))
-        without = [word for word in up if not word.startswith("--manager_tls")]
-        self.assertIn("--manager_tls", self.snf(0, *without, code=USAGE))
-        self.snf(0, *up, code=69)  # no manager answers
 
 
 if __name__ == "__main__":

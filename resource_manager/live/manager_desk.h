@@ -183,7 +183,9 @@ class ManagerDesk final : public LeaseHandler {
   void Tell(const std::string& line) const;
 
   // hosts
+  void TakeInHosts();
   void PlaceUnits();
+  void SayPlaces(bool are_placed);
   void TellHosts(Member& member) const;
 
   // the core
