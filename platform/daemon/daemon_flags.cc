@@ -50,7 +50,8 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
              "cluster there (snf host join), in place of --host. Hosts may "
              "join and leave; with --loggers=on and --isolation=process or "
              "lxc. With --manager: units that the manager leases (snf manager "
-             "--hosts) run there. With --group: servers that keep the group; units run on "
+             "--hosts) run there. With --group: servers that keep the group; "
+             "units run on "
              "this host, unless --own_units or --host_wire is given");
   flags.Count("own_units", own_units, 1, RealOptions::kMaxUnitProcesses,
               "with --etcd: units that run on this host; all others run on "
@@ -151,11 +152,11 @@ absl::Status DaemonFlags::Check() {
 absl::Status DaemonFlags::Settle() {
   run.HaveOwnPorts(!group_address.empty());
   if (!manager.empty()) {
-    membership.emplace(ManagerMembership::Options{
-        .manager = manager,
-        .tls = manager_tls,
-        .daemon = name,
-        .follows_hosts = places_units()});
+    membership.emplace(
+        ManagerMembership::Options{.manager = manager,
+                                   .tls = manager_tls,
+                                   .daemon = name,
+                                   .follows_hosts = places_units()});
   }
   absl::Status status = ChoosePorts(true);
   if (status.ok() && membership.has_value()) {

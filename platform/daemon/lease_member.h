@@ -56,7 +56,7 @@ class LeaseMember {
     std::vector<LeaseAddress> addresses;
     std::string manager;  // its name, or their names or addresses
     ProcessId process;
-    std::string machine = OwnMachine();  // of the process
+    std::string machine = OwnMachine();                     // of the process
     std::string name;                                       // of the daemon
     std::optional<ControllerId> controller = std::nullopt;  // none: any
     uint32_t units = 1;

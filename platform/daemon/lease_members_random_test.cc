@@ -248,15 +248,14 @@ class LeaseMembersRandomTest : public testing::TestWithParam<Schedule> {
   void StartDaemon() {
     auto child = std::make_unique<TestChild>();
     const std::string name = fmt::format("d{}", ++names_);
-    const LeaseMember::Options options = {.addresses = {LeaseAddress::OfSocket(
-                                              stem_ + ".leases")},
-                                          .manager = "test",
-                                          .process = child->id(),
-                                          .machine = is_away() ? "there"
-                                                               : "here",
-                                          .name = name,
-                                          .units = kUnits,
-                                          .unit_capacity_bps = kCapacity};
+    const LeaseMember::Options options = {
+        .addresses = {LeaseAddress::OfSocket(stem_ + ".leases")},
+        .manager = "test",
+        .process = child->id(),
+        .machine = is_away() ? "there" : "here",
+        .name = name,
+        .units = kUnits,
+        .unit_capacity_bps = kCapacity};
     auto joining = std::async(std::launch::async, [&options] {
       return LeaseMember::Join(options, kPatience);
     });
@@ -380,7 +379,8 @@ TEST_P(LeaseMembersRandomTest, PromisesNothingTwice) {
   for (const auto& daemon : daemons_) daemon->set_load(kCapacity / 2);
   const auto all_have = [this] {
     return std::ranges::all_of(daemons_, [](const auto& daemon) {
-      return !daemon->is_cut_off() && daemon->has_all() && daemon->held() >= kWholeUnit / 2;
+      return !daemon->is_cut_off() && daemon->has_all() &&
+             daemon->held() >= kWholeUnit / 2;
     });
   };
   const Instant end = RealClock::Monotonic() + kPatience;
@@ -393,8 +393,7 @@ TEST_P(LeaseMembersRandomTest, PromisesNothingTwice) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LeaseMembersRandomTest,
                          testing::Values(Schedule{1}, Schedule{2}, Schedule{0},
-                                         Schedule{3, true},
-                                         Schedule{0, true}));
+                                         Schedule{3, true}, Schedule{0, true}));
 
 }  // namespace
 }  // namespace snf

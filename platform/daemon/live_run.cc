@@ -202,7 +202,7 @@ class HostShares {
   }
 
  private:
-  const HostSource* const source_;           // null: no hosts join
+  const HostSource* const source_;  // null: no hosts join
   const bool is_shared_;
   std::map<std::string, HostShare> shares_;  // by chain
 };

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::string_view kTcp = "tcp:";
 // For each of several managers to say which units it has.
-constexpr Nanos kPatience = Seconds(2);
+constexpr Nanos kOfLook = Seconds(2);
 
 std::vector<std::string> PartsOf(const std::string& managers) {
   return absl::StrSplit(managers, ',');
@@ -83,7 +83,8 @@ absl::Status ManagerMembership::Settle(FlagSet& flags, bool upgrade) const {
   const std::vector<std::string> parts = PartsOf(options_.manager);
   if (!units->has_value()) {
     return absl::FailedPreconditionError(fmt::format(
-        "no resource manager \"{0}\" runs{1}; snf manager --name={2} starts one",
+        "no resource manager \"{0}\" runs{1}; snf manager --name={2} starts "
+        "one",
         options_.manager, parts.size() > 1 ? ", or none of them leads" : "",
         parts.front()));
   }
@@ -129,7 +130,7 @@ ManagerMembership::UnitsByAddress() const {
     return !address.tls.has_value();
   });
   if (addresses->empty()) return std::nullopt;
-  const auto reply = LookAtManagers(*addresses, kPatience);
+  const auto reply = LookAtManagers(*addresses, kOfLook);
   if (!reply.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("no resource manager \"{}\" answers: {}", options_.manager,

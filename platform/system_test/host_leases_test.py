@@ -251,10 +251,10 @@ class HostLeases(unittest.TestCase):
 
     def hosts_of(self, side):
         """The hosts whose units the daemon uses."""
-        units = json.loads(self.snf(side, "units", "--json",
-                                    f"--name={daemon_of(side)}"))
-        return {unit.get("host", "") for unit in units["unit"]
-                if unit["is_up"]}
+        status = json.loads(self.snf(side, "status", "--json",
+                                     f"--name={daemon_of(side)}"))
+        return {unit.get("host", "") for unit in status["unit"]
+                if unit.get("is_up")}
 
     @contextlib.contextmanager
     def load(self, side, units):

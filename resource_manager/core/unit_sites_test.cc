@@ -23,9 +23,8 @@ std::vector<std::string> HostsOf(const UnitSites& sites) {
   std::vector<std::string> hosts;
   for (uint32_t i = 0; i < sites.size(); ++i) {
     const UnitSites::Site* const site = sites.Of(i);
-    hosts.push_back(site == nullptr ? ""
-                                    : (sites.is_placed(i) ? "" : "-") +
-                                          site->host);
+    hosts.push_back(
+        site == nullptr ? "" : (sites.is_placed(i) ? "" : "-") + site->host);
   }
   return hosts;
 }
@@ -95,7 +94,8 @@ TEST(UnitSitesTest, RandomHosts) {
         joined.erase(name);
       }
       std::vector<UnitHost> hosts;
-      for (const auto& [host, units] : joined) hosts.push_back(Host(host, units));
+      for (const auto& [host, units] : joined)
+        hosts.push_back(Host(host, units));
       sites.Set(hosts);
       for (uint32_t u = 0; u < 8; ++u) {
         if (sites.is_placed(u) && rng.Below(2) == 0) used.insert(u);

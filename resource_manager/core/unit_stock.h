@@ -44,8 +44,8 @@ class UnitStock {
     uint64_t incarnation = 0;
     int64_t free = 0;
     uint32_t leases = 0;
-    uint32_t said_at = 0;  // the tick of the last StartUnit
-    Instant since;         // of a start, or of being warm
+    uint32_t said_at = 0;   // the tick of the last StartUnit
+    Instant since;          // of a start, or of being warm
     bool is_placed = true;  // else it is absent instead of cold or failed
   };
 

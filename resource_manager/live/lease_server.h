@@ -44,8 +44,8 @@ class LeaseHandler {
 
 // Serves the leases service on threads of its own, with the services for health
 // and reflection, on a socket of the file system that is this user's alone, and
-// on a TCP port, if there is one. A message has at most kMostBytes, and there are at most kMostControllers
-// streams.
+// on a TCP port, if there is one. A message has at most kMostBytes, and there
+// are at most kMostControllers streams.
 class LeaseServer {
  public:
   static constexpr int kMostBytes = 256 * 1024;

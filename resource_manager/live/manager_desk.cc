@@ -35,12 +35,13 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
         (*before)->unit_capacity_bps != options.unit_capacity_bps ||
         (*before)->follows_hosts != options.follows_hosts;
     if (is_other && !desk->members_.empty()) {
-      return absl::FailedPreconditionError(fmt::format(
-          "\"{}\" lives, and has leases of {} units of {} bit/s{}: a manager of "
-          "others has to wait for its end",
-          desk->members_.begin()->second.name, (*before)->units,
-          (*before)->unit_capacity_bps,
-          (*before)->follows_hosts ? " on hosts" : ""));
+      return absl::FailedPreconditionError(
+          fmt::format("\"{}\" lives, and has leases of {} units of {} bit/s{}: "
+                      "a manager of "
+                      "others has to wait for its end",
+                      desk->members_.begin()->second.name, (*before)->units,
+                      (*before)->unit_capacity_bps,
+                      (*before)->follows_hosts ? " on hosts" : ""));
     }
     desk->file_.epoch = (*before)->epoch;
   }

@@ -127,9 +127,9 @@ class ManagerDesk final : public LeaseHandler {
   struct Member {
     ProcessId process;
     std::string name;
-    std::string machine;  // another one's; "": the desk's
-    ProcessWatch watch;   // of a process of the desk's machine
-    Instant heard;        // of a process of another machine
+    std::string machine;         // another one's; "": the desk's
+    ProcessWatch watch;          // of a process of the desk's machine
+    Instant heard;               // of a process of another machine
     StreamPtr stream = nullptr;  // null: not connected
     uint64_t life = 0;           // the latest
     bool may_hold = false;       // leases, of this manager or an earlier one
@@ -214,9 +214,9 @@ class ManagerDesk final : public LeaseHandler {
   UnitSites sites_;
   // Hosts that are not taken in yet: not while the core recovers.
   std::optional<std::vector<UnitHost>> hosts_{};
-  bool has_hosts_ = false;    // were taken in
-  bool are_noted_ = true;     // the sites
-  Instant next_note_;         // of sites, if one has failed
+  bool has_hosts_ = false;  // were taken in
+  bool are_noted_ = true;   // the sites
+  Instant next_note_;       // of sites, if one has failed
   ManagerOut commands_;
   std::map<LeaseId, Set> leases_;
   std::map<uint32_t, Reports> reports_;  // of units, while it asks

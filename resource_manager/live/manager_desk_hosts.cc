@@ -21,8 +21,8 @@ void ManagerDesk::TakeInHosts() {
   const bool is_first = !std::exchange(has_hosts_, true);
   for (uint32_t u = 0; is_first && u < sites_.size(); ++u) {
     const UnitStock::State state = core().state(GlobalUnitId{u});
-    const bool is_used = state != UnitStock::State::kCold &&
-                         state != UnitStock::State::kAbsent;
+    const bool is_used =
+        state != UnitStock::State::kCold && state != UnitStock::State::kAbsent;
     if (is_used && sites_.Of(u) == nullptr) sites_.Withdraw(u);
   }
   sites_.Set(*std::exchange(hosts_, std::nullopt));

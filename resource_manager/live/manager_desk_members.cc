@@ -98,8 +98,8 @@ absl::Status ManagerDesk::Check(const proto::Hello& hello) const {
   }
   if (hello.machine().size() > kMostOfMachine ||
       (!hello.machine().empty() && !IsWord(hello.machine()))) {
-    return absl::InvalidArgumentError(fmt::format(
-        "\"{}\" names no machine", Printable(hello.machine())));
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" names no machine", Printable(hello.machine())));
   }
   return absl::OkStatus();
 }
@@ -310,11 +310,11 @@ void ManagerDesk::Bury(ControllerId id) {
 absl::Status ManagerDesk::Note() const {
   MemberFile file = file_;
   for (const auto& [id, member] : members_) {
-    file.members.push_back(
-        {.controller = id,
-         .process = member.process,
-         .name = member.name,
-         .machine = member.machine.empty() ? options_.machine
+    file.members.push_back({.controller = id,
+                            .process = member.process,
+                            .name = member.name,
+                            .machine = member.machine.empty()
+                                           ? options_.machine
                                            : member.machine});
   }
   for (uint32_t u = 0; u < sites_.size(); ++u) {

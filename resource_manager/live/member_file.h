@@ -23,7 +23,7 @@ struct MemberFile {
   struct Member {
     ControllerId controller{};
     ProcessId process;
-    std::string name;     // of the daemon
+    std::string name;       // of the daemon
     std::string machine{};  // OwnMachine() of the daemon; "": the manager's
     friend bool operator==(const Member&, const Member&) = default;
   };

@@ -44,8 +44,8 @@ TEST(MemberFile, ReadsWhatItHasWritten) {
 
 TEST(MemberFile, NamesALineThatIsNoneOfItsOwn) {
   const std::string file = FileOfTest();
-  for (const char* const line :
-       {"epoch x", "member 300 1 1 a", "member 1 1", "nonsense", "units -", "site 1 b"}) {
+  for (const char* const line : {"epoch x", "member 300 1 1 a", "member 1 1",
+                                 "nonsense", "units -", "site 1 b"}) {
     std::ofstream(file) << "epoch 1\nunits 1\nunit_capacity_bps 1\n"
                         << line << '\n';
     const auto read = MemberFile::Read(file);

@@ -206,7 +206,8 @@ absl::Status StartManagerCommand::CheckFlags() const {
 
 absl::StatusOr<std::optional<LeasePort>> StartManagerCommand::Port() const {
   if (listen_.empty() && tls_.empty()) return std::nullopt;
-  if (listen_.empty()) return absl::InvalidArgumentError("--tls: wants --listen");
+  if (listen_.empty())
+    return absl::InvalidArgumentError("--tls: wants --listen");
   const auto address = ParseTcpAddress(listen_);
   if (!address.ok()) {
     return absl::InvalidArgumentError(

@@ -286,8 +286,8 @@ bool RealDriver::Tune(const ControllerOptions& options) {
 bool RealDriver::Lease(UnitId unit, uint32_t share) {
   loop_.ReadClock();
   const bool begins =
-      loop_.has_controller() && loop_.controller().units().state(unit) ==
-                                    UnitPool::State::kStopped;
+      loop_.has_controller() &&
+      loop_.controller().units().state(unit) == UnitPool::State::kStopped;
   if (begins && parts_.starts != nullptr && !parts_.starts->MayLease(unit)) {
     return false;
   }

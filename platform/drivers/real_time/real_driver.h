@@ -172,8 +172,8 @@ class RealDriver final : private NfCallNames {
   // may (RunOptions::faults). Counts a kill in vain if it has failed already.
   void KillController() { controller_faults_->KillOne(); }
   // As the same calls of ControllerLoop, for a controller that leases units;
-  // after Begin. Lease also returns false while the process of a unit that begins
-  // is not there: it is on its way then, if its host is there.
+  // after Begin. Lease also returns false while the process of a unit that
+  // begins is not there: it is on its way then, if its host is there.
   bool Lease(UnitId unit, uint32_t share);
   bool Revoke(UnitId unit, bool at_once) {
     loop_.ReadClock();

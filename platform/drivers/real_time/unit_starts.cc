@@ -21,8 +21,7 @@ UnitStarts::UnitStarts(uint32_t parked, UnitProcesses& processes,
       figures_(figures),
       faults_(faults),
       hosts_(hosts),
-      pool_(
-          {.places = static_cast<uint32_t>(loops_.size()), .parked = parked}),
+      pool_({.places = static_cast<uint32_t>(loops_.size()), .parked = parked}),
       leased_until_(loops_.size(), Instant::min()) {
   figures_.is_pooled = true;
   figures_.processes = pool_.count(PlaceState::kComing);
@@ -104,7 +103,9 @@ bool UnitStarts::TakeReady() {
 
 // Returns true if the process of a loop has anything to do.
 bool UnitStarts::IsUsed(size_t place) const {
-  if (loop_.now() < leased_until_[place] || !loop_.IsIdle(place) || loops_[place].has_mail()) return true;
+  if (loop_.now() < leased_until_[place] || !loop_.IsIdle(place) ||
+      loops_[place].has_mail())
+    return true;
   const UnitPool& units = loop_.controller().units();
   for (size_t unit = place; unit < units.max_units(); unit += loops_.size()) {
     if (units.state(UnitId{static_cast<uint16_t>(unit)}) !=
