@@ -56,7 +56,7 @@ class Daemon {
                [this](GlobalUnitId unit) { return used_.contains(unit); }) {}
 
   // The manager takes the daemon for dead, and the daemon does not know yet:
-  // others may have what it has.
+  // others may have its parts.
   bool is_cut_off() const { return buried_ > told_; }
   void CutOff() { ++buried_; }
   const std::string& name() const { return name_; }
@@ -223,7 +223,7 @@ class LeaseMembersRandomTest : public testing::TestWithParam<Schedule> {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
-  // Of a daemon that is taken for dead, before others get what it has.
+  // A daemon counts as dead, and others do not have its parts yet.
   void Hear(const std::string& line) {
     if (line.find("was not heard of") == line.npos) return;
     const size_t begin = line.find('"') + 1;

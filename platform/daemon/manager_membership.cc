@@ -12,12 +12,12 @@
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "platform/daemon/lease_member.h"
-#include "platform/daemon/manager_look.h"
 #include "platform/service/daemon_files.h"
 #include "platform/service/daemon_log.h"
 #include "platform/service/tls_endpoint.h"
 #include "platform/service/tls_files.h"
 #include "resource_manager/live/lease_words.h"
+#include "resource_manager/live/manager_look.h"
 #include "resource_manager/live/member_file.h"
 #include "resource_manager/live/process_watch.h"
 

@@ -48,7 +48,7 @@ class HostSource {
   virtual uint64_t version() const = 0;
   virtual std::vector<HostPlace> Hosts() const = 0;
   // Says where the process of each place is to run, and not only which hosts
-  // there are; none: whoever starts processes fills the hosts.
+  // there are; none: the starter of processes fills the hosts.
   virtual std::optional<Places> Assigned() const { return std::nullopt; }
 };
 

@@ -21,8 +21,8 @@ struct UnitHost {
 // Theory of operation. Says on which host each unit of a resource manager is.
 // Hosts that have joined are filled in their order, each with as many units as
 // it takes, lowest numbers first. A unit keeps its host until the host leaves,
-// or takes fewer units; then the unit is withdrawn: nobody gets a share of it
-// any more. Once nobody uses the unit, Free gives the unit to another host.
+// or takes fewer units; then the unit is withdrawn: no share of it is given
+// any more. Once the unit is unused, Free gives the unit to another host.
 //
 //   no host ──Set, Free──► placed ──Set──► withdrawn ──Free──► no host
 //
@@ -43,7 +43,7 @@ class UnitSites {
 
   // The unit has that site since an earlier resource manager. Before Set.
   void Restore(uint32_t unit, Site site);
-  // The unit is used, and its site is unknown: nobody gets a share of the unit
+  // The unit is used, and its site is unknown: no share of the unit is given
   // before Free. Before Set.
   void Withdraw(uint32_t unit) {
     units_[unit] = {.site = Site{}, .is_withdrawn = true};

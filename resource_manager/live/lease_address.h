@@ -9,8 +9,8 @@
 
 namespace snf {
 
-// What an end of a connection by TLS shows, and the authority of the other
-// end's certificate, in PEM.
+// The certificate and key of an end of a connection by TLS, and the authority
+// of the other end's certificate, in PEM.
 struct LeaseTls {
   std::string authority;
   std::string certificate;

@@ -146,7 +146,7 @@ class Service final : public proto::Leases::Service {
   static grpc::Status Stranger() {
     return {grpc::StatusCode::PERMISSION_DENIED,
             "the certificate does not let its owner lease units: snf cert "
-            "--role=admin makes one that does"};
+            "--role=admin makes another one"};
   }
 
   LeaseHandler& handler_;

@@ -69,7 +69,7 @@ void ManagerDesk::Adopt(const MemberFile& before) {
     members_.emplace(noted.controller, std::move(member));
   }
   for (const MemberFile::Site& site : before.sites) {
-    if (site.unit < sites_.size()) sites_.Restore(site.unit, site.of);
+    hosts_.Restore(site);
   }
 }
 
@@ -78,7 +78,9 @@ ManagerDesk::ManagerDesk(const Options& options)
       own_notes_(options.file),
       notes_(options.notes != nullptr ? *options.notes : own_notes_),
       manager_(CoreOptions(options)),
-      sites_(options.units),
+      hosts_(options.units, {.note = [this] { return Note(); },
+                             .tell = [this] { TellHosts(); },
+                             .execute = [this] { SendCommands(); }}),
       began_(RealClock::Monotonic()),
       now_(began_),
       next_tick_(began_),
@@ -149,7 +151,9 @@ void ManagerDesk::Run() {
     }
     SendCommands();
     WelcomeAll();
-    PlaceUnits();
+    if (options_.follows_hosts && !core().recovering()) {
+      hosts_.Place(now_, core(), commands_);
+    }
     if (now_ >= next_alive_) {
       proto::ToMember word;
       word.mutable_alive();
@@ -182,13 +186,18 @@ void ManagerDesk::BeginAnew(uint64_t epoch) {
     has_holders |= member.may_hold;
   }
   manager_.Begin(epoch, has_holders, commands_);
-  // Until PlaceUnits, no unit begins that nobody uses.
-  for (uint32_t u = 0; options_.follows_hosts && u < sites_.size(); ++u) {
-    core().SetPlaced(now_, GlobalUnitId{u}, false, commands_);
-  }
+  if (options_.follows_hosts) hosts_.Close(now_, core(), commands_);
   Tell(fmt::format("epoch {}: {}", epoch,
                    has_holders ? "asks its members for their leases"
                                : "nobody has a lease"));
+}
+
+void ManagerDesk::TellHosts() {
+  const auto word = hosts_.word();
+  if (!word.has_value()) return;
+  for (const auto& [id, member] : members_) {
+    if (member.is_welcome) member.stream->Send(*word);
+  }
 }
 
 void ManagerDesk::Handle(ControllerId from, const ToManager& message) {
@@ -379,12 +388,10 @@ void ManagerDesk::on_letter(const Question& question) {
                                         : "setting");
   }
   reply.set_follows_hosts(options_.follows_hosts);
-  for (uint32_t u = 0; u < sites_.size(); ++u) {
-    if (sites_.is_placed(u)) reply.set_units_placed(reply.units_placed() + 1);
-  }
+  reply.set_units_placed(hosts_.placed());
   for (auto& [unit, told] : units) {
     told.set_unit(unit);
-    if (const auto* site = sites_.Of(unit)) told.set_host(site->host);
+    told.set_host(hosts_.HostOf(unit));
     told.set_free(core().free(GlobalUnitId{unit}));
     *reply.add_unit() = std::move(told);
   }

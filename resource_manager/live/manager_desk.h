@@ -20,7 +20,7 @@
 #include "base/time.h"
 #include "proto/leases.pb.h"
 #include "resource_manager/core/manager_host.h"
-#include "resource_manager/core/unit_sites.h"
+#include "resource_manager/live/desk_hosts.h"
 #include "resource_manager/live/lease_server.h"
 #include "resource_manager/live/lease_words.h"
 #include "resource_manager/live/member_file.h"
@@ -68,6 +68,8 @@ namespace snf {
 // Thread-safe, but Start and Stop.
 class ManagerDesk final : public LeaseHandler {
  public:
+  static constexpr uint64_t kMostEpoch = (uint64_t{1} << 31) - 2;
+
   struct Options {
     std::string name;
     uint32_t units = 1;
@@ -147,8 +149,6 @@ class ManagerDesk final : public LeaseHandler {
     std::map<ControllerId, UnitLeaseReport> of;
   };
 
-  static constexpr uint64_t kMostEpoch = (uint64_t{1} << 31) - 2;
-
   // Letters that wait to be read; the writer of one more is disconnected.
   static constexpr uint32_t kMostLetters = 16'384;
 
@@ -165,9 +165,9 @@ class ManagerDesk final : public LeaseHandler {
   void on_letter(const Said& said);
   void on_letter(const Ended& ended);
   void on_letter(const Question& question);
-  void on_letter(const Joined& joined);
+  void on_letter(const Joined& joined) { hosts_.Set(joined.hosts); }
+  void TellHosts();
   void Meet(const StreamPtr& stream, const proto::Hello& hello);
-  absl::Status Check(const proto::Hello& hello) const;
   std::string MachineOf(const proto::Hello& hello) const;
   bool HasToAskAgain(ControllerId id, const proto::Hello& hello) const;
   bool WasBuried(const proto::Hello& hello) const;
@@ -181,12 +181,6 @@ class ManagerDesk final : public LeaseHandler {
   void Bury(ControllerId id);
   absl::Status Note() const;
   void Tell(const std::string& line) const;
-
-  // hosts
-  void TakeInHosts();
-  void PlaceUnits();
-  void SayPlaces(bool are_placed);
-  void TellHosts(Member& member) const;
 
   // the core
   void BeginAnew(uint64_t epoch);
@@ -211,12 +205,7 @@ class ManagerDesk final : public LeaseHandler {
   std::map<ControllerId, Member> members_;
   std::map<MemberStream*, ControllerId> by_stream_;
   ManagerHost manager_;  // has one from Start on
-  UnitSites sites_;
-  // Hosts that are not taken in yet: not while the core recovers.
-  std::optional<std::vector<UnitHost>> hosts_{};
-  bool has_hosts_ = false;  // were taken in
-  bool are_noted_ = true;   // the sites
-  Instant next_note_;       // of sites, if one has failed
+  DeskHosts hosts_;      // with Options::follows_hosts
   ManagerOut commands_;
   std::map<LeaseId, Set> leases_;
   std::map<uint32_t, Reports> reports_;  // of units, while it asks

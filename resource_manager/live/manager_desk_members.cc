@@ -27,6 +27,49 @@ bool IsName(const std::string& name) {
   return name.size() <= kMostOfMemberName && IsWord(name);
 }
 
+absl::Status CheckHello(const proto::Hello& hello,
+                        const ManagerDesk::Options& options) {
+  if (hello.version() != kVersion) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the daemon's program is of version {}, the resource manager's of {}",
+        Printable(hello.version()), kVersion));
+  }
+  if (!IsName(hello.name())) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" is no name of a daemon", Printable(hello.name())));
+  }
+  if (hello.manager_epoch() > ManagerDesk::kMostEpoch ||
+      hello.controller() >= kMostControllers) {
+    return absl::InvalidArgumentError(fmt::format(
+        "controller {} and epoch {} cannot be: there are {} controllers, and "
+        "epochs up to {}",
+        hello.controller(), hello.manager_epoch(), kMostControllers,
+        ManagerDesk::kMostEpoch));
+  }
+  if (hello.units() != options.units ||
+      hello.unit_capacity_bps() != options.unit_capacity_bps) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the daemon was told of {} units of {} bit/s, and there are {} of {} "
+        "bit/s",
+        hello.units(), hello.unit_capacity_bps(), options.units,
+        options.unit_capacity_bps));
+  }
+  if (hello.follows_hosts() != options.follows_hosts) {
+    return absl::FailedPreconditionError(
+        options.follows_hosts
+            ? "the resource manager has units on the hosts of a cluster, and "
+              "the daemon was started without --etcd"
+            : "the daemon has units on the hosts of a cluster, by --etcd, and "
+              "the resource manager was started without --hosts");
+  }
+  if (hello.machine().size() > kMostOfMachine ||
+      (!hello.machine().empty() && !IsWord(hello.machine()))) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" names no machine", Printable(hello.machine())));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void ManagerDesk::on_letter(const Said& said) {
@@ -60,48 +103,6 @@ void ManagerDesk::on_letter(const Ended& ended) {
   member.stream = nullptr;
   member.is_welcome = false;
   is_watchful_ = true;
-}
-
-absl::Status ManagerDesk::Check(const proto::Hello& hello) const {
-  if (hello.version() != kVersion) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the daemon's program is of version {}, the resource manager's of {}",
-        Printable(hello.version()), kVersion));
-  }
-  if (!IsName(hello.name())) {
-    return absl::InvalidArgumentError(
-        fmt::format("\"{}\" is no name of a daemon", Printable(hello.name())));
-  }
-  if (hello.manager_epoch() > kMostEpoch ||
-      hello.controller() >= kMostControllers) {
-    return absl::InvalidArgumentError(fmt::format(
-        "controller {} and epoch {} cannot be: there are {} controllers, and "
-        "epochs up to {}",
-        hello.controller(), hello.manager_epoch(), kMostControllers,
-        kMostEpoch));
-  }
-  if (hello.units() != options_.units ||
-      hello.unit_capacity_bps() != options_.unit_capacity_bps) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the daemon was told of {} units of {} bit/s, and there are {} of {} "
-        "bit/s",
-        hello.units(), hello.unit_capacity_bps(), options_.units,
-        options_.unit_capacity_bps));
-  }
-  if (hello.follows_hosts() != options_.follows_hosts) {
-    return absl::FailedPreconditionError(
-        options_.follows_hosts
-            ? "the resource manager has units on the hosts of a cluster, and "
-              "the daemon was started without --etcd"
-            : "the daemon has units on the hosts of a cluster, by --etcd, and "
-              "the resource manager was started without --hosts");
-  }
-  if (hello.machine().size() > kMostOfMachine ||
-      (!hello.machine().empty() && !IsWord(hello.machine()))) {
-    return absl::InvalidArgumentError(
-        fmt::format("\"{}\" names no machine", Printable(hello.machine())));
-  }
-  return absl::OkStatus();
 }
 
 std::string ManagerDesk::MachineOf(const proto::Hello& hello) const {
@@ -154,7 +155,8 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
     manager_.on_refused();
     return;
   }
-  if (absl::Status s = Check(hello); !s.ok()) return Refuse(stream, s);
+  if (absl::Status s = CheckHello(hello, options_); !s.ok())
+    return Refuse(stream, s);
   const ProcessId process = {hello.pid(), hello.start_time()};
   Member met = {.process = process,
                 .name = hello.name(),
@@ -242,7 +244,7 @@ void ManagerDesk::Welcome(ControllerId id, Member& member) {
     welcome.set_member_term_ns(options_.member_term.ns);
   }
   member.stream->Send(word);
-  TellHosts(member);
+  if (const auto hosts = hosts_.word()) member.stream->Send(*hosts);
   SendCommands();
 }
 
@@ -317,11 +319,7 @@ absl::Status ManagerDesk::Note() const {
                                            ? options_.machine
                                            : member.machine});
   }
-  for (uint32_t u = 0; u < sites_.size(); ++u) {
-    const UnitSites::Site* const site = sites_.Of(u);
-    if (site == nullptr || site->host.empty()) continue;
-    file.sites.push_back({.unit = u, .of = *site});
-  }
+  file.sites = hosts_.sites();
   return notes_.Write(file);
 }
 

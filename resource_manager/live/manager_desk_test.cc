@@ -307,7 +307,7 @@ TEST_F(ManagerDeskTest, HasNoOtherUnitsWhileMembersLive) {
 TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
   proto::ToManager hello = HelloOf(a_, "a");
   hello.mutable_hello()->set_machine("elsewhere");
-  // Nobody here can look for that process.
+  // That process cannot be seen here.
   hello.mutable_hello()->set_start_time(1);
   const auto stream = Say(hello);
   const auto welcome = stream->Await(What::kWelcome);
@@ -331,7 +331,7 @@ TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
   EXPECT_GE(RealClock::Monotonic(), silent + Milliseconds(800));
   EXPECT_EQ(Look().unit_size(), 0);
   EXPECT_TRUE(stream->has_ended());
-  // The member comes again: others may have what it had.
+  // The member comes again: others may have its parts.
   hello.mutable_hello()->set_life(welcome->welcome().life());
   hello.mutable_hello()->set_manager_epoch(1);
   const auto refused = Say(hello)->Await(What::kRefused);

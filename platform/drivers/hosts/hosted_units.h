@@ -39,8 +39,8 @@ class HostedUnits {
   void on_end(size_t place, bool has_failed) {
     assignment_.on_end(loop_.now(), place, has_failed);
   }
-  // Returns true if the process of the place, if there is one, is where it is
-  // to be; and if there is none, it may start there.
+  // Returns true if the place is open: its process runs on the right host, or
+  // may start.
   bool MayLease(size_t place);
   // Takes in which hosts there are, and drains and undrains units. Shuts places
   // of the pool, ends misplaced processes, and tries silent hosts; passes to

@@ -173,7 +173,7 @@ class RealDriver final : private NfCallNames {
   void KillController() { controller_faults_->KillOne(); }
   // As the same calls of ControllerLoop, for a controller that leases units;
   // after Begin. Lease also returns false while the process of a unit that
-  // begins is not there: it is on its way then, if its host is there.
+  // begins does not run yet: the process then starts, if its host has joined.
   bool Lease(UnitId unit, uint32_t share);
   bool Revoke(UnitId unit, bool at_once) {
     loop_.ReadClock();

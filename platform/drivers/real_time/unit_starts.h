@@ -47,8 +47,9 @@ class UnitStarts final : public LoopStarter {
              RealFaults* faults, HostedUnits* hosts);
 
   bool on_start(UnitId unit) override;
-  // Returns true if the unit's process is there, so that a share of the unit
-  // may be used. Else the process is to come, if its host is there: ask again.
+  // Returns true if the unit's process runs where it should, so that a share of
+  // the unit may be used. Else starts the process, if its host has joined: ask
+  // again.
   bool MayLease(UnitId unit);
   // Does what is to be done; returns true if there was anything, or a process
   // is on its way. Call it in each turn of the run.

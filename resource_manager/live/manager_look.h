@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_DAEMON_MANAGER_LOOK_H_
-#define SNF_PLATFORM_DAEMON_MANAGER_LOOK_H_
+#ifndef SNF_RESOURCE_MANAGER_LIVE_MANAGER_LOOK_H_
+#define SNF_RESOURCE_MANAGER_LIVE_MANAGER_LOOK_H_
 
 #include <vector>
 
@@ -22,4 +22,4 @@ absl::StatusOr<proto::LookReply> LookAtManagers(
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_DAEMON_MANAGER_LOOK_H_
+#endif  // SNF_RESOURCE_MANAGER_LIVE_MANAGER_LOOK_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/daemon/manager_look.h"
+#include "resource_manager/live/manager_look.h"
 
 #include <fmt/format.h>
 #include <sys/wait.h>
