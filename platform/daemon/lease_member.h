@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/drivers/hosts/leased_hosts.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
-#include "platform/hosts/leased_hosts.h"
 #include "proto/leases.pb.h"
 #include "resource_manager/live/lease_client.h"
 #include "resource_manager/live/lease_words.h"
@@ -38,9 +38,9 @@ namespace snf {
 //
 // Without a manager, the daemon keeps the leases that it has, whether the
 // manager has failed or cannot be reached. A manager of another machine has to
-// hear of the member in each member term. If it does not, it takes the member
-// for dead; a member that comes again is told so, ends all its leases
-// (LeasesEnded), and joins anew.
+// hear of the member in each member term, or else takes the member for dead. A
+// member that comes again then ends all its leases (LeasesEnded), and joins
+// anew.
 //
 // Thread-safe, but Join.
 class LeaseMember {

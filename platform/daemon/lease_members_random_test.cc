@@ -56,7 +56,7 @@ class Daemon {
                [this](GlobalUnitId unit) { return used_.contains(unit); }) {}
 
   // The manager takes the daemon for dead, and the daemon does not know yet:
-  // others may have its parts.
+  // its parts are free.
   bool is_cut_off() const { return buried_ > told_; }
   void CutOff() { ++buried_; }
   const std::string& name() const { return name_; }
@@ -159,7 +159,7 @@ class Daemon {
 
   const std::string name_;
   int buried_ = 0;
-  int told_ = 0;  // so often
+  int told_ = 0;
   std::unique_ptr<TestChild> child_;
   Rng rng_;
   std::unique_ptr<LeaseMember> member_;
@@ -298,7 +298,7 @@ class LeaseMembersRandomTest : public testing::TestWithParam<Schedule> {
     // Its leases count until the process has ended.
     daemons_[i]->BreakOff();
     if (is_away()) {
-      // Its machine is lost: nothing of it runs.
+      // The machine is lost, with all its processes.
       daemons_.erase(daemons_.begin() + static_cast<std::ptrdiff_t>(i));
       still_.clear();
       return;

@@ -77,7 +77,7 @@ TEST(UnitSitesTest, SitesOfAnEarlierManagerStay) {
   EXPECT_EQ(HostsOf(sites), (Hosts{"a", "b"}));
 }
 
-// Whatever hosts do, no host has more units than it takes, and no unit that is
+// At any time, no host has more units than it takes, and no unit that is
 // used changes its host.
 TEST(UnitSitesTest, RandomHosts) {
   for (uint64_t seed = 1; seed <= 200; ++seed) {

@@ -19,8 +19,8 @@
 namespace snf {
 
 // Places the units of a resource manager on hosts (UnitSites): closes units
-// whose hosts have left, and opens units on hosts that have room, once the notes
-// have the hosts of these units. Owner-thread only.
+// whose hosts have left, and opens units on hosts that have room, once the
+// notes have the hosts of these units. Owner-thread only.
 class DeskHosts {
  public:
   // Each is called from Place.
@@ -41,7 +41,7 @@ class DeskHosts {
   void Set(std::vector<UnitHost> hosts) { joined_ = std::move(hosts); }
   // The core has begun anew: no unit is opened before Place.
   void Close(Instant now, ResourceManager& core, ManagerOut& out);
-  // Does what is to be done by now. Not while the core recovers.
+  // Closes and opens units. Not while the core recovers.
   void Place(Instant now, ResourceManager& core, ManagerOut& out);
 
   // Returns the hosts of units; none if they are not known, or not noted, yet.

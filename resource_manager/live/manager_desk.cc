@@ -18,6 +18,49 @@ constexpr Nanos kLookEvery = Milliseconds(100);
 // A process ends a little after its stream has.
 constexpr Nanos kLookClosely = Milliseconds(5);
 
+// Adds the units of which the desk has leases, by LeaseId.
+template <typename Leases>
+void AddUnits(const Leases& leases, const ResourceManager& core,
+              const DeskHosts& hosts, proto::LookReply& reply) {
+  std::map<uint32_t, proto::LeasedUnit> units;
+  for (const auto& [id, set] : leases) {
+    const uint32_t unit = value(set.last.to.unit);
+    proto::Lease& lease = *units[unit].add_lease();
+    lease.set_lease(value(id));
+    lease.set_controller(value(set.last.holder.controller));
+    lease.set_share(set.last.share);
+    lease.set_state(set.last.share == 0 ? "ending"
+                    : set.is_confirmed  ? "held"
+                                        : "setting");
+  }
+  for (auto& [unit, told] : units) {
+    told.set_unit(unit);
+    told.set_host(hosts.HostOf(unit));
+    told.set_free(core.free(GlobalUnitId{unit}));
+    *reply.add_unit() = std::move(told);
+  }
+}
+
+void AddCounts(const ManagerCounters& counters, proto::LookReply& reply) {
+  const std::pair<const char*, uint64_t> counts[] = {
+      {"asks", counters.asks},     {"given_back", counters.given_back},
+      {"grants", counters.grants}, {"revoked", counters.revoked},
+      {"gone", counters.gone},     {"unheard", counters.unheard},
+  };
+  (*reply.mutable_count())["refused"] = counters.refused;
+  for (const auto& [name, count] : counts) {
+    if (count > 0) (*reply.mutable_count())[name] = count;
+  }
+}
+
+ManagerOptions CoreOptions(const ManagerDesk::Options& options) {
+  // No process of a unit costs anything, so none is stopped.
+  return {.max_units = options.units,
+          .max_starts = options.units,
+          .term = options.term,
+          .keep_warm = Seconds(1'000'000'000)};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
@@ -94,14 +137,6 @@ ManagerDesk::~ManagerDesk() {
   if (!may_serve()) return;
   BuryDead();
   if (members_.empty()) notes_.Remove();
-}
-
-ManagerOptions ManagerDesk::CoreOptions(const Options& options) {
-  // No process of a unit costs anything, so none is stopped.
-  return {.max_units = options.units,
-          .max_starts = options.units,
-          .term = options.term,
-          .keep_warm = Seconds(1'000'000'000)};
 }
 
 void ManagerDesk::Tell(const std::string& line) const {
@@ -376,35 +411,10 @@ void ManagerDesk::on_letter(const Question& question) {
         });
     if (core().recovering() && is_awaited) reply.add_awaited(member.name);
   }
-  std::map<uint32_t, proto::LeasedUnit> units;
-  for (const auto& [id, set] : leases_) {
-    const uint32_t unit = value(set.last.to.unit);
-    proto::Lease& lease = *units[unit].add_lease();
-    lease.set_lease(value(id));
-    lease.set_controller(value(set.last.holder.controller));
-    lease.set_share(set.last.share);
-    lease.set_state(set.last.share == 0 ? "ending"
-                    : set.is_confirmed  ? "held"
-                                        : "setting");
-  }
   reply.set_follows_hosts(options_.follows_hosts);
   reply.set_units_placed(hosts_.placed());
-  for (auto& [unit, told] : units) {
-    told.set_unit(unit);
-    told.set_host(hosts_.HostOf(unit));
-    told.set_free(core().free(GlobalUnitId{unit}));
-    *reply.add_unit() = std::move(told);
-  }
-  const ManagerCounters counters = manager_.counters();
-  const std::pair<const char*, uint64_t> counts[] = {
-      {"asks", counters.asks},     {"given_back", counters.given_back},
-      {"grants", counters.grants}, {"revoked", counters.revoked},
-      {"gone", counters.gone},     {"unheard", counters.unheard},
-  };
-  (*reply.mutable_count())["refused"] = counters.refused;
-  for (const auto& [name, count] : counts) {
-    if (count > 0) (*reply.mutable_count())[name] = count;
-  }
+  AddUnits(leases_, core(), hosts_, reply);
+  AddCounts(manager_.counters(), reply);
   question.answer->set_value(std::move(reply));
 }
 

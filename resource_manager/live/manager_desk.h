@@ -153,7 +153,6 @@ class ManagerDesk final : public LeaseHandler {
   static constexpr uint32_t kMostLetters = 16'384;
 
   explicit ManagerDesk(const Options& options);
-  static ManagerOptions CoreOptions(const Options& options);
   ResourceManager& core() { return *manager_.core(); }
   void Adopt(const MemberFile& before);
   void Run();

@@ -331,7 +331,7 @@ TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
   EXPECT_GE(RealClock::Monotonic(), silent + Milliseconds(800));
   EXPECT_EQ(Look().unit_size(), 0);
   EXPECT_TRUE(stream->has_ended());
-  // The member comes again: others may have its parts.
+  // The member comes again, and has no parts.
   hello.mutable_hello()->set_life(welcome->welcome().life());
   hello.mutable_hello()->set_manager_epoch(1);
   const auto refused = Say(hello)->Await(What::kRefused);

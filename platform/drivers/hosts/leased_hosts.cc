@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/hosts/leased_hosts.h"
+#include "platform/drivers/hosts/leased_hosts.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_HOSTS_LEASED_HOSTS_H_
-#define SNF_PLATFORM_HOSTS_LEASED_HOSTS_H_
+#ifndef SNF_PLATFORM_DRIVERS_HOSTS_LEASED_HOSTS_H_
+#define SNF_PLATFORM_DRIVERS_HOSTS_LEASED_HOSTS_H_
 
 #include <atomic>
 #include <cstdint>
@@ -48,4 +48,4 @@ class LeasedHosts final : public HostSource {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_HOSTS_LEASED_HOSTS_H_
+#endif  // SNF_PLATFORM_DRIVERS_HOSTS_LEASED_HOSTS_H_
