@@ -43,8 +43,7 @@ void DaemonLeases::PollLeases() {
   units_.on_left();
 }
 
-// As a manager would say of each lease. A new life, and with it new leases, can
-// only come behind that.
+// Says Gone of each lease in place of a manager.
 void DaemonLeases::EndAll() {
   if (leases_.mail().has_any()) PollLeases();
   const ControllerLife life = leases_.life();

@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
-#include "platform/drivers/hosts/leased_hosts.h"
+#include "platform/daemon/leased_hosts.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
 #include "proto/leases.pb.h"
 #include "resource_manager/live/lease_client.h"

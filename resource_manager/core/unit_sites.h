@@ -51,8 +51,7 @@ class UnitSites {
   // Sets the hosts that have joined, no two of one name and address.
   void Set(std::vector<UnitHost> hosts);
   // Takes the sites of withdrawn units for which `is_unused(unit)` holds, and
-  // gives each of them another host, if there is room. Returns true if there
-  // was one.
+  // gives each of them another host that has room. Returns true for any.
   bool Free(const std::function<bool(uint32_t)>& is_unused);
 
   // Returns null if the unit has no host.

@@ -18,6 +18,22 @@ constexpr Nanos kLookEvery = Milliseconds(100);
 // A process ends a little after its stream has.
 constexpr Nanos kLookClosely = Milliseconds(5);
 
+// `name` is a member's, which lives.
+absl::Status CheckSameUnits(const MemberFile& before,
+                            const ManagerDesk::Options& options,
+                            const std::string& name) {
+  if (before.units == options.units &&
+      before.unit_capacity_bps == options.unit_capacity_bps &&
+      before.follows_hosts == options.follows_hosts) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "\"{}\" lives, and has leases of {} units of {} bit/s{}: a manager of "
+      "others has to wait for its end",
+      name, before.units, before.unit_capacity_bps,
+      before.follows_hosts ? " on hosts" : ""));
+}
+
 // Adds the units of which the desk has leases, by LeaseId.
 template <typename Leases>
 void AddUnits(const Leases& leases, const ResourceManager& core,
@@ -73,18 +89,10 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
                  .follows_hosts = options.follows_hosts};
   if (before->has_value()) {
     desk->Adopt(**before);
-    const bool is_other =
-        (*before)->units != options.units ||
-        (*before)->unit_capacity_bps != options.unit_capacity_bps ||
-        (*before)->follows_hosts != options.follows_hosts;
-    if (is_other && !desk->members_.empty()) {
-      return absl::FailedPreconditionError(
-          fmt::format("\"{}\" lives, and has leases of {} units of {} bit/s{}: "
-                      "a manager of "
-                      "others has to wait for its end",
-                      desk->members_.begin()->second.name, (*before)->units,
-                      (*before)->unit_capacity_bps,
-                      (*before)->follows_hosts ? " on hosts" : ""));
+    if (!desk->members_.empty()) {
+      const absl::Status same = CheckSameUnits(
+          **before, options, desk->members_.begin()->second.name);
+      if (!same.ok()) return same;
     }
     desk->file_.epoch = (*before)->epoch;
   }

@@ -70,6 +70,18 @@ absl::Status CheckHello(const proto::Hello& hello,
   return absl::OkStatus();
 }
 
+template <typename Member>
+std::string EndOf(const Member& member, ControllerId id, Nanos term) {
+  if (member.machine.empty()) {
+    return fmt::format("controller {}, process {}, has ended: its leases end",
+                       value(id), member.process.pid);
+  }
+  return fmt::format(
+      "controller {}, \"{}\" of another machine, was not heard of for {}: its "
+      "leases end",
+      value(id), member.name, FormatDuration(term));
+}
+
 }  // namespace
 
 void ManagerDesk::on_letter(const Said& said) {
@@ -284,13 +296,7 @@ void ManagerDesk::Bury(ControllerId id) {
     by_stream_.erase(member.stream.get());
     member.stream->End();
   }
-  Tell(member.machine.empty()
-           ? fmt::format("controller {}, process {}, has ended: its leases end",
-                         value(id), member.process.pid)
-           : fmt::format("controller {}, \"{}\" of another machine, was not "
-                         "heard of for {}: its leases end",
-                         value(id), member.name,
-                         FormatDuration(options_.member_term)));
+  Tell(EndOf(member, id, options_.member_term));
   if (absl::Status s = Note(); !s.ok()) Tell(std::string(s.message()));
   for (auto& [unit, reports] : reports_) reports.of.erase(id);
   // What was to end before ends now as well.
