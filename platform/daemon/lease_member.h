@@ -40,7 +40,7 @@ namespace snf {
 // manager has failed or cannot be reached. A manager of another machine has to
 // hear of the member in each member term, or else takes the member for dead. A
 // member that comes again then ends all its leases (LeasesEnded), and joins
-// anew.
+// again.
 //
 // Thread-safe, but Join.
 class LeaseMember {

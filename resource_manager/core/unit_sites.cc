@@ -16,7 +16,7 @@ void UnitSites::Set(std::vector<UnitHost> hosts) {
   std::vector<uint32_t> left;
   for (const UnitHost& host : hosts_) left.push_back(host.units);
   // Units that were withdrawn before take room only if there is some: a unit
-  // that is being left is not used anew.
+  // that is being left is not used again.
   for (Unit& unit : units_) {
     if (!unit.site.has_value() || unit.is_withdrawn) continue;
     const auto at = std::ranges::find_if(hosts_, [&](const UnitHost& host) {

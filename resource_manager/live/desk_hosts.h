@@ -39,7 +39,7 @@ class DeskHosts {
   void Restore(const MemberFile::Site& site);
   // Sets the hosts that have joined, in the order in which they are filled.
   void Set(std::vector<UnitHost> hosts) { joined_ = std::move(hosts); }
-  // The core has begun anew: no unit is opened before Place.
+  // The core is a new one: no unit is opened before Place.
   void Close(Instant now, ResourceManager& core, ManagerOut& out);
   // Closes and opens units. Not while the core recovers.
   void Place(Instant now, ResourceManager& core, ManagerOut& out);

@@ -47,9 +47,9 @@ namespace snf {
 // heard of it for `member_term`. If the member comes again, it is told that its
 // leases have ended.
 //
-// With `follows_hosts` units are places on the hosts of SetHosts (UnitSites). A
-// unit without a host has no shares. Members are told the host of a unit before
-// they have a share of it, and the notes have it before that.
+// If `follows_hosts` is set, units are places on the hosts of SetHosts
+// (UnitSites). A unit without a host has no shares. Members are told the host
+// of a unit before they have a share of it, and the notes have it before that.
 //
 // A file has the members, before they are welcome. A manager that finds the
 // file asks the members that still live for their leases, and gives nothing

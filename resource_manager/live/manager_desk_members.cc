@@ -123,10 +123,9 @@ std::string ManagerDesk::MachineOf(const proto::Hello& hello) const {
 
 absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
   BuryDead();
-  const ProcessId process = {hello.pid(), hello.start_time()};
   for (const auto& [id, member] : members_) {
-    if (member.process != process || member.name != hello.name() ||
-        member.machine != MachineOf(hello)) {
+    if (member.process != ProcessId{hello.pid(), hello.start_time()} ||
+        member.name != hello.name() || member.machine != MachineOf(hello)) {
       continue;
     }
     if (!hello.has_controller() || hello.controller() == value(id)) return id;

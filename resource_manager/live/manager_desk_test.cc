@@ -307,7 +307,7 @@ TEST_F(ManagerDeskTest, HasNoOtherUnitsWhileMembersLive) {
 TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
   proto::ToManager hello = HelloOf(a_, "a");
   hello.mutable_hello()->set_machine("elsewhere");
-  // That process cannot be seen here.
+  // The process cannot be seen here.
   hello.mutable_hello()->set_start_time(1);
   const auto stream = Say(hello);
   const auto welcome = stream->Await(What::kWelcome);
