@@ -119,9 +119,7 @@ void ManagerDesk::Adopt(const MemberFile& before) {
     if (!is_alive(member)) continue;
     members_.emplace(noted.controller, std::move(member));
   }
-  for (const MemberFile::Site& site : before.sites) {
-    hosts_.Restore(site);
-  }
+  for (const MemberFile::Site& site : before.sites) hosts_.Restore(site);
 }
 
 ManagerDesk::ManagerDesk(const Options& options)

@@ -17,6 +17,7 @@ namespace snf {
 namespace {
 
 constexpr size_t kMostOfMachine = 128;
+constexpr Nanos kLongestTurn = Milliseconds(500);
 
 bool IsWord(const std::string& text) {
   const auto is_right = [](unsigned char c) { return std::isgraph(c) != 0; };
@@ -266,7 +267,6 @@ bool ManagerDesk::is_alive(const Member& member) const {
 
 // While the desk stands still, it hears of no member.
 void ManagerDesk::ForgiveSilence(Instant before) {
-  constexpr Nanos kLongestTurn = Milliseconds(500);
   const Nanos stood = now_ - before;
   if (stood <= kLongestTurn) return;
   for (auto& [id, member] : members_) {
