@@ -156,8 +156,13 @@ Nanos LeaseMember::silence() const {
 void LeaseMember::SayAlive(LeaseStream& stream) {
   const Nanos term{member_term_ns_.load()};
   const Instant now = RealClock::Monotonic();
-  if (term.ns == 0 || now < next_alive_) return;
-  next_alive_ = now + std::min(kAliveEvery, Nanos{term.ns / 8});
+  // A manager that recovers may welcome the member after a term.
+  constexpr Nanos kBeforeWelcome = Milliseconds(100);
+  const bool is_heard = term.ns == 0 && is_welcome_.load();
+  if (is_heard || now < next_alive_) return;
+  next_alive_ =
+      now + (is_welcome_.load() ? std::min(kAliveEvery, Nanos{term.ns / 8})
+                                : kBeforeWelcome);
   proto::ToManager word;
   word.mutable_alive();
   stream.Send(word);
