@@ -293,7 +293,9 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
         only.set_driver(driver);
       };
     }
-    options.real.warm_pool.reset();  // units are not started by need
+    // Units are not started by need, but on hosts that come and go.
+    options.real.warm_pool.reset();
+    if (daemon_.places_units()) options.real.warm_pool = 0;
   }
   std::unique_ptr<HostWatch> hosts;
   std::unique_ptr<GroupMembership> group;
@@ -322,7 +324,10 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
       if (port.steering != nullptr) port.steering = port.steering->Among(0);
     }
   }
-  if (daemon_.places_units()) {
+  if (daemon_.places_units() && !leases.empty()) {
+    options.real.host_source = leases.front()->hosts();
+    options.real.own_units = 0;
+  } else if (daemon_.places_units()) {
     auto watch = WatchHosts();
     if (!watch.ok()) return watch.status();
     hosts = *std::move(watch);
