@@ -190,7 +190,6 @@ void LiveTraffic::LeaveGroup(ChainSet& chains) {
 
 void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
   group_ = std::move(group);
-  if (group_->has_own_ports()) CutMerged();  // a datagram has one packet
   group_->Begin();
 }
 

@@ -148,8 +148,8 @@ void GroupLink::Follow(const GatewayTable& table) {
 }
 
 bool GroupLink::Send(uint32_t from, uint32_t to, const Frame& frame) {
-  if (!members_[to].has_value() ||
-      frame.bytes.size() > kMostDatagram - kHeaderBytes || queue_ == kBatch) {
+  if (!members_[to].has_value() || frame.bytes.size() > kMostFrame ||
+      queue_ == kBatch) {
     return false;
   }
   const Kind kind = frame.way == Way::kHolder ? Kind::kToHolder

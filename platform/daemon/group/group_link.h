@@ -52,6 +52,9 @@ class GroupLink {
  public:
   static constexpr size_t kBatch = 32;
   static constexpr int kBufferBytes = 16 << 20;
+  static constexpr size_t kOptionBytes = 20;
+  static constexpr size_t kMostFrame =  // of a UDP datagram of 65,507 bytes
+      65'507 - kGeneveFixedBytes - kGeneveOptionHeaderBytes - kOptionBytes;
 
   enum class Way : uint8_t {
     kOwner,   // to the member whose hosts the frame has
@@ -101,11 +104,7 @@ class GroupLink {
   uint64_t out() const { return out_epoch_; }
 
  private:
-  static constexpr size_t kOptionBytes = 20;
-  static constexpr size_t kHeaderBytes =
-      kGeneveFixedBytes + kGeneveOptionHeaderBytes + kOptionBytes;
   static constexpr size_t kRoomBytes = 65'536;
-  static constexpr size_t kMostDatagram = 65'507;
 
   struct Batch {
     Batch();

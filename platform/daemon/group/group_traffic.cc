@@ -9,6 +9,7 @@
 #include "base/packet/headers.h"
 #include "base/packet/packet_parser.h"
 #include "platform/daemon/group/group_membership.h"
+#include "platform/ports/frames/frame_offload.h"
 
 namespace snf {
 namespace {
@@ -176,14 +177,33 @@ bool GroupTraffic::AdmitsOfAll(const Port& port, const PortFrame& frame,
     return SendOn(owner,
                   {.side = port.side,
                    .port = static_cast<uint8_t>(port.number),
-                   .bytes = frame.bytes},
+                   .bytes = frame.bytes,
+                   .segment_bytes = frame.segment_bytes},
                   GroupCount::kForwarded);
   }
   return may_handle() || Drop(GroupCount::kNotYetOwn);
 }
 
-bool GroupTraffic::SendOn(uint32_t to, const GroupLink::Frame& frame,
+// Sends each packet of a frame of several by a datagram of its own, unless both
+// members are on this machine: a network would cut a long datagram.
+bool GroupTraffic::SendOn(uint32_t to, GroupLink::Frame frame,
                           GroupCount count) {
+  const uint16_t segment_bytes = frame.segment_bytes;
+  const bool stays_whole =
+      !has_own_ports_ && frame.bytes.size() <= GroupLink::kMostFrame;
+  if (segment_bytes == 0 || stays_whole) return SendOne(to, frame, count);
+  const std::span<const std::byte> whole = frame.bytes;
+  frame.segment_bytes = 0;
+  const size_t packets =
+      CutFrame(whole, segment_bytes, [&](std::span<const std::byte> packet) {
+        frame.bytes = packet;
+        SendOne(to, frame, count);
+      });
+  return packets == 0 ? Drop(GroupCount::kUnsendable) : false;
+}
+
+bool GroupTraffic::SendOne(uint32_t to, const GroupLink::Frame& frame,
+                           GroupCount count) {
   const uint32_t self = steering_->controller().id;
   bool is_sent = link_ != nullptr && link_->Send(self, to, frame);
   if (!is_sent && link_ != nullptr) {

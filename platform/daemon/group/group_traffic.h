@@ -155,7 +155,8 @@ class GroupTraffic {
   bool IsOwn(const Port& port, std::span<const std::byte> frame) const;
   bool AdmitsOfShared(const Port& port, std::span<const std::byte> frame);
   bool AdmitsOfAll(const Port& port, const PortFrame& frame, Instant now);
-  bool SendOn(uint32_t to, const GroupLink::Frame& frame, GroupCount count);
+  bool SendOn(uint32_t to, GroupLink::Frame frame, GroupCount count);
+  bool SendOne(uint32_t to, const GroupLink::Frame& frame, GroupCount count);
   bool MayTake(const Port& port, const GroupLink::Frame& frame) const;
   // Returns who has the datagram of a later fragment; kNobody: it is not known.
   uint8_t OwnerOfLater(std::span<const std::byte> frame, Instant now) const;
