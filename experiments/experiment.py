@@ -39,12 +39,12 @@ class Refused(Exception):
 
 
 def scenario_names() -> list[str]:
-    return sorted(path.stem.removeprefix("scenario_").replace("_", "-")
-                  for path in HERE.glob("scenario_*.py"))
+    return sorted(path.stem.replace("_", "-")
+                  for path in HERE.glob("scenarios/*.py"))
 
 
 def load(name: str):
-    return importlib.import_module("scenario_" + name.replace("-", "_"))
+    return importlib.import_module("scenarios." + name.replace("-", "_"))
 
 
 def list_scenarios() -> str:

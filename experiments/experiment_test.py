@@ -48,8 +48,8 @@ def rows_of(path):
 
 def is_timed(name):
     """Whether a finding may differ because the machine was slow."""
-    file = f"scenario_{name.replace('-', '_')}.py"
-    return "is_timed=True" in (SOURCE / "experiments" / file).read_text()
+    file = SOURCE / "experiments/scenarios" / f"{name.replace('-', '_')}.py"
+    return "is_timed=True" in file.read_text()
 
 
 class Case(unittest.TestCase):
@@ -93,9 +93,8 @@ class Asking(Case):
         ran = experiment("list")
         self.assertEqual(ran.returncode, OK, ran.stderr)
         self.assertEqual([line.split()[0] for line in ran.stdout.splitlines()],
-                         sorted(path.stem.removeprefix("scenario_").replace(
-                             "_", "-") for path in
-                             (SOURCE / "experiments").glob("scenario_*")))
+                         sorted(path.stem.replace("_", "-") for path in
+                                (SOURCE / "experiments/scenarios").glob("*.py")))
         self.assertIn("provisioning", ran.stdout)
         self.assertIn("SNF Fig. 1, 2", ran.stdout)
 

@@ -29,6 +29,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -336,12 +337,12 @@ def bytes_of(pid: int) -> int:
     return total
 
 
-def iperf(seconds: int, *words) -> dict:
-    # The server may still be busy with the run before.
+def iperf(seconds: int, *words, client=CLIENT, server=SERVER4) -> dict:
+    # The server may still be busy with the run before, or end it.
     for _ in range(25):
-        told = json.loads(call(*inside(CLIENT, "iperf3", "-c", SERVER4, "-t",
+        told = json.loads(call(*inside(client, "iperf3", "-c", server, "-t",
                                        seconds, "-J", *words)))
-        if "busy" not in told.get("error", ""):
+        if not re.search("busy|reset", told.get("error", "")):
             break
         time.sleep(0.2)
     if "error" in told or not told["end"].get("streams"):

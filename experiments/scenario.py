@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an experiment is made of: jobs that are run, and what is told of them.
 
-A scenario is a file scenario_NAME.py with
+A scenario is a file scenarios/NAME.py with
 
   SUMMARY    a line for `./snf experiment list`
   SOURCE     where the question comes from: "SNF Fig. 1, 2"

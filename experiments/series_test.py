@@ -10,14 +10,12 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 import page
-import scenario_chaining as chaining
-import scenario_packing as packing
-import scenario_provisioning as provisioning
 import series
 import traffic
 from scenario import (BETTER, DIFFERS, NOT_RUN, REPRODUCED, Findings, Job, Made,
                       Means, Missing, Outcome, Outcomes)
 from runner import NOT_RUN as NOT_RUN_FOR
+from scenarios import chaining, packing, provisioning
 from series import UpTime
 
 GBPS = 1e9

@@ -3,6 +3,7 @@
 """Compares the wires to units on another host: TCP, and GENEVE over UDP.
 
 Usage: wire.py SNF CAPTURE [--loss=PERCENT[,PERCENT…]] [--repetitions=N]
+               [--policy=hash]
 
 Makes two network namespaces with a link between them, so it wants root. For each
 loss, of all packets at both ends of the link (nft), prints rows of medians:
@@ -13,6 +14,8 @@ loss, of all packets at both ends of the link (nft), prints rows of medians:
 
 The latency is that of the capture at a fifth of its speed (--speed=0.2x), and the
 throughput that of --speed=max with units of any speed, in packets a second.
+Flows stay where they are; with --policy=rotate each packet takes its flow to
+another unit, mostly on another host, so that states are pulled all the time.
 """
 
 import argparse
@@ -111,7 +114,7 @@ def replay(snf, capture, *flags):
         began = time.monotonic()
         done = inside(HOME, snf, "replay", capture, "--quiet", "--clock=real",
                       "--isolation=process", "--loggers=on",
-                      "--policy=rotate", f"--json={path}", *flags)
+                      f"--json={path}", *flags)
         try:
             done.communicate(timeout=300)
         finally:
@@ -126,6 +129,7 @@ def replay(snf, capture, *flags):
 
 def over(options, wire):
     flags = (options.snf, options.capture, "--threads=5", "--nf=monitor",
+             f"--policy={options.policy}",
              f"--host=away={AWAY_ADDRESS}:{PORT},units=2,wire={wire}")
     slow = replay(*flags, "--speed=0.2x")["latency_ns"]
     fast = replay(*flags, "--speed=max", "--unit_capacity=none", "--loop=4")
@@ -165,6 +169,7 @@ def main() -> int:
     parser.add_argument("capture")
     parser.add_argument("--loss", default="0,1")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--policy", default="hash")
     options = parser.parse_args()
     for loss in map(float, options.loss.split(",")):
         for name, row in measure(options, loss).items():

@@ -110,10 +110,21 @@ class StandbyFlows {
   // controllers, in the order of coming, and forgets them. A copy of a flow
   // that continues here is forgotten alone.
   std::vector<StandbyFlow> TakeAll(MemberSet homes, MemberSet from);
+  // Shows the copies of flows that do not continue here, and who has sent them.
+  void ForEachWaiting(
+      absl::FunctionRef<void(uint32_t from, const StandbyFlow& copy)> show)
+      const {
+    for (const Entry& entry : entries_) {
+      if (entry.here == kNoFlow) show(entry.from, entry.flow);
+    }
+  }
   // Looks at the next `most` copies, and forgets each whose flow was idle for
   // too long.
   void DropExpired(Instant now, size_t most);
 
+  void ForEach(absl::FunctionRef<void(const StandbyFlow&)> visit) const {
+    for (const Entry& entry : entries_) visit(entry.flow);
+  }
   // Returns true if there is a copy of a flow with this key.
   bool Knows(const FlowKey& key) const { return by_key_.contains(key); }
   size_t size() const { return by_key_.size(); }

@@ -689,6 +689,46 @@ ControllerLoopOptions EndingOptions(bool fails) {
   return options;
 }
 
+// A unit fails that has run a packet, and its logger has the state.
+TEST(ControllerLoop, TellsWhatLoggersAloneHave) {
+  TestController test(EndingOptions(false), 2);
+  test.Arrive(1);
+  test.HandleBatch();
+  const ControllerCommand sent = test.Commands().back();
+  const size_t loop = value(sent.unit) % 2;
+  test.SayOfLogger(UnitCommand::OfPacket(UnitCommand::Kind::kRelease,
+                                         sent.packet, sent.meta),
+                   sent.unit);
+  test.Turn();
+  EXPECT_EQ(test.loop->WhyLoggers(), "");
+  EXPECT_FALSE(test.loop->NeedsLoggers());
+  test.loop->EndLoop(loop, test);
+  EXPECT_EQ(test.loop->WhyLoggers(), "clocks of units that have failed");
+  EXPECT_TRUE(test.loop->NeedsLoggers());
+  DoneAnswer done = {.flow = sent.meta.flow,
+                     .applied = Clock{1},
+                     .round = 1,
+                     .unit = sent.unit};
+  test.SayOfLogger(UnitCommand::Done(done), sent.unit);
+  done.flow = kNoFlow;
+  test.SayOfLogger(UnitCommand::Done(done), sent.unit);
+  for (int i = 0; i < 10; ++i) test.Turn();
+  ASSERT_EQ(test.faults.count(), 0u) << ToString(*test.faults.first());
+  EXPECT_EQ(test.loop->WhyLoggers(),
+            "states of 1 flows, one of failed unit 0 for unit 1");
+}
+
+TEST(ControllerLoop, TellsThatTheNextControllerNeedsReportsOfLoggers) {
+  TestController test(EndingOptions(true));
+  Rng rng(1);
+  test.loop->Fail(
+      rng, [](Controller&) {}, test);
+  EXPECT_EQ(test.loop->WhyLoggers(), "");
+  test.loop->Succeed();
+  test.loop->EndLoop(0, test);
+  EXPECT_EQ(test.loop->WhyLoggers(), "reports for the next controller");
+}
+
 // What a unit has made its logger say is the unit's fault, and what the logger
 // says behind it is heard.
 TEST(ControllerLoop, HearsALoggerBehindABadWordOfItsUnit) {

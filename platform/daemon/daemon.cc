@@ -12,6 +12,7 @@
 #include "platform/bypass/bypass_state.h"
 #include "platform/control/control_client.h"
 #include "platform/daemon/group/group_traffic.h"
+#include "platform/daemon/group/host_homes.h"
 #include "platform/daemon/live_run.h"
 #include "platform/service/background.h"
 
@@ -77,6 +78,11 @@ void Daemon::JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link,
   group_link_ = std::move(link);
 }
 
+void Daemon::ContinueBy(GroupMembership& group, std::string states_tls) {
+  group_ = &group;
+  states_tls_ = std::move(states_tls);
+}
+
 absl::Status Daemon::Keep(const RealOptions::Keep& keep) {
   std::vector<std::string> names;
   for (const Config::Chain& chain : options_.config.chains) {
@@ -89,7 +95,8 @@ absl::Status Daemon::Keep(const RealOptions::Keep& keep) {
 absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
                            const LiveChainSetter::Start& start,
                            const LiveBoard& board) {
-  const UpgradePorts ports = UpgradePorts::Of(options_.ports);
+  const UpgradePorts ports = UpgradePorts::Of(
+      options_.ports, TextOfGroup(), options_.config.chains.front().nf.text());
   if (successor_ != nullptr) {
     absl::Status taken = TakeOver(ports, traffic, chains);
     if (!taken.ok()) return taken;
@@ -110,17 +117,10 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
   if (absl::Status s = Listen(); !s.ok()) return s;
   if (successor_ != nullptr) {
     lock_.emplace(DaemonLock::Adopt(files_, successor_->TakeLock().Release()));
-    successor_->Attend(chains, desk_.mailbox());
+    if (group_ == nullptr) successor_->Attend(chains, desk_.mailbox());
   }
   if (absl::Status s = StartBypass(); !s.ok()) return s;
-  if (group_ != nullptr) {
-    traffic.Follow(std::make_unique<GroupTraffic>(
-        *group_, options_.steering, std::move(group_link_), options_.ports,
-        std::make_unique<FlowHeirs>(
-            std::move(states_), options_.controller.id,
-            StandbyFlows::Options{.idle_timeout =
-                                      options_.run.controller.flow_timeout})));
-  }
+  if (group_ != nullptr) JoinGroup(traffic);
   for (const std::string& note : traffic.notes()) {
     LogLine(LogLevel::kInfo, note);
   }
@@ -132,6 +132,33 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
   const std::scoped_lock lock(reload_mutex_);
   may_reload_ = true;
   return absl::OkStatus();
+}
+
+// Names what both processes of a member have in common.
+std::string Daemon::TextOfGroup() const {
+  if (group_ == nullptr) return "";
+  const GatewayGroup::Options& member = group_->options().member;
+  return fmt::format(
+      "controller {} of {} in group \"{}\"{}{} with {}, and flows in format {}",
+      member.self.number, member.shape.controllers, group_->group(),
+      member.self.address.empty() ? "" : " at ", member.self.address,
+      member.shape.program, PlaceGiving::Format());
+}
+
+void Daemon::JoinGroup(LiveTraffic& traffic) {
+  auto heirs = std::make_unique<FlowHeirs>(
+      std::move(states_), options_.controller.id,
+      StandbyFlows::Options{.idle_timeout =
+                                options_.run.controller.flow_timeout},
+      HostHomes::By(*options_.steering));
+  if (received_.has_value()) {
+    heirs->Continue(std::move(received_->flows), received_->lost);
+  }
+  auto group = std::make_unique<GroupTraffic>(*group_, options_.steering,
+                                              std::move(group_link_),
+                                              options_.ports, std::move(heirs));
+  if (received_.has_value()) group->Continue();
+  traffic.Follow(std::move(group));
 }
 
 // A guard of the daemon before has made way for this one's ports.
@@ -229,15 +256,39 @@ absl::Status Daemon::TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
                               ChainSet& chains) {
   const auto client = ControlClient::Connect(files_.socket);
   absl::Status taken =
-      successor_->TakeOver(*client, ports, within_, traffic, chains);
+      group_ != nullptr
+          ? TakeOverMember(*client, ports, traffic)
+          : successor_->TakeOver(*client, ports, within_, traffic, chains);
   if (!taken.ok()) {
     return absl::FailedPreconditionError(
         fmt::format("\"{}\": {}", files_.name, std::string(taken.message())));
   }
-  LogLine(LogLevel::kInfo,
-          fmt::format("has the place of the daemon before, which keeps {}",
-                      Plural(successor_->older_flows(), "flow")));
+  LogLine(
+      LogLevel::kInfo,
+      received_.has_value()
+          ? fmt::format("has the place of the daemon before, and got {} and "
+                        "copies; {} did not come along",
+                        Plural(received_->flows.size(), "flow"),
+                        received_->lost)
+          : fmt::format("has the place of the daemon before, which keeps {}",
+                        Plural(successor_->older_flows(), "flow")));
   return absl::OkStatus();
+}
+
+absl::Status Daemon::TakeOverMember(ControlClient& client,
+                                    const UpgradePorts& ports,
+                                    LiveTraffic& traffic) {
+  auto member = successor_->TakeOverMember(client, ports, traffic);
+  if (!member.ok()) return member.status();
+  received_ = std::move(member->received);
+  group_link_ = std::move(member->link);
+  states_ = StateLink::Adopt(
+      std::move(member->states),
+      [](bool is_loss, const std::string& text) {
+        LogLine(is_loss ? LogLevel::kWarning : LogLevel::kInfo, text);
+      },
+      states_tls_);
+  return group_->Continue(received_->place);
 }
 
 }  // namespace snf

@@ -72,6 +72,9 @@ class Daemon {
   // `link` is null if the members share the ports of one machine.
   void JoinBy(GroupMembership& group, std::unique_ptr<GroupLink> link,
               std::unique_ptr<StateLink> states);
+  // The same, for a successor, which gets the links of the daemon before.
+  // `states_tls` is as in StateLink::Listen.
+  void ContinueBy(GroupMembership& group, std::string states_tls);
   // Lets the chains outlive the daemon if it is killed. Error: that of the file
   // of chains.
   absl::Status Keep(const RealOptions::Keep& keep);
@@ -138,6 +141,10 @@ class Daemon {
   absl::Status StartBypass();
   absl::Status TakeOver(const UpgradePorts& ports, LiveTraffic& traffic,
                         ChainSet& chains);
+  absl::Status TakeOverMember(ControlClient& client, const UpgradePorts& ports,
+                              LiveTraffic& traffic);
+  std::string TextOfGroup() const;
+  void JoinGroup(LiveTraffic& traffic);
 
   const DaemonFiles& files_;
   std::optional<DaemonLock>& lock_;
@@ -157,7 +164,9 @@ class Daemon {
   GroupMembership* group_ = nullptr;
   std::unique_ptr<GroupLink> group_link_;
   std::unique_ptr<StateLink> states_;  // null: its flows end with it
-  Nanos bypass_;                       // 0: no packets pass without a daemon
+  std::string states_tls_;             // of a successor
+  std::optional<ReceivedPlace> received_;
+  Nanos bypass_;  // 0: no packets pass without a daemon
   std::optional<BypassGuard> guard_;
   std::mutex reload_mutex_;
   // False before Begin, and once the run ends.

@@ -36,16 +36,22 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
   tls_.AddTo(flags,
              "serve the control service also there, over TCP, for clients with "
              "a certificate that the authority of --tls has signed");
-  flags.Text("manager", manager, "NAME",
+  flags.Text("manager", manager, "NAME|tcp:HOST:PORT",
              "lease units of the resource manager of that name, which snf "
-             "manager has started, as the load needs; NAME,NAME: of the leader "
-             "of several (snf manager --etcd). Its --units and "
-             "--unit_capacity are this daemon's");
+             "manager has started, or of another machine's, at its --listen, "
+             "as the load needs; NAME,NAME: of the leader of several (snf "
+             "manager --etcd). Its --units and --unit_capacity are this "
+             "daemon's");
+  flags.Text("manager_tls", manager_tls, "DIRECTORY",
+             "with --manager=tcp:HOST:PORT: directory with the certificates of "
+             "both ends, made by snf cert --role=admin");
   etcd.AddTo(flags,
              "servers of etcd: units run on the hosts that have joined the "
              "cluster there (snf host join), in place of --host. Hosts may "
              "join and leave; with --loggers=on and --isolation=process or "
-             "lxc. With --group: servers that keep the group; units run on "
+             "lxc. With --manager: units that the manager leases (snf manager "
+             "--hosts) run there. With --group: servers that keep the group; "
+             "units run on "
              "this host, unless --own_units or --host_wire is given");
   flags.Count("own_units", own_units, 1, RealOptions::kMaxUnitProcesses,
               "with --etcd: units that run on this host; all others run on "
@@ -82,7 +88,8 @@ DaemonFlags::DaemonFlags(FlagSet& flags)
               "--port, while packets go through. Flows stay with the daemon "
               "that they began with, and the predecessor ends with the last "
               "of its flows. With --controllers: of each daemon, one after "
-              "the other")
+              "the other. With --group: the flows move to this daemon, and the "
+              "predecessor ends at once")
       .is_of_command = true;
   flags
       .DurationOrInfinity(
@@ -145,7 +152,13 @@ absl::Status DaemonFlags::Check() {
 
 absl::Status DaemonFlags::Settle() {
   run.HaveOwnPorts(!group_address.empty());
-  if (!manager.empty()) membership.emplace(manager, name);
+  if (!manager.empty()) {
+    membership.emplace(
+        ManagerMembership::Options{.manager = manager,
+                                   .tls = manager_tls,
+                                   .daemon = name,
+                                   .follows_hosts = places_units()});
+  }
   absl::Status status = ChoosePorts(true);
   if (status.ok() && membership.has_value()) {
     status = membership->Settle(flags_, upgrade);
@@ -170,6 +183,9 @@ absl::Status DaemonFlags::CheckTogether() const {
     return absl::InvalidArgumentError("--within: only --upgrade has that");
   }
   const RunRequest& options = run.options();
+  if (!manager_tls.empty() && manager.empty()) {
+    return absl::InvalidArgumentError("--manager_tls: wants --manager");
+  }
   if (absl::Status s = CheckGroup(); !s.ok()) return s;
   if (absl::Status s = CheckEtcd(); !s.ok()) return s;
   if (absl::Status s = CheckBypass(); !s.ok()) return s;
@@ -248,10 +264,14 @@ absl::Status DaemonFlags::CheckGroup() const {
   if (run.options().controller.count < 2) {
     return refuse("--group: wants --controller=I/N, with N of 2 or more");
   }
-  if (upgrade) {
+  if (upgrade && places_units()) {
     return refuse(
-        "--upgrade: is not for --group, of which each controller has one "
-        "process; end it, and start the other program");
+        "--upgrade: is not for --group with --own_units or --host_wire; end "
+        "the controller, and start the other program");
+  }
+  if (within != Nanos::max()) {
+    return refuse(
+        "--within: is not for --group, where all flows go to the new program");
   }
   if (group_address.empty()) {
     for (const PortSpec& port : run.options().ports) {
@@ -330,8 +350,15 @@ absl::Status DaemonFlags::CheckEtcd() const {
       {options.real.pin, "--pin, which pins to CPUs of this host"},
       {flags_.given("threads"), "--threads: then processes do not come and go"},
       {keep.ns > 0, "--keep: then processes do not come and go"},
-      {membership.has_value() || !manager.empty(),
-       "--manager, which says how many units there are"}};
+      {!manager.empty() && options.controller.count > 1,
+       "--manager of controllers that share ports"},
+      {!manager.empty() && flags_.given("own_units"),
+       "--manager: all units of a resource manager run on hosts that have "
+       "joined"},
+      {!manager.empty() && host_wire == HostWire::kGeneve,
+       "--manager and --host_wire=geneve"},
+      {!manager.empty() && !options.has_one_chain(),
+       "--manager and several chains"}};
   // In a group, --etcd alone places no units.
   const char* const placing =
       group.empty() ? "etcd"

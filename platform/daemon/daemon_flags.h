@@ -45,6 +45,7 @@ class DaemonFlags {
   RunFlags run;
   std::string name = "default";
   std::string manager;                          // "": its units are its own
+  std::string manager_tls;                      // a directory for ReadTlsFiles
   std::optional<ManagerMembership> membership;  // if there is a manager
   EtcdFlags etcd;                       // of the hosts of units, or the group
   uint32_t own_units = 1;               // if it places units

@@ -43,6 +43,16 @@ void DaemonLeases::PollLeases() {
   units_.on_left();
 }
 
+// Says Gone of each lease in place of a manager.
+void DaemonLeases::EndAll() {
+  if (leases_.mail().has_any()) PollLeases();
+  const ControllerLife life = leases_.life();
+  for (const LeaseId lease : units_.EndAll()) {
+    leases_.mail().Put(Gone{life, lease, units_.manager_epoch()});
+  }
+  PollLeases();
+}
+
 void DaemonLeases::Handle(const FromManager& message) {
   if (const auto* set = std::get_if<SetShare>(&message)) {
     // A grant that came before it is known first.
@@ -52,6 +62,8 @@ void DaemonLeases::Handle(const FromManager& message) {
     units_.on_ask_report(*ask);
   } else if (const auto* stop = std::get_if<StopUnit>(&message)) {
     units_.on_stop_unit(*stop);
+  } else if (std::holds_alternative<LeasesEnded>(message)) {
+    EndAll();
   } else {
     std::visit(
         [this](const auto& what) {

@@ -31,6 +31,8 @@ class DaemonLeases final : public LiveLeases {
 
   // Sets the driver, before Poll; it must outlive all calls.
   void set_driver(RealDriver& driver) { leases_.set_driver(driver); }
+  // Says on which hosts units run; null without LeaseMember::Options::hosts.
+  const HostSource* hosts() const { return member_->hosts(); }
   // Finds the leases for a driver that takes over the units of a killed
   // process; the driver is to be set before. The leases have ended with the
   // process, so the driver leaves the units that it does not lease anew.
@@ -43,6 +45,7 @@ class DaemonLeases final : public LiveLeases {
  private:
   void Handle(const FromManager& message);
   void PollLeases();
+  void EndAll();
 
   std::unique_ptr<LeaseMember> member_;
   ShardLeases leases_;

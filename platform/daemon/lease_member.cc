@@ -28,7 +28,11 @@ absl::StatusOr<std::unique_ptr<LeaseMember>> LeaseMember::Join(
 }
 
 LeaseMember::LeaseMember(const Options& options)
-    : options_(options), controller_(options.controller) {}
+    : options_(options),
+      hosts_([notice = options.notice](const std::string& line) {
+        if (notice != nullptr) notice(line);
+      }),
+      controller_(options.controller) {}
 
 LeaseMember::~LeaseMember() {
   stops_.store(true, std::memory_order_seq_cst);
@@ -44,7 +48,7 @@ void LeaseMember::Run() {
   Nanos wait = kFirstWait;
   while (!stops_.load()) {
     const std::unique_ptr<LeaseStream> stream =
-        LeaseStream::Open(options_.sockets[at_]);
+        LeaseStream::Open(options_.addresses[at_]);
     {
       const std::lock_guard lock(mutex_);
       stream_ = stream.get();
@@ -62,7 +66,11 @@ void LeaseMember::Run() {
     const absl::Status why = refusal_.ok() ? broken : refusal_;
     // If there are several managers, one may be about to lead.
     if (!has_joined_ && (!refusal_.ok() || !has_others())) return Refute();
-    at_ = (at_ + 1) % options_.sockets.size();
+    if (absl::IsAborted(refusal_)) {
+      EndLeases();
+    } else {
+      at_ = (at_ + 1) % options_.addresses.size();
+    }
     if (has_joined_)
       Tell(refusal_.ok()
                ? fmt::format("the resource manager \"{}\" is lost: leases stay "
@@ -75,6 +83,13 @@ void LeaseMember::Run() {
     Wait(wait);
     wait = std::min(Nanos{2 * wait.ns}, kLongestWait);
   }
+}
+
+// A manager has taken this member for dead: it comes again as a new one.
+void LeaseMember::EndLeases() {
+  life_.store(0);
+  controller_ = options_.controller;
+  inbox_.Put(LeasesEnded{});
 }
 
 // Tells Join why the member cannot join.
@@ -100,6 +115,8 @@ proto::ToManager LeaseMember::Hello() const {
   hello.set_start_time(options_.process.start_time);
   hello.set_name(options_.name);
   hello.set_version(kVersion);
+  hello.set_machine(options_.machine);
+  hello.set_follows_hosts(options_.follows_hosts);
   if (controller_.has_value()) hello.set_controller(value(*controller_));
   hello.set_life(life_.load());
   hello.set_manager_epoch(manager_epoch_.load());
@@ -116,8 +133,9 @@ void LeaseMember::Attend(LeaseStream& stream) {
   std::thread reader([this, &stream] { ReadAll(stream); });
   while (is_sent && !has_broken_.load() && !stops_.load()) {
     SendAll(stream);
+    SayAlive(stream);
     const Instant heard{heard_ns_.load()};
-    if (RealClock::Monotonic() > heard + kSilence) break;
+    if (RealClock::Monotonic() > heard + silence()) break;
     const auto has_work = [this] {
       return outbox_.has_any() || has_broken_.load(std::memory_order_seq_cst) ||
              stops_.load(std::memory_order_seq_cst);
@@ -127,6 +145,27 @@ void LeaseMember::Attend(LeaseStream& stream) {
   stream.Cancel();
   reader.join();
   Drop();
+}
+
+// Leaves time to find another manager before that takes the member for dead.
+Nanos LeaseMember::silence() const {
+  const Nanos term{member_term_ns_.load()};
+  return term.ns == 0 ? kSilence : std::min(kSilence, Nanos{term.ns / 2});
+}
+
+void LeaseMember::SayAlive(LeaseStream& stream) {
+  const Nanos term{member_term_ns_.load()};
+  const Instant now = RealClock::Monotonic();
+  // A manager that recovers may welcome the member after a term.
+  constexpr Nanos kBeforeWelcome = Milliseconds(100);
+  const bool is_heard = term.ns == 0 && is_welcome_.load();
+  if (is_heard || now < next_alive_) return;
+  next_alive_ =
+      now + (is_welcome_.load() ? std::min(kAliveEvery, Nanos{term.ns / 8})
+                                : kBeforeWelcome);
+  proto::ToManager word;
+  word.mutable_alive();
+  stream.Send(word);
 }
 
 void LeaseMember::ReadAll(LeaseStream& stream) {
@@ -148,6 +187,7 @@ void LeaseMember::Take(const proto::ToMember& word) {
     return;
   }
   if (word.has_welcome()) Welcome(word.welcome());
+  if (word.has_unit_hosts()) hosts_.Set(word.unit_hosts());
   const auto message = ReadWord(RealClock::Monotonic(), word,
                                 controller_.value_or(ControllerId{}));
   if (message.has_value()) inbox_.Put(*message);
@@ -160,6 +200,7 @@ void LeaseMember::Welcome(const proto::Welcome& word) {
   controller_ = ControllerId{static_cast<uint8_t>(word.controller())};
   life_.store(word.life());
   manager_epoch_.store(word.manager_epoch());
+  member_term_ns_.store(word.member_term_ns());
   is_welcome_.store(true);
   if (!has_joined_) {
     has_joined_ = true;

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/time.h"
+#include "platform/daemon/leased_hosts.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
 #include "proto/leases.pb.h"
 #include "resource_manager/live/lease_client.h"
@@ -36,7 +37,10 @@ namespace snf {
 // (NewLife), and announces the manager (NewManager).
 //
 // Without a manager, the daemon keeps the leases that it has, whether the
-// manager has failed or cannot be reached.
+// manager has failed or cannot be reached. A manager of another machine has to
+// hear of the member in each member term, or else takes the member for dead. A
+// member that comes again then ends all its leases (LeasesEnded), and joins
+// again.
 //
 // Thread-safe, but Join.
 class LeaseMember {
@@ -44,17 +48,20 @@ class LeaseMember {
   static constexpr Nanos kSilence = Seconds(5);
   static constexpr Nanos kFirstWait = Milliseconds(10);
   static constexpr Nanos kLongestWait = Milliseconds(500);
+  static constexpr Nanos kAliveEvery = Seconds(1);
 
   struct Options {
-    // The manager's socket. If there are several managers, of which one leads,
-    // their sockets are tried in turn.
-    std::vector<std::string> sockets;
-    std::string manager;  // its name, or their names
+    // The manager's address. If there are several managers, of which one leads,
+    // their addresses are tried in turn.
+    std::vector<LeaseAddress> addresses;
+    std::string manager;  // its name, or their names or addresses
     ProcessId process;
+    std::string machine = OwnMachine();                     // of the process
     std::string name;                                       // of the daemon
     std::optional<ControllerId> controller = std::nullopt;  // none: any
     uint32_t units = 1;
     int64_t unit_capacity_bps = 0;
+    bool follows_hosts = false;  // units run on the hosts of a cluster
     // Called with a line of text when the manager is lost, and when it is back;
     // by any thread. May be null.
     std::function<void(const std::string&)> notice = nullptr;
@@ -75,6 +82,10 @@ class LeaseMember {
   // The owner takes from the inbox, and puts into the outbox.
   Mail<FromManager>& inbox() { return inbox_; }
   ManagerMail& outbox() { return outbox_; }
+  // Says on which hosts units run; null unless Options::follows_hosts.
+  const HostSource* hosts() const {
+    return options_.follows_hosts ? &hosts_ : nullptr;
+  }
   // Returns true while a manager has welcomed the member.
   bool is_welcome() const { return is_welcome_.load(); }
   // Counts messages that were dropped.
@@ -93,11 +104,15 @@ class LeaseMember {
   void Tell(const std::string& line);
   void Wait(Nanos most);
 
-  bool has_others() const { return options_.sockets.size() > 1; }
+  bool has_others() const { return options_.addresses.size() > 1; }
+  Nanos silence() const;
+  void SayAlive(LeaseStream& stream);
   void Refute();
+  void EndLeases();
 
   const Options options_;
-  size_t at_ = 0;  // the socket in use
+  size_t at_ = 0;  // the address in use
+  LeasedHosts hosts_;
   ControllerLife first_life_;
   Nanos term_;
   Mail<FromManager> inbox_;
@@ -110,6 +125,9 @@ class LeaseMember {
   std::atomic<bool> is_welcome_{false};
   std::atomic<bool> has_broken_{false};
   std::atomic<int64_t> heard_ns_{0};  // when, on the machine's clock
+  // Within this time the manager has to hear of the member; 0: it need not.
+  std::atomic<int64_t> member_term_ns_{0};
+  Instant next_alive_;  // of the sending thread
   std::atomic<uint64_t> unsent_{0};
   absl::Status refusal_;  // the latest one; of the thread that reads
   std::string told_;      // the latest line

@@ -11,11 +11,13 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "base/rng.h"
 #include "controller/leases/lease_keeper.h"
 #include "fmt/format.h"
@@ -38,9 +40,10 @@ constexpr Nanos kPatience = Seconds(60);
 // time to leave a unit.
 class Daemon {
  public:
-  Daemon(std::unique_ptr<TestChild> child, std::unique_ptr<LeaseMember> member,
-         uint64_t seed)
-      : child_(std::move(child)),
+  Daemon(std::string name, std::unique_ptr<TestChild> child,
+         std::unique_ptr<LeaseMember> member, uint64_t seed)
+      : name_(std::move(name)),
+        child_(std::move(child)),
         rng_(seed),
         member_(std::move(member)),
         keeper_({.unit_capacity_bps = kCapacity,
@@ -48,9 +51,15 @@ class Daemon {
                  .term = Seconds(5),
                  .round_trip = Seconds(1)},
                 member_->first_life()),
+        life_(member_->first_life()),
         units_(kUnits,
                [this](GlobalUnitId unit) { return used_.contains(unit); }) {}
 
+  // The manager takes the daemon for dead, and the daemon does not know yet:
+  // its parts are free.
+  bool is_cut_off() const { return buried_ > told_; }
+  void CutOff() { ++buried_; }
+  const std::string& name() const { return name_; }
   void set_load(int64_t bps) { load_ = bps; }
   int64_t promised(GlobalUnitId unit) const { return units_.promised(unit); }
   // What flows may be put into.
@@ -109,7 +118,15 @@ class Daemon {
     } else if (const auto* next = std::get_if<NewManager>(&message)) {
       keeper_.on_new_manager(now, *next, requests_);
     } else if (const auto* life = std::get_if<NewLife>(&message)) {
+      life_ = life->life;
       keeper_.Succeed(now, life->life, requests_);
+    } else if (std::holds_alternative<LeasesEnded>(message)) {
+      for (const LeaseId lease : units_.EndAll()) {
+        keeper_.on_gone({life_, lease, units_.manager_epoch()});
+        leaving_.erase(lease);
+      }
+      EXPECT_EQ(keeper_.held(), 0);
+      ++told_;
     }
   }
   void Execute(Instant now) {
@@ -140,10 +157,14 @@ class Daemon {
     units_.on_left();
   }
 
+  const std::string name_;
+  int buried_ = 0;
+  int told_ = 0;
   std::unique_ptr<TestChild> child_;
   Rng rng_;
   std::unique_ptr<LeaseMember> member_;
   LeaseKeeper keeper_;
+  ControllerLife life_;
   std::map<GlobalUnitId, bool> used_;
   HeldUnits units_;
   LeaseCommands requests_;
@@ -152,14 +173,22 @@ class Daemon {
   int64_t load_ = 0;
 };
 
-class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
+// A seed, and whether the daemons are on another machine than the managers.
+struct Schedule {
+  uint64_t seed = 0;  // 0: by the time of day
+  bool is_away = false;
+};
+
+class LeaseMembersRandomTest : public testing::TestWithParam<Schedule> {
  protected:
+  static constexpr Nanos kMemberTerm = Seconds(1);
+
   LeaseMembersRandomTest()
-      : seed_(GetParam() != 0 ? GetParam() : SeedOfNow()),
+      : seed_(GetParam().seed != 0 ? GetParam().seed : SeedOfNow()),
         rng_(seed_),
-        stem_(fmt::format("{}/snf-leases-{}-{}",
+        stem_(fmt::format("{}/snf-leases-{}-{}-{}",
                           std::filesystem::temp_directory_path().string(),
-                          getpid(), GetParam())) {
+                          getpid(), GetParam().seed, is_away())) {
     fmt::print("SNF_TEST_SEED={}\n", seed_);
   }
   ~LeaseMembersRandomTest() override {
@@ -168,6 +197,7 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
     unlink((stem_ + ".members").c_str());
     unlink((stem_ + ".leases").c_str());
   }
+  static bool is_away() { return GetParam().is_away; }
   static uint64_t SeedOfNow() {
     const char* const given = std::getenv("SNF_TEST_SEED");
     if (given != nullptr) return std::strtoull(given, nullptr, 10);
@@ -175,16 +205,40 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
   }
 
   void StartManager() {
-    auto desk = ManagerDesk::Start({.name = "test",
-                                    .units = kUnits,
-                                    .unit_capacity_bps = kCapacity,
-                                    .file = stem_ + ".members"});
+    auto desk = ManagerDesk::Start(
+        {.name = "test",
+         .units = kUnits,
+         .unit_capacity_bps = kCapacity,
+         .machine = "here",
+         .member_term = kMemberTerm,
+         .file = stem_ + ".members",
+         .notice = [this](const std::string& line) { Hear(line); }});
     ASSERT_TRUE(desk.ok()) << desk.status();
     desk_ = *std::move(desk);
+    StartServer();
+  }
+  void StartServer() {
     unlink((stem_ + ".leases").c_str());
     auto server = LeaseServer::Start(stem_ + ".leases", *desk_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
+  }
+  // A daemon counts as dead, and others do not have its parts yet.
+  void Hear(const std::string& line) {
+    if (line.find("was not heard of") == line.npos) return;
+    const size_t begin = line.find('"') + 1;
+    const std::lock_guard lock(mutex_);
+    buried_.push_back(line.substr(begin, line.find('"', begin) - begin));
+  }
+  void CutOffBuried() {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& name : buried_) {
+      for (const auto& daemon : daemons_) {
+        if (daemon->name() == name) daemon->CutOff();
+      }
+    }
+    burials_ += buried_.size();
+    buried_.clear();
   }
   void EndManager() {
     server_.reset();
@@ -193,12 +247,15 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
   // Others answer a manager that recovers meanwhile.
   void StartDaemon() {
     auto child = std::make_unique<TestChild>();
-    const LeaseMember::Options options = {.sockets = {stem_ + ".leases"},
-                                          .manager = "test",
-                                          .process = child->id(),
-                                          .name = fmt::format("d{}", ++names_),
-                                          .units = kUnits,
-                                          .unit_capacity_bps = kCapacity};
+    const std::string name = fmt::format("d{}", ++names_);
+    const LeaseMember::Options options = {
+        .addresses = {LeaseAddress::OfSocket(stem_ + ".leases")},
+        .manager = "test",
+        .process = child->id(),
+        .machine = is_away() ? "there" : "here",
+        .name = name,
+        .units = kUnits,
+        .unit_capacity_bps = kCapacity};
     auto joining = std::async(std::launch::async, [&options] {
       return LeaseMember::Join(options, kPatience);
     });
@@ -209,7 +266,7 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
     auto member = joining.get();
     ASSERT_TRUE(member.ok()) << member.status();
     daemons_.push_back(std::make_unique<Daemon>(
-        std::move(child), *std::move(member), rng_.Next()));
+        name, std::move(child), *std::move(member), rng_.Next()));
   }
   // One step of all daemons but those that stand still; then the sums are
   // right.
@@ -217,12 +274,13 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
     for (size_t i = 0; i < daemons_.size(); ++i) {
       if (!still_[i]) daemons_[i]->Poll();
     }
+    CutOffBuried();
     for (uint32_t u = 0; u < kUnits; ++u) {
       int64_t sum = 0;
       for (const auto& daemon : daemons_) {
         const int64_t promised = daemon->promised(GlobalUnitId{u});
         ASSERT_LE(daemon->used(GlobalUnitId{u}), promised) << "unit " << u;
-        sum += promised;
+        if (!daemon->is_cut_off()) sum += promised;
       }
       for (const auto& daemon : broken_) {
         sum += daemon->promised(GlobalUnitId{u});
@@ -239,6 +297,12 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
   void KillDaemon(size_t i) {
     // Its leases count until the process has ended.
     daemons_[i]->BreakOff();
+    if (is_away()) {
+      // The machine is lost, with all its processes.
+      daemons_.erase(daemons_.begin() + static_cast<std::ptrdiff_t>(i));
+      still_.clear();
+      return;
+    }
     broken_.push_back(std::move(daemons_[i]));
     daemons_.erase(daemons_.begin() + static_cast<std::ptrdiff_t>(i));
     still_.clear();
@@ -263,6 +327,9 @@ class LeaseMembersRandomTest : public testing::TestWithParam<uint64_t> {
   std::map<size_t, bool> still_;
   uint32_t names_ = 0;
   int64_t most_ = 0;
+  std::mutex mutex_;
+  std::vector<std::string> buried_ ABSL_GUARDED_BY(mutex_);  // names
+  size_t burials_ = 0;
 };
 
 TEST_P(LeaseMembersRandomTest, PromisesNothingTwice) {
@@ -296,11 +363,24 @@ TEST_P(LeaseMembersRandomTest, PromisesNothingTwice) {
     TurnFor(Milliseconds(static_cast<int64_t>(rng_.Below(250))));
     still_.clear();
   }
+  if (is_away()) {
+    // The network is away for longer than a member term.
+    const size_t before = burials_;
+    server_.reset();
+    const Instant patience = RealClock::Monotonic() + kPatience;
+    while (burials_ < before + daemons_.size() && !HasFatalFailure() &&
+           RealClock::Monotonic() < patience) {
+      Turn();
+    }
+    EXPECT_GE(burials_, before + daemons_.size());
+    ASSERT_NO_FATAL_FAILURE(StartServer());
+  }
   // In the end all have what they want.
   for (const auto& daemon : daemons_) daemon->set_load(kCapacity / 2);
   const auto all_have = [this] {
     return std::ranges::all_of(daemons_, [](const auto& daemon) {
-      return daemon->has_all() && daemon->held() >= kWholeUnit / 2;
+      return !daemon->is_cut_off() && daemon->has_all() &&
+             daemon->held() >= kWholeUnit / 2;
     });
   };
   const Instant end = RealClock::Monotonic() + kPatience;
@@ -312,7 +392,8 @@ TEST_P(LeaseMembersRandomTest, PromisesNothingTwice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, LeaseMembersRandomTest,
-                         testing::Values(1, 2, 0));
+                         testing::Values(Schedule{1}, Schedule{2}, Schedule{0},
+                                         Schedule{3, true}, Schedule{0, true}));
 
 }  // namespace
 }  // namespace snf

@@ -178,13 +178,15 @@ PinPlace PlaceOf(const std::vector<Config::Chain>& side_by_side,
 // The parts of each host's units that the chains of this controller have.
 class HostShares {
  public:
-  explicit HostShares(const RunRequest& options) {
-    const HostSource* const source = options.real.host_source;
+  explicit HostShares(const RunRequest& options)
+      : source_(options.real.host_source),
+        is_shared_(options.config.chains.size() > 1 ||
+                   options.controller.count > 1) {
     const auto& chains = options.config.chains;
     const auto count = static_cast<uint32_t>(chains.size());
-    for (uint32_t i = 0; source != nullptr && i < count; ++i) {
+    for (uint32_t i = 0; source_ != nullptr && is_shared_ && i < count; ++i) {
       shares_.try_emplace(
-          chains[i].name, *source, HostShare::Sharer{i, count},
+          chains[i].name, *source_, HostShare::Sharer{i, count},
           HostShare::Sharer{options.controller.id, options.controller.count});
     }
   }
@@ -192,7 +194,7 @@ class HostShares {
   // Returns the chain's part; null if no hosts join. A single chain has any
   // name.
   const HostSource* Of(const std::string& chain) const {
-    if (shares_.empty()) return nullptr;
+    if (!is_shared_ || source_ == nullptr) return source_;
     const auto found =
         shares_.size() == 1 ? shares_.begin() : shares_.find(chain);
     SNF_CHECK(found != shares_.end());
@@ -200,6 +202,8 @@ class HostShares {
   }
 
  private:
+  const HostSource* const source_;  // null: no hosts join
+  const bool is_shared_;
   std::map<std::string, HostShare> shares_;  // by chain
 };
 

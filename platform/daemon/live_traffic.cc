@@ -24,6 +24,27 @@ Side OtherSide(Side side) {
   return side == Side::kInside ? Side::kOutside : Side::kInside;
 }
 
+// Error: FailedPrecondition, flows of the chains cannot go along.
+absl::Status CheckGivingPlace(GroupTraffic& group, ChainSet& chains) {
+  const auto refuse = [](const std::string& why) {
+    return absl::FailedPreconditionError(why);
+  };
+  if (group.giving() != nullptr) return refuse("it gives its place away");
+  if (chains.has_rules()) {
+    return refuse("flows of several chains do not go along");
+  }
+  if (chains.only().is_down()) {
+    return refuse("its chain has failed, and restarts: try again");
+  }
+  if (const uint64_t older = chains.only().older_flows(); older > 0) {
+    return refuse(fmt::format(
+        "{} flows of an earlier chain do not go along: try again once that "
+        "chain has ended",
+        older));
+  }
+  return group.CheckGiving();
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LiveTraffic>> LiveTraffic::Open(
@@ -63,12 +84,17 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
                               Mailbox* mailbox) {
   Begin(chains);
   while (!interrupted.load(std::memory_order_relaxed) && !chains.has_failed() &&
-         status().ok() && !is_succeeded(chains)) {
+         status().ok() && !IsSucceeded(chains)) {
     const bool did = Turn(chains);
     if (mailbox != nullptr) mailbox->Open();
     if (!did) WaitForFrames(chains);
   }
+  if (group_ != nullptr && group_->giving() != nullptr) {
+    group_->giving()->CallOff();
+    TurnGiving(chains);
+  }
   if (has_predecessor()) AwaitPredecessor(chains);
+  LookAtSuccessor(chains);
   if (has_handed_on()) {
     // Frames of this process leave before the frames of its successor.
     for (const Place& place : places_) place.port->Settle();
@@ -87,12 +113,28 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
   return status();
 }
 
-bool LiveTraffic::is_succeeded(const ChainSet& chains) const {
-  return has_handed_on() && chains.is_over() &&
-         (!may_receive(chains) ||
-          std::ranges::none_of(places_, [](const Place& place) {
-            return place.port->has_waiting();
-          }));
+bool LiveTraffic::IsSucceeded(ChainSet& chains) {
+  if (group_ != nullptr) {
+    return group_->giving() != nullptr &&
+           group_->giving()->state() == PlaceGiving::State::kIsGone;
+  }
+  if (!has_handed_on() || !chains.is_over()) return false;
+  const bool has_waiting = std::ranges::any_of(
+      places_, [](const Place& place) { return place.port->has_waiting(); });
+  if (has_waiting && may_receive(chains)) return false;
+  LookAtSuccessor(chains);
+  return has_handed_on();
+}
+
+// PlaceGiving looks for itself.
+void LiveTraffic::LookAtSuccessor(ChainSet& chains) {
+  if (group_ != nullptr) return;
+  if (std::ranges::none_of(channels_, &FrameChannel::has_lost_receiver)) return;
+  channels_.clear();
+  chains.Resume();
+  if (notice_ != nullptr) {
+    notice_("who was to take the place of this one has ended: it goes on");
+  }
 }
 
 void LiveTraffic::Drain(ChainSet& chains) {
@@ -136,7 +178,7 @@ void LiveTraffic::SettleHeirs(ChainSet& chains) {
 void LiveTraffic::LeaveGroup(ChainSet& chains) {
   constexpr Nanos kMost = Seconds(1);
   group_->Leave();
-  if (!group_->has_link()) return;
+  if (!group_->has_own_ports()) return;
   const Instant end = RealClock::Monotonic() + kMost;
   bool was_in = true;
   while (was_in && RealClock::Monotonic() < end) {
@@ -148,7 +190,6 @@ void LiveTraffic::LeaveGroup(ChainSet& chains) {
 
 void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
   group_ = std::move(group);
-  if (group_->has_link()) CutMerged();  // a datagram has one packet
   group_->Begin();
 }
 
@@ -190,6 +231,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
   KeepMerged(keeps_merged_ && chains.takes_merged());
   if (group_ != nullptr) FollowGroup(true);
   TurnHeirs(chains);
+  TurnGiving(chains);
   // What cannot go anywhere waits in the ports' rings.
   const bool has_received = may_receive(chains) && Receive(chains);
   const bool did = chains.Poll();
@@ -198,6 +240,7 @@ bool LiveTraffic::Turn(ChainSet& chains) {
   if (now >= next_update_) {
     next_update_ = now + kUpdatePeriod;
     UpdateFigures();
+    LookAtSuccessor(chains);
   }
   if (!has_received && !did) return false;
   idle_wait_ = {};
@@ -246,13 +289,14 @@ bool LiveTraffic::ReceiveAtPorts(ChainSet& chains) {
 
 bool LiveTraffic::ReceiveFromGroup(ChainSet& chains) {
   if (group_ == nullptr) return false;
-  return group_->Receive([&](size_t port, const PortFrame& frame) {
-    Offer(chains, port, frame, chains.Now());
-  });
+  return group_->Receive(
+      [&](size_t port, const PortFrame& frame, const FlowHeirs::Way& way) {
+        Offer(chains, port, frame, chains.Now(), way);
+      });
 }
 
 void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
-                        Instant came) {
+                        Instant came, const FlowHeirs::Way& way) {
   if (!has_one_port()) {
     addresses_.Learn(frame.bytes, port);
     // Ports that route go by IP addresses (RouterCount::kSameSide).
@@ -269,10 +313,15 @@ void LiveTraffic::Offer(ChainSet& chains, size_t port, const PortFrame& frame,
   packet.original_bytes = static_cast<uint32_t>(frame.bytes.size());
   packet.segment_bytes = frame.segment_bytes;
   packet.side = places_[port].side;
-  packet.number = ++offered_;
+  packet.number = offered_ + 1;
   if (RealDriver* const driver = DriverOfHeirs(chains); driver != nullptr) {
-    group_->heirs()->Meet(*driver, packet);
+    const auto aside = group_->heirs()->Meet(*driver, packet, way);
+    if (aside.has_value()) [[unlikely]] {
+      group_->SetAside(port, frame, *aside);
+      return;
+    }
   }
+  ++offered_;
   if (!chains.Offer(packet)) [[unlikely]]
     PassOn(chains, port, frame);
   figures_.answer_copies = chains.answer_copies();
@@ -285,17 +334,11 @@ void LiveTraffic::PassOn(ChainSet& chains, size_t port,
   SendToSuccessor(chains, port, frame);
 }
 
-// If the successor has ended, this process takes all packets as before.
 void LiveTraffic::SendToSuccessor(ChainSet& chains, size_t port,
                                   const PortFrame& frame) {
   if (!has_handed_on()) return;
   channels_[port].Send(frame, PacketPort::WallClock() + Nanos{-frame.age.ns});
-  if (channels_[port].is_open()) return;
-  channels_.clear();
-  chains.Resume();
-  if (notice_ != nullptr) {
-    notice_("who was to take the place of this one has ended: it goes on");
-  }
+  if (!channels_[port].is_open()) LookAtSuccessor(chains);
 }
 
 absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
@@ -311,6 +354,32 @@ absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
   }
   channels_ = std::move(channels);
   return handed;
+}
+
+absl::StatusOr<LiveTraffic::HandedPlace> LiveTraffic::GivePlace(
+    ChainSet& chains, int connection, std::function<void(bool)> told) {
+  if (absl::Status s = CheckGivingPlace(*group_, chains); !s.ok()) return s;
+  auto ports = HandOn();
+  if (!ports.ok()) return ports.status();
+  // Ports that route tell the neighbours that they know.
+  ReceiveAtPorts(chains);
+  group_->GivePlace(connection, std::move(told));
+  return HandedPlace{.ports = *std::move(ports),
+                     .group_sockets = group_->descriptors()};
+}
+
+void LiveTraffic::TurnGiving(ChainSet& chains) {
+  if (group_ == nullptr || group_->giving() == nullptr) return;
+  idle_wait_ = {};
+  if (group_->giving()->Turn(DriverOfHeirs(chains)) !=
+      PlaceGiving::State::kIsOff) {
+    return;
+  }
+  group_->EndGiving();
+  channels_.clear();
+  if (notice_ != nullptr) {
+    notice_("the successor has not taken the place of this daemon");
+  }
 }
 
 void LiveTraffic::TakeOver(std::vector<HandedPort> ports,

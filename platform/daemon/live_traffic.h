@@ -119,6 +119,20 @@ class LiveTraffic final : public RunObserver {
   // changed.
   absl::StatusOr<std::vector<HandedPort>> HandOn();
   bool has_handed_on() const { return !channels_.empty(); }
+  // If the successor has ended, this process takes all packets as before.
+  void LookAtSuccessor(ChainSet& chains);
+  // The same of a member of a group, whose place and flows go to that process
+  // by the connection (PlaceGiving): nothing is received meanwhile. Returns the
+  // ports, and the sockets of the group. If it does not come about, the ports
+  // are received from as before, and `told` is told. Errors: also
+  // FailedPrecondition, this member's flows cannot go along.
+  struct HandedPlace {
+    std::vector<HandedPort> ports;
+    std::vector<int> group_sockets;
+  };
+  absl::StatusOr<HandedPlace> GivePlace(ChainSet& chains, int connection,
+                                        std::function<void(bool is_gone)> told);
+  bool is_of_group() const { return group_ != nullptr; }
 
   // Goes by the table of a group from now on. Call it before Run.
   void Follow(std::unique_ptr<GroupTraffic> group);
@@ -176,6 +190,7 @@ class LiveTraffic final : public RunObserver {
   void Drain(ChainSet& chains);
   void SettleHeirs(ChainSet& chains);
   void LeaveGroup(ChainSet& chains);
+  void TurnGiving(ChainSet& chains);
   // A turn that takes frames from other members alone. Returns true if it did
   // anything.
   bool TurnWithoutPorts(ChainSet& chains);
@@ -188,12 +203,12 @@ class LiveTraffic final : public RunObserver {
   void KeepMerged(bool keep);
   void Flush();
   void Offer(ChainSet& chains, size_t port, const PortFrame& frame,
-             Instant came);
+             Instant came, const FlowHeirs::Way& way = {});
   void PassOn(ChainSet& chains, size_t port, const PortFrame& frame);
   // Gives the successor a frame, if there is one.
   void SendToSuccessor(ChainSet& chains, size_t port, const PortFrame& frame);
-  // Returns true once nothing is to be done any more but by the successor.
-  bool is_succeeded(const ChainSet& chains) const;
+  // Returns true once all work that is left is that of a live successor.
+  bool IsSucceeded(ChainSet& chains);
   bool has_predecessor() const;
   void AwaitPredecessor(ChainSet& chains);
   static void Send(PacketPort& port, const Leaving& frame);

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/text/wording.h"
@@ -21,7 +23,7 @@ namespace snf {
 namespace {
 
 constexpr char kFiles = 'F', kClosed = 'C', kPieces = 'P', kEnd = 'E';
-constexpr size_t kMostFiles = 1 + 2 * kMostPorts;
+constexpr size_t kMostFiles = 1 + 2 * kMostPorts + 2;
 constexpr size_t kMostBytes = 1 << 20;  // of pieces
 constexpr timeval kPatience = {.tv_sec = 5, .tv_usec = 0};
 constexpr timeval kForEver = {.tv_sec = 0, .tv_usec = 0};
@@ -118,11 +120,17 @@ PoolExchange::Pools PoolsOf(const Message& from) {
 
 }  // namespace
 
-UpgradePorts UpgradePorts::Of(const std::vector<PortSpec>& ports) {
+UpgradePorts UpgradePorts::Of(const std::vector<PortSpec>& ports,
+                              const std::string& group, const std::string& nf) {
   UpgradePorts named;
   for (const PortSpec& port : ports) named.texts.push_back(port.text());
   const auto& steering = ports.front().steering;
-  if (steering != nullptr) named.steering = steering->text();
+  if (!group.empty()) {
+    named.steering = group;
+    named.group_nf = nf;
+  } else if (steering != nullptr) {
+    named.steering = steering->text();
+  }
   return named;
 }
 
@@ -194,25 +202,8 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
   const Nanos within =
       request.has_within_ns() ? Nanos{request.within_ns()} : Nanos::max();
   absl::Status done;
-  const absl::Status asked = mailbox.Ask(
-      [&] {
-        auto handed = traffic_->HandOn();
-        done = handed.status();
-        if (!done.ok()) return;
-        std::vector<int> files = {lock_};
-        for (const LiveTraffic::HandedPort& port : *handed) {
-          files.push_back(port.channel.descriptor());
-          files.push_back(port.receiver.socket.number());
-          proto::UpgradeReply::Port& to = *reply.add_port();
-          to.set_ring_bytes(port.receiver.ring_bytes);
-          to.set_slot_bytes(port.receiver.slot_bytes);
-        }
-        // If it fails, the channels' other ends are gone: all goes on here.
-        Send(connection_, std::string(1, kFiles), files);
-        reply.set_flows(chains_->flows());
-        SetPools(chains_->Retire(within), reply);
-      },
-      deadline);
+  const absl::Status asked =
+      mailbox.Ask([&] { done = HandOn(within, reply); }, deadline);
   if (!asked.ok()) return asked;
   if (!done.ok()) return done;
   reply.set_pid(getpid());
@@ -223,17 +214,70 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
   return absl::OkStatus();
 }
 
+// On the thread of the run.
+absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
+  LiveTraffic::HandedPlace handed;
+  const bool is_of_group = traffic_->is_of_group();
+  if (is_of_group) {
+    auto place = GivePlace();
+    if (!place.ok()) return place.status();
+    handed = *std::move(place);
+  } else {
+    traffic_->LookAtSuccessor(*chains_);  // an earlier one
+    auto ports = traffic_->HandOn();
+    if (!ports.ok()) return ports.status();
+    handed.ports = *std::move(ports);
+  }
+  std::vector<int> files = {lock_};
+  for (const LiveTraffic::HandedPort& port : handed.ports) {
+    files.push_back(port.channel.descriptor());
+    files.push_back(port.receiver.socket.number());
+    proto::UpgradeReply::Port& to = *reply.add_port();
+    to.set_ring_bytes(port.receiver.ring_bytes);
+    to.set_slot_bytes(port.receiver.slot_bytes);
+  }
+  files.insert(files.end(), handed.group_sockets.begin(),
+               handed.group_sockets.end());
+  // If it fails, the channels' other ends are gone: this process continues.
+  Send(connection_, std::string(1, kFiles), files);
+  reply.set_flows(chains_->flows());
+  if (!is_of_group) SetPools(chains_->Retire(within), reply);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LiveTraffic::HandedPlace> LivePredecessor::GivePlace() {
+  // The next member of the group that starts wants the same chain.
+  const bool has_one = !chains_->has_rules();
+  if (has_one && chains_->only().newest_nf() != ports_.group_nf) {
+    return absl::FailedPreconditionError(fmt::format(
+        "its chain is {} since snf chain set, and its group began with {}: set "
+        "that chain first",
+        Printable(chains_->only().newest_nf()), Printable(ports_.group_nf)));
+  }
+  const auto gone = std::make_shared<std::promise<bool>>();
+  auto place =
+      traffic_->GivePlace(*chains_, connection_.number(),
+                          [gone](bool is_gone) { gone->set_value(is_gone); });
+  if (place.ok()) is_gone_ = gone->get_future();
+  return place;
+}
+
+// Returns true if the other has the place of this one for good.
+bool LivePredecessor::AwaitEnd() {
+  if (is_gone_.valid()) return is_gone_.get();
+  const std::string text = ReceiveText(connection_);
+  if (ends_) return true;
+  if (text.empty() || text.front() != kEnd) return false;
+  hooks_.end();
+  return true;
+}
+
 // Waits for what the other says, beside the run.
 void LivePredecessor::Attend(std::promise<void> closed) {
   hooks_.close_server();
   Send(connection_, std::string(1, kClosed));
   closed.set_value();
-  const std::string text = ReceiveText(connection_);
-  if (ends_) return;
-  if (!text.empty() && text.front() == kEnd) {
-    hooks_.end();
-    return;
-  }
+  if (AwaitEnd() || ends_) return;
   has_handed_on_ = false;
   hooks_.open_server();
 }
@@ -242,6 +286,7 @@ void LivePredecessor::End(ChainSet& chains) {
   if (!has_handed_on_) return;
   ends_ = true;
   is_closed_.wait();
+  if (traffic_->is_of_group()) return;
   proto::HandedPools pools;
   SetPools(chains.Left(), pools);
   Send(connection_, kPieces + pools.SerializeAsString());
@@ -275,15 +320,34 @@ LiveSuccessor::~LiveSuccessor() {
   if (attends_.joinable()) attends_.join();
 }
 
-absl::Status LiveSuccessor::TakeOver(ControlClient& client,
-                                     const UpgradePorts& ports, Nanos within,
-                                     LiveTraffic& traffic, ChainSet& chains) {
+absl::StatusOr<proto::UpgradeReply> LiveSuccessor::Ask(
+    ControlClient& client, const UpgradePorts& ports, Nanos within) const {
   proto::UpgradeRequest request;
   request.set_socket(file_);
   for (const std::string& port : ports.texts) request.add_port(port);
   request.set_steering(ports.steering);
   if (within != Nanos::max()) request.set_within_ns(within.ns);
-  const auto reply = client.Ask(request);
+  return client.Ask(request);
+}
+
+absl::StatusOr<SucceededMember> LiveSuccessor::TakeOverMember(
+    ControlClient& client, const UpgradePorts& ports, LiveTraffic& traffic) {
+  constexpr size_t kSockets = 2;  // GroupTraffic::descriptors
+  const auto reply = Ask(client, ports, Nanos::max());
+  if (!reply.ok()) return reply.status();
+  if (absl::Status s = Receive(*reply, traffic, kSockets); !s.ok()) return s;
+  older_flows_ = reply->flows();
+  auto received = ReceivePlace(connection_.number(), kClosed);
+  if (!received.ok()) return received.status();
+  return SucceededMember{.received = *std::move(received),
+                         .link = GroupLink::Adopt(std::move(others_.front())),
+                         .states = std::move(others_.back())};
+}
+
+absl::Status LiveSuccessor::TakeOver(ControlClient& client,
+                                     const UpgradePorts& ports, Nanos within,
+                                     LiveTraffic& traffic, ChainSet& chains) {
+  const auto reply = Ask(client, ports, within);
   if (!reply.ok()) return reply.status();
   if (absl::Status s = Receive(*reply, traffic); !s.ok()) return s;
   chains.BeginWith(PoolsOf(*reply));
@@ -292,7 +356,7 @@ absl::Status LiveSuccessor::TakeOver(ControlClient& client,
 }
 
 absl::Status LiveSuccessor::Receive(const proto::UpgradeReply& reply,
-                                    LiveTraffic& traffic) {
+                                    LiveTraffic& traffic, size_t others) {
   connection_ =
       Descriptor(accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC));
   if (!connection_.is_open()) return SocketError(file_);
@@ -300,7 +364,7 @@ absl::Status LiveSuccessor::Receive(const proto::UpgradeReply& reply,
   SetOption(connection_, SOL_SOCKET, SO_RCVTIMEO, kPatience);
   std::vector<Descriptor> files = ReceiveFiles(connection_);
   const auto ports = static_cast<size_t>(reply.port_size());
-  if (files.size() != 1 + 2 * ports) {
+  if (files.size() != 1 + 2 * ports + others) {
     return absl::UnavailableError(
         fmt::format("{} descriptors came, for {} ports", files.size(), ports));
   }
@@ -313,6 +377,8 @@ absl::Status LiveSuccessor::Receive(const proto::UpgradeReply& reply,
                               .ring_bytes = from.ring_bytes(),
                               .slot_bytes = from.slot_bytes()}};
   }
+  std::move(files.end() - static_cast<ptrdiff_t>(others), files.end(),
+            std::back_inserter(others_));
   traffic.TakeOver(std::move(handed),
                    [this] { Send(connection_, std::string(1, kEnd)); });
   return absl::OkStatus();

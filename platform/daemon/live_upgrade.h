@@ -16,6 +16,8 @@
 #include "base/time.h"
 #include "platform/control/control_client.h"
 #include "platform/daemon/chains/chain_set.h"
+#include "platform/daemon/group/group_link.h"
+#include "platform/daemon/group/place_giving.h"
 #include "platform/daemon/live_traffic.h"
 #include "platform/ports/port_spec.h"
 #include "platform/process/mailbox.h"
@@ -26,9 +28,20 @@ namespace snf {
 // Names the ports of a daemon, for another one that is to have the same.
 struct UpgradePorts {
   std::vector<std::string> texts;  // as --port has them, in order
-  std::string steering;            // Steering::text; "" if they are not shared
+  // The place in a group; else Steering::text; "" if they are not shared.
+  std::string steering;
+  std::string group_nf{};  // the chain that a member of a group began with
 
-  static UpgradePorts Of(const std::vector<PortSpec>& ports);
+  // `group` names the place in a group; "": there is none.
+  static UpgradePorts Of(const std::vector<PortSpec>& ports,
+                         const std::string& group, const std::string& nf);
+};
+
+// The place of a member of a group, for its successor (proto/protocol.md H9).
+struct SucceededMember {
+  ReceivedPlace received;
+  std::unique_ptr<GroupLink> link{};  // null if ports are shared
+  Descriptor states;                  // listens for others' states
 };
 
 // Theory of operation. A daemon takes the place of another one of its name
@@ -46,6 +59,10 @@ struct UpgradePorts {
 //
 // Each message is whole (SOCK_SEQPACKET), its first byte is its kind. If the
 // other ends first, the old one listens again and goes on.
+//
+// A member of a group gives its flows as well, and ends then (PlaceGiving):
+// kFiles has the group's sockets too, and other messages than kClosed are
+// PlaceGiving's.
 class LivePredecessor {
  public:
   struct Hooks {
@@ -69,7 +86,10 @@ class LivePredecessor {
 
  private:
   absl::Status Connect(const std::string& file);
+  absl::Status HandOn(Nanos within, proto::UpgradeReply& reply);
+  absl::StatusOr<LiveTraffic::HandedPlace> GivePlace();
   void Attend(std::promise<void> closed);
+  bool AwaitEnd();
 
   LiveTraffic* traffic_ = nullptr;
   ChainSet* chains_ = nullptr;
@@ -79,6 +99,7 @@ class LivePredecessor {
   Descriptor connection_;
   std::thread attends_;
   std::future<void> is_closed_;  // the server is, and the other knows
+  std::future<bool> is_gone_;    // the place in a group is; else it stays
   std::atomic<bool> has_handed_on_ = false;
   std::atomic<bool> ends_ = false;
 };
@@ -95,6 +116,10 @@ class LiveSuccessor {
   // old one goes on: those of the call; Unavailable.
   absl::Status TakeOver(ControlClient& client, const UpgradePorts& ports,
                         Nanos within, LiveTraffic& traffic, ChainSet& chains);
+  // As TakeOver, of a member of a group: chains begin with all of their pieces.
+  absl::StatusOr<SucceededMember> TakeOverMember(ControlClient& client,
+                                                 const UpgradePorts& ports,
+                                                 LiveTraffic& traffic);
   // Return what the old one held as the daemon's lock; the latter once.
   int lock_file() const { return lock_.number(); }
   Descriptor TakeLock() { return std::move(lock_); }
@@ -105,13 +130,18 @@ class LiveSuccessor {
  private:
   LiveSuccessor(std::string file, Descriptor listener)
       : file_(std::move(file)), listener_(std::move(listener)) {}
-  absl::Status Receive(const proto::UpgradeReply& reply, LiveTraffic& traffic);
+  absl::StatusOr<proto::UpgradeReply> Ask(ControlClient& client,
+                                          const UpgradePorts& ports,
+                                          Nanos within) const;
+  absl::Status Receive(const proto::UpgradeReply& reply, LiveTraffic& traffic,
+                       size_t others = 0);
   absl::Status AwaitClosed() const;
 
   const std::string file_;
   Descriptor listener_;
   Descriptor connection_;
   Descriptor lock_;
+  std::vector<Descriptor> others_;  // of the group
   std::thread attends_;
   uint64_t older_flows_ = 0;
 };

@@ -315,6 +315,9 @@ absl::Status GeneveLink::Turn(Instant now) {
   const uint64_t repeated = arrivals_.repeated();
   const std::lock_guard lock(mutex_);
   repeated_ = repeated;
+  // If this thread stood still, answers may just be on their way.
+  if (now - turned_ > Nanos{2 * HostStream::kBeat.ns}) resumed_ = now;
+  turned_ = now;
   for (size_t i = 0; i < kCutChannels; ++i) {
     ChannelSender& sender = senders_[i];
     if (HasRoom(i, now)) sender.OnDue(now);
@@ -324,8 +327,9 @@ absl::Status GeneveLink::Turn(Instant now) {
       search_.Trust(i);
     }
     AskPath(i, now);
-    const Instant progress = std::max(
-        sender.last_progress(), search_.answered(i).value_or(Instant::min()));
+    const Instant progress =
+        std::max({sender.last_progress(), resumed_,
+                  search_.answered(i).value_or(Instant::min())});
     if (sender.is_unanswered() && now - progress > HostStream::kSilence) {
       return absl::UnavailableError(
           fmt::format("GENEVE packets were not acknowledged for {} ms",

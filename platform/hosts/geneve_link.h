@@ -162,6 +162,9 @@ class GeneveLink final : public MirrorLink {
   CutSplitter splitter_ ABSL_GUARDED_BY(mutex_);
   CutSplitter::Messages messages_ ABSL_GUARDED_BY(mutex_);
   Instant sleeps_until_ ABSL_GUARDED_BY(mutex_);
+  // The last turn of the link's thread, and its last one after it stood still.
+  Instant turned_ ABSL_GUARDED_BY(mutex_) = Instant::max();
+  Instant resumed_ ABSL_GUARDED_BY(mutex_) = Instant::min();
   PathSearch search_ ABSL_GUARDED_BY(mutex_){kCutChannels};
   // When a channel may send again, if the kernel had no room; else 0.
   std::array<Instant, kCutChannels> full_until_ ABSL_GUARDED_BY(mutex_){};

@@ -40,6 +40,21 @@ void HostAssignment::Set(std::vector<HostPlace> hosts) {
     --*free;
     places_[i].wanted = hosts_[static_cast<size_t>(free - left.begin())];
   }
+  ForgetSilent();
+}
+
+void HostAssignment::Assign(std::vector<HostPlace> hosts,
+                            const HostSource::Places& places) {
+  hosts_ = std::move(hosts);
+  for (size_t i = 0; i < places_.size(); ++i) {
+    if (is_own(i)) continue;
+    places_[i].wanted = i < places.size() ? places[i] : std::nullopt;
+  }
+  ForgetSilent();
+}
+
+// Forgets that a host was silent once the host has left.
+void HostAssignment::ForgetSilent() {
   std::erase_if(silent_, [this](const auto& silent) {
     return std::ranges::none_of(hosts_, [&silent](const HostPlace& host) {
       return silent.first == host.address.data();

@@ -54,6 +54,9 @@ class HostAssignment {
   // Sets the hosts that have joined, in the order in which they are filled.
   void Set(std::vector<HostPlace> hosts);
 
+  // Sets them, and the host of each place, which is wanted there from now on.
+  void Assign(std::vector<HostPlace> hosts, const HostSource::Places& places);
+
   // The place's process starts: returns its host; none: the own host.
   std::optional<HostPlace> Start(Instant now, size_t place);
   // The process serves.
@@ -92,6 +95,7 @@ class HostAssignment {
     return place < options_.own || place >= options_.placed;
   }
   bool is_joined(const HostPlace& host) const;
+  void ForgetSilent();
 
   const Options options_;
   std::vector<Place> places_;

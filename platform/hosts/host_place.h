@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -39,10 +40,16 @@ static_assert(std::is_trivially_copyable_v<HostPlace>);
 // Tells which hosts there are, as they join and leave. Thread-safe.
 class HostSource {
  public:
+  // The hosts of places 0, 1 … and further places have none.
+  using Places = std::vector<std::optional<HostPlace>>;
+
   virtual ~HostSource() = default;
   // Returns a number that grows with each change of the hosts.
   virtual uint64_t version() const = 0;
   virtual std::vector<HostPlace> Hosts() const = 0;
+  // Says where the process of each place is to run, and not only which hosts
+  // there are; none: the starter of processes fills the hosts.
+  virtual std::optional<Places> Assigned() const { return std::nullopt; }
 };
 
 // A part of each host's units, for a chain of a controller. The controllers of

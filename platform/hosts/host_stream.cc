@@ -20,6 +20,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/patience.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
 #include "base/version.h"
@@ -60,15 +61,16 @@ absl::StatusOr<Addresses> Parse(const std::string& text) {
   return Addresses(found, freeaddrinfo);
 }
 
-bool IsReadyIn(int socket, short events, Nanos patience) {
-  const Instant end = RealClock::Monotonic() + patience;
+bool IsReadyIn(int socket, short events, Nanos whole) {
+  Patience patience(whole);
   while (true) {
-    const Nanos left = end - RealClock::Monotonic();
+    const Instant before = RealClock::Monotonic();
     pollfd wait = {.fd = socket, .events = events, .revents = 0};
-    const int ready = poll(
-        &wait, 1, static_cast<int>(std::max<int64_t>(left.ns, 0) / 1'000'000));
+    const int ms = static_cast<int>((patience.step().ns + 999'999) / 1'000'000);
+    const int ready = poll(&wait, 1, ms);
     if (ready > 0) return true;
-    if (left.ns <= 0) return false;
+    if (patience.is_over()) return false;
+    patience.Spend(RealClock::Monotonic() - before);
   }
 }
 

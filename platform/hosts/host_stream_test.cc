@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -158,6 +160,32 @@ TEST(HostStream, RefusesWhatIsNoFrameByName) {
     ends.Write(c.bytes);
     EXPECT_THAT(ends.Refusal(), HasSubstr(c.why));
   }
+}
+
+// Waits for a frame, after a beat, in a process of its own, which is stopped
+// meanwhile as a machine would be. The peer speaks soon after it goes on.
+TEST(HostStream, DoesNotCountTimeInWhichItStoodStill) {
+  constexpr Nanos kPatience = Seconds(1);
+  Ends ends;
+  const std::string beat = FramesOf(1)[0];
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool did = ends.stream.Send(HostFrame::kBeat, {}).ok() &&
+                     ends.stream.Receive(kPatience).ok();
+    _exit(did ? 0 : 1);
+  }
+  std::string begins(kHead, '\0');
+  ASSERT_EQ(read(ends.peer, begins.data(), kHead), ssize_t{kHead});
+  const auto pass = [](int ms) { EXPECT_EQ(poll(nullptr, 0, ms), 0); };
+  pass(50);
+  ASSERT_EQ(kill(child, SIGSTOP), 0);
+  pass(1'200);
+  ASSERT_EQ(kill(child, SIGCONT), 0);
+  pass(50);
+  ends.Write(beat);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(HostStream, TellsAClosedConnectionFromASilentOne) {

@@ -2,6 +2,7 @@
 #include "platform/ports/frame_channel.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
@@ -29,6 +30,12 @@ absl::StatusOr<std::pair<FrameChannel, FrameChannel>> FrameChannel::Make() {
 }
 
 FrameChannel::FrameChannel(Descriptor socket) : socket_(std::move(socket)) {}
+
+bool FrameChannel::has_lost_receiver() const {
+  pollfd other_end = {.fd = descriptor(), .events = 0, .revents = 0};
+  return !is_open() ||
+         (poll(&other_end, 1, 0) > 0 && (other_end.revents & POLLHUP) != 0);
+}
 
 bool FrameChannel::Send(const PortFrame& frame, Instant came) {
   if (!is_open()) return false;

@@ -41,6 +41,8 @@ class FrameChannel {
   int descriptor() const { return socket_.number(); }
   void Close() { socket_ = Descriptor(); }
 
+  // Returns true once the receiver's end is closed.
+  bool has_lost_receiver() const;
   // Returns false if the frame is lost, for example because the channel is
   // full. Closes the channel if the receiver is gone.
   bool Send(const PortFrame& frame, Instant came);

@@ -77,6 +77,17 @@ TEST_F(FrameChannelTest, IsClosedOnceNobodyReceivesAnyMore) {
   in_.Finish({.next_slot = 1});
 }
 
+TEST_F(FrameChannelTest, TellsThatItsReceiverIsGoneWithoutAFrame) {
+  EXPECT_FALSE(in_.has_lost_receiver());
+  EXPECT_TRUE(in_.Send({.bytes = Frame(60)}, Instant{}));
+  EXPECT_FALSE(in_.has_lost_receiver());
+  out_.Close();
+  EXPECT_TRUE(in_.has_lost_receiver());
+  EXPECT_TRUE(in_.is_open());
+  in_.Close();
+  EXPECT_TRUE(in_.has_lost_receiver());
+}
+
 TEST_F(FrameChannelTest, LosesWhatThereIsNoRoomForAndGoesOn) {
   const Frame frame(kMaxFrameBytes);
   int sent = 0;

@@ -127,6 +127,9 @@ class PacketPort {
   // port of this kind cannot be replaced.
   virtual absl::StatusOr<PacketReceiver> HandOn();
   virtual std::optional<uint64_t> LetGo() { return std::nullopt; }
+  // Gives that process news of neighbours (PortFrame::news), as after HandOn,
+  // although that process has the receiver of an earlier port.
+  virtual void TellSuccessor() {}
   // Called in the other process, on a port opened to send (OpenToSend). Expect
   // announces the receiver as soon as it is known; from Adopt on the port
   // receives by it, starting at `next`.

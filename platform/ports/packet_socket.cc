@@ -295,7 +295,8 @@ void PacketSocket::CountSender() {
 }
 
 void PacketSocket::UpdateFigures() {
-  Claim();  // A predecessor had it until now.
+  // A predecessor that has lost the interface claims it again.
+  if (!in_.empty()) Claim();
   if (sender_ != nullptr) CountSender();
   for (Queue& queue : in_) {
     const uint64_t drops = queue.in.TakeDrops();

@@ -19,8 +19,12 @@ absl::StatusOr<std::unique_ptr<PacketPort>> ReturningPort::Open(
 }
 
 ReturningPort::ReturningPort(const PortSpec& spec,
-                             std::unique_ptr<PacketPort> port, Notice notice)
-    : PacketPort(spec), notice_(std::move(notice)), before_(figures_) {
+                             std::unique_ptr<PacketPort> port, Notice notice,
+                             Opening open)
+    : PacketPort(spec),
+      notice_(std::move(notice)),
+      open_(open),
+      before_(figures_) {
   Take(std::move(port));
 }
 
@@ -74,12 +78,15 @@ absl::StatusOr<PacketReceiver> ReturningPort::HandOn() {
   }
   auto receiver = port_->HandOn();
   is_handed_on_ = receiver.ok();
+  has_successor_ |= is_handed_on_;
   return receiver;
 }
 
 std::optional<uint64_t> ReturningPort::LetGo() {
   stops_ = true;
-  return is_handed_on_ ? port_->LetGo() : std::nullopt;
+  if (port_ == nullptr) return std::nullopt;
+  const std::optional<uint64_t> next = port_->LetGo();
+  return is_handed_on_ ? next : std::nullopt;
 }
 
 void ReturningPort::Flush() {
@@ -136,9 +143,10 @@ void ReturningPort::Lose() {
 
 void ReturningPort::Return() {
   next_look_ = std::chrono::steady_clock::now() + kPause;
-  auto port = PacketPort::Open(spec_);
+  auto port = open_(spec_);
   if (!port.ok()) return;
   Take(*std::move(port));
+  if (has_successor_) port_->TellSuccessor();
   Tell(fmt::format("port {}: {} is back", figures_.name, spec_.interface));
 }
 

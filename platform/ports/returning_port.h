@@ -29,9 +29,12 @@ class ReturningPort final : public PacketPort {
   // port's own news (TakeNews).
   using Notice = std::function<void(std::string_view)>;
 
-  // Outlives the interface of a port that is open.
+  using Opening =
+      absl::StatusOr<std::unique_ptr<PacketPort>> (*)(const PortSpec& spec);
+
+  // Outlives the interface of a port that is open. `open` makes its successors.
   ReturningPort(const PortSpec& spec, std::unique_ptr<PacketPort> port,
-                Notice notice);
+                Notice notice, Opening open = &PacketPort::Open);
   // Errors as PacketPort::Open: at the beginning the interface must be there.
   // `notice` may be null.
   static absl::StatusOr<std::unique_ptr<PacketPort>> Open(const PortSpec& spec,
@@ -82,12 +85,14 @@ class ReturningPort final : public PacketPort {
 
   std::unique_ptr<PacketPort> port_;  // null while the interface is lost
   Notice notice_;
+  Opening open_;
   PortFigures before_;  // of ports before this one, and of the time without
   std::vector<PortReason> reasons_before_;         // of ports before this one
   std::chrono::steady_clock::time_point lost_at_;  // if the port is null
   bool keeps_merged_ = false;
   bool stops_ = false;
-  bool is_handed_on_ = false;  // and not lost since
+  bool is_handed_on_ = false;   // and not lost since
+  bool has_successor_ = false;  // which hears of neighbours
   std::chrono::steady_clock::time_point next_look_;
 };
 

@@ -2,9 +2,12 @@
 #include "platform/ports/returning_port.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,15 @@ class WaitingPort final : public PacketPort {
     return {{"waited", figures_.send_drops}};
   }
   std::string TakeNews() override { return std::exchange(news_, ""); }
+  absl::StatusOr<PacketReceiver> HandOn() override { return PacketReceiver(); }
+  std::optional<uint64_t> LetGo() override {
+    has_let_go = true;
+    return 42;
+  }
+  void TellSuccessor() override { tells_successor = true; }
+
+  bool has_let_go = false;
+  bool tells_successor = false;
 
  private:
   uint64_t waiting_ = 0;
@@ -75,6 +87,62 @@ TEST(ReturningPort, TellsNewsOfThePortOnce) {
   port.UpdateFigures();
   EXPECT_EQ(lines, std::vector<std::string>{
                        "port inside: follows the kernel's rules again"});
+}
+
+// Points to the port that a ReturningPort opened last.
+WaitingPort* opened = nullptr;
+
+absl::StatusOr<std::unique_ptr<PacketPort>> OpenAnother(
+    const PortSpec& /*spec*/) {
+  auto another = std::make_unique<WaitingPort>();
+  opened = another.get();
+  return std::unique_ptr<PacketPort>(std::move(another));
+}
+
+// Loses its interface, which returns.
+class FlappingPort : public testing::Test {
+ protected:
+  FlappingPort() {
+    auto first = std::make_unique<WaitingPort>();
+    first_ = first.get();
+    port_.emplace(SpecOfNothing(), std::move(first), nullptr, &OpenAnother);
+  }
+  void AwaitReturn() {
+    first_->Lose();
+    while (!port_->is_there() || opened == nullptr) {
+      port_->UpdateFigures();
+      std::this_thread::yield();
+    }
+  }
+  ~FlappingPort() override { opened = nullptr; }
+
+  WaitingPort* first_;
+  std::optional<ReturningPort> port_;
+};
+
+TEST_F(FlappingPort, GoesOnToTellItsSuccessorOfNeighbours) {
+  ASSERT_TRUE(port_->HandOn().ok());
+  AwaitReturn();
+  EXPECT_TRUE(opened->tells_successor);
+  // The successor has the ring of the first port.
+  EXPECT_EQ(port_->LetGo(), std::nullopt);
+  EXPECT_TRUE(opened->has_let_go);
+}
+
+TEST_F(FlappingPort, TellsNobodyWithoutASuccessor) {
+  AwaitReturn();
+  EXPECT_FALSE(opened->tells_successor);
+  // A later successor takes over the port that has returned.
+  ASSERT_TRUE(port_->HandOn().ok());
+  EXPECT_EQ(port_->LetGo(), 42u);
+}
+
+TEST_F(FlappingPort, IsLetGoWhileItsInterfaceIsLost) {
+  ASSERT_TRUE(port_->HandOn().ok());
+  first_->Lose();
+  port_->UpdateFigures();
+  EXPECT_FALSE(port_->is_there());
+  EXPECT_EQ(port_->LetGo(), std::nullopt);
 }
 
 }  // namespace

@@ -182,9 +182,11 @@ void RoutedPort::LookAtOthers(Instant now) {
 
 absl::StatusOr<PacketReceiver> RoutedPort::HandOn() {
   auto receiver = port_->HandOn();
-  is_handed_on_ = is_to_tell_known_ = receiver.ok();
+  if (receiver.ok()) TellSuccessor();
   return receiver;
 }
+
+void RoutedPort::TellSuccessor() { is_handed_on_ = is_to_tell_known_ = true; }
 
 // The next process advertises the router: hosts are not to leave it.
 std::optional<uint64_t> RoutedPort::LetGo() {
@@ -211,6 +213,12 @@ void RoutedPort::TellKnown(Instant now, Take take) {
   router_.TellKnown(now, [&](std::span<const std::byte> frame, Nanos age) {
     take({.bytes = frame, .age = age, .news = NeighbourNews::kKnown});
   });
+}
+
+void RoutedPort::TellNews(Instant now, const PortFrame& frame, Take take) {
+  const NeighbourNews news = router_.TakeNews(now);
+  if (news == NeighbourNews::kNone) return;
+  take({.bytes = frame.bytes, .age = frame.age, .news = news});
 }
 
 absl::Status RoutedPort::ReadRoutes() {
@@ -270,10 +278,7 @@ bool RoutedPort::Receive(Take take) {
   if (is_to_tell_known_) TellKnown(now, take);
   const bool had_frames = port_->Receive([&](const PortFrame& frame) {
     const auto passed = router_.Take(now, frame.bytes);
-    if (is_handed_on_ && router_.news() != NeighbourNews::kNone &&
-        news_limit_.Allows(now)) {
-      take({.bytes = frame.bytes, .age = frame.age, .news = router_.news()});
-    }
+    if (is_handed_on_) TellNews(now, frame, take);
     if (passed.empty()) return;
     ++figures_.received;
     take({.bytes = passed,

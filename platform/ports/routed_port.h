@@ -21,7 +21,6 @@
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/router/kernel_routes.h"
-#include "platform/ports/router/rate_limit.h"
 #include "platform/ports/router/router.h"
 
 namespace snf {
@@ -75,6 +74,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   void UpdateFigures() override;
   int descriptor() const override { return port_->descriptor(); }
   absl::StatusOr<PacketReceiver> HandOn() override;
+  void TellSuccessor() override;
   std::optional<uint64_t> LetGo() override;
   void Expect(const PacketReceiver& receiver) override {
     port_->Expect(receiver);
@@ -86,9 +86,6 @@ class RoutedPort final : public PacketPort, private RouterWire {
  private:
   static constexpr uint32_t kMostReturned = 1'024;
   static constexpr size_t kReturnedBytes = 1 << 20;
-  // A storm of ARP would fill the successor's channel: the successor asks for
-  // neighbours of whom it was not told.
-  static constexpr int64_t kNewsPerSecond = 2'000;
 
   using Opening =
       absl::StatusOr<std::unique_ptr<PacketPort>> (*)(const PortSpec& spec);
@@ -102,6 +99,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   MemberSet OtherRouters() const;
   void LookAtOthers(Instant now);
   void TellKnown(Instant now, Take take);
+  void TellNews(Instant now, const PortFrame& frame, Take take);
   absl::Status ReadRoutes();
   void TakeRoutes();
   void UpdateRoutes();
@@ -131,7 +129,6 @@ class RoutedPort final : public PacketPort, private RouterWire {
   // be given to that process.
   bool is_handed_on_ = false;
   bool is_to_tell_known_ = false;
-  RateLimit news_limit_{kNewsPerSecond, kNewsPerSecond};
   uint64_t own_cut_ = 0;  // packets more than frames that it cut itself
   uint64_t uncut_ = 0;    // frames of several packets that no cut makes packets
   // Frames that go into the chain at the next call of Receive.

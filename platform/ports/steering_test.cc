@@ -20,6 +20,7 @@
 #include "base/packet/test_packets.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "platform/ports/host_bucket.h"
 #include "runtime/sdk/nf_spec.h"
 #include "traces/capture_reader.h"
 
@@ -239,6 +240,20 @@ TEST(Steering, ThePlaceOfAFrameSaysWhoTakesIt) {
     const Frame fragment = Ethernet(0x0800, Ipv4(later, Udp(5'000, 53)));
     EXPECT_EQ(ResultOf(places, fragment) - 1 == Steering::kLaterFragment,
               side == Side::kOutside);
+  }
+}
+
+TEST(Steering, ABucketIsKnownWithoutAFrame) {
+  All all(3, kNat);
+  const auto places = all.steering(0)->PlaceProgram(Side::kInside);
+  for (uint8_t i = 1; i < 200; ++i) {
+    const IpAddress host = V4(10, i, 1, i);
+    const Frame frame = Between(host, kPeer, kUdp, Udp(5'000, 53));
+    EXPECT_EQ(BucketOf(host, false), ResultOf(places, frame) - 1);
+    Ipv6Fields fields = {.next_header = kUdp};
+    fields.source.bytes[3] = fields.source.bytes[15] = std::byte{i};
+    const Frame v6 = Ethernet(0x86dd, Ipv6(fields, Udp(1, 2)));
+    EXPECT_EQ(BucketOf(fields.source, true), ResultOf(places, v6) - 1);
   }
 }
 

@@ -2,8 +2,10 @@
 #include "platform/ports/successor_port.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "platform/ports/frames/frame_offload.h"
+#include "platform/run/figures/figures.h"
 
 namespace snf {
 
@@ -17,7 +19,7 @@ absl::StatusOr<std::unique_ptr<SuccessorPort>> SuccessorPort::Open(
 
 SuccessorPort::SuccessorPort(const PortSpec& spec,
                              std::unique_ptr<PacketPort> port)
-    : PacketPort(spec), port_(std::move(port)) {
+    : PacketPort(spec), port_(std::move(port)), before_(figures_) {
   mtu_ = port_->mtu();
 }
 
@@ -39,6 +41,8 @@ bool SuccessorPort::Receive(PacketPort::Take take) {
       });
   if (taken.is_over) {
     port_->Adopt(std::move(receiver_), taken.last.next_slot);
+    // The receiver has the predecessor's filter.
+    if (steering_ != nullptr) port_->Steer(steering_);
   }
   return taken.any || taken.is_over || had_own;
 }
@@ -66,10 +70,23 @@ void SuccessorPort::StopReceiving() {
 
 void SuccessorPort::UpdateFigures() {
   port_->UpdateFigures();
-  figures_ = port_->figures();
+  if (has_predecessor() && !port_->status().ok()) Return();
+  figures_ = before_;
+  AddCounts(figures_, port_->figures());
   figures_.received += passed_on_;
   figures_.refused += refused_;
   if (!has_predecessor()) status_ = port_->status();
+}
+
+void SuccessorPort::Return() {
+  auto port = PacketPort::OpenToSend(spec_);
+  if (!port.ok()) return;
+  port_->Settle();
+  port_->UpdateFigures();
+  AddCounts(before_, port_->figures());
+  port_ = *std::move(port);
+  port_->KeepMerged(keeps_merged_);
+  port_->Expect(receiver_);
 }
 
 absl::StatusOr<PacketReceiver> SuccessorPort::HandOn() {

@@ -20,7 +20,8 @@ namespace snf {
 // those that are not of its flows, until it sends the place in its ring where
 // it stops. From there this port reads the same ring. If the predecessor ends
 // without a last message, this port opens a new socket: packets in between are
-// lost.
+// lost. An interface that is lost while the predecessor reads is opened again
+// to send once it is back.
 //
 // Owner-thread only.
 class SuccessorPort final : public PacketPort {
@@ -40,6 +41,10 @@ class SuccessorPort final : public PacketPort {
     return !has_predecessor() && port_->has_frames();
   }
   void StopReceiving() override;
+  void Steer(std::shared_ptr<const Steering> steering) override {
+    steering_ = steering;
+    port_->Steer(std::move(steering));
+  }
   void Send(std::span<const std::byte> frame) override { port_->Send(frame); }
   void SendMerged(std::span<const std::byte> frame,
                   uint16_t segment_bytes) override {
@@ -67,10 +72,14 @@ class SuccessorPort final : public PacketPort {
  private:
   SuccessorPort(const PortSpec& spec, std::unique_ptr<PacketPort> port);
   void Give(const PortFrame& frame, Take take);
+  // Replaces the port, whose interface was lost, if the interface is back.
+  void Return();
 
   std::unique_ptr<PacketPort> port_;
   FrameChannel channel_;
   PacketReceiver receiver_;
+  PortFigures before_;      // of ports before this one
+  std::shared_ptr<const Steering> steering_;  // by the last Steer; may be null
   uint64_t passed_on_ = 0;  // packets that came by the channel
   uint64_t refused_ = 0;    // frames from there that could not be cut
   bool keeps_merged_ = false;

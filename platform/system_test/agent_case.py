@@ -11,7 +11,8 @@ import sys
 import unittest
 
 from command_case import OK, PROGRAM, SOURCE, below, pcap, stat_of, udp_frame
-from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair, ip
+from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair
+from needs import skip_without_namespaces
 
 SMALL = SOURCE / "traces/small.pcap.zst"
 PORT = 7000
@@ -86,8 +87,6 @@ class Hosts(HostPair):
 
 
 def main():
-    if os.geteuid() != 0 or ip("netns", "list", check=False).returncode != 0:
-        print("skipped: needs root and network namespaces")
-        sys.exit(4)
+    skip_without_namespaces()
     del sys.argv[1:3]
     unittest.main()

@@ -34,6 +34,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import OK, PROGRAM, SOURCE, wait_for
+from needs import skip, skip_without_namespaces
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
 from host_cluster import ETCD, HOSTS, Cluster
@@ -425,12 +426,7 @@ class Events(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0 or subprocess.run(
-            ["ip", "netns", "list"], capture_output=True,
-            check=False).returncode != 0:
-        print("skipped: needs root and network namespaces")
-        sys.exit(4)
+    skip_without_namespaces()
     if MISSING:
-        print("skipped: needs " + ", ".join(MISSING))
-        sys.exit(4)
+        skip("needs " + ", ".join(MISSING))
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

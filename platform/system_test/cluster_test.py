@@ -14,11 +14,17 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from cluster_case import (NAME, UNAVAILABLE, ClusterCase, cluster,
                           processes_of, remains)
-from command_case import OK, USAGE, wait_for
+from command_case import OK, SOURCE, USAGE, wait_for
+from needs import skip_without, skip_without_namespaces
+
+sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
+import machine
+from lxd_cluster import LxdCluster
 
 
 class Cluster(ClusterCase):
@@ -86,14 +92,51 @@ class Cluster(ClusterCase):
         self.assertEqual(remains(), [])
 
 
+    def test_a_snap_of_lxd_is_refused_by_name(self):
+        folder = pathlib.Path(self.folder.name)
+        for program in LxdCluster.NEEDED:
+            (folder / program).touch(0o755)
+        # A snap's programs are links to snap's own.
+        (folder / "snap").touch(0o755)
+        for program in ("lxd", "lxc"):
+            (folder / program).unlink()
+            (folder / program).symlink_to("snap")
+            done = cluster("up", "--lxd", env={"PATH": str(folder)})
+            self.assertEqual(done.returncode, UNAVAILABLE)
+            self.assertIn(f"{folder}/{program} is of a snap, whose files are "
+                          "elsewhere; Debian's package lxd is wanted",
+                          done.stderr)
+            (folder / program).unlink()
+            (folder / program).touch(0o755)
+        self.assertEqual(remains(), [])
+
+    def test_processes_are_not_gone_because_ip_fails(self):
+        space = f"snf-{NAME}-pids"
+        folder = pathlib.Path(self.folder.name)
+        subprocess.run(["ip", "netns", "add", space], check=True)
+        self.addCleanup(subprocess.run, ["ip", "netns", "del", space],
+                        check=True)
+        process = subprocess.Popen(["ip", "netns", "exec", space, "sleep", "99"])
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        wait_for("process", lambda: machine.pids_in(space) == [process.pid])
+        (folder / "ip").write_text(
+            f"#!/bin/sh\n[ $2 != pids ] || rmdir {folder}/works || exit 1\n"
+            f"exec {shutil.which('ip')} \"$@\"\n")
+        (folder / "ip").chmod(0o755)
+        with unittest.mock.patch.dict(
+                os.environ, {"PATH": f"{folder}:{os.environ['PATH']}"}):
+            with self.assertRaisesRegex(machine.Failure, "ip netns pids"):
+                machine.pids_in(space)
+            self.assertEqual(machine.pids_in(f"{space}-no"), [])
+            # Fails at first, and then works.
+            with unittest.mock.patch.object(
+                    machine, "namespaces", lambda: (folder / "works").mkdir() or
+                    {space}):
+                self.assertEqual(machine.pids_in(space), [process.pid])
+
+
 if __name__ == "__main__":
-    if os.geteuid() != 0 or subprocess.run(
-            ["ip", "netns", "list"], capture_output=True,
-            check=False).returncode != 0:
-        print("skipped: needs root and network namespaces")
-        sys.exit(4)
-    for needed in ("etcd", "redis-server"):
-        if shutil.which(needed) is None:
-            print(f"skipped: needs {needed}")
-            sys.exit(4)
+    skip_without_namespaces()
+    skip_without("etcd", "redis-server")
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

@@ -37,7 +37,7 @@ def remove_files_of(name):
 
 def send_external_to(client=CLIENT, server=SERVER):
     """The server sends to the NAT's address as a router would."""
-    net.ip("-n", server, "neigh", "add", EXTERNAL4, "lladdr",
+    net.ip("-n", server, "neigh", "replace", EXTERNAL4, "lladdr",
            net.address_of_card(client), "dev", "eth0", "nud", "permanent")
 
 

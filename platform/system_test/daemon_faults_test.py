@@ -29,8 +29,9 @@ import run_test as net
 from command_case import OK, USAGE, below, is_alive, wait_for
 from control_test import (FOLDER, NAME, UNAVAILABLE, is_of_program, processes,
                           told, units)
+from daemon_case import send_external_to
 from live_kills_test import LOGGERS, PROCESSES, STAY, UNITS, processes_of
-from run_test import CLIENT, EXTERNAL4, MIDDLE, PORTS, SERVER, SERVER4, ip, peer
+from run_test import CLIENT, EXTERNAL4, MIDDLE, PORTS, SERVER4, ip, peer
 
 CHAIN = f"--nf=firewall | monitor | nat(ip={EXTERNAL4})"
 WITHOUT_TABLES = f"--nf=firewall | nat(ip={EXTERNAL4})"
@@ -56,8 +57,7 @@ class DaemonFaults(control_test.Control):
     def traffic(self):
         """Echoes by 20 connections at a time, without end, none of which may
         fail."""
-        ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
-           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        send_external_to()
         stop, wrong, rounds = threading.Event(), [], []
 
         def talk():
@@ -133,6 +133,29 @@ class DaemonFaults(control_test.Control):
                 self.refused(UNAVAILABLE, ["only processes with loggers"],
                              "kill", victim)
             self.down()
+
+    def test_loggers_that_alone_have_something_are_not_killed(self):
+        for chain, alone in (
+                (WITHOUT_TABLES, "clocks of units that have failed"),
+                (CHAIN, "operations on tables of ended units")):
+            self.up(*PROCESSES, chain)
+            with self.server():
+                send_external_to()
+                self.assertEqual(len(peer(CLIENT, "ping", SERVER4, 3)), 3)
+            # No packet is under way, so nobody looks for who stands still.
+            loggers, = self.part(LOGGERS)
+            os.kill(loggers, signal.SIGSTOP)
+            told("kill", "0")
+            refused = ("recovery from the previous kill is still in progress: "
+                       f"only loggers have {alone}\n")
+            wait_for(alone, lambda: refused in
+                     control_test.snf("kill", "loggers").stderr)
+            self.assertTrue(is_alive(loggers))
+            os.kill(loggers, signal.SIGCONT)
+            wait_for("a kill", self.can_kill_loggers)
+            wait_for("other loggers", lambda: self.part(LOGGERS)
+                     and loggers not in self.part(LOGGERS))
+            self.check_down()
 
     def test_processes_that_stand_still_are_killed_and_replaced(self):
         self.up(*PROCESSES, CHAIN, "--unit_capacity=30Mbps",
@@ -482,8 +505,7 @@ class DaemonFaults(control_test.Control):
 
     def test_sums_of_shared_tables_outlive_a_daemon(self):
         flags = [*PROCESSES, CHAIN, "--keep=60s"]
-        ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
-           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        send_external_to()
         lives, pings, launcher = 4, 20, None
         for life in range(lives):
             self.up(*flags)
@@ -554,8 +576,7 @@ class DaemonFaults(control_test.Control):
     def test_an_interface_that_goes_down_or_away_comes_back(self):
         self.silence_ipv6()
         self.up(*PROCESSES, CHAIN)
-        ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
-           net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+        send_external_to()
 
         def make():
             ip("-n", CLIENT, "link", "add", "eth0", "type", "veth", "peer",
@@ -563,8 +584,7 @@ class DaemonFaults(control_test.Control):
             ip("-n", CLIENT, "link", "set", "eth0", "up")
             ip("-n", CLIENT, "addr", "add", f"{net.CLIENT4}/24", "dev", "eth0")
             ip("-n", MIDDLE, "link", "set", "lan0", "up")
-            ip("-n", SERVER, "neigh", "replace", EXTERNAL4, "lladdr",
-               net.address_of_card(CLIENT), "dev", "eth0", "nud", "permanent")
+            send_external_to()
         for times, (word, lose, bring) in enumerate((
                 ("lan0 is down",
                  lambda: ip("-n", MIDDLE, "link", "set", "lan0", "down"),

@@ -22,8 +22,9 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import OK, PROGRAM, USAGE, udp_frame, wait_for
 from etcd_peer import Etcd, skip_without_etcd
-from host_pair import (AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair, ip)
+from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair
 from joined_hosts import PORTS, JoinedHosts
+from needs import skip_without_namespaces
 
 # Sends frames of 60 flows, 400 a second, until stdin ends: prints how many.
 SEND = """
@@ -386,8 +387,6 @@ class Refusals(EtcdHosts):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0 or ip("netns", "list", check=False).returncode != 0:
-        print("skipped: needs root and network namespaces")
-        sys.exit(4)
+    skip_without_namespaces()
     skip_without_etcd()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

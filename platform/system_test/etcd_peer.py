@@ -5,19 +5,18 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 
 from command_case import free_port, wait_for
+from needs import skip
 
 
 def skip_without_etcd():
     """Ends the script as skipped where there is no etcd."""
     for program in ("etcd", "etcdctl"):
         if shutil.which(program) is None:
-            print(f"skipped: needs {program}, of the Debian packages "
-                  "etcd-server and etcd-client")
-            sys.exit(4)
+            skip(f"needs {program}, of the Debian packages etcd-server and "
+                 "etcd-client")
 
 
 class Etcd:

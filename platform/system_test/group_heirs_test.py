@@ -55,6 +55,16 @@ class Heirs:
         self.assertGreater(told["echoes"], 0)
         print(f"note: the slowest echo took {told['worst_ms']} ms")
 
+    @contextlib.contextmanager
+    def late_soak(self):
+        """Connections that begin while the victim is dead."""
+        time.sleep(1)  # the heir's heir has what there is
+        before = self.states(0, "kept")
+        with self.soak("no"):
+            wait_for("new flows", lambda: (
+                self.states(0, "kept") >= before + CONNECTIONS))
+            yield
+
     def states(self, number, name):
         return self.group(number)["counts"]["states_" + name]
 
@@ -155,14 +165,19 @@ class Heirs:
             self.all_answered(talk)
             wait_for("flows",
                      lambda: self.states(HEIR, "taken") >= CONNECTIONS)
-            talk.silent("begin")
-            find()
-            self.await_all()
-            self.all_answered(talk)
-            returned, had = (self.states(VICTIM, name)
-                             for name in ("returned", "had"))
-            self.assertEqual(self.states(HEIR, "given"), returned + had)
-            self.check_new_connections()
+            with self.late_soak():
+                talk.silent("begin")
+                find()
+                self.await_all()
+                self.all_answered(talk)
+                returned, had = (self.states(VICTIM, name)
+                                 for name in ("returned", "had"))
+                self.assertEqual(self.states(HEIR, "given"), returned + had)
+                self.assertGreaterEqual(self.states(VICTIM, "away"),
+                                        CONNECTIONS)
+                self.check_new_connections()
+            self.assertGreater(
+                self.group(VICTIM)["counts"]["aside"], CONNECTIONS)
             told = talk.end()
         gaps = sorted(one["gap"] for one in told.values())
         print(f"note: hosts had no answer for up to {gaps[-1]} s")

@@ -22,6 +22,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -401,6 +402,7 @@ class Shared(Group):
                            "--nf=monitor")
         self.check_refused(1, "this one has --group_address, and the members "
                            "have none", "--group_address=127.0.0.1:6083")
+        self.check_files_of_tls()
         hosts = ("--own_units=1", "--isolation=process", "--loggers=on")
         for words, *flags in (
                 ("--group: wants --controller", "--controller=0/1"),
@@ -414,7 +416,9 @@ class Shared(Group):
                 ("--group_address: UDP port 6081 is that of --host_wire=geneve",
                  *hosts, "--host_wire=geneve",
                  "--group_address=127.0.0.1:6081"),
-                ("--upgrade: is not for --group", "--upgrade"),
+                ("--upgrade: is not for --group with --own_units", *hosts,
+                 "--own_units=1", "--upgrade"),
+                ("--within: is not for --group", "--within=5s", "--upgrade"),
                 ('--group: "a/b" is no name of a group', "--group=a/b"),
                 ("--group_address: \"lo\" is no ADDRESS:PORT",
                  "--group_address=lo"),
@@ -429,7 +433,33 @@ class Shared(Group):
             capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, USAGE)
         self.assertIn("--group: wants --etcd", done.stderr)
+        done = subprocess.run(
+            [net.PROGRAM, "up", "--controller=0/2", "--group_tls=/nowhere",
+             *net.PORTS], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("--group_tls: wants --group", done.stderr)
         self.assertEqual(self.group(0)["live"], {0})
+
+
+    def check_files_of_tls(self):
+        """The files of both ends are looked at before it joins."""
+        with tempfile.TemporaryDirectory() as folder:
+            tls = pathlib.Path(folder) / "tls"
+            subprocess.run([net.PROGRAM, "cert", tls, "--role=admin"],
+                           check=True, capture_output=True)
+            for end in ("server", "client"):
+                key = tls / f"{end}.key"
+                key.chmod(0o644)
+                self.check_refused(1, f"--group_tls: {key}: ",
+                                   f"--group_tls={tls}",
+                                   "--group_address=127.0.0.1:6083")
+                key.chmod(0o600)
+                certificate = tls / f"{end}.crt"
+                away = certificate.rename(f"{certificate}.away")
+                self.check_refused(1, f"--group_tls: {certificate}: ",
+                                   f"--group_tls={tls}",
+                                   "--group_address=127.0.0.1:6083")
+                away.rename(certificate)
 
 
 class OwnPorts(Group):

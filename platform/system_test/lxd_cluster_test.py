@@ -23,6 +23,7 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 from cluster_case import (DIRECTORY, NAME, UNAVAILABLE, ClusterCase, cluster,
                           processes_of, remains)
 from command_case import OK, PROGRAM, SOURCE, USAGE, wait_for
+from needs import skip_unless_long, skip_without, skip_without_namespaces
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
 import lxd_cluster
@@ -236,16 +237,7 @@ class WithLxd(ClusterCase):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0 or subprocess.run(
-            ["ip", "netns", "list"], capture_output=True,
-            check=False).returncode != 0:
-        print("skipped: needs root and network namespaces")
-        sys.exit(4)
-    for needed in LxdCluster.NEEDED:
-        if shutil.which(needed) is None:
-            print(f"skipped: needs {needed}")
-            sys.exit(4)
-    if not os.environ.get("SNF_LONG_TESTS"):
-        print("skipped: runs with SNF_LONG_TESTS=1")
-        sys.exit(4)
+    skip_without_namespaces()
+    skip_without(*LxdCluster.NEEDED)
+    skip_unless_long()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

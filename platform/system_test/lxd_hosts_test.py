@@ -14,9 +14,7 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import signal
-import subprocess
 import sys
 import unittest
 
@@ -27,6 +25,7 @@ from command_case import OK, PROGRAM, SOURCE, USAGE, wait_for
 from etcd_hosts_test import EtcdHosts
 from etcd_peer import Etcd, skip_without_etcd
 from host_pair import AWAY, AWAY_ADDRESS, HOME, HOME_ADDRESS, HostPair
+from needs import skip_unless_long, skip_without, skip_without_namespaces
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
 import lxd_member
@@ -250,17 +249,8 @@ class Launched(EtcdHosts):
 
 
 if __name__ == "__main__":
-    if os.geteuid() != 0 or subprocess.run(
-            ["ip", "netns", "list"], capture_output=True,
-            check=False).returncode != 0:
-        print("skipped: needs root and network namespaces")
-        sys.exit(4)
+    skip_without_namespaces()
     skip_without_etcd()
-    for needed in lxd_member.NEEDED:
-        if shutil.which(needed) is None:
-            print(f"skipped: needs {needed}")
-            sys.exit(4)
-    if not os.environ.get("SNF_LONG_TESTS"):
-        print("skipped: runs with SNF_LONG_TESTS=1")
-        sys.exit(4)
+    skip_without(*lxd_member.NEEDED)
+    skip_unless_long()
     unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

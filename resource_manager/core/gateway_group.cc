@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
 
@@ -72,7 +73,7 @@ const Gateway* GatewayGroup::SelfIn(const GatewayTable& table) const {
   const Gateway* const member = table.Find(options_.self.number);
   const bool is_self = member != nullptr &&
                        member->incarnation == options_.self.incarnation &&
-                       table.shape == options_.shape;
+                       table.shape.IsLike(options_.shape);
   return is_self ? member : nullptr;
 }
 
@@ -96,6 +97,19 @@ void GatewayGroup::OnLook(const Look& look, Instant begun, Instant now,
   const bool is_stored = stored_.has_value() && SelfIn(*stored_) != nullptr;
   if (is_in_ && is_stored && beaten) vouched_until_ = begun + hold();
   if (is_in_ && !is_active_) is_active_ = MayBeActive();
+  if (is_stored && stored_->shape == options_.shape) brings_version_ = false;
+}
+
+void GatewayGroup::Continue(const Place& place) {
+  const Gateway* const member = place.table.Find(options_.self.number);
+  SNF_CHECK(member != nullptr);
+  options_.self = *member;
+  brings_version_ = place.table.shape.version != options_.shape.version;
+  table_ = place.table;
+  is_in_ = true;
+  is_active_ = place.is_active;
+  joined_ = place.joined;
+  vouched_until_ = place.vouched_until;
 }
 
 void GatewayGroup::OnNoAnswer(Instant begun) {
@@ -212,7 +226,7 @@ bool GatewayGroup::IsPredecessor(const Gateway& member) const {
   return member.number == self.number && member.name == self.name &&
          member.address == self.address &&
          member.incarnation != self.incarnation && stored_.has_value() &&
-         stored_->shape == options_.shape;
+         stored_->shape.IsLike(options_.shape);
 }
 
 absl::Status GatewayGroup::CheckJoin() const {
@@ -221,7 +235,7 @@ absl::Status GatewayGroup::CheckJoin() const {
   }
   for (const Gateway& member : stored_->members) {
     if (IsSilent(member) || IsPredecessor(member)) continue;
-    if (stored_->shape != options_.shape) {
+    if (!MayJoin(stored_->shape)) {
       return Refuse(absl::StrCat(TextOf(member), " is a member: ",
                                  Difference(options_.shape, stored_->shape)));
     }
@@ -249,10 +263,13 @@ std::optional<GatewayGroup::Swap> GatewayGroup::Wanted() const {
       return goes;
     });
   }
-  if (wants_in && next.shape != options_.shape) {
+  if (wants_in && SelfIn(next) == nullptr && next.shape != options_.shape) {
     next.members.clear();
     next.shape = options_.shape;
     next.key = options_.key;
+  }
+  if (brings_version_ && wants_in) {
+    next.shape.version = options_.shape.version;
   }
   if (!wants_in_) {
     std::erase_if(next.members, [&](const Gateway& member) {

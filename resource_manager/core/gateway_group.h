@@ -34,6 +34,11 @@ struct GroupShape {
   std::string machine{};
   // After this time without a beat a member is taken out.
   Nanos silence = Seconds(1);
+  // Returns true if no more than the version differs.
+  bool IsLike(GroupShape other) const {
+    other.version = version;
+    return *this == other;
+  }
   friend bool operator==(const GroupShape&, const GroupShape&) = default;
 };
 
@@ -101,13 +106,26 @@ struct GatewayBeat {
 // finds epoch 6, and drops what waits at its ports. It puts epoch 7 with all
 // three; once the beats of 0 and 2 say 7, it has its hosts again.
 //
+// A process may continue the membership of another one of its daemon, which
+// hands it on (proto/protocol.md H9): to other members they are the same. Its
+// SNF may be another version: then the table gets that version, and processes
+// that join need it. Members stay that are of the earlier version.
+//
 // A value without clock and IO. Owner-thread only.
 class GatewayGroup {
  public:
   struct Options {
     Gateway self{};
     GroupShape shape{};
-    uint64_t key = 0;  // of the table, if this member makes it
+    uint64_t key = 0;        // of the table, if this member makes it
+    bool continues = false;  // it is to continue another process's membership
+  };
+  // A membership, for the process that continues it.
+  struct Place {
+    GatewayTable table{};
+    bool is_active = false;
+    uint64_t joined = 0;
+    Instant vouched_until = Instant::min();
   };
   // The keys of a group at one revision.
   struct Look {
@@ -146,6 +164,10 @@ class GatewayGroup {
   void OnOut(uint64_t epoch) { out_ = std::max(out_, epoch); }
   // Packets are handled by the table of this epoch.
   void OnApplied(uint64_t epoch) { applied_ = epoch; }
+
+  // Continues the membership of the process that had this place. The place's
+  // table has a member of the own number. Call it before set_ready.
+  void Continue(const Place& place);
 
   // Returns the change that is to be tried now; none if all is right.
   std::optional<Swap> Wanted() const;
@@ -212,11 +234,16 @@ class GatewayGroup {
   // Returns true for an earlier process of this daemon, which has ended: a
   // daemon's name is one process's at a time.
   bool IsPredecessor(const Gateway& member) const;
+  bool MayJoin(const GroupShape& shape) const {
+    return options_.continues ? shape.IsLike(options_.shape)
+                              : shape == options_.shape;
+  }
   const Gateway* SelfIn(const GatewayTable& table) const;
   // Returns true if there is no right table, and this member has seen one.
   bool HasLostData() const;
 
-  const Options options_;
+  Options options_;
+  bool brings_version_ = false;  // the table is to have the own version
   bool wants_in_ = false;
   std::optional<GatewayTable> stored_{};  // as etcd has it
   int64_t revision_ = 0;

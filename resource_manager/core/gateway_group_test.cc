@@ -236,6 +236,94 @@ TEST_F(GatewayGroupTest, AProcessThatHasEndedIsReplacedAtOnce) {
   EXPECT_EQ(group_.Wanted()->table.live(), 0b111u);
 }
 
+// The process before is member 0 in epoch 5, and is active.
+class ContinuedGroupTest : public GatewayGroupTest {
+ protected:
+  ContinuedGroupTest() {
+    look_.table->members = {Member(0), Member(1), Member(2)};
+    Beat(0, 5);
+  }
+  GatewayGroup::Place PlaceOfBefore() const {
+    return {.table = *look_.table,
+            .is_active = true,
+            .joined = 4,
+            .vouched_until = At(1'500)};
+  }
+  // A process of another SNF, which continues.
+  static GatewayGroup Next(const std::string& version) {
+    GroupShape shape = Shape();
+    shape.version = version;
+    return GatewayGroup(
+        {.self = Member(0, 99), .shape = shape, .continues = true});
+  }
+};
+
+TEST_F(ContinuedGroupTest, IsTheSameMemberAndActiveAtOnce) {
+  GatewayGroup next = Next("1");
+  next.OnLook(look_, At(900), At(905), false);
+  EXPECT_TRUE(next.CheckJoin().ok());
+  EXPECT_FALSE(next.is_in());
+  next.Continue(PlaceOfBefore());
+  next.set_ready();
+  EXPECT_TRUE(next.is_in());
+  EXPECT_TRUE(next.is_active());
+  EXPECT_EQ(next.vouched_until(), At(1'500));
+  EXPECT_EQ(next.joined(), 4u);
+  EXPECT_EQ(next.beat().incarnation, 10u);
+  next.OnLook(look_, At(1'000), At(1'005), true);
+  EXPECT_TRUE(next.is_active());
+  EXPECT_EQ(next.vouched_until(), At(1'000) + next.hold());
+  EXPECT_FALSE(next.Wanted().has_value());  // so no member sees a change
+}
+
+TEST_F(ContinuedGroupTest, GoesOnWhileEtcdDoesNotAnswer) {
+  GatewayGroup next = Next("1");
+  next.Continue(PlaceOfBefore());
+  next.set_ready();
+  next.OnNoAnswer(At(1'400));
+  EXPECT_EQ(next.vouched_until(), At(1'400) + next.hold());
+}
+
+TEST_F(ContinuedGroupTest, TheTableGetsTheVersionOfWhoContinues) {
+  GatewayGroup next = Next("2");
+  next.OnLook(look_, At(900), At(905), false);
+  EXPECT_TRUE(next.CheckJoin().ok()) << next.CheckJoin();
+  next.Continue(PlaceOfBefore());
+  next.set_ready();
+  next.OnLook(look_, At(1'000), At(1'005), true);
+  const auto swap = next.Wanted();
+  ASSERT_TRUE(swap.has_value());
+  EXPECT_EQ(swap->table.shape.version, "2");
+  EXPECT_EQ(swap->table.members, look_.table->members);
+  // A member of the earlier version stays, and leaves the table as it is.
+  GatewayGroup stays({.self = Member(1), .shape = Shape()});
+  stays.set_ready();
+  stays.OnLook(look_, At(995), At(1'000), true);
+  ASSERT_TRUE(stays.is_in());
+  look_.table = swap->table;
+  look_.revision = ++revision_;
+  stays.OnLook(look_, At(1'100), At(1'105), true);
+  EXPECT_TRUE(stays.is_in());
+  EXPECT_FALSE(stays.Wanted().has_value());
+  next.OnLook(look_, At(1'100), At(1'105), true);
+  EXPECT_TRUE(next.is_active());
+  EXPECT_FALSE(next.Wanted().has_value());
+  // A process of the earlier version cannot join any more.
+  GatewayGroup joins({.self = Member(2, 98), .shape = Shape()});
+  joins.OnLook(look_, At(1'200), At(1'205), false);
+  EXPECT_THAT(std::string(joins.CheckJoin().message()),
+              HasSubstr("this one has version 1, and the group 2"));
+}
+
+TEST_F(ContinuedGroupTest, AnotherChainIsRefused) {
+  GroupShape shape = Shape();
+  shape.program = "monitor";
+  GatewayGroup next({.self = Member(0, 99), .shape = shape, .continues = true});
+  next.OnLook(look_, At(900), At(905), false);
+  EXPECT_THAT(std::string(next.CheckJoin().message()),
+              HasSubstr("this one runs monitor, and the group nat"));
+}
+
 TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
   group_.set_ready();
   const auto why = [this](GroupShape shape) {

@@ -335,6 +335,23 @@ LeaseRefusal ResourceManager::Close(Instant now, UnitLife life,
   return why;
 }
 
+void ResourceManager::SetPlaced(Instant now, GlobalUnitId id, bool is_placed,
+                                ManagerOut& out) {
+  const uint32_t unit = value(id);
+  units_[unit].is_placed = is_placed;
+  const State before = units_[unit].state;
+  if (is_placed && before == State::kAbsent) {
+    units_.SetState(now, unit, State::kCold);
+    Serve(now, out);
+  } else if (!is_placed &&
+             (before == State::kCold || before == State::kFailed)) {
+    units_.SetState(now, unit, State::kAbsent);
+  } else if (!is_placed && !recovering() &&
+             (before == State::kWarm || before == State::kActive)) {
+    Close(now, units_.LifeOf(unit), out);
+  }
+}
+
 // --- Recovery ----------------------------------------------------------------
 
 void ResourceManager::AdoptLease(uint32_t unit, const ReportedLease& told,

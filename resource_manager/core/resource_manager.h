@@ -138,6 +138,12 @@ class ResourceManager {
   // Revokes all leases of a unit, then stops it. Not while recovering.
   LeaseRefusal Close(Instant now, UnitLife unit, ManagerOut& out);
 
+  // Says whether a host has a place for the unit; at first, each unit has one.
+  // A unit without a place does not start; if it runs, it is closed. To be said
+  // again, for both, after a recovery.
+  void SetPlaced(Instant now, GlobalUnitId unit, bool is_placed,
+                 ManagerOut& out);
+
   // Handles all times that are due; to be called at least every revoke_grace.
   void on_tick(Instant now, ManagerOut& out);
 

@@ -659,5 +659,58 @@ TEST(ResourceManager, AsksAgainForReportsThatDoNotCome) {
   EXPECT_NE(std::get_if<AskReport>(out.data()), nullptr);
 }
 
+TEST(ResourceManager, GivesNothingOfAUnitWithoutAPlace) {
+  Bench b({.max_units = 2});
+  const auto place = [&b](uint32_t unit, bool is_placed) {
+    b.manager.SetPlaced(b.now, GlobalUnitId{unit}, is_placed, b.out);
+    b.Run();
+  };
+  place(0, false);
+  place(1, false);
+  const auto c = b.Join(1);
+  b.AskFor(c, kWholeUnit / 2);
+  b.Tick(Milliseconds(100));
+  EXPECT_TRUE(b.starts.empty());
+  EXPECT_EQ(b.manager.state(GlobalUnitId{1}), State::kAbsent);
+  place(1, true);
+  ASSERT_EQ(b.starts.size(), 1u);
+  EXPECT_EQ(b.starts[0].unit, GlobalUnitId{1});
+  EXPECT_EQ(b.manager.held(c.controller), kWholeUnit / 2);
+  // The place goes: the unit is left, and does not start again.
+  place(1, false);
+  place(1, false);
+  EXPECT_EQ(b.revoked.size(), 1u);
+  EXPECT_EQ(b.manager.on_give_back(b.now, {c, b.revoked[0], 0}, b.out),
+            LeaseRefusal::kNone);
+  b.Run();
+  ASSERT_EQ(b.stops, b.starts);
+  EXPECT_EQ(b.manager.on_stopped(b.now, b.stops[0], b.out),
+            LeaseRefusal::kNone);
+  b.Run();
+  EXPECT_EQ(b.manager.state(GlobalUnitId{1}), State::kAbsent);
+  EXPECT_EQ(b.manager.held(c.controller), 0);
+  place(0, true);
+  EXPECT_EQ(b.manager.held(c.controller), kWholeUnit / 2);
+  EXPECT_EQ(b.starts.back().unit, GlobalUnitId{0});
+}
+
+TEST(ResourceManager, AUnitWithoutAPlaceIsAbsentAfterARecovery) {
+  ManagerOut out;
+  ResourceManager m({.max_units = 2}, 3, true, out);
+  for (uint32_t u = 0; u < 2; ++u) {
+    m.SetPlaced({}, GlobalUnitId{u}, false, out);
+  }
+  EXPECT_EQ(m.on_report({}, {{GlobalUnitId{0}, 0}, 3, true}, {}, out),
+            LeaseRefusal::kNone);
+  const UnitLife used = {GlobalUnitId{1}, 7};
+  const std::vector<ReportedLease> leases = {
+      {LeaseId{9}, {ControllerId{1}, 8}, 1, 100, 100}};
+  EXPECT_EQ(m.on_report({}, {used, 3}, leases, out), LeaseRefusal::kNone);
+  EXPECT_EQ(m.state(GlobalUnitId{0}), State::kAbsent);
+  EXPECT_EQ(m.state(GlobalUnitId{1}), State::kActive);
+  m.SetPlaced({}, GlobalUnitId{1}, false, out);
+  EXPECT_EQ(m.state(GlobalUnitId{1}), State::kDraining);
+}
+
 }  // namespace
 }  // namespace snf

@@ -8,7 +8,7 @@ namespace snf {
 namespace {
 
 constexpr uint32_t kStates =
-    static_cast<uint32_t>(UnitStock::State::kFailed) + 1;
+    static_cast<uint32_t>(UnitStock::State::kAbsent) + 1;
 
 }  // namespace
 
@@ -22,6 +22,9 @@ UnitStock::UnitStock(const ManagerOptions& options)
 
 void UnitStock::SetState(Instant now, uint32_t unit, State state) {
   Unit& u = units_[unit];
+  if (!u.is_placed && (state == State::kCold || state == State::kFailed)) {
+    state = State::kAbsent;
+  }
   const auto is_up = [](State s) {
     return s == State::kStarting || s == State::kWarm || s == State::kActive ||
            s == State::kDraining;

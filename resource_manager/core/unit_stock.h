@@ -27,7 +27,8 @@ namespace snf {
 class UnitStock {
  public:
   static constexpr uint32_t kNone = LinkedLists::kNone;
-  // kUnknown: the unit has not reported yet; kActive: it has leases.
+  // kUnknown: the unit has not reported yet; kActive: it has leases; kAbsent:
+  // no host has a place for the unit.
   enum class State : uint8_t {
     kUnknown,
     kCold,
@@ -35,15 +36,17 @@ class UnitStock {
     kWarm,
     kActive,
     kDraining,
-    kFailed
+    kFailed,
+    kAbsent
   };
   struct Unit {
     State state = State::kCold;
     uint64_t incarnation = 0;
     int64_t free = 0;
     uint32_t leases = 0;
-    uint32_t said_at = 0;  // the tick of the last StartUnit
-    Instant since;         // of a start, or of being warm
+    uint32_t said_at = 0;   // the tick of the last StartUnit
+    Instant since;          // of a start, or of being warm
+    bool is_placed = true;  // else it is absent instead of cold or failed
   };
 
   // Each unit is in no state until SetState.

@@ -19,20 +19,29 @@ absl::Status ToAbsl(const grpc::Status& status) {
 
 // Each has a connection of its own: a new one does not wait for the back-off of
 // one that failed before.
-std::shared_ptr<grpc::Channel> NewChannel(const std::string& socket) {
+std::shared_ptr<grpc::Channel> NewChannel(const LeaseAddress& address) {
   gpr_set_log_function([](gpr_log_func_args*) {});
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // One that listens and stands still is given up after so long.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!address.tls.has_value()) {
+    return grpc::CreateCustomChannel(
+        address.target, grpc::InsecureChannelCredentials(), arguments);
+  }
+  const grpc::SslCredentialsOptions credentials = {
+      .pem_root_certs = address.tls->authority,
+      .pem_private_key = address.tls->key,
+      .pem_cert_chain = address.tls->certificate};
   return grpc::CreateCustomChannel(
-      "unix:" + socket, grpc::InsecureChannelCredentials(), arguments);
+      address.target, grpc::SslCredentials(credentials), arguments);
 }
 
 class GrpcLeaseStream final : public LeaseStream {
  public:
-  explicit GrpcLeaseStream(const std::string& socket)
-      : stub_(proto::Leases::NewStub(NewChannel(socket))),
+  explicit GrpcLeaseStream(const LeaseAddress& address)
+      : stub_(proto::Leases::NewStub(NewChannel(address))),
         wire_(stub_->Attend(&context_)) {}
   ~GrpcLeaseStream() override {
     context_.TryCancel();
@@ -59,13 +68,13 @@ class GrpcLeaseStream final : public LeaseStream {
 
 }  // namespace
 
-std::unique_ptr<LeaseStream> LeaseStream::Open(const std::string& socket) {
-  return std::make_unique<GrpcLeaseStream>(socket);
+std::unique_ptr<LeaseStream> LeaseStream::Open(const LeaseAddress& address) {
+  return std::make_unique<GrpcLeaseStream>(address);
 }
 
-absl::StatusOr<proto::LookReply> LookAtLeases(const std::string& socket,
+absl::StatusOr<proto::LookReply> LookAtLeases(const LeaseAddress& address,
                                               Nanos patience) {
-  const auto stub = proto::Leases::NewStub(NewChannel(socket));
+  const auto stub = proto::Leases::NewStub(NewChannel(address));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() +
                        std::chrono::nanoseconds(patience.ns));

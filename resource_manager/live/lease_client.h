@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/time.h"
 #include "proto/leases.pb.h"
+#include "resource_manager/live/lease_address.h"
 
 namespace snf {
 
@@ -17,7 +18,7 @@ namespace snf {
 class LeaseStream {
  public:
   // Returns within some seconds; whether anybody listens there shows by Read.
-  static std::unique_ptr<LeaseStream> Open(const std::string& socket);
+  static std::unique_ptr<LeaseStream> Open(const LeaseAddress& address);
   // Breaks the stream; no other call is under way.
   virtual ~LeaseStream() = default;
   // Returns false once the stream has broken.
@@ -35,7 +36,7 @@ class LeaseStream {
 
 // Asks a resource manager once for its members and leases. Errors: those of the
 // service; DeadlineExceeded or Unavailable if it cannot be reached.
-absl::StatusOr<proto::LookReply> LookAtLeases(const std::string& socket,
+absl::StatusOr<proto::LookReply> LookAtLeases(const LeaseAddress& address,
                                               Nanos patience);
 
 }  // namespace snf

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "base/messages/controller_counts.h"
@@ -24,6 +25,7 @@ namespace {
 
 constexpr auto kLongestLook = std::chrono::seconds(40);
 constexpr int kMostStreams = kMostControllers;  // one of each member
+constexpr int kHandshakeMs = 5'000;
 
 // Writes what waits by a thread of its own: a member that stands still makes
 // nobody else wait.
@@ -93,10 +95,12 @@ class Stream final : public MemberStream {
 
 class Service final : public proto::Leases::Service {
  public:
-  explicit Service(LeaseHandler& handler) : handler_(handler) {}
+  Service(LeaseHandler& handler, const std::optional<LeasePort>& port)
+      : handler_(handler), port_(port) {}
 
   grpc::Status Attend(grpc::ServerContext* context,
                       Stream::Wire* wire) override {
+    if (!MayCall(*context)) return Stranger();
     if (members_.fetch_add(1) >= kMostStreams) {
       --members_;
       return {grpc::StatusCode::RESOURCE_EXHAUSTED,
@@ -114,6 +118,7 @@ class Service final : public proto::Leases::Service {
   grpc::Status Look(grpc::ServerContext* context,
                     const proto::LookRequest* /*request*/,
                     proto::LookReply* reply) override {
+    if (!MayCall(*context)) return Stranger();
     using std::chrono::steady_clock;
     const auto now = std::chrono::system_clock::now();
     const auto end = std::min(context->deadline(), now + kLongestLook);
@@ -127,18 +132,37 @@ class Service final : public proto::Leases::Service {
   }
 
  private:
+  // A client at the socket is this user, and shows no certificate.
+  bool MayCall(const grpc::ServerContext& context) const {
+    if (context.peer().starts_with("unix:")) return true;
+    std::vector<std::string> uris;
+    for (const grpc::string_ref& uri :
+         context.auth_context()->FindPropertyValues(
+             GRPC_PEER_URI_PROPERTY_NAME)) {
+      uris.emplace_back(uri.data(), uri.size());
+    }
+    return port_.has_value() && port_->may_call(uris);
+  }
+  static grpc::Status Stranger() {
+    return {grpc::StatusCode::PERMISSION_DENIED,
+            "the certificate does not let its owner lease units: snf cert "
+            "--role=admin makes another one"};
+  }
+
   LeaseHandler& handler_;
+  const std::optional<LeasePort> port_;
   std::atomic<int> members_ = 0;
 };
 
 class GrpcLeaseServer final : public LeaseServer {
  public:
-  explicit GrpcLeaseServer(LeaseHandler& handler) : service_(handler) {}
+  GrpcLeaseServer(LeaseHandler& handler, const std::optional<LeasePort>& port)
+      : service_(handler, port) {}
   ~GrpcLeaseServer() override {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   }
 
-  bool Listen(const std::string& socket) {
+  bool Listen(const std::string& socket, const std::optional<LeasePort>& port) {
     constexpr int kLooks = 16;
     grpc::ResourceQuota quota("snf leases");
     quota.SetMaxThreads(kMostStreams + kLooks);
@@ -152,6 +176,14 @@ class GrpcLeaseServer final : public LeaseServer {
     builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, 8 * 1024);
     builder.AddListeningPort("unix:" + socket,
                              grpc::InsecureServerCredentials());
+    if (port.has_value()) {
+      // Another process could take a part of the streams.
+      builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+      builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                                 kHandshakeMs);
+      builder.AddListeningPort(port->address.target,
+                               Credentials(*port->address.tls));
+    }
     builder.RegisterService(&service_);
     const mode_t before = umask(0177);
     server_ = builder.BuildAndStart();
@@ -160,6 +192,16 @@ class GrpcLeaseServer final : public LeaseServer {
   }
 
  private:
+  static std::shared_ptr<grpc::ServerCredentials> Credentials(
+      const LeaseTls& tls) {
+    grpc::SslServerCredentialsOptions options(
+        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+    options.pem_root_certs = tls.authority;
+    options.pem_key_cert_pairs.push_back(
+        {.private_key = tls.key, .cert_chain = tls.certificate});
+    return grpc::SslServerCredentials(options);
+  }
+
   Service service_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -167,14 +209,16 @@ class GrpcLeaseServer final : public LeaseServer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LeaseServer>> LeaseServer::Start(
-    const std::string& socket, LeaseHandler& handler) {
+    const std::string& socket, LeaseHandler& handler,
+    const std::optional<LeasePort>& port) {
   gpr_set_log_function([](gpr_log_func_args*) {});
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  auto server = std::make_unique<GrpcLeaseServer>(handler);
-  if (!server->Listen(socket)) {
-    return absl::UnavailableError(
-        fmt::format("{}: cannot listen there", socket));
+  auto server = std::make_unique<GrpcLeaseServer>(handler, port);
+  if (!server->Listen(socket, port)) {
+    return absl::UnavailableError(fmt::format(
+        "{}: cannot listen there",
+        port.has_value() ? socket + ", or " + port->address.target : socket));
   }
   return server;
 }

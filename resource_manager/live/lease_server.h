@@ -4,11 +4,13 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/leases.pb.h"
+#include "resource_manager/live/lease_address.h"
 
 namespace snf {
 
@@ -41,16 +43,17 @@ class LeaseHandler {
 };
 
 // Serves the leases service on threads of its own, with the services for health
-// and reflection, on a socket of the file system that is this user's alone. A
-// message has at most kMostBytes, and there are at most kMostControllers
-// streams.
+// and reflection, on a socket of the file system that is this user's alone, and
+// on a TCP port, if there is one. A message has at most kMostBytes, and there
+// are at most kMostControllers streams.
 class LeaseServer {
  public:
   static constexpr int kMostBytes = 256 * 1024;
 
   // Listens on return. The handler must outlive the server. Error: Unavailable.
   static absl::StatusOr<std::unique_ptr<LeaseServer>> Start(
-      const std::string& socket, LeaseHandler& handler);
+      const std::string& socket, LeaseHandler& handler,
+      const std::optional<LeasePort>& port = std::nullopt);
   // Breaks all streams.
   virtual ~LeaseServer() = default;
 

@@ -20,9 +20,12 @@ namespace snf {
 // The longest name of a member, in bytes.
 inline constexpr size_t kMostOfMemberName = 64;
 
+// All leases of the member have ended: a resource manager took the member for
+// dead.
+struct LeasesEnded {};
 // A message of a resource manager to a member.
 using FromManager = std::variant<SetShare, AskReport, StopUnit, Grant, Revoke,
-                                 Gone, NewManager, NewLife>;
+                                 Gone, NewManager, NewLife, LeasesEnded>;
 
 // Returns a member's message as a word; none for a message that stays in its
 // process.

@@ -18,6 +18,65 @@ constexpr Nanos kLookEvery = Milliseconds(100);
 // A process ends a little after its stream has.
 constexpr Nanos kLookClosely = Milliseconds(5);
 
+// `name` is a member's, which lives.
+absl::Status CheckSameUnits(const MemberFile& before,
+                            const ManagerDesk::Options& options,
+                            const std::string& name) {
+  if (before.units == options.units &&
+      before.unit_capacity_bps == options.unit_capacity_bps &&
+      before.follows_hosts == options.follows_hosts) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(fmt::format(
+      "\"{}\" lives, and has leases of {} units of {} bit/s{}: a manager of "
+      "others has to wait for its end",
+      name, before.units, before.unit_capacity_bps,
+      before.follows_hosts ? " on hosts" : ""));
+}
+
+// Adds the units of which the desk has leases, by LeaseId.
+template <typename Leases>
+void AddUnits(const Leases& leases, const ResourceManager& core,
+              const DeskHosts& hosts, proto::LookReply& reply) {
+  std::map<uint32_t, proto::LeasedUnit> units;
+  for (const auto& [id, set] : leases) {
+    const uint32_t unit = value(set.last.to.unit);
+    proto::Lease& lease = *units[unit].add_lease();
+    lease.set_lease(value(id));
+    lease.set_controller(value(set.last.holder.controller));
+    lease.set_share(set.last.share);
+    lease.set_state(set.last.share == 0 ? "ending"
+                    : set.is_confirmed  ? "held"
+                                        : "setting");
+  }
+  for (auto& [unit, told] : units) {
+    told.set_unit(unit);
+    told.set_host(hosts.HostOf(unit));
+    told.set_free(core.free(GlobalUnitId{unit}));
+    *reply.add_unit() = std::move(told);
+  }
+}
+
+void AddCounts(const ManagerCounters& counters, proto::LookReply& reply) {
+  const std::pair<const char*, uint64_t> counts[] = {
+      {"asks", counters.asks},     {"given_back", counters.given_back},
+      {"grants", counters.grants}, {"revoked", counters.revoked},
+      {"gone", counters.gone},     {"unheard", counters.unheard},
+  };
+  (*reply.mutable_count())["refused"] = counters.refused;
+  for (const auto& [name, count] : counts) {
+    if (count > 0) (*reply.mutable_count())[name] = count;
+  }
+}
+
+ManagerOptions CoreOptions(const ManagerDesk::Options& options) {
+  // No process of a unit costs anything, so none is stopped.
+  return {.max_units = options.units,
+          .max_starts = options.units,
+          .term = options.term,
+          .keep_warm = Seconds(1'000'000'000)};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
@@ -26,26 +85,14 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
   auto before = desk->notes_.Read();
   if (!before.ok()) return before.status();
   desk->file_ = {.units = options.units,
-                 .unit_capacity_bps = options.unit_capacity_bps};
+                 .unit_capacity_bps = options.unit_capacity_bps,
+                 .follows_hosts = options.follows_hosts};
   if (before->has_value()) {
-    for (const MemberFile::Member& member : (*before)->members) {
-      ProcessWatch watch(member.process);
-      if (!watch.is_alive()) continue;
-      desk->members_.emplace(member.controller,
-                             Member{.process = member.process,
-                                    .name = member.name,
-                                    .watch = std::move(watch),
-                                    .may_hold = true});
-    }
-    const bool is_other =
-        (*before)->units != options.units ||
-        (*before)->unit_capacity_bps != options.unit_capacity_bps;
-    if (is_other && !desk->members_.empty()) {
-      return absl::FailedPreconditionError(fmt::format(
-          "\"{}\" lives, and has leases of {} units of {} bit/s: a manager of "
-          "others has to wait for its end",
-          desk->members_.begin()->second.name, (*before)->units,
-          (*before)->unit_capacity_bps));
+    desk->Adopt(**before);
+    if (!desk->members_.empty()) {
+      const absl::Status same = CheckSameUnits(
+          **before, options, desk->members_.begin()->second.name);
+      if (!same.ok()) return same;
     }
     desk->file_.epoch = (*before)->epoch;
   }
@@ -59,11 +106,30 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
   return desk;
 }
 
+// Takes over the members that live, or may live, and the hosts of units.
+void ManagerDesk::Adopt(const MemberFile& before) {
+  for (const MemberFile::Member& noted : before.members) {
+    Member member = {
+        .process = noted.process,
+        .name = noted.name,
+        .machine = noted.machine == options_.machine ? "" : noted.machine,
+        .watch = ProcessWatch(noted.process),
+        .heard = now_,
+        .may_hold = true};
+    if (!is_alive(member)) continue;
+    members_.emplace(noted.controller, std::move(member));
+  }
+  for (const MemberFile::Site& site : before.sites) hosts_.Restore(site);
+}
+
 ManagerDesk::ManagerDesk(const Options& options)
     : options_(options),
       own_notes_(options.file),
       notes_(options.notes != nullptr ? *options.notes : own_notes_),
       manager_(CoreOptions(options)),
+      hosts_(options.units, {.note = [this] { return Note(); },
+                             .tell = [this] { TellHosts(); },
+                             .execute = [this] { SendCommands(); }}),
       began_(RealClock::Monotonic()),
       now_(began_),
       next_tick_(began_),
@@ -77,14 +143,6 @@ ManagerDesk::~ManagerDesk() {
   if (!may_serve()) return;
   BuryDead();
   if (members_.empty()) notes_.Remove();
-}
-
-ManagerOptions ManagerDesk::CoreOptions(const Options& options) {
-  // No process of a unit costs anything, so none is stopped.
-  return {.max_units = options.units,
-          .max_starts = options.units,
-          .term = options.term,
-          .keep_warm = Seconds(1'000'000'000)};
 }
 
 void ManagerDesk::Tell(const std::string& line) const {
@@ -117,8 +175,9 @@ void ManagerDesk::Run() {
   const Nanos tick = ManagerOptions().revoke_grace;
   Instant next_look = now_;
   while (!stops_now_.load(std::memory_order_relaxed)) {
-    now_ = RealClock::Monotonic();
+    const Instant before = std::exchange(now_, RealClock::Monotonic());
     if (!may_serve()) return;
+    ForgiveSilence(before);
     for (const Letter& letter : mail_.Take()) {
       std::visit([this](const auto& what) { on_letter(what); }, letter);
       SendCommands();
@@ -133,6 +192,9 @@ void ManagerDesk::Run() {
     }
     SendCommands();
     WelcomeAll();
+    if (options_.follows_hosts && !core().recovering()) {
+      hosts_.Place(now_, core(), commands_);
+    }
     if (now_ >= next_alive_) {
       proto::ToMember word;
       word.mutable_alive();
@@ -165,9 +227,18 @@ void ManagerDesk::BeginAnew(uint64_t epoch) {
     has_holders |= member.may_hold;
   }
   manager_.Begin(epoch, has_holders, commands_);
+  if (options_.follows_hosts) hosts_.Close(now_, core(), commands_);
   Tell(fmt::format("epoch {}: {}", epoch,
                    has_holders ? "asks its members for their leases"
                                : "nobody has a lease"));
+}
+
+void ManagerDesk::TellHosts() {
+  const auto word = hosts_.word();
+  if (!word.has_value()) return;
+  for (const auto& [id, member] : members_) {
+    if (member.is_welcome) member.stream->Send(*word);
+  }
 }
 
 void ManagerDesk::Handle(ControllerId from, const ToManager& message) {
@@ -337,6 +408,7 @@ void ManagerDesk::on_letter(const Question& question) {
     told.set_name(member.name);
     told.set_pid(member.process.pid);
     told.set_is_connected(member.stream != nullptr);
+    told.set_is_away(!member.machine.empty());
     told.set_held(core().held(id));
     told.set_asked(std::max<int64_t>(member.wanted - core().held(id), 0));
     const bool is_awaited =
@@ -345,32 +417,10 @@ void ManagerDesk::on_letter(const Question& question) {
         });
     if (core().recovering() && is_awaited) reply.add_awaited(member.name);
   }
-  std::map<uint32_t, proto::LeasedUnit> units;
-  for (const auto& [id, set] : leases_) {
-    const uint32_t unit = value(set.last.to.unit);
-    proto::Lease& lease = *units[unit].add_lease();
-    lease.set_lease(value(id));
-    lease.set_controller(value(set.last.holder.controller));
-    lease.set_share(set.last.share);
-    lease.set_state(set.last.share == 0 ? "ending"
-                    : set.is_confirmed  ? "held"
-                                        : "setting");
-  }
-  for (auto& [unit, told] : units) {
-    told.set_unit(unit);
-    told.set_free(core().free(GlobalUnitId{unit}));
-    *reply.add_unit() = std::move(told);
-  }
-  const ManagerCounters counters = manager_.counters();
-  const std::pair<const char*, uint64_t> counts[] = {
-      {"asks", counters.asks},     {"given_back", counters.given_back},
-      {"grants", counters.grants}, {"revoked", counters.revoked},
-      {"gone", counters.gone},     {"unheard", counters.unheard},
-  };
-  (*reply.mutable_count())["refused"] = counters.refused;
-  for (const auto& [name, count] : counts) {
-    if (count > 0) (*reply.mutable_count())[name] = count;
-  }
+  reply.set_follows_hosts(options_.follows_hosts);
+  reply.set_units_placed(hosts_.placed());
+  AddUnits(leases_, core(), hosts_, reply);
+  AddCounts(manager_.counters(), reply);
   question.answer->set_value(std::move(reply));
 }
 

@@ -20,6 +20,7 @@
 #include "base/time.h"
 #include "proto/leases.pb.h"
 #include "resource_manager/core/manager_host.h"
+#include "resource_manager/live/desk_hosts.h"
 #include "resource_manager/live/lease_server.h"
 #include "resource_manager/live/lease_words.h"
 #include "resource_manager/live/member_file.h"
@@ -41,7 +42,14 @@ namespace snf {
 // A member is a process, or one of several chains of a process, which have
 // names of their own. While the process lives its leases stay, whether it can
 // be reached or not. Once the process has ended its leases end, and the
-// desk confirms their ends in its place.
+// desk confirms their ends in its place. The end of a process on another
+// machine cannot be seen: a member there counts as dead once the desk has not
+// heard of it for `member_term`. If the member comes again, it is told that its
+// leases have ended.
+//
+// If `follows_hosts` is set, units are places on the hosts of SetHosts
+// (UnitSites). A unit without a host has no shares. Members are told the host
+// of a unit before they have a share of it, and the notes have it before that.
 //
 // A file has the members, before they are welcome. A manager that finds the
 // file asks the members that still live for their leases, and gives nothing
@@ -60,11 +68,16 @@ namespace snf {
 // Thread-safe, but Start and Stop.
 class ManagerDesk final : public LeaseHandler {
  public:
+  static constexpr uint64_t kMostEpoch = (uint64_t{1} << 31) - 2;
+
   struct Options {
     std::string name;
     uint32_t units = 1;
     int64_t unit_capacity_bps = 1'000'000'000;
     Nanos term = Seconds(5);
+    std::string machine = OwnMachine();  // the desk's own
+    Nanos member_term = Seconds(10);     // of members of other machines
+    bool follows_hosts = false;
     std::string file{};  // MemberFile's
     // Keeps the notes for the next manager, instead of the file; must outlive
     // the desk.
@@ -86,6 +99,11 @@ class ManagerDesk final : public LeaseHandler {
   ManagerDesk(const ManagerDesk&) = delete;
   ManagerDesk& operator=(const ManagerDesk&) = delete;
 
+  // Sets the hosts that have joined, in the order in which they are filled.
+  void SetHosts(std::vector<UnitHost> hosts) {
+    mail_.Put(Joined{std::move(hosts)});
+  }
+
   void on_message(const std::shared_ptr<MemberStream>& from,
                   proto::ToManager message) override;
   void on_end(const std::shared_ptr<MemberStream>& stream) override;
@@ -103,12 +121,17 @@ class ManagerDesk final : public LeaseHandler {
   struct Question {
     std::shared_ptr<std::promise<proto::LookReply>> answer;
   };
-  using Letter = std::variant<Said, Ended, Question>;
+  struct Joined {
+    std::vector<UnitHost> hosts;
+  };
+  using Letter = std::variant<Said, Ended, Question, Joined>;
 
   struct Member {
     ProcessId process;
     std::string name;
-    ProcessWatch watch;
+    std::string machine;         // another one's; "": the desk's
+    ProcessWatch watch;          // of a process of the desk's machine
+    Instant heard;               // of a process of another machine
     StreamPtr stream = nullptr;  // null: not connected
     uint64_t life = 0;           // the latest
     bool may_hold = false;       // leases, of this manager or an earlier one
@@ -126,14 +149,12 @@ class ManagerDesk final : public LeaseHandler {
     std::map<ControllerId, UnitLeaseReport> of;
   };
 
-  static constexpr uint64_t kMostEpoch = (uint64_t{1} << 31) - 2;
-
   // Letters that wait to be read; the writer of one more is disconnected.
   static constexpr uint32_t kMostLetters = 16'384;
 
   explicit ManagerDesk(const Options& options);
-  static ManagerOptions CoreOptions(const Options& options);
   ResourceManager& core() { return *manager_.core(); }
+  void Adopt(const MemberFile& before);
   void Run();
   bool may_serve() const {
     return options_.may_serve == nullptr || options_.may_serve();
@@ -143,13 +164,18 @@ class ManagerDesk final : public LeaseHandler {
   void on_letter(const Said& said);
   void on_letter(const Ended& ended);
   void on_letter(const Question& question);
+  void on_letter(const Joined& joined) { hosts_.Set(joined.hosts); }
+  void TellHosts();
   void Meet(const StreamPtr& stream, const proto::Hello& hello);
-  absl::Status Check(const proto::Hello& hello) const;
+  std::string MachineOf(const proto::Hello& hello) const;
   bool HasToAskAgain(ControllerId id, const proto::Hello& hello) const;
+  bool WasBuried(const proto::Hello& hello) const;
   absl::StatusOr<ControllerId> IdFor(const proto::Hello& hello);
   void Refuse(const StreamPtr& stream, const absl::Status& why);
   void WelcomeAll();
   void Welcome(ControllerId id, Member& member);
+  bool is_alive(const Member& member) const;
+  void ForgiveSilence(Instant before);
   void BuryDead();
   void Bury(ControllerId id);
   absl::Status Note() const;
@@ -178,6 +204,7 @@ class ManagerDesk final : public LeaseHandler {
   std::map<ControllerId, Member> members_;
   std::map<MemberStream*, ControllerId> by_stream_;
   ManagerHost manager_;  // has one from Start on
+  DeskHosts hosts_;      // with Options::follows_hosts
   ManagerOut commands_;
   std::map<LeaseId, Set> leases_;
   std::map<uint32_t, Reports> reports_;  // of units, while it asks

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/messages/controller_counts.h"
+#include "base/quantity.h"
 #include "base/text/wording.h"
 #include "base/version.h"
 #include "resource_manager/live/lease_words.h"
@@ -15,10 +16,71 @@
 namespace snf {
 namespace {
 
-bool IsName(const std::string& name) {
+constexpr size_t kMostOfMachine = 128;
+constexpr Nanos kLongestTurn = Milliseconds(500);
+
+bool IsWord(const std::string& text) {
   const auto is_right = [](unsigned char c) { return std::isgraph(c) != 0; };
-  return !name.empty() && name.size() <= kMostOfMemberName &&
-         std::ranges::all_of(name, is_right);
+  return !text.empty() && std::ranges::all_of(text, is_right);
+}
+
+bool IsName(const std::string& name) {
+  return name.size() <= kMostOfMemberName && IsWord(name);
+}
+
+absl::Status CheckHello(const proto::Hello& hello,
+                        const ManagerDesk::Options& options) {
+  if (hello.version() != kVersion) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the daemon's program is of version {}, the resource manager's of {}",
+        Printable(hello.version()), kVersion));
+  }
+  if (!IsName(hello.name())) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" is no name of a daemon", Printable(hello.name())));
+  }
+  if (hello.manager_epoch() > ManagerDesk::kMostEpoch ||
+      hello.controller() >= kMostControllers) {
+    return absl::InvalidArgumentError(fmt::format(
+        "controller {} and epoch {} cannot be: there are {} controllers, and "
+        "epochs up to {}",
+        hello.controller(), hello.manager_epoch(), kMostControllers,
+        ManagerDesk::kMostEpoch));
+  }
+  if (hello.units() != options.units ||
+      hello.unit_capacity_bps() != options.unit_capacity_bps) {
+    return absl::FailedPreconditionError(fmt::format(
+        "the daemon was told of {} units of {} bit/s, and there are {} of {} "
+        "bit/s",
+        hello.units(), hello.unit_capacity_bps(), options.units,
+        options.unit_capacity_bps));
+  }
+  if (hello.follows_hosts() != options.follows_hosts) {
+    return absl::FailedPreconditionError(
+        options.follows_hosts
+            ? "the resource manager has units on the hosts of a cluster, and "
+              "the daemon was started without --etcd"
+            : "the daemon has units on the hosts of a cluster, by --etcd, and "
+              "the resource manager was started without --hosts");
+  }
+  if (hello.machine().size() > kMostOfMachine ||
+      (!hello.machine().empty() && !IsWord(hello.machine()))) {
+    return absl::InvalidArgumentError(
+        fmt::format("\"{}\" names no machine", Printable(hello.machine())));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Member>
+std::string EndOf(const Member& member, ControllerId id, Nanos term) {
+  if (member.machine.empty()) {
+    return fmt::format("controller {}, process {}, has ended: its leases end",
+                       value(id), member.process.pid);
+  }
+  return fmt::format(
+      "controller {}, \"{}\" of another machine, was not heard of for {}: its "
+      "leases end",
+      value(id), member.name, FormatDuration(term));
 }
 
 }  // namespace
@@ -36,6 +98,8 @@ void ManagerDesk::on_letter(const Said& said) {
     return;
   }
   const ControllerId from = at->second;
+  members_.at(from).heard = now_;
+  if (said.message.has_alive()) return;
   const auto message = ReadWord(said.message, from);
   if (!message.has_value()) {
     manager_.on_refused();
@@ -54,40 +118,17 @@ void ManagerDesk::on_letter(const Ended& ended) {
   is_watchful_ = true;
 }
 
-absl::Status ManagerDesk::Check(const proto::Hello& hello) const {
-  if (hello.version() != kVersion) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the daemon's program is of version {}, the resource manager's of {}",
-        Printable(hello.version()), kVersion));
-  }
-  if (!IsName(hello.name())) {
-    return absl::InvalidArgumentError(
-        fmt::format("\"{}\" is no name of a daemon", Printable(hello.name())));
-  }
-  if (hello.manager_epoch() > kMostEpoch ||
-      hello.controller() >= kMostControllers) {
-    return absl::InvalidArgumentError(fmt::format(
-        "controller {} and epoch {} cannot be: there are {} controllers, and "
-        "epochs up to {}",
-        hello.controller(), hello.manager_epoch(), kMostControllers,
-        kMostEpoch));
-  }
-  if (hello.units() != options_.units ||
-      hello.unit_capacity_bps() != options_.unit_capacity_bps) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the daemon was told of {} units of {} bit/s, and there are {} of {} "
-        "bit/s",
-        hello.units(), hello.unit_capacity_bps(), options_.units,
-        options_.unit_capacity_bps));
-  }
-  return absl::OkStatus();
+std::string ManagerDesk::MachineOf(const proto::Hello& hello) const {
+  return hello.machine() == options_.machine ? "" : hello.machine();
 }
 
 absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
   BuryDead();
-  const ProcessId process = {hello.pid(), hello.start_time()};
   for (const auto& [id, member] : members_) {
-    if (member.process != process || member.name != hello.name()) continue;
+    if (member.process != ProcessId{hello.pid(), hello.start_time()} ||
+        member.name != hello.name() || member.machine != MachineOf(hello)) {
+      continue;
+    }
     if (!hello.has_controller() || hello.controller() == value(id)) return id;
     return absl::FailedPreconditionError(
         fmt::format("process {} is controller {}, and not {}", hello.pid(),
@@ -114,35 +155,51 @@ bool ManagerDesk::HasToAskAgain(ControllerId id,
   return hello.manager_epoch() > file_.epoch || !members_.contains(id);
 }
 
+// A member of another machine may live, and was taken for dead. If notes that
+// are older were put back, the member knows a later manager.
+bool ManagerDesk::WasBuried(const proto::Hello& hello) const {
+  return hello.life() != 0 && !MachineOf(hello).empty() &&
+         hello.manager_epoch() <= file_.epoch;
+}
+
 void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
   if (by_stream_.contains(stream.get())) {
     manager_.on_refused();
     return;
   }
-  if (absl::Status s = Check(hello); !s.ok()) return Refuse(stream, s);
+  if (absl::Status s = CheckHello(hello, options_); !s.ok())
+    return Refuse(stream, s);
   const ProcessId process = {hello.pid(), hello.start_time()};
-  ProcessWatch watch(process);
-  if (!watch.is_alive()) {
+  Member met = {.process = process,
+                .name = hello.name(),
+                .machine = MachineOf(hello),
+                .watch = ProcessWatch(process),
+                .heard = now_};
+  if (!is_alive(met)) {
     return Refuse(stream, absl::InvalidArgumentError(fmt::format(
                               "there is no process {} that began at {}",
                               process.pid, process.start_time)));
   }
   const absl::StatusOr<ControllerId> id = IdFor(hello);
   if (!id.ok()) return Refuse(stream, id.status());
-  const bool asks_again = HasToAskAgain(*id, hello);
   const bool is_new = !members_.contains(*id);
-  Member& member = members_
-                       .try_emplace(*id, Member{.process = process,
-                                                .name = hello.name(),
-                                                .watch = std::move(watch)})
-                       .first->second;
+  if (is_new && WasBuried(hello)) {
+    return Refuse(stream, absl::AbortedError(fmt::format(
+                              "it was not heard of for {}, and its leases have "
+                              "ended",
+                              FormatDuration(options_.member_term))));
+  }
+  const bool asks_again = HasToAskAgain(*id, hello);
+  Member& member = members_.try_emplace(*id, std::move(met)).first->second;
+  member.heard = now_;
   if (is_new) {
     if (absl::Status s = Note(); !s.ok()) {
       members_.erase(*id);
       return Refuse(stream, s);
     }
-    Tell(fmt::format("controller {} is \"{}\", process {}", value(*id),
-                     hello.name(), process.pid));
+    Tell(fmt::format("controller {} is \"{}\", process {}{}", value(*id),
+                     hello.name(), process.pid,
+                     member.machine.empty() ? "" : " of another machine"));
   }
   if (member.stream != nullptr) {
     by_stream_.erase(member.stream.get());
@@ -195,18 +252,36 @@ void ManagerDesk::Welcome(ControllerId id, Member& member) {
   welcome.set_life(life->epoch);
   welcome.set_manager_epoch(file_.epoch);
   welcome.set_term_ns(options_.term.ns);
+  if (!member.machine.empty()) {
+    welcome.set_member_term_ns(options_.member_term.ns);
+  }
   member.stream->Send(word);
+  if (const auto hosts = hosts_.word()) member.stream->Send(*hosts);
   SendCommands();
+}
+
+bool ManagerDesk::is_alive(const Member& member) const {
+  return member.machine.empty() ? member.watch.is_alive()
+                                : now_ - member.heard < options_.member_term;
+}
+
+// While the desk stands still, it hears of no member.
+void ManagerDesk::ForgiveSilence(Instant before) {
+  const Nanos stood = now_ - before;
+  if (stood <= kLongestTurn) return;
+  for (auto& [id, member] : members_) {
+    member.heard = std::min(member.heard + stood, now_);
+  }
 }
 
 void ManagerDesk::BuryDead() {
   std::vector<ControllerId> dead;
   is_watchful_ = false;
   for (const auto& [id, member] : members_) {
-    if (!member.watch.is_alive()) {
+    if (!is_alive(member)) {
       dead.push_back(id);
     } else {
-      is_watchful_ |= member.stream == nullptr;
+      is_watchful_ |= member.stream == nullptr && member.machine.empty();
     }
   }
   for (const ControllerId id : dead) Bury(id);
@@ -220,8 +295,7 @@ void ManagerDesk::Bury(ControllerId id) {
     by_stream_.erase(member.stream.get());
     member.stream->End();
   }
-  Tell(fmt::format("controller {}, process {}, has ended: its leases end",
-                   value(id), member.process.pid));
+  Tell(EndOf(member, id, options_.member_term));
   if (absl::Status s = Note(); !s.ok()) Tell(std::string(s.message()));
   for (auto& [unit, reports] : reports_) reports.of.erase(id);
   // What was to end before ends now as well.
@@ -243,9 +317,14 @@ void ManagerDesk::Bury(ControllerId id) {
 absl::Status ManagerDesk::Note() const {
   MemberFile file = file_;
   for (const auto& [id, member] : members_) {
-    file.members.push_back(
-        {.controller = id, .process = member.process, .name = member.name});
+    file.members.push_back({.controller = id,
+                            .process = member.process,
+                            .name = member.name,
+                            .machine = member.machine.empty()
+                                           ? options_.machine
+                                           : member.machine});
   }
+  file.sites = hosts_.sites();
   return notes_.Write(file);
 }
 

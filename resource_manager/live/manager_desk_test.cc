@@ -77,11 +77,14 @@ class ManagerDeskTest : public testing::Test {
     desk_.reset();
     unlink(file_.c_str());
   }
-  void Start(uint32_t units = 2) {
+  void Start(uint32_t units = 2, bool follows_hosts = false) {
     desk_.reset();
     auto desk = ManagerDesk::Start({.name = "test",
                                     .units = units,
                                     .unit_capacity_bps = kCapacity,
+                                    .machine = "here",
+                                    .member_term = Seconds(1),
+                                    .follows_hosts = follows_hosts,
                                     .file = file_});
     ASSERT_TRUE(desk.ok()) << desk.status();
     desk_ = *std::move(desk);
@@ -299,6 +302,129 @@ TEST_F(ManagerDeskTest, HasNoOtherUnitsWhileMembersLive) {
   EXPECT_EQ(other.status().code(), absl::StatusCode::kFailedPrecondition);
   a_.Kill();
   Start(3);
+}
+
+TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_machine("elsewhere");
+  // The process cannot be seen here.
+  hello.mutable_hello()->set_start_time(1);
+  const auto stream = Say(hello);
+  const auto welcome = stream->Await(What::kWelcome);
+  ASSERT_TRUE(welcome.has_value());
+  EXPECT_EQ(welcome->welcome().member_term_ns(), Seconds(1).ns);
+  ASSERT_TRUE(Lease(stream, welcome->welcome().life(), 700).has_value());
+  proto::ToManager alive;
+  alive.mutable_alive();
+  const Instant silent = RealClock::Monotonic() + Milliseconds(1'500);
+  while (RealClock::Monotonic() < silent) {
+    desk_->on_message(stream, alive);
+    poll(nullptr, 0, 50);
+  }
+  ASSERT_EQ(Look().member_size(), 1);
+  EXPECT_TRUE(Look().member(0).is_away());
+  EXPECT_EQ(Look().unit(0).free(), kWholeUnit - 700);
+  const Instant end = RealClock::Monotonic() + Seconds(30);
+  while (Look().member_size() > 0 && RealClock::Monotonic() < end) {
+    poll(nullptr, 0, 20);
+  }
+  EXPECT_GE(RealClock::Monotonic(), silent + Milliseconds(800));
+  EXPECT_EQ(Look().unit_size(), 0);
+  EXPECT_TRUE(stream->has_ended());
+  // The member comes again, and has no parts.
+  hello.mutable_hello()->set_life(welcome->welcome().life());
+  hello.mutable_hello()->set_manager_epoch(1);
+  const auto refused = Say(hello)->Await(What::kRefused);
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->refused().code(), 10);  // ABORTED
+  EXPECT_EQ(Look().manager_epoch(), 1u);
+  hello.mutable_hello()->set_life(0);
+  EXPECT_TRUE(Say(hello)->Await(What::kWelcome).has_value());
+}
+
+TEST_F(ManagerDeskTest, TheNextManagerWaitsATermForMembersOfOtherMachines) {
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_machine("elsewhere");
+  ASSERT_TRUE(Say(hello)->Await(What::kWelcome).has_value());
+  hello.mutable_hello()->set_machine("here");
+  ASSERT_TRUE(Say(hello)->Await(What::kWelcome).has_value());
+  a_.Kill();
+  const Instant began = RealClock::Monotonic();
+  Start();
+  EXPECT_TRUE(Look().is_recovering());
+  ASSERT_EQ(Look().member_size(), 1);
+  EXPECT_TRUE(Look().member(0).is_away());
+  while (Look().is_recovering() &&
+         RealClock::Monotonic() < began + Seconds(30)) {
+    poll(nullptr, 0, 20);
+  }
+  EXPECT_GE(RealClock::Monotonic(), began + Milliseconds(900));
+  EXPECT_EQ(Look().member_size(), 0);
+}
+
+TEST_F(ManagerDeskTest, UnitsAreOnHostsThatHaveJoined) {
+  const auto host = [](const std::string& name) {
+    return UnitHost{.name = name, .address = name + ":7000", .units = 1};
+  };
+  Start(2, true);
+  proto::ToManager hello = HelloOf(a_, "a");
+  EXPECT_THAT(WhyNot(hello), HasSubstr("without --etcd"));
+  hello.mutable_hello()->set_follows_hosts(true);
+  const auto stream = Say(hello);
+  const auto welcome = stream->Await(What::kWelcome);
+  ASSERT_TRUE(welcome.has_value());
+  const uint64_t life = welcome->welcome().life();
+  proto::ToManager ask;
+  ask.mutable_ask()->set_life(life);
+  ask.mutable_ask()->set_number(1);
+  ask.mutable_ask()->set_capacity(2 * kWholeUnit);
+  desk_->on_message(stream, ask);
+  EXPECT_EQ(Look().unit_size(), 0);
+  EXPECT_EQ(Look().units_placed(), 0u);
+  desk_->SetHosts({host("b")});
+  // The member is told the host before a share.
+  const auto hosts = stream->Await(What::kUnitHosts);
+  ASSERT_TRUE(hosts.has_value());
+  ASSERT_EQ(hosts->unit_hosts().unit_size(), 1);
+  EXPECT_EQ(hosts->unit_hosts().unit(0).host(), "b");
+  EXPECT_EQ(hosts->unit_hosts().unit(0).address(), "b:7000");
+  const auto set = stream->Await(What::kSetShare);
+  ASSERT_TRUE(set.has_value());
+  desk_->on_message(stream, Confirming(set->set_share()));
+  const auto grant = stream->Await(What::kGrant);
+  ASSERT_TRUE(grant.has_value());
+  EXPECT_EQ(Look().unit(0).host(), "b");
+  EXPECT_EQ((*MemberFile::Read(file_))->sites.size(), 1u);
+
+  // The host leaves, and another one joins: the unit is left first.
+  desk_->SetHosts({host("c")});
+  ASSERT_TRUE(stream->Await(What::kRevoke).has_value());
+  EXPECT_EQ((*MemberFile::Read(file_))->sites.size(), 2u);
+  proto::ToManager back;
+  back.mutable_give_back()->set_life(life);
+  back.mutable_give_back()->set_lease(grant->grant().lease());
+  desk_->on_message(stream, back);
+  std::optional<proto::ToMember> next;
+  do {
+    next = stream->Await(What::kSetShare);
+    ASSERT_TRUE(next.has_value());
+    desk_->on_message(stream, Confirming(next->set_share()));
+  } while (next->set_share().share() > 0);
+  const auto stop = stream->Await(What::kStopUnit);
+  ASSERT_TRUE(stop.has_value());
+  EXPECT_EQ(stop->stop_unit().unit().unit(), grant->grant().unit().unit());
+  proto::ToManager stopped;
+  *stopped.mutable_unit_stopped() = stop->stop_unit().unit();
+  desk_->on_message(stream, stopped);
+  const Instant end = RealClock::Monotonic() + Seconds(30);
+  while ((*MemberFile::Read(file_))->sites.size() > 1 &&
+         RealClock::Monotonic() < end) {
+    poll(nullptr, 0, 5);
+  }
+  const auto noted = *MemberFile::Read(file_);
+  ASSERT_EQ(noted->sites.size(), 1u);
+  EXPECT_EQ(noted->sites[0].of.host, "c");
+  EXPECT_EQ(Look().units_placed(), 1u);
 }
 
 }  // namespace

@@ -25,8 +25,14 @@ bool ReadMember(std::istream& words, MemberFile::Member& member) {
         member.process.start_time >> member.name)) {
     return false;
   }
+  words >> member.machine;
   member.controller = ControllerId{static_cast<uint8_t>(controller)};
   return controller < 256;
+}
+
+bool ReadSite(std::istream& words, MemberFile::Site& site) {
+  return static_cast<bool>(words >> site.unit >> site.of.host >>
+                           site.of.address);
 }
 
 }  // namespace
@@ -63,6 +69,10 @@ absl::StatusOr<MemberFile> MemberFile::Parse(const std::string& text,
       is_right = static_cast<bool>(words >> read.unit_capacity_bps);
     } else if (key == "member") {
       is_right = ReadMember(words, read.members.emplace_back());
+    } else if (key == "follows_hosts") {
+      is_right = read.follows_hosts = true;
+    } else if (key == "site") {
+      is_right = ReadSite(words, read.sites.emplace_back());
     }
     if (!is_right) return Broken(source, fmt::format("\"{}\"", line));
   }
@@ -76,9 +86,14 @@ std::string MemberFile::Text() const {
   std::string text = fmt::format("epoch {}\nunits {}\nunit_capacity_bps {}\n",
                                  epoch, units, unit_capacity_bps);
   for (const Member& member : members) {
-    text +=
-        fmt::format("member {} {} {} {}\n", value(member.controller),
-                    member.process.pid, member.process.start_time, member.name);
+    text += fmt::format("member {} {} {} {} {}\n", value(member.controller),
+                        member.process.pid, member.process.start_time,
+                        member.name, member.machine);
+  }
+  if (follows_hosts) text += "follows_hosts\n";
+  for (const Site& site : sites) {
+    text += fmt::format("site {} {} {}\n", site.unit, site.of.host,
+                        site.of.address);
   }
   return text;
 }

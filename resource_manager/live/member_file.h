@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/messages/lease_messages.h"
+#include "resource_manager/core/unit_sites.h"
 #include "resource_manager/live/process_watch.h"
 
 namespace snf {
@@ -22,13 +23,22 @@ struct MemberFile {
   struct Member {
     ControllerId controller{};
     ProcessId process;
-    std::string name;  // of the daemon
+    std::string name;       // of the daemon
+    std::string machine{};  // OwnMachine() of the daemon; "": the manager's
     friend bool operator==(const Member&, const Member&) = default;
   };
   uint64_t epoch = 0;
   uint32_t units = 0;
   int64_t unit_capacity_bps = 0;
   std::vector<Member> members{};
+  // Units run on the hosts of a cluster, and these have a host.
+  struct Site {
+    uint32_t unit = 0;
+    UnitSites::Site of;
+    friend bool operator==(const Site&, const Site&) = default;
+  };
+  bool follows_hosts = false;
+  std::vector<Site> sites{};
   friend bool operator==(const MemberFile&, const MemberFile&) = default;
 
   // Returns none if there is no such file. Errors: those of reading the file;

@@ -29,7 +29,9 @@ TEST(MemberFile, ReadsWhatItHasWritten) {
       .units = 8,
       .unit_capacity_bps = 200'000'000,
       .members = {{ControllerId{0}, {123, 4567}, "a"},
-                  {ControllerId{63}, {99, 1}, "office-2"}}};
+                  {ControllerId{63}, {99, 1}, "office-2", "boot/1/2"}},
+      .follows_hosts = true,
+      .sites = {{3, {"b", "10.0.0.2:7000"}}}};
   ASSERT_TRUE(written.Write(file).ok());
   const auto read = MemberFile::Read(file);
   ASSERT_TRUE(read.ok()) << read.status();
@@ -42,8 +44,8 @@ TEST(MemberFile, ReadsWhatItHasWritten) {
 
 TEST(MemberFile, NamesALineThatIsNoneOfItsOwn) {
   const std::string file = FileOfTest();
-  for (const char* const line :
-       {"epoch x", "member 300 1 1 a", "member 1 1", "nonsense", "units -"}) {
+  for (const char* const line : {"epoch x", "member 300 1 1 a", "member 1 1",
+                                 "nonsense", "units -", "site 1 b"}) {
     std::ofstream(file) << "epoch 1\nunits 1\nunit_capacity_bps 1\n"
                         << line << '\n';
     const auto read = MemberFile::Read(file);

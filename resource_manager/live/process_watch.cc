@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -35,6 +36,17 @@ std::optional<ProcessId> ProcessIdOf(pid_t pid) {
 
 ProcessId OwnProcessId() {
   return ProcessIdOf(getpid()).value_or(ProcessId{getpid(), 0});
+}
+
+std::string OwnMachine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string machine;
+  file >> machine;
+  for (const char* const name : {"/proc/self/ns/net", "/proc/self/ns/pid"}) {
+    struct stat of {};
+    machine += fmt::format("/{}", stat(name, &of) == 0 ? of.st_ino : 0);
+  }
+  return machine;
 }
 
 // Once the file is open, the number is not used again for another process: so

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 namespace snf {
 
@@ -19,6 +20,11 @@ struct ProcessId {
 // Returns what names this process, or another one; none if there is none.
 ProcessId OwnProcessId();
 std::optional<ProcessId> ProcessIdOf(pid_t pid);
+
+// Names this machine since its start, and the namespaces of networks and
+// processes that this process has, without blanks. A ProcessId is of one such
+// machine.
+std::string OwnMachine();
 
 // Tells whether a process lives. One that ended counts as dead although its
 // parent has not taken notice. Owner-thread only.

@@ -58,6 +58,20 @@ void HeldUnits::on_stop_unit(const StopUnit& stop) {
   StopIfLeft(*part);
 }
 
+std::vector<LeaseId> HeldUnits::EndAll() {
+  std::vector<LeaseId> ended;
+  for (Part& part : units_) {
+    if (part.leases.has_value()) {
+      for (const ReportedLease& lease : part.leases->Report()) {
+        ended.push_back(lease.lease);
+      }
+    }
+    part = {};
+  }
+  answers_.clear();
+  return ended;
+}
+
 void HeldUnits::on_left() {
   for (Part& part : units_) {
     if (part.stops.has_value()) StopIfLeft(part);

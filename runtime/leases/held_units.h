@@ -39,6 +39,8 @@ class HeldUnits {
   void on_set_share(const SetShare& set);
   void on_ask_report(const AskReport& ask);
   void on_stop_unit(const StopUnit& stop);
+  // All leases have ended, and are not answered for any more. Returns them.
+  std::vector<LeaseId> EndAll();
   // Checks whether the controller has left units.
   void on_left();
   std::vector<ToManager> TakeAnswers();

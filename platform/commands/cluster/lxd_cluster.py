@@ -64,6 +64,9 @@ class LxdCluster(Cluster):
 
     def check_machine(self):
         super().check_machine()
+        for program in lxd_member.programs_of_snap():
+            raise Failure(f"{program} is of a snap, whose files are elsewhere; "
+                          "Debian's package lxd is wanted")
         if self.added and (self.directory / "image").exists():
             raise Failure("--add: the hosts are here, and have their files; "
                           "./snf cluster down removes them", USAGE)

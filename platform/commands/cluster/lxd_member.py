@@ -71,6 +71,14 @@ cluster:
 """
 
 
+def programs_of_snap():
+    """Names LXD's programs that are of a snap: links to snap's own."""
+    for program in ("lxd", "lxc"):
+        found = shutil.which(program)
+        if found is not None and pathlib.Path(found).resolve().name == "snap":
+            yield found
+
+
 def missing_features():
     """Names each feature that the kernel lacks, with its option."""
     for kind, option in NAMESPACES.items():

@@ -70,9 +70,18 @@ def wait_for(what, condition, patience_s=PATIENCE_S):
 
 
 def pids_in(namespace):
-    """The processes of a namespace; none if there is no such namespace."""
-    return [int(pid) for pid in
-            call("ip", "netns", "pids", namespace, check=False).split()]
+    """The processes of a namespace; none if there is no such namespace. `ip`
+    may fail once, as when a process that it looks at ends."""
+    for is_last in (False, True):
+        try:
+            return [int(pid) for pid in
+                    call("ip", "netns", "pids", namespace).split()]
+        except Failure:
+            if namespace not in namespaces():
+                return []
+            if is_last:
+                raise
+    return []
 
 
 def kill_all(namespace):

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -32,6 +33,7 @@ std::string LineOf(const proto::Member& member) {
   if (member.asked() > 0) {
     line += fmt::format(", waits for {} more", UnitsOf(member.asked()));
   }
+  if (member.is_away()) line += ", on another machine";
   if (!member.is_connected()) line += ", is not connected";
   return line + "\n";
 }
@@ -45,7 +47,11 @@ std::string LineOf(const proto::LeasedUnit& unit) {
                         ? ""
                         : fmt::format(" ({})", Printable(lease.state())));
   }
-  return line + fmt::format("{} free\n", UnitsOf(unit.free()));
+  line += fmt::format("{} free", UnitsOf(unit.free()));
+  if (!unit.host().empty()) {
+    line += fmt::format(", on {}", Printable(unit.host()));
+  }
+  return line + "\n";
 }
 
 }  // namespace
@@ -68,13 +74,18 @@ std::string TextOf(const proto::LookReply& reply) {
               : "no controller has joined\n";
   for (const proto::Member& member : reply.member()) text += LineOf(member);
   if (reply.unit_size() > 0) text += "units, with the parts that are leased\n";
-  int64_t free = (int64_t{reply.units()} - reply.unit_size()) * kWholeUnit;
+  // A unit that is being left has no host for others.
+  const uint32_t units =
+      reply.follows_hosts() ? reply.units_placed() : reply.units();
+  int64_t free =
+      std::max(int64_t{units} - reply.unit_size(), int64_t{0}) * kWholeUnit;
   for (const proto::LeasedUnit& unit : reply.unit()) {
     text += LineOf(unit);
     free += unit.free();
   }
-  return text + fmt::format("{} of {} free\n", UnitsOf(free),
-                            Plural(reply.units(), "unit"));
+  return text + fmt::format("{} of {}{} free\n", UnitsOf(free),
+                            Plural(units, "unit"),
+                            reply.follows_hosts() ? " on hosts" : "");
 }
 
 LeasesCommand::LeasesCommand()
@@ -101,7 +112,7 @@ absl::StatusOr<proto::LookReply> LeasesCommand::Look() const {
                     "starts one",
                     manager_));
   }
-  auto reply = LookAtLeases(files->leases, kPatience);
+  auto reply = LookAtLeases(LeaseAddress::OfSocket(files->leases), kPatience);
   if (reply.ok()) return reply;
   return absl::FailedPreconditionError(
       fmt::format("the resource manager \"{}\" does not answer: {}", manager_,

@@ -7,7 +7,10 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <span>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/quantity.h"
 #include "base/text/wording.h"
@@ -15,8 +18,12 @@
 #include "platform/control/control_handler.h"
 #include "platform/control/control_server.h"
 #include "platform/control/daemon_command.h"
+#include "platform/drivers/real_time/real_options.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/service/background.h"
+#include "platform/service/client_role.h"
+#include "platform/service/tls_endpoint.h"
+#include "platform/service/tls_files.h"
 #include "resource_manager/etcd/leadership.h"
 #include "resource_manager/live/etcd_notes.h"
 #include "resource_manager/live/lease_server.h"
@@ -29,6 +36,16 @@ namespace {
 constexpr uint32_t kMostUnits = 1'024;
 constexpr int64_t kLeastCapacity = 1'000;
 constexpr int64_t kMostCapacity = 1'000'000'000'000;
+
+std::vector<UnitHost> UnitHostsOf(const HostSource& source) {
+  std::vector<UnitHost> hosts;
+  for (const HostPlace& host : source.Hosts()) {
+    hosts.push_back({.name = host.name.data(),
+                     .address = host.address.data(),
+                     .units = host.processes});
+  }
+  return hosts;
+}
 
 // Answers the control service as far as a resource manager has what that asks
 // for: so snf status and snf down know it.
@@ -89,15 +106,16 @@ StartManagerCommand::StartManagerCommand()
            .usage = "snf manager [--units=COUNT] [--unit_capacity=RATE] "
                     "[--name=NAME]",
            .about =
-               "Starts a resource manager in the background. Daemons of this "
-               "machine that are started with snf up --manager=NAME lease "
+               "Starts a resource manager in the background. Daemons "
+               "that are started with snf up --manager=NAME lease "
                "parts of its units, as their loads require. snf leases lists "
                "all leases. If the manager is killed, daemons keep their "
                "leases, and the next snf manager with the same flags recovers "
                "the leases from the daemons. snf down --name=NAME stops the "
                "manager and leaves the daemons running. With --etcd, several "
-               "managers of this machine elect a leader, and another manager "
-               "takes over if the leader dies or stands still."}) {
+               "managers elect a leader, and another manager takes over if the "
+               "leader dies or stands still. With --listen, daemons and "
+               "managers are on several machines."}) {
   AddDaemonName(flags(), name_of_manager_);
   flags().Count("units", units_, 1, kMostUnits, "units that can be leased");
   flags().BitRate("unit_capacity", unit_capacity_bps_, kLeastCapacity,
@@ -105,8 +123,23 @@ StartManagerCommand::StartManagerCommand()
                   "rate that a unit of this machine can process");
   etcd_.AddTo(flags(),
               "servers of etcd, by which this manager and others of the same "
-              "--cluster on this machine elect a leader, for daemons of snf up "
+              "--cluster elect a leader, for daemons of snf up "
               "--manager=NAME,NAME. If not given, this manager leads");
+  flags().Switch("hosts", hosts_,
+                 "with --etcd: units run on the hosts that have joined the "
+                 "cluster there (snf host join), on each as many as its own "
+                 "--units, for daemons of snf up --etcd. --units is then the "
+                 "most in all");
+  flags().Text("listen", listen_, "tcp:HOST:PORT",
+               "also serve daemons of other machines there, over TCP, which "
+               "have certificates for the role admin that the authority of "
+               "--tls has signed");
+  flags().Text("tls", tls_, "DIRECTORY",
+               "with --listen: directory with the certificates of both ends, "
+               "made by snf cert");
+  flags().Duration("member_term", member_term_, Seconds(1), Seconds(3'600),
+                   "a daemon of another machine that is not heard of for this "
+                   "time counts as dead: its leases end");
   flags().Duration("leader_term", leader_term_, Seconds(1), Seconds(60),
                    "time without a renewal after which another manager leads; "
                    "etcd rounds the time up to whole seconds, 2s at least by "
@@ -148,6 +181,7 @@ absl::Status StartManagerCommand::Run() {
     if (etcd_.is_given() || !flags().given(flag)) continue;
     return absl::InvalidArgumentError(fmt::format("--{}: wants --etcd", flag));
   }
+  if (absl::Status s = CheckFlags(); !s.ok()) return s;
   if (foreground_) return Serve(*files);
   const absl::StatusOr<std::optional<int>> begun = Background::Begin();
   if (!begun.ok()) return begun.status();
@@ -155,6 +189,58 @@ absl::Status StartManagerCommand::Run() {
   set_exit_code(ExitCode{**begun});
   if (**begun == kExitOk) TellReady(*files);
   return absl::OkStatus();
+}
+
+absl::Status StartManagerCommand::CheckFlags() const {
+  if (hosts_ && !etcd_.is_given()) {
+    return absl::InvalidArgumentError("--hosts: wants --etcd");
+  }
+  if (hosts_ && units_ > RealOptions::kMaxUnitProcesses) {
+    return absl::InvalidArgumentError(
+        fmt::format("--units={}: with --hosts at most {}, for a daemon has a "
+                    "process for each unit",
+                    units_, RealOptions::kMaxUnitProcesses));
+  }
+  return Port().status();
+}
+
+absl::StatusOr<std::optional<LeasePort>> StartManagerCommand::Port() const {
+  if (listen_.empty() && tls_.empty()) return std::nullopt;
+  if (listen_.empty())
+    return absl::InvalidArgumentError("--tls: wants --listen");
+  const auto address = ParseTcpAddress(listen_);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(
+        fmt::format("--listen: {}", std::string(address.status().message())));
+  }
+  if (tls_.empty()) {
+    return absl::InvalidArgumentError(
+        "--listen: over TCP both ends need certificates: add --tls=DIRECTORY, "
+        "made by snf cert");
+  }
+  auto files = ReadTlsFiles(tls_, TlsEnd::kServer);
+  if (!files.ok()) return files.status();
+  return LeasePort{
+      .address = {.target = address->text(),
+                  .tls = LeaseTls{.authority = std::move(files->authority),
+                                  .certificate = std::move(files->certificate),
+                                  .key = std::move(files->key)}},
+      .may_call = [](std::span<const std::string> uris) {
+        return RoleOf(uris) == ClientRole::kAdmin;
+      }};
+}
+
+absl::StatusOr<std::unique_ptr<HostWatch>> StartManagerCommand::WatchHosts()
+    const {
+  auto client = etcd_.Client();
+  if (!client.ok()) return client.status();
+  return HostWatch::Start(
+      *std::move(client),
+      {.cluster = etcd_.cluster(),
+       .version = kVersion,
+       .notice = [](bool is_warning, const std::string& line) {
+         LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
+       }});
 }
 
 // In the parent of a manager in the background.
@@ -210,6 +296,8 @@ absl::Status StartManagerCommand::Lead(const DaemonFiles& files,
   auto desk = ManagerDesk::Start({.name = files.name,
                                   .units = units_,
                                   .unit_capacity_bps = unit_capacity_bps_,
+                                  .member_term = member_term_,
+                                  .follows_hosts = hosts_,
                                   .file = files.members,
                                   .notes = election.notes,
                                   .may_serve = election.may_serve,
@@ -217,13 +305,28 @@ absl::Status StartManagerCommand::Lead(const DaemonFiles& files,
                                     LogLine(LogLevel::kInfo, line);
                                   }});
   if (!desk.ok()) return desk.status();
-  auto server = LeaseServer::Start(files.leases, **desk);
+  const auto port = Port();
+  if (!port.ok()) return port.status();
+  auto server = LeaseServer::Start(files.leases, **desk, *port);
   if (!server.ok()) return server.status();
+  std::unique_ptr<HostWatch> watch;
+  if (hosts_) {
+    auto watches = WatchHosts();
+    if (!watches.ok()) return watches.status();
+    watch = *std::move(watches);
+  }
   LogLine(LogLevel::kInfo,
           fmt::format("manages {} of {} bit/s", Plural(units_, "unit"),
                       unit_capacity_bps_));
   say_ready();
-  while (goes_on()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  uint64_t version = 0;  // of hosts, as the desk knows them
+  while (goes_on()) {
+    if (watch != nullptr && watch->version() != version) {
+      version = watch->version();
+      (*desk)->SetHosts(UnitHostsOf(*watch));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
   server->reset();
   desk->reset();
   return absl::OkStatus();

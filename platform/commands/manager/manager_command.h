@@ -6,19 +6,24 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "platform/control/etcd_flags.h"
+#include "platform/hosts/host_watch.h"
 #include "platform/process/command.h"
 #include "platform/service/daemon_files.h"
 #include "platform/service/daemon_log.h"
+#include "resource_manager/live/lease_address.h"
 #include "resource_manager/live/member_file.h"
 
 namespace snf {
 
-// `snf manager` starts a resource manager, of which daemons of this machine
-// lease their capacity.
+// `snf manager` starts a resource manager, of which daemons lease their
+// capacity.
 class StartManagerCommand final : public FlagCommand {
  public:
   StartManagerCommand();
@@ -32,6 +37,10 @@ class StartManagerCommand final : public FlagCommand {
     std::function<bool()> may_serve = nullptr;
   };
 
+  absl::Status CheckFlags() const;
+  // Returns none without --listen. Errors: InvalidArgument; of ReadTlsFiles.
+  absl::StatusOr<std::optional<LeasePort>> Port() const;
+  absl::StatusOr<std::unique_ptr<HostWatch>> WatchHosts() const;
   absl::Status Serve(const DaemonFiles& files);
   absl::Status Lead(const DaemonFiles& files, const Election& election,
                     const std::function<void()>& say_ready,
@@ -46,6 +55,10 @@ class StartManagerCommand final : public FlagCommand {
   int64_t unit_capacity_bps_ = 1'000'000'000;
   EtcdFlags etcd_;
   Nanos leader_term_ = Seconds(2);
+  bool hosts_ = false;
+  std::string listen_;  // tcp:HOST:PORT; "": not on TCP
+  std::string tls_;     // a directory for ReadTlsFiles
+  Nanos member_term_ = Seconds(10);
   bool foreground_ = false;
   std::string log_;
   bool log_json_ = false;

@@ -27,8 +27,8 @@ absl::Status CheckChains(const RunRequest& options) {
 absl::Status CheckFlags(const SeveralControllers& several) {
   for (const char* flag :
        {"controller", "foreground", "control", "tls", "group_address",
-        "group_tls", "log", "out", "drops", "json", "csv", "metrics_port",
-        "metrics_address", "metrics_tls", "watch"}) {
+        "group_tls", "manager_tls", "log", "out", "drops", "json", "csv",
+        "metrics_port", "metrics_address", "metrics_tls", "watch"}) {
     if (!several.flags.given(flag)) continue;
     return absl::InvalidArgumentError(
         fmt::format("--controllers with --{}: that is of one daemon; snf up "

@@ -90,6 +90,25 @@ void TellOfGroup(bool is_warning, const std::string& line) {
   LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
 }
 
+// Listens for other members at the same ports, at one port for states (TCP) and
+// frames (UDP). Another process may have one of the two.
+absl::Status ListenOnMachine(std::unique_ptr<StateLink>& states,
+                             std::unique_ptr<GroupLink>& link) {
+  constexpr int kTries = 16;
+  absl::Status status;
+  for (int i = 0; i < kTries; ++i) {
+    auto listens = StateLink::Listen("127.0.0.1:0", TellOfGroup);
+    if (!listens.ok()) return listens.status();
+    auto opened = GroupLink::Open((*listens)->address());
+    status = opened.status();
+    if (!status.ok()) continue;
+    states = *std::move(listens);
+    link = *std::move(opened);
+    break;
+  }
+  return status;
+}
+
 }  // namespace
 
 UpCommand::UpCommand()
@@ -208,7 +227,8 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> UpCommand::FindGroup(
                 .version = kVersion,
                 .machine = std::move(machine),
                 .silence = daemon_.takeover},
-      .key = SecretSeed()};
+      .key = SecretSeed(),
+      .continues = daemon_.upgrade};
   etcd->attempt = GatewayGroup(member).patience();
   etcd->patience = etcd->attempt;
   auto client = EtcdClient::Create(*etcd);
@@ -273,23 +293,24 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
         only.set_driver(driver);
       };
     }
-    options.real.warm_pool.reset();  // units are not started by need
+    // Units are not started by need, but on hosts that come and go.
+    options.real.warm_pool.reset();
+    if (daemon_.places_units()) options.real.warm_pool = 0;
   }
   std::unique_ptr<HostWatch> hosts;
   std::unique_ptr<GroupMembership> group;
   std::unique_ptr<GroupLink> link;
   std::unique_ptr<StateLink> states;
   if (!daemon_.group.empty()) {
-    // Members of one machine reach each other at any port.
-    if (daemon_.group_address.empty()) {
-      auto listens = StateLink::Listen("127.0.0.1:0", TellOfGroup);
-      if (!listens.ok()) return listens.status();
-      states = *std::move(listens);
+    // Members of one machine reach each other at any port. A successor gets the
+    // sockets of the daemon before.
+    if (daemon_.group_address.empty() && !daemon_.upgrade) {
+      if (absl::Status s = ListenOnMachine(states, link); !s.ok()) return s;
     }
     auto found = FindGroup(files, options, states.get());
     if (!found.ok()) return found.status();
     group = *std::move(found);
-    if (!daemon_.group_address.empty()) {
+    if (!daemon_.group_address.empty() && !daemon_.upgrade) {
       auto listens = StateLink::Listen(daemon_.group_address, TellOfGroup,
                                        daemon_.group_tls);
       if (!listens.ok()) return listens.status();
@@ -303,7 +324,10 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
       if (port.steering != nullptr) port.steering = port.steering->Among(0);
     }
   }
-  if (daemon_.places_units()) {
+  if (daemon_.places_units() && !leases.empty()) {
+    options.real.host_source = leases.front()->hosts();
+    options.real.own_units = 0;
+  } else if (daemon_.places_units()) {
     auto watch = WatchHosts();
     if (!watch.ok()) return watch.status();
     hosts = *std::move(watch);
@@ -316,7 +340,9 @@ absl::Status UpCommand::Serve(const DaemonFiles& files) {
   }
   Daemon daemon(files, daemon_.tcp, options, log, interrupt, lock);
   if (!leases.empty()) daemon.LeaseBy(leases);
-  if (group != nullptr) {
+  if (group != nullptr && daemon_.upgrade) {
+    daemon.ContinueBy(*group, daemon_.group_tls);
+  } else if (group != nullptr) {
     daemon.JoinBy(*group, std::move(link), std::move(states));
   }
   if (successor != nullptr)

@@ -21,6 +21,7 @@
 
 #include "base/rendezvous.h"
 #include "platform/daemon/group/test_natting.h"
+#include "platform/run/run_setup.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -28,9 +29,12 @@ namespace {
 
 constexpr uint32_t kCount = 3;
 
-// A member of a group, with a NAT.
+constexpr char kNat[] = "firewall | nat(ip=203.0.113.1)";
+
+// A member of a group.
 struct Member {
-  explicit Member(uint32_t number) : natting(std::in_place, number, kCount) {}
+  Member(uint32_t number, const std::string& nf)
+      : natting(std::in_place, number, kCount, nf) {}
   ~Member() { natting.reset(); }  // its last states go to `heirs`
 
   std::unique_ptr<FlowHeirs> heirs;
@@ -40,10 +44,12 @@ struct Member {
   bool is_active = false;
 };
 
-// A group whose members are objects here. Flow f has the home f % kCount.
+// A group whose members are objects here. The host of flow f has the home
+// f % kCount.
 class FlowHeirsTest : public testing::Test {
  protected:
-  FlowHeirsTest() {
+  explicit FlowHeirsTest(std::string nf = kNat, HostHomes hosts = Homes())
+      : nf_(std::move(nf)), hosts_(std::move(hosts)) {
     table_.key = 77;
     for (uint32_t number = 0; number < kCount; ++number) Start(number);
     AwaitActive();
@@ -56,9 +62,16 @@ class FlowHeirsTest : public testing::Test {
     }
   }
 
+  static HostHomes Homes() {
+    return HostHomes([](const IpAddress& host, bool) {
+      return (host.ipv4().host() & 0xff'ffff) % kCount;
+    });
+  }
   // A new process is in the table from now on, maybe in another one's place. A
-  // silent one takes connections, and does nothing.
-  void Start(uint32_t number, bool is_silent = false) {
+  // silent one takes connections, and does nothing. Only those `told` members
+  // know of it yet.
+  void Start(uint32_t number, bool is_silent = false,
+             MemberSet told = FirstOf(kCount)) {
     auto link = *StateLink::Listen("127.0.0.1:0");
     std::erase_if(table_.members,
                   [&](const Gateway& one) { return one.number == number; });
@@ -66,16 +79,16 @@ class FlowHeirsTest : public testing::Test {
                               .incarnation = ++incarnations_,
                               .states = link->address()});
     std::ranges::sort(table_.members, {}, &Gateway::number);
-    members_[number] = std::make_unique<Member>(number);
+    members_[number] = std::make_unique<Member>(number, nf_);
     Member& member = *members_[number];
     member.joined = table_.epoch + 1;
     if (is_silent) {
       member.link = std::move(link);
     } else {
-      member.heirs = std::make_unique<FlowHeirs>(std::move(link), number,
-                                                 StandbyFlows::Options{});
+      member.heirs = std::make_unique<FlowHeirs>(
+          std::move(link), number, StandbyFlows::Options{}, hosts_);
     }
-    FollowAll();
+    FollowAll(told);
   }
   void Kill(uint32_t number) {
     members_[number].reset();
@@ -83,11 +96,11 @@ class FlowHeirsTest : public testing::Test {
                   [&](const Gateway& one) { return one.number == number; });
     FollowAll();
   }
-  void FollowAll() {
+  void FollowAll(MemberSet told = FirstOf(kCount)) {
     ++table_.epoch;
     const auto table = std::make_shared<const GatewayTable>(table_);
     for (uint32_t number = 0; number < kCount; ++number) {
-      if (members_[number] == nullptr) continue;
+      if (members_[number] == nullptr || !Has(told, number)) continue;
       Member& member = *members_[number];
       const GroupMember::View view = {.table = table,
                                       .is_in = true,
@@ -170,10 +183,31 @@ class FlowHeirsTest : public testing::Test {
     const uint32_t home = flow % kCount;
     return Has(table_.live(), home) ? home : *NextMember(home, table_.live());
   }
-  // Offers a packet at the flow's owner. Returns the external port.
+  // Offers a packet at the owner of the flow's host; it may go to another
+  // member, and back. Returns the external port.
   uint32_t PortOf(uint32_t flow) {
-    Member& owner = *members_[OwnerOf(flow)];
-    return owner.natting->PortOf(flow, owner.heirs.get());
+    using Kind = FlowHeirs::Way::Kind;
+    const uint32_t number = OwnerOf(flow);
+    const auto port_at = [&](uint32_t at, Kind kind) {
+      Member& member = *members_[at];
+      return member.natting->PortOf(flow, member.heirs.get(),
+                                    {.kind = kind, .from = number});
+    };
+    uint32_t port = port_at(number, Kind::kOwner);
+    const auto aside = members_[number]->natting->aside();
+    if (!aside.has_value()) return port;
+    EXPECT_FALSE(aside->is_back);
+    EXPECT_NE(aside->to, number);
+    ++asides_;
+    port = port_at(aside->to, Kind::kHolder);
+    const auto back = members_[aside->to]->natting->aside();
+    if (!back.has_value()) return port;
+    EXPECT_TRUE(back->is_back);
+    EXPECT_EQ(back->to, number);
+    ++backs_;
+    port = port_at(number, Kind::kBack);
+    EXPECT_FALSE(members_[number]->natting->aside().has_value());
+    return port;
   }
   // Returns the ports of flows of a home, from `first` on.
   std::vector<uint32_t> PortsOf(uint32_t home, uint32_t first, uint32_t count) {
@@ -194,7 +228,11 @@ class FlowHeirsTest : public testing::Test {
     return (*members_[number]->natting)->controller().flows().size();
   }
 
+  const std::string nf_;
+  const HostHomes hosts_;
   GatewayTable table_;
+  int asides_ = 0;  // packets that went to another member
+  int backs_ = 0;   // and back
   uint64_t incarnations_ = 100;
   std::array<std::unique_ptr<Member>, kCount> members_;
 };
@@ -272,8 +310,183 @@ TEST_F(FlowHeirsTest, ANewProcessInAMembersPlaceGetsItsFlows) {
   EXPECT_EQ(PortsOf(kHome, 1, 20), ports);
 }
 
+TEST_F(FlowHeirsTest, AFlowThatBeganAtTheHeirGoesOnThere) {
+  constexpr uint32_t kFlow = kCount + kHome, kOther = 2 * kCount + kHome;
+  Settle();
+  Kill(kHome);
+  const uint32_t port = PortOf(kFlow);
+  EXPECT_NE(port, 0u);
+  for (int i = 1; i <= 2; ++i) {
+    Start(kHome);
+    EXPECT_FALSE(members_[kHome]->is_active);
+    AwaitActive();
+    EXPECT_EQ(PortOf(kFlow), port);
+    EXPECT_EQ(asides_, i);
+    EXPECT_EQ(flows_at(kHome), static_cast<uint32_t>(i - 1));
+    EXPECT_NE(PortOf(kOther), port);
+    EXPECT_EQ(asides_, i) << "a flow that begins is the home's";
+    EXPECT_EQ(count(kHome, "states_away"), 1u);
+    Settle();
+    Kill(kHome);
+    EXPECT_EQ(PortOf(kFlow), port);
+    EXPECT_NE(PortOf(kOther), port);
+  }
+}
+
+TEST_F(FlowHeirsTest, AFlowThatIsOverBeginsAtItsHome) {
+  constexpr uint32_t kFlow = kCount + kHome;
+  Kill(kHome);
+  PortOf(kFlow);
+  Start(kHome);
+  AwaitActive();
+  RealDriver& heir = **members_[kHeir]->natting;
+  ASSERT_TRUE(heir.DeleteFlow(heir.controller().IdOfSlot(0)));
+  Await([this] { return flows_at(kHeir) == 0; });
+  const uint32_t port = PortOf(kFlow);
+  EXPECT_NE(port, 0u);
+  EXPECT_EQ(backs_, 1);
+  EXPECT_EQ(flows_at(kHome), 1u);
+  EXPECT_EQ(count(kHome, "states_away"), 0u);
+  EXPECT_EQ(PortOf(kFlow), port);
+  EXPECT_EQ(asides_, 1);
+}
+
+TEST_F(FlowHeirsTest, AFlowThatBeganAtTheHeirOutlivesTheHeir) {
+  constexpr uint32_t kFlow = kCount + kHome;
+  Kill(kHome);
+  const uint32_t port = PortOf(kFlow);
+  Start(kHome);
+  Settle();
+  Kill(kHeir);
+  EXPECT_EQ(PortOf(kFlow), port);
+  EXPECT_EQ(count(0, "states_taken"), 1u);
+  Start(kHeir);
+  Settle();
+  EXPECT_EQ(PortOf(kFlow), port);
+  EXPECT_EQ(count(kHeir, "states_returned"), 1u);
+  // The home is the heir's heir.
+  Kill(0);
+  Settle();
+  Kill(kHeir);
+  EXPECT_EQ(PortOf(kFlow), port);
+  EXPECT_EQ(count(kHome, "states_taken"), 1u);
+  Start(kHeir);
+  Settle();
+  EXPECT_EQ(PortOf(kFlow), port);
+  EXPECT_EQ(asides_, 3);
+  EXPECT_EQ(backs_, 0);
+}
+
+TEST_F(FlowHeirsTest, TheHeirOfAHomeKnowsWhereItsFlowsAre) {
+  constexpr uint32_t kFlow = kCount + kHome;
+  Kill(kHeir);
+  Kill(kHome);
+  const uint32_t port = PortOf(kFlow);  // at 0
+  Start(kHeir);
+  AwaitActive();
+  EXPECT_EQ(PortOf(kFlow), port);
+  Start(kHome);
+  AwaitActive();
+  EXPECT_EQ(PortOf(kFlow), port);
+  Kill(kHeir);
+  Start(kHeir);
+  Settle();
+  Kill(kHome);
+  EXPECT_EQ(PortOf(kFlow), port);
+  EXPECT_EQ(asides_, 3);
+}
+
+class FirewallHeirs : public FlowHeirsTest {
+ protected:
+  FirewallHeirs() : FlowHeirsTest("firewall") {}
+};
+
+TEST_F(FirewallHeirs, FlowsWithoutPiecesGoToTheirHome) {
+  Kill(kHome);
+  PortsOf(kHome, 1, 10);
+  PortsOf(kHeir, 1, 5);
+  Start(kHome);
+  AwaitActive();
+  EXPECT_EQ(count(kHome, "states_returned"), 10u);
+  Await([this] { return flows_at(kHeir) == 5; });
+  EXPECT_EQ(flows_at(kHome), 10u);
+  PortsOf(kHome, 1, 10);
+  EXPECT_EQ(flows_at(kHome), 10u);
+  EXPECT_EQ(asides_, 0);
+}
+
+class HeirsWithoutHomes : public FlowHeirsTest {
+ protected:
+  HeirsWithoutHomes() : FlowHeirsTest(kNat, HostHomes()) {}
+};
+
+TEST_F(FlowHeirsTest, AReturnBeginsAgainForANewProcess) {
+  const std::vector<uint32_t> ports = PortsOf(kHome, 1, 20);
+  for (const int turns : {0, 10, 100, 1'000}) {
+    Settle();
+    Kill(kHome);
+    PortsOf(kHome, 1, 10);
+    Start(kHome);
+    for (int i = 0; i < turns && !members_[kHome]->is_active; ++i) Turn();
+    Start(kHome);
+    EXPECT_TRUE(members_[kHeir]->heirs->is_giving()) << turns << " turns";
+    AwaitActive();
+    EXPECT_EQ(count(kHome, "states_returned"), 20u) << turns << " turns";
+    EXPECT_EQ(count(kHeir, "states_ungiven"), 0u) << turns << " turns";
+    EXPECT_EQ(PortsOf(kHome, 1, 20), ports) << turns << " turns";
+  }
+}
+
+// Member 0 has the flows of both others.
+class HeirOfTwo : public FlowHeirsTest {
+ protected:
+  HeirOfTwo() {
+    ports_ = PortsOf(kHome, 1, 20);
+    others_ = PortsOf(kHeir, 1, 20);
+    Settle();
+    Kill(kHome);
+    PortsOf(kHome, 1, 20);
+    Settle();
+    Kill(kHeir);
+    PortsOf(kHome, 1, 10);
+    PortsOf(kHeir, 1, 10);
+  }
+
+  std::vector<uint32_t> ports_;
+  std::vector<uint32_t> others_;
+};
+
+TEST_F(HeirOfTwo, AMemberAnswersAllThatGive) {
+  Start(kHeir);
+  Await([this] { return count(kHeir, "states_kept") > 0; });
+  ASSERT_TRUE(members_[0]->heirs->is_giving());
+  Start(kHome);
+  AwaitActive();
+  for (const uint32_t number : {0u, kHeir}) {
+    EXPECT_GT(count(number, "states_given"), 0u) << number;
+    EXPECT_EQ(count(number, "states_ungiven"), 0u) << number;
+  }
+  EXPECT_EQ(PortsOf(kHome, 1, 10),
+            std::vector(ports_.begin(), ports_.begin() + 10));
+  EXPECT_EQ(PortsOf(kHeir, 1, 20), others_);
+}
+
+TEST_F(HeirOfTwo, WhatByAnotherTableIsGivenIsGivenOnceMore) {
+  Start(kHeir, false, SetOf(0) | SetOf(kHeir));
+  Start(kHome, false, SetOf(kHome) | SetOf(kHeir));
+  Await([this] { return count(kHeir, "states_unreturned") > 0; });
+  for (int i = 0; i < 100; ++i) Turn();
+  EXPECT_TRUE(members_[0]->heirs->is_giving());
+  FollowAll();
+  AwaitActive();
+  EXPECT_EQ(count(kHeir, "states_returned"), 20u);
+  EXPECT_EQ(PortsOf(kHeir, 1, 20), others_);
+  EXPECT_EQ(PortsOf(kHome, 1, 10),
+            std::vector(ports_.begin(), ports_.begin() + 10));
+}
+
 // A flow that began while its home was away stays where it began.
-TEST_F(FlowHeirsTest, AFlowThatBeganAnewOutlivesTheEarlierOne) {
+TEST_F(HeirsWithoutHomes, AFlowThatBeganAnewOutlivesTheEarlierOne) {
   constexpr uint32_t kFlow = kCount + kHome;
   Kill(kHeir);
   Kill(kHome);
@@ -343,33 +556,47 @@ TEST_F(FlowHeirsTest, FlowsOfADeadMemberGoToWhoIsItsHeirNow) {
             std::vector(ports.begin(), ports.begin() + 10));
 }
 
-// Random deaths and returns: flows that began at their home keep their ports,
-// as long as their heir had them.
+// Random deaths and returns: flows keep their ports, wherever they began, as
+// long as their heir had them.
 class RandomHeirs : public FlowHeirsTest {
  protected:
-  // Flows begin at their home alone: others would stay at the heir.
+  struct Begun {
+    uint32_t port;
+    uint32_t home;  // of the port
+  };
   void Packet(uint32_t flow) {
-    if (!ports_.contains(flow) && OwnerOf(flow) != flow % kCount) return;
     const uint32_t port = PortOf(flow);
     EXPECT_NE(port, 0u) << "flow " << flow << "\n"
                         << story_ << Counts()
                         << members_[OwnerOf(flow)]->natting->dropped_for();
     if (const auto known = ports_.find(flow); known != ports_.end()) {
-      EXPECT_EQ(port, known->second) << "flow " << flow << "\n"
-                                     << story_ << Counts();
-    } else if (OwnerOf(flow) == flow % kCount) {
+      EXPECT_EQ(port, known->second.port)
+          << "flow " << flow << " of " << known->second.home << "\n"
+          << story_ << Counts();
+    } else {
       for (const auto& [other, has] : ports_) {
-        EXPECT_NE(port, has) << "flows " << flow << " and " << other;
+        EXPECT_NE(port, has.port) << "flows " << flow << " and " << other;
       }
-      ports_[flow] = port;
+      ports_[flow] = {.port = port, .home = HomeOfPort(port)};
     }
+  }
+  // The flow may be one of which more is left than it had to.
+  uint32_t HomeOfPort(uint32_t port) {
+    const uint32_t live = table_.members.front().number;
+    for (const auto& pool : (*members_[live]->natting)->pieces().pools()) {
+      for (uint32_t home = 0; home < kCount; ++home) {
+        const auto part = PartOf(pool, home, kCount);
+        if (port >= part->first && port <= part->last) return home;
+      }
+    }
+    ADD_FAILURE() << "port " << port;
+    return 0;
   }
   void Die(std::mt19937_64& rng) {
     Settle();
     // A flow of which a dead member's heir has a copy alone is lost with it.
     std::erase_if(ports_, [&](const auto& one) {
-      return !Has(table_.live(), one.first % kCount) &&
-             !at_.contains(one.first);
+      return !Has(table_.live(), one.second.home) && !at_.contains(one.first);
     });
     const auto i = static_cast<size_t>(rng() % table_.members.size());
     const uint32_t number = table_.members[i].number;
@@ -379,8 +606,8 @@ class RandomHeirs : public FlowHeirsTest {
   }
 
   std::string story_;
-  std::map<uint32_t, uint32_t> ports_;  // that flows have to keep
-  std::set<uint32_t> at_;  // flows with packets since owners changed
+  std::map<uint32_t, Begun> ports_;  // that flows have to keep
+  std::set<uint32_t> at_;            // flows with packets since owners changed
 };
 
 TEST_F(RandomHeirs, FlowsKeepTheirPorts) {

@@ -15,6 +15,7 @@
 #include "controller/hand_over/flow_sweep.h"
 #include "controller/hand_over/hand_over.h"
 #include "controller/hand_over/standby_flows.h"
+#include "platform/daemon/group/away_flows.h"
 #include "platform/daemon/group/state_link.h"
 #include "runtime/wire/link_payload.h"
 
@@ -28,8 +29,9 @@ enum class FlowMessageKind : uint32_t {
   kEnded,     // the flow has ended
   kWhole,     // all flows were sent in this round
   kGiven,     // a flow that its home has from now on
-  kGivenAll,  // all flows were given, by the connection of this round
-  kTaken,     // the flows that came by that connection were taken
+  kGivenAll,  // all flows were given in this round
+  kTaken,     // the flows that came in that round were taken
+  kAway,      // packets of a flow go to another member
 };
 
 struct FlowMessage {
@@ -49,8 +51,14 @@ struct RoundMessage {
   uint32_t reserved = 0;
   uint64_t round = 0;
 };
+struct AwayMessage {
+  FlowMessageKind kind = FlowMessageKind::kAway;
+  uint32_t reserved = 0;
+  AwayFlow flow;
+};
 static_assert(std::is_trivially_copyable_v<FlowMessage> &&
               std::is_trivially_copyable_v<EndedMessage> &&
+              std::is_trivially_copyable_v<AwayMessage> &&
               std::is_trivially_copyable_v<RoundMessage>);
 static_assert(sizeof(FlowMessage) + kMaxShownBytes <= StateLink::kMostBytes);
 

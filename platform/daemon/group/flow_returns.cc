@@ -10,7 +10,8 @@
 
 namespace snf {
 
-void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
+void FlowReturns::Follow(const GroupMember::View& view, Instant now,
+                         bool may_begin) {
   const auto front = [this] {
     return returns_.empty() ? HeldHomes::Move{} : returns_.front().move;
   };
@@ -19,9 +20,14 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
   PutBackKept(change.gone, now);
   const bool begins = PutBack(change.stay, now);
   for (const HeldHomes::Move& move : change.moves) {
-    Return back = {.move = move,
-                   .copies = copies_.TakeAll(move.homes, change.gone)};
-    if (back.copies.empty() && InheritedOf(move.homes).empty()) {
+    // Flows of a move that was broken off are copies again, as of their homes.
+    Return back = {
+        .move = move,
+        .copies = copies_.TakeAll(move.homes, change.gone | change.stay)};
+    for (const StandbyFlow& copy : back.copies) {
+      NoteGiven(copy.flow.name, copy.home, move.homes, now);
+    }
+    if (!may_begin && back.copies.empty() && InheritedOf(move.homes).empty()) {
       homes_.OnMoved(move);
     } else {
       returns_.push_back(std::move(back));
@@ -29,6 +35,18 @@ void FlowReturns::Follow(const GroupMember::View& view, Instant now) {
   }
   if (begins || front() != before) BeginFirst();
   if (view.is_in) DropStrays();
+}
+
+// A flow that is given to its home, along with these homes, may have hosts that
+// stay here.
+void FlowReturns::NoteGiven(const FlowName& name, uint32_t home,
+                            MemberSet homes, Instant now) {
+  if (!stay_) return;
+  const uint32_t owner = hosts_.OfFlow(name.key, self_);
+  const MemberSet stay = (here() | SetOf(self_)) & ~homes;
+  if (!Has(stay, owner)) return;
+  away_.Put(now, owner,
+            {.key = name.key, .home = home, .idle_timeout = name.idle_timeout});
 }
 
 // Their member has ended, and maybe another one is to have them now.
@@ -64,17 +82,18 @@ void FlowReturns::DropKept() {
   if (RealClock::Monotonic() >= kept_.front().kept_until) kept_.pop_front();
 }
 
-void FlowReturns::OnTaken(const RealDriver& driver, const StandbyFlow& copy) {
+bool FlowReturns::OnFlowOf(uint32_t home, const RealDriver& driver,
+                           const FlowKey& key) {
   const Controller& c = driver.controller();
-  const FlowKey& key = copy.flow.name.key;
   const uint32_t slot = c.flows().Find(key, c.flows().HashOf(key));
-  if (slot == FlowTable::kNone) return;
-  inherited_[c.IdOfSlot(slot)] = copy.home;
-  if (inherited_.size() < prune_at_) return;
+  if (slot == FlowTable::kNone) return false;
+  inherited_[c.IdOfSlot(slot)] = home;
+  if (inherited_.size() < prune_at_) return true;
   absl::erase_if(inherited_, [&c](const auto& one) {
     return !FlowGiving::IsThere(c, one.first);
   });
   prune_at_ = 2 * inherited_.size() + 1'024;
+  return true;
 }
 
 std::vector<FlowId> FlowReturns::InheritedOf(MemberSet homes) const {
@@ -114,10 +133,11 @@ void FlowReturns::BeginFirst() {
 
 void FlowReturns::BeginRound(uint64_t round) {
   round_ = round;
+  number_ = std::max(number_ + 1, round);
   next_copy_ = 0;
   sent_ = 0;
   given_running_.clear();
-  gives_running_ = has_sent_all_ = false;
+  tells_staying_ = gives_running_ = has_sent_all_ = false;
 }
 
 void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
@@ -129,13 +149,14 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
     ++sent_;
     link_.Send(round_, BytesOfFlow({.kind = FlowMessageKind::kGiven,
                                     .home = copy.home,
-                                    .round = round_,
+                                    .round = number_,
                                     .flow = copy.flow,
                                     .state = copy.state},
                                    now, copy.record));
   }
   if (next_copy_ < copies.size()) return;
   if (!gives_running_) {
+    if (!TellStaying(driver.controller(), room)) return;
     gives_running_ = true;
     giving_.Begin(RealClock::Monotonic(),
                   InheritedOf(returns_.front().move.homes));
@@ -144,8 +165,25 @@ void FlowReturns::GiveSome(RealDriver& driver, Instant now) {
                [&](FlowId flow) { driver.AskState(flow); });
   if (!giving_.is_done()) return;
   link_.Send(round_, BytesOf(RoundMessage{.kind = FlowMessageKind::kGivenAll,
-                                          .round = round_}));
+                                          .round = number_}));
   has_sent_all_ = true;
+}
+
+// The member's hosts have no more packets here, so no flow of them begins.
+// Returns true once the member was told all.
+bool FlowReturns::TellStaying(const Controller& controller, size_t& room) {
+  if (!stay_) return true;
+  if (!std::exchange(tells_staying_, true)) {
+    staying_.Begin(returns_.front().move.homes, copies_, away_);
+  }
+  const bool is_all =
+      staying_.Look(controller, [this](FlowId flow) { return HomeOf(flow); });
+  for (; room > 0; --room) {
+    const auto flow = staying_.Next();
+    if (!flow.has_value()) return is_all;
+    link_.Send(round_, BytesOf(AwayMessage{.flow = *flow}));
+  }
+  return false;
 }
 
 bool FlowReturns::OnState(const Controller& controller, const State& state,
@@ -155,13 +193,14 @@ bool FlowReturns::OnState(const Controller& controller, const State& state,
   if (!flow.has_value()) return false;
   if (record.size() != state.bytes) return true;  // it is too long
   ++sent_;
+  NoteGiven(flow->name, HomeOf(state.flow), returns_.front().move.homes, now);
   given_running_.push_back({.flow = *flow,
                             .state = state,
                             .record = {record.begin(), record.end()},
                             .home = HomeOf(state.flow)});
   link_.Send(round_, BytesOfFlow({.kind = FlowMessageKind::kGiven,
                                   .home = HomeOf(state.flow),
-                                  .round = round_,
+                                  .round = number_,
                                   .flow = *flow,
                                   .state = state},
                                  now, record));
@@ -169,7 +208,7 @@ bool FlowReturns::OnState(const Controller& controller, const State& state,
 }
 
 void FlowReturns::OnTakenBy(uint32_t member, uint64_t round) {
-  if (to() == member && has_sent_all_ && round == round_) End(true);
+  if (to() == member && has_sent_all_ && round == number_) End(true);
 }
 
 // No more packets of these flows come here.

@@ -17,8 +17,11 @@
 #include "base/time.h"
 #include "controller/hand_over/flow_giving.h"
 #include "controller/hand_over/standby_flows.h"
+#include "platform/daemon/group/away_flows.h"
+#include "platform/daemon/group/away_list.h"
 #include "platform/daemon/group/group_member.h"
 #include "platform/daemon/group/held_homes.h"
+#include "platform/daemon/group/host_homes.h"
 #include "platform/daemon/group/state_link.h"
 #include "platform/drivers/real_time/real_driver.h"
 #include "platform/run/run.h"
@@ -32,7 +35,8 @@ namespace snf {
 // that have come back at one time get their flows one after the other.
 //
 //   copies ───────────────────────┬─► StateLink ┈┈► the member (ReturnedFlows)
-//   flows taken ──────FlowGiving─►┘
+//   flows taken ──────FlowGiving─►┤
+//   keys of flows that stay ──────┘
 //
 // A member that does not answer is given up after kMost. If it ends meanwhile,
 // the flows stay here, as before. If the connection breaks, all flows are given
@@ -45,19 +49,33 @@ class FlowReturns {
  public:
   static constexpr Nanos kMost = Seconds(2);
 
-  // `link` and `copies` must outlive the object.
-  FlowReturns(uint32_t self, StateLink& link, StandbyFlows& copies)
-      : self_(self), link_(link), copies_(copies), homes_(self) {}
+  // All references must outlive the object.
+  FlowReturns(uint32_t self, StateLink& link, StandbyFlows& copies,
+              AwayFlows& away, const HostHomes& hosts)
+      : self_(self),
+        link_(link),
+        copies_(copies),
+        away_(away),
+        hosts_(hosts),
+        homes_(self),
+        staying_(hosts) {}
 
-  // Goes by this table from now on.
-  void Follow(const GroupMember::View& view, Instant now);
+  // Goes by this table from now on. `may_begin`: flows may have begun here that
+  // are another home's, or its hosts'.
+  void Follow(const GroupMember::View& view, Instant now, bool may_begin);
   // Returns the member that gets flows now; nothing if none does.
   std::optional<uint32_t> to() const {
     if (returns_.empty()) return std::nullopt;
     return returns_.front().move.to;
   }
-  // A copy has been taken: that flow continues here.
-  void OnTaken(const RealDriver& driver, const StandbyFlow& copy);
+  // The flow with that key, which runs here, has the places of that home: it
+  // was taken, or began while its home was away. Returns false if there is no
+  // such flow.
+  bool OnFlowOf(uint32_t home, const RealDriver& driver, const FlowKey& key);
+  // Returns the homes, without the own one, whose flows are here.
+  MemberSet here() const { return homes_.here(); }
+  // From now on, flows with other homes' hosts stay here (H8), or not.
+  void set_stay(bool stay) { stay_ = stay; }
   // Returns whose places the flow has.
   uint32_t HomeOf(FlowId flow) const {
     const auto found = inherited_.find(flow);
@@ -96,6 +114,9 @@ class FlowReturns {
   void BeginFirst();
   void BeginRound(uint64_t round);  // 0: there is no connection
   void GiveSome(RealDriver& driver, Instant now);
+  void NoteGiven(const FlowName& name, uint32_t home, MemberSet homes,
+                 Instant now);
+  bool TellStaying(const Controller& controller, size_t& room);
   void End(bool is_taken);
   void DropStrays();
   void DeleteSome(RealDriver& driver);
@@ -103,7 +124,11 @@ class FlowReturns {
   const uint32_t self_;
   StateLink& link_;
   StandbyFlows& copies_;
+  AwayFlows& away_;
+  const HostHomes& hosts_;
   HeldHomes homes_;
+  AwayList staying_;  // of which the member is told
+  bool stay_ = false;
   // Flows of other homes that go on here, or have ended, and their homes.
   absl::flat_hash_map<FlowId, uint32_t> inherited_;
   size_t prune_at_ = 1'024;
@@ -116,10 +141,12 @@ class FlowReturns {
   std::vector<StandbyFlow> given_running_;  // in this round
   Instant until_ = Instant::max();          // of the monotonic clock
   FlowGiving giving_;
-  uint64_t round_ = 0;  // of the connection by which flows are given
+  uint64_t round_ = 0;   // of the connection by which flows are given
+  uint64_t number_ = 0;  // of the round in which flows are given; grows
   size_t next_copy_ = 0;
   uint64_t sent_ = 0;           // flows in this round
-  bool gives_running_ = false;  // all copies were sent
+  bool tells_staying_ = false;  // all copies were sent
+  bool gives_running_ = false;  // and the member was told what stays
   bool has_sent_all_ = false;
   uint64_t given_ = 0;    // flows
   uint64_t ungiven_ = 0;  // flows that their member may not have got

@@ -2,6 +2,7 @@
 #include "platform/daemon/group/group_link.h"
 
 #include <fmt/format.h>
+#include <linux/sock_diag.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -124,22 +125,37 @@ absl::StatusOr<std::unique_ptr<GroupLink>> GroupLink::Open(
   return std::unique_ptr<GroupLink>(new GroupLink(std::move(socket)));
 }
 
+// The kernel counts on: datagrams that were lost before are not lost here.
+std::unique_ptr<GroupLink> GroupLink::Adopt(Descriptor socket) {
+  std::array<uint32_t, SK_MEMINFO_VARS> counts{};
+  socklen_t bytes = sizeof counts;
+  const bool is_known = getsockopt(socket.number(), SOL_SOCKET, SO_MEMINFO,
+                                   counts.data(), &bytes) == 0;
+  std::unique_ptr<GroupLink> link(new GroupLink(std::move(socket)));
+  if (is_known) link->overflow_ = counts[SK_MEMINFO_DROPS];
+  return link;
+}
+
 void GroupLink::Follow(const GatewayTable& table) {
   epoch_ = table.epoch;
   key_ = table.key;
   members_.fill(std::nullopt);
   for (const Gateway& member : table.members) {
-    const auto end = ParseEnd(member.address);
+    const auto end =
+        ParseEnd(member.address.empty() ? member.states : member.address);
     if (end.ok()) members_[member.number] = *end;
   }
 }
 
 bool GroupLink::Send(uint32_t from, uint32_t to, const Frame& frame) {
-  if (!members_[to].has_value() ||
-      frame.bytes.size() > kMostDatagram - kHeaderBytes || queue_ == kBatch) {
+  if (!members_[to].has_value() || frame.bytes.size() > kMostFrame ||
+      queue_ == kBatch) {
     return false;
   }
-  Queue(from, Kind::kFrame, *members_[to], frame);
+  const Kind kind = frame.way == Way::kHolder ? Kind::kToHolder
+                    : frame.way == Way::kBack ? Kind::kBack
+                                              : Kind::kFrame;
+  Queue(from, kind, *members_[to], frame);
   return true;
 }
 
@@ -148,15 +164,20 @@ void GroupLink::Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
   const std::span<std::byte> room = out_.room(queue_);
   std::array<std::byte, kOptionBytes> data{};
   StoreLong(data.data(), key_);
-  StoreLong(&data[8], epoch_);
+  const bool is_control = kind == Kind::kGreeting || kind == Kind::kOut;
+  if (is_control || kind == Kind::kFrame) {
+    StoreLong(&data[8], epoch_);
+  } else {
+    data[8] = std::byte(frame.home);
+    Store(&data[10], be16(frame.segment_bytes));
+  }
   data[16] = std::byte(from);
   data[17] = std::byte(frame.side);
   data[18] = std::byte(frame.port);
   data[19] = std::byte(kind);
   const std::array<GeneveOption, 1> options = {{{kFrameName, data}}};
   const BuiltGeneve built = BuildGeneve(
-      {.is_control = kind != Kind::kFrame, .protocol = kBridgedFrame}, options,
-      room);
+      {.is_control = is_control, .protocol = kBridgedFrame}, options, room);
   std::ranges::copy(frame.bytes, room.begin() + built.bytes);
   out_.parts[queue_].iov_len = built.bytes + frame.bytes.size();
   out_.ends[queue_] = to;
@@ -271,9 +292,17 @@ void GroupLink::TakeDatagram(size_t i, GroupCounts& counts, Take take) {
     counts.Add(GroupCount::kStranger);
     return;
   }
-  take({.side = Side{std::to_integer<uint8_t>(data[17])},
-        .port = std::to_integer<uint8_t>(data[18]),
-        .bytes = bytes.subspan(header.bytes())});
+  Frame frame = {.side = Side{std::to_integer<uint8_t>(data[17])},
+                 .port = std::to_integer<uint8_t>(data[18]),
+                 .bytes = bytes.subspan(header.bytes()),
+                 .from = std::to_integer<uint32_t>(data[16])};
+  const Kind kind{std::to_integer<uint8_t>(data[19])};
+  if (kind == Kind::kToHolder || kind == Kind::kBack) {
+    frame.way = kind == Kind::kBack ? Way::kBack : Way::kHolder;
+    frame.home = std::to_integer<uint8_t>(data[8]);
+    frame.segment_bytes = LoadBe16(&data[10]).host();
+  }
+  take(frame);
 }
 
 }  // namespace snf

@@ -32,6 +32,11 @@ namespace snf {
 //   20 bytes: the table's key (8), the sender's epoch (8), number, side
 //   (1 inside, 2 outside) and port (1 each), kind (1); then the frame
 //
+// A frame whose flow the receiver has, though its hosts are another member's,
+// is of kind 3, and a frame that comes back of kind 4: these have the
+// member whose pieces the flow has (1), 0 (1), ParsedPacket::segment_bytes (2)
+// and 0 (4) in place of the epoch.
+//
 // A packet is taken if it comes from the address of a member and has the key of
 // the table. Control packets (O bit) have no frame. Each member greets all
 // others (kind 1). A process that greets and is no member, as if it alone
@@ -47,22 +52,38 @@ class GroupLink {
  public:
   static constexpr size_t kBatch = 32;
   static constexpr int kBufferBytes = 16 << 20;
+  static constexpr size_t kOptionBytes = 20;
+  static constexpr size_t kMostFrame =  // of a UDP datagram of 65,507 bytes
+      65'507 - kGeneveFixedBytes - kGeneveOptionHeaderBytes - kOptionBytes;
 
+  enum class Way : uint8_t {
+    kOwner,   // to the member whose hosts the frame has
+    kHolder,  // to the member that has its flow
+    kBack,    // back from there, since the flow is over
+  };
   // A frame, and the port of this name at which it came to the sender.
   struct Frame {
     Side side = Side::kUnknown;
     uint8_t port = 0;  // PortSpec::number
     std::span<const std::byte> bytes{};
+    Way way = Way::kOwner;
+    // Not of kOwner.
+    uint8_t home = 0;            // the member whose pieces the flow has
+    uint16_t segment_bytes = 0;  // PortFrame::segment_bytes
+    uint32_t from = 0;           // of a frame that has come: who sent it
   };
 
   // Binds to ADDRESS:PORT. Errors: InvalidArgument, the text is none;
   // Unavailable, with the system's reason.
   static absl::StatusOr<std::unique_ptr<GroupLink>> Open(
       const std::string& address);
+  // Takes a socket that another process has opened so.
+  static std::unique_ptr<GroupLink> Adopt(Descriptor socket);
   // Returns OK if the text is ADDRESS:PORT. Error: InvalidArgument.
   static absl::Status Check(const std::string& address);
 
-  // Takes the addresses of members, and the key, from the table.
+  // Takes the addresses of members, and the key, from the table. A member
+  // without an address for frames has the one for states.
   void Follow(const GatewayTable& table);
   // Copies the frame into a queue, whose frames leave when it is full or at
   // Flush. Returns false if it cannot be sent.
@@ -83,11 +104,7 @@ class GroupLink {
   uint64_t out() const { return out_epoch_; }
 
  private:
-  static constexpr size_t kOptionBytes = 20;
-  static constexpr size_t kHeaderBytes =
-      kGeneveFixedBytes + kGeneveOptionHeaderBytes + kOptionBytes;
   static constexpr size_t kRoomBytes = 65'536;
-  static constexpr size_t kMostDatagram = 65'507;
 
   struct Batch {
     Batch();
@@ -106,7 +123,7 @@ class GroupLink {
   };
 
   explicit GroupLink(Descriptor socket) : socket_(std::move(socket)) {}
-  enum class Kind : uint8_t { kFrame, kGreeting, kOut };
+  enum class Kind : uint8_t { kFrame, kGreeting, kOut, kToHolder, kBack };
   bool IsOfMember(uint32_t number, const sockaddr_storage& from) const;
   void Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
              const Frame& frame);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/time.h"
@@ -33,6 +34,10 @@ class GroupMember {
   virtual void Begin() = 0;
   // Begins to leave, without waiting.
   virtual void Leave() = 0;
+  // Gives the membership to another process: this one does not leave, and
+  // writes no more beats; one that is under way may still be written. Returns
+  // nothing, and changes nothing, if this member may handle no packets.
+  virtual std::optional<GatewayGroup::Place> HandOn() { return std::nullopt; }
   virtual View Current() const = 0;
   // The path of packets says that it turns, and by which epoch.
   virtual void OnTurn(uint64_t epoch) = 0;

@@ -44,7 +44,9 @@ absl::StatusOr<std::unique_ptr<GroupMembership>> GroupMembership::Start(
   std::unique_ptr<GroupMembership> membership(new GroupMembership(
       std::move(client), *std::move(store), std::move(options)));
   if (absl::Status s = membership->AwaitPlace(); !s.ok()) return s;
-  membership->thread_ = std::thread([m = membership.get()] { m->Run(); });
+  if (!membership->options_.member.continues) {
+    membership->thread_ = std::thread([m = membership.get()] { m->Run(); });
+  }
   return membership;
 }
 
@@ -58,9 +60,33 @@ GroupMembership::GroupMembership(std::unique_ptr<EtcdClient> client,
 }
 
 GroupMembership::~GroupMembership() {
-  Leave();
+  if (!is_handed_on_) Leave();
   Ask([this] { stops_ = true; });
   if (thread_.joinable()) thread_.join();
+}
+
+absl::Status GroupMembership::Continue(const GatewayGroup::Place& place) {
+  if (place.table.Find(options_.member.self.number) == nullptr) {
+    return absl::FailedPreconditionError(fmt::format(
+        "group \"{}\": this controller is not in its table", options_.group));
+  }
+  group_.Continue(place);
+  OnTurn(place.table.epoch);
+  wants_in_ = true;
+  Publish();
+  thread_ = std::thread([this] { Run(); });
+  return absl::OkStatus();
+}
+
+std::optional<GatewayGroup::Place> GroupMembership::HandOn() {
+  const View view = Current();
+  if (!view.is_in || !view.is_active) return std::nullopt;
+  is_handed_on_ = true;
+  Ask([this] { stops_ = true; });
+  return GatewayGroup::Place{.table = *view.table,
+                             .is_active = view.is_active,
+                             .joined = view.joined,
+                             .vouched_until = view.vouched_until};
 }
 
 void GroupMembership::Begin() {
@@ -127,6 +153,7 @@ void GroupMembership::Wait(Nanos time) {
 
 void GroupMembership::Run() {
   while (!stops()) Wait(Cycle());
+  if (is_handed_on_) return;
   // Two calls without an answer may be under way.
   constexpr Nanos kLongest = Seconds(2);
   const Nanos leaves{group_.period().ns + 2 * group_.patience().ns};
@@ -156,6 +183,7 @@ void GroupMembership::SetWish() {
 
 Nanos GroupMembership::Cycle() {
   HeedAsks();
+  if (is_handed_on_) return {};
   SetWish();
   const Instant begun = Now();
   group_.OnApplied(applied_.load(std::memory_order_acquire));

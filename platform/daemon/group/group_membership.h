@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -39,9 +40,10 @@ class GroupMembership final : public GroupMember {
     Notice notice;  // called on the object's thread
   };
 
-  // Looks whether the process can join. Errors: FailedPrecondition, names the
-  // member that is in the way; InvalidArgument, a name is none; errors of
-  // EtcdClient.
+  // Looks whether the process can join. If it is to continue the membership of
+  // another process (GatewayGroup::Options::continues), then does nothing until
+  // Continue. Errors: FailedPrecondition, names the member that is in the way;
+  // InvalidArgument, a name is none; errors of EtcdClient.
   static absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
       std::unique_ptr<EtcdClient> client, Options options);
   // Leaves, within about the time of a look. If etcd does not answer: stays in
@@ -50,8 +52,13 @@ class GroupMembership final : public GroupMember {
   GroupMembership(const GroupMembership&) = delete;
   GroupMembership& operator=(const GroupMembership&) = delete;
 
+  // Continues the membership of the process that had this place, from now on.
+  // Error: FailedPrecondition, the place is not of this member.
+  absl::Status Continue(const GatewayGroup::Place& place);
+
   void Begin() override;
   void Leave() override;
+  std::optional<GatewayGroup::Place> HandOn() override;
   View Current() const override;
   void OnTurn(uint64_t epoch) override;
   void OnOut(uint64_t epoch) override {
@@ -99,6 +106,7 @@ class GroupMembership final : public GroupMember {
   std::string unread_;              // as it was told
   std::string refused_;             // why it cannot join, as it was told
 
+  std::atomic<bool> is_handed_on_ = false;
   std::atomic<bool> wants_in_ = false;
   std::atomic<uint64_t> applied_ = 0;
   std::atomic<uint64_t> out_ = 0;

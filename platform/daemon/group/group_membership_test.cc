@@ -32,6 +32,7 @@ class Member {
     if (path_.joinable()) path_.join();
     membership_.reset();
   }
+  std::optional<GatewayGroup::Place> HandOn() { return membership_->HandOn(); }
   GroupMembership::View view() const { return membership_->Current(); }
   bool handles() const {
     const auto now = view();
@@ -57,12 +58,14 @@ class Member {
 class GroupMembershipTest : public EtcdTest {
  protected:
   absl::StatusOr<std::unique_ptr<GroupMembership>> Start(
-      uint32_t number, const std::string& version = "1") {
+      uint32_t number, const std::string& version = "1",
+      bool continues = false) {
     GatewayGroup::Options member = {
         .self = {.number = number,
                  .name = name_,
                  .incarnation = ++incarnations_},
-        .shape = {.controllers = 3, .version = version, .silence = silence_}};
+        .shape = {.controllers = 3, .version = version, .silence = silence_},
+        .continues = continues};
     const Nanos patience = GatewayGroup(member).patience();
     return GroupMembership::Start(
         *EtcdClient::Create({.endpoints = etcd_->endpoints(),
@@ -105,6 +108,27 @@ TEST_F(GroupMembershipTest, MembersAgreeOnATableThatEachLeaves) {
   ASSERT_TRUE(WaitFor([&] { return zero->view().table->live() == 0b001; }));
   EXPECT_EQ(zero->view().table->epoch, epoch + 1);
   EXPECT_TRUE(zero->view().is_active);
+}
+
+TEST_F(GroupMembershipTest, AnotherProcessContinuesWithoutAChange) {
+  auto zero = Join(0);
+  auto old = Join(1);
+  ASSERT_TRUE(WaitFor([&] { return zero->handles() && old->handles(); }));
+  ASSERT_TRUE(WaitFor([&] { return zero->view().table->live() == 0b011; }));
+  const uint64_t epoch = zero->view().table->epoch;
+  auto membership = *Start(1, "1", true);
+  EXPECT_FALSE(membership->Current().is_in);
+  const auto place = old->HandOn();
+  ASSERT_TRUE(place.has_value());
+  ASSERT_TRUE(membership->Continue(*place).ok());
+  EXPECT_TRUE(membership->Current().is_active);
+  Member next(std::move(membership));
+  EXPECT_TRUE(next.handles());
+  old->End();
+  Pause(Nanos{2 * silence_.ns});
+  EXPECT_TRUE(next.handles());
+  EXPECT_EQ(next.view().table->epoch, epoch);
+  EXPECT_EQ(zero->view().table->epoch, epoch);
 }
 
 TEST_F(GroupMembershipTest, AMemberWhosePathStandsStillLosesItsHosts) {

@@ -9,6 +9,7 @@
 #include "base/packet/headers.h"
 #include "base/packet/packet_parser.h"
 #include "platform/daemon/group/group_membership.h"
+#include "platform/ports/frames/frame_offload.h"
 
 namespace snf {
 namespace {
@@ -39,6 +40,11 @@ GroupTraffic::GroupTraffic(GroupMember& member,
     : member_(member),
       steering_(std::move(steering)),
       link_(std::move(link)),
+      has_own_ports_(link_ != nullptr &&
+                     std::ranges::none_of(ports,
+                                          [](const PortSpec& port) {
+                                            return port.steering != nullptr;
+                                          })),
       heirs_(std::move(heirs)),
       view_(member.Current()) {
   owners_.fill(Steering::kNobody);
@@ -47,9 +53,34 @@ GroupTraffic::GroupTraffic(GroupMember& member,
                       .number = port.number,
                       .places = steering_->PlaceProgram(port.side)});
   }
-  if (link_ != nullptr && steering_->has_external()) {
+  if (has_own_ports_ && steering_->has_external()) {
     begun_.emplace(FragmentTable::Options{.hash_seed = SecretSeed()});
   }
+}
+
+absl::Status GroupTraffic::CheckGiving() const {
+  if (heirs_ == nullptr || !view_.is_in || !view_.is_active) {
+    return absl::FailedPreconditionError(
+        "it is joining its group, or out of it: try again once it is active");
+  }
+  if (!heirs_->is_settled()) {
+    return absl::FailedPreconditionError(
+        "flows are on their way from or to another controller of its group: "
+        "try again in a few seconds");
+  }
+  return absl::OkStatus();
+}
+
+void GroupTraffic::Continue() {
+  view_ = member_.Current();
+  Follow(view_);
+}
+
+std::vector<int> GroupTraffic::descriptors() const {
+  std::vector<int> sockets;
+  if (link_ != nullptr) sockets.push_back(link_->descriptor());
+  if (heirs_ != nullptr) sockets.push_back(heirs_->states_descriptor());
+  return sockets;
 }
 
 bool GroupTraffic::IsVouchedFor() const {
@@ -65,7 +96,7 @@ std::shared_ptr<const Steering> GroupTraffic::Turn() {
   view_ = view;
   is_vouched_ = IsVouchedFor();
   if (heirs_ != nullptr) heirs_->set_active(view_.is_active);
-  if (link_ != nullptr) {
+  if (has_own_ports_) {
     Greet();
     return nullptr;
   }
@@ -89,9 +120,8 @@ void GroupTraffic::Follow(const GroupMember::View& view) {
   live_ = view.table->live();
   owners_ = Steering::OwnersAmong(live_, steering_->controller().count);
   if (heirs_ != nullptr) heirs_->Follow(view);
-  if (link_ != nullptr) {
-    link_->Follow(*view.table);
-  } else if (view.joined != view_.joined) {
+  if (link_ != nullptr) link_->Follow(*view.table);
+  if (!has_own_ports_ && view.joined != view_.joined) {
     drains_ = true;
     StaleAll();
   }
@@ -109,8 +139,8 @@ void GroupTraffic::OnReceived(size_t port, bool has_received) {
 
 bool GroupTraffic::Admits(size_t port, const PortFrame& frame, Instant now) {
   if (!view_.is_in || drains_) return Drop(GroupCount::kOut);
-  return link_ == nullptr ? AdmitsOfShared(ports_[port], frame.bytes)
-                          : AdmitsOfAll(ports_[port], frame, now);
+  return has_own_ports_ ? AdmitsOfAll(ports_[port], frame, now)
+                        : AdmitsOfShared(ports_[port], frame.bytes);
 }
 
 bool GroupTraffic::IsOwn(const Port& port,
@@ -144,24 +174,57 @@ bool GroupTraffic::AdmitsOfAll(const Port& port, const PortFrame& frame,
     Remember(frame.bytes, owner, now);
   }
   if (owner != steering_->controller().id) {
-    return SendOn(port, owner, frame.bytes);
+    return SendOn(owner,
+                  {.side = port.side,
+                   .port = static_cast<uint8_t>(port.number),
+                   .bytes = frame.bytes,
+                   .segment_bytes = frame.segment_bytes},
+                  GroupCount::kForwarded);
   }
   return may_handle() || Drop(GroupCount::kNotYetOwn);
 }
 
-bool GroupTraffic::SendOn(const Port& port, uint8_t owner,
-                          std::span<const std::byte> frame) {
+// Sends each packet of a frame of several by a datagram of its own, unless both
+// members are on this machine: a network would cut a long datagram.
+bool GroupTraffic::SendOn(uint32_t to, GroupLink::Frame frame,
+                          GroupCount count) {
+  const uint16_t segment_bytes = frame.segment_bytes;
+  const bool stays_whole =
+      !has_own_ports_ && frame.bytes.size() <= GroupLink::kMostFrame;
+  if (segment_bytes == 0 || stays_whole) return SendOne(to, frame, count);
+  const std::span<const std::byte> whole = frame.bytes;
+  frame.segment_bytes = 0;
+  const size_t packets =
+      CutFrame(whole, segment_bytes, [&](std::span<const std::byte> packet) {
+        frame.bytes = packet;
+        SendOne(to, frame, count);
+      });
+  return packets == 0 ? Drop(GroupCount::kUnsendable) : false;
+}
+
+bool GroupTraffic::SendOne(uint32_t to, const GroupLink::Frame& frame,
+                           GroupCount count) {
   const uint32_t self = steering_->controller().id;
-  const GroupLink::Frame out = {.side = port.side,
-                                .port = static_cast<uint8_t>(port.number),
-                                .bytes = frame};
-  bool is_sent = link_->Send(self, owner, out);
-  if (!is_sent) {
+  bool is_sent = link_ != nullptr && link_->Send(self, to, frame);
+  if (!is_sent && link_ != nullptr) {
     // The queue may have been full.
     link_->Flush(counts_);
-    is_sent = link_->Send(self, owner, out);
+    is_sent = link_->Send(self, to, frame);
   }
-  return Drop(is_sent ? GroupCount::kForwarded : GroupCount::kUnsendable);
+  return Drop(is_sent ? count : GroupCount::kUnsendable);
+}
+
+void GroupTraffic::SetAside(size_t port, const PortFrame& frame,
+                            const FlowHeirs::Aside& aside) {
+  using Way = GroupLink::Way;
+  SendOn(aside.to,
+         {.side = ports_[port].side,
+          .port = static_cast<uint8_t>(ports_[port].number),
+          .bytes = frame.bytes,
+          .way = aside.is_back ? Way::kBack : Way::kHolder,
+          .home = static_cast<uint8_t>(aside.home),
+          .segment_bytes = frame.segment_bytes},
+         GroupCount::kAside);
 }
 
 uint8_t GroupTraffic::OwnerOfLater(std::span<const std::byte> frame,
@@ -205,12 +268,27 @@ void GroupTraffic::TakeFrom(const GroupLink::Frame& frame, Take take) {
     counts_.Add(GroupCount::kNoPort);
     return;
   }
-  if (!may_handle() || !IsOwn(*port, frame.bytes)) {
+  if (!may_handle() || !MayTake(*port, frame)) {
     counts_.Add(GroupCount::kNotOwn);
     return;
   }
   counts_.Add(GroupCount::kTaken);
-  take(static_cast<size_t>(port - ports_.begin()), {.bytes = frame.bytes});
+  using Kind = FlowHeirs::Way::Kind;
+  const Kind kind = frame.way == GroupLink::Way::kHolder ? Kind::kHolder
+                    : frame.way == GroupLink::Way::kBack ? Kind::kBack
+                                                         : Kind::kOwner;
+  take(static_cast<size_t>(port - ports_.begin()),
+       {.bytes = frame.bytes, .segment_bytes = frame.segment_bytes},
+       {.kind = kind, .from = frame.from});
+}
+
+// The sender of a frame whose flow is here may go by another table.
+bool GroupTraffic::MayTake(const Port& port,
+                           const GroupLink::Frame& frame) const {
+  if (frame.way != GroupLink::Way::kHolder) return IsOwn(port, frame.bytes);
+  return frame.home < kMostAtPorts &&
+         owners_[Steering::kFirstBlock + frame.home] ==
+             steering_->controller().id;
 }
 
 void GroupTraffic::Flush() {

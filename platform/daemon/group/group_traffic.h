@@ -5,17 +5,21 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "base/packet/fragment_table.h"
 #include "platform/daemon/group/flow_heirs.h"
 #include "platform/daemon/group/group_counts.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_member.h"
+#include "platform/daemon/group/place_giving.h"
 #include "platform/ports/filter_program.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/steering.h"
@@ -43,6 +47,12 @@ namespace snf {
 //   port ─► own? ─► chains ─► port of this machine
 //            └ no ─► GroupLink ┈┈► the other member: own? ─► its chains
 //
+// A flow of own hosts may be another member's, since it began there
+// (FlowHeirs::Aside). Its frames are set aside: sent to that member, and back
+// if the flow is over, also between members that share ports. That is bounded:
+// who gets such a frame sends it nowhere but back, and a frame that came back
+// nowhere.
+//
 // While a member is not vouched for, frames at shared ports wait; once it finds
 // itself out of the table, they are dropped. At ports of its own, it sends
 // other members their frames, and drops its own.
@@ -50,12 +60,30 @@ namespace snf {
 // Owner-thread only.
 class GroupTraffic {
  public:
-  // `link` is null if the ports are shared. `ports` are the run's, in their
-  // order. Without `heirs`, flows end with their controller.
+  // `ports` are the run's, in their order. If they have filters
+  // (PortSpec::steering), or there is no link, the ports are shared. Without
+  // `heirs`, flows end with their controller.
   GroupTraffic(GroupMember& member, std::shared_ptr<const Steering> steering,
                std::unique_ptr<GroupLink> link,
                const std::vector<PortSpec>& ports,
                std::unique_ptr<FlowHeirs> heirs = nullptr);
+
+  // The following give the member's place to another process (PlaceGiving), and
+  // let that process continue. Error: FailedPrecondition, flows are on their
+  // way from or to another member, or it may handle no packets.
+  absl::Status CheckGiving() const;
+  void GivePlace(int connection, std::function<void(bool is_gone)> told) {
+    giving_ = std::make_unique<PlaceGiving>(connection, member_, *heirs_,
+                                            std::move(told));
+  }
+  // Null if the place is not being given, and was not.
+  PlaceGiving* giving() { return giving_.get(); }
+  void EndGiving() { giving_.reset(); }
+  // Acts by the table of the process before: no frames are dropped that it had
+  // not read. Call it first.
+  void Continue();
+  // Returns the sockets for others' frames and states, in this order.
+  std::vector<int> descriptors() const;
 
   // Joins the table from now on.
   void Begin() { member_.Begin(); }
@@ -77,20 +105,28 @@ class GroupTraffic {
 
   // Returns false while frames are to wait.
   bool may_receive() const {
-    return link_ != nullptr || !view_.is_active || drains_ || is_vouched_;
+    if (giving_ != nullptr || (heirs_ != nullptr && heirs_->is_continuing())) {
+      return false;
+    }
+    return has_own_ports_ || !view_.is_active || drains_ || is_vouched_;
   }
   // Returns true if the chains are to get the frame that came by the port. Else
   // it was sent to its member, or dropped, and counted.
   bool Admits(size_t port, const PortFrame& frame, Instant now);
+  // Sends a frame, which came by the port with that place or from a member, to
+  // the member that is to get it.
+  void SetAside(size_t port, const PortFrame& frame,
+                const FlowHeirs::Aside& aside);
   // Gives frames that other members have sent, with the port's place: for each
   // about as many as a port gives. Returns false if nothing has come.
-  using Take = absl::FunctionRef<void(size_t port, const PortFrame& frame)>;
+  using Take = absl::FunctionRef<void(size_t port, const PortFrame& frame,
+                                      const FlowHeirs::Way& way)>;
   bool Receive(Take take);
   void Flush();
 
   // Null if flows end with their controller.
   FlowHeirs* heirs() { return heirs_.get(); }
-  bool has_link() const { return link_ != nullptr; }
+  bool has_own_ports() const { return has_own_ports_; }
   // Returns true if a frame of another member waits. Costs a system call.
   bool has_frames() const { return link_ != nullptr && link_->has_frames(); }
   int descriptor() const { return link_ == nullptr ? -1 : link_->descriptor(); }
@@ -119,8 +155,9 @@ class GroupTraffic {
   bool IsOwn(const Port& port, std::span<const std::byte> frame) const;
   bool AdmitsOfShared(const Port& port, std::span<const std::byte> frame);
   bool AdmitsOfAll(const Port& port, const PortFrame& frame, Instant now);
-  bool SendOn(const Port& port, uint8_t owner,
-              std::span<const std::byte> frame);
+  bool SendOn(uint32_t to, GroupLink::Frame frame, GroupCount count);
+  bool SendOne(uint32_t to, const GroupLink::Frame& frame, GroupCount count);
+  bool MayTake(const Port& port, const GroupLink::Frame& frame) const;
   // Returns who has the datagram of a later fragment; kNobody: it is not known.
   uint8_t OwnerOfLater(std::span<const std::byte> frame, Instant now) const;
   void Remember(std::span<const std::byte> frame, uint8_t owner, Instant now);
@@ -133,7 +170,9 @@ class GroupTraffic {
   GroupMember& member_;
   const std::shared_ptr<const Steering> steering_;
   const std::unique_ptr<GroupLink> link_;
+  const bool has_own_ports_;
   const std::unique_ptr<FlowHeirs> heirs_;
+  std::unique_ptr<PlaceGiving> giving_;
   std::vector<Port> ports_;
   GroupMember::View view_;
   bool is_vouched_ = false;  // as of the last turn

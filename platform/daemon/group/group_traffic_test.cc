@@ -245,7 +245,12 @@ class OwnPorts : public testing::Test {
   // Returns how many frames the member takes in one call.
   size_t Take(uint32_t number) {
     size_t taken = 0;
-    traffics_[number]->Receive([&](size_t, const PortFrame&) { ++taken; });
+    traffics_[number]->Receive(
+        [&](size_t, const PortFrame& frame, const FlowHeirs::Way& way) {
+          ++taken;
+          last_way_ = way;
+          last_segment_bytes_ = frame.segment_bytes;
+        });
     return taken;
   }
   // Sends what is queued, and returns how many frames the member takes.
@@ -264,7 +269,8 @@ class OwnPorts : public testing::Test {
   void Hear() {
     for (auto& traffic : traffics_) traffic->Flush();
     for (auto& traffic : traffics_) {
-      while (traffic->Receive([](size_t, const PortFrame&) {})) {
+      while (traffic->Receive(
+          [](size_t, const PortFrame&, const FlowHeirs::Way&) {})) {
       }
     }
   }
@@ -272,6 +278,8 @@ class OwnPorts : public testing::Test {
   std::array<FakeMember, kCount> members_;
   std::vector<std::string> addresses_;
   std::vector<std::unique_ptr<GroupTraffic>> traffics_;
+  FlowHeirs::Way last_way_{};  // of the last frame that was taken
+  uint16_t last_segment_bytes_ = 0;
 };
 
 Frame PartOf(uint16_t id, uint16_t offset) {
@@ -375,6 +383,34 @@ TEST_F(OwnPorts, TakesAsManyFramesOfOthersAsOfAPort) {
     EXPECT_LE(most, 2 * kFrames);
   }
   EXPECT_GT(most, GroupLink::kBatch);
+}
+
+TEST_F(OwnPorts, AFrameThatIsSetAsideGoesToWhoHasItsFlow) {
+  using Kind = FlowHeirs::Way::Kind;
+  Follow(5, {0, 1, 2});
+  const Frame own = FrameOf(0b111, 0), other = FrameOf(0b111, 2);
+  const auto set_aside = [this](const Frame& frame,
+                                const FlowHeirs::Aside& aside) {
+    traffics_[0]->SetAside(kInside, {.bytes = frame, .segment_bytes = 1'400},
+                           aside);
+    return Pass(aside.to);
+  };
+  EXPECT_EQ(set_aside(own, {.to = 2, .home = 2}), 1u);
+  EXPECT_EQ(last_way_.kind, Kind::kHolder);
+  EXPECT_EQ(last_way_.from, 0u);
+  EXPECT_EQ(last_segment_bytes_, 1'400);
+  EXPECT_EQ(count(0, GroupCount::kAside), 1u);
+  EXPECT_EQ(count(2, GroupCount::kTaken), 1u);
+  // A member that lives has its pieces itself.
+  EXPECT_EQ(set_aside(own, {.to = 2, .home = 1}), 0u);
+  EXPECT_EQ(count(2, GroupCount::kNotOwn), 1u);
+  EXPECT_EQ(set_aside(own, {.to = 2, .home = 200}), 0u);
+  // A frame that comes back has hosts of who gets it.
+  EXPECT_EQ(set_aside(own, {.to = 2, .home = 0, .is_back = true}), 0u);
+  EXPECT_EQ(set_aside(other, {.to = 2, .home = 0, .is_back = true}), 1u);
+  EXPECT_EQ(last_way_.kind, Kind::kBack);
+  Follow(6, {0, 2});
+  EXPECT_EQ(set_aside(own, {.to = 2, .home = 1}), 1u);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstddef>
 #include <cstring>
 #include <iterator>
@@ -54,11 +55,19 @@ absl::StatusOr<std::unique_ptr<StateLink>> StateLink::Listen(
       new StateLink(Descriptor(*listener), std::move(notice), std::move(tls)));
 }
 
+std::unique_ptr<StateLink> StateLink::Adopt(Descriptor listener, Notice notice,
+                                            std::string tls) {
+  return std::unique_ptr<StateLink>(
+      new StateLink(std::move(listener), std::move(notice), std::move(tls)));
+}
+
 StateLink::StateLink(Descriptor listener, Notice notice, std::string tls)
     : listener_(std::move(listener)),
       address_(HostStream::AddressOf(listener_.number(), false)),
       notice_(std::move(notice)),
       tls_(std::move(tls)) {
+  // OpenSSL writes to sockets that the other end may have closed.
+  if (!tls_.empty()) signal(SIGPIPE, SIG_IGN);
   accepts_ = std::thread([this] { Accept(); });
   sends_ = std::thread([this] { SendAll(); });
 }

@@ -75,12 +75,17 @@ class StateLink {
   static absl::StatusOr<std::unique_ptr<StateLink>> Listen(
       const std::string& address, Notice notice = nullptr,
       std::string tls = "");
+  // Listens by a socket that another process has opened so, and closes later.
+  static std::unique_ptr<StateLink> Adopt(Descriptor listener, Notice notice,
+                                          std::string tls);
   ~StateLink();
   StateLink(const StateLink&) = delete;
   StateLink& operator=(const StateLink&) = delete;
 
   // The ADDRESS:PORT at which it listens.
   const std::string& address() const { return address_; }
+  // The socket by which it listens.
+  int descriptor() const { return listener_.number(); }
   // Sends to that member of the table from now on; none: to no member. `self`
   // is the own number: if the table is without it, nothing is sent. Messages
   // that were not taken, of members that the table is without, are dropped.

@@ -21,7 +21,7 @@ constexpr size_t kSourcePort = 34;  // in an Ethernet frame without options
 
 }  // namespace
 
-Natting::Natting(uint32_t number, uint32_t count) {
+Natting::Natting(uint32_t number, uint32_t count, const std::string& nf) {
   RunOptions options = SmallTables();
   options.inside = *ParsePrefixes("10.0.0.0/8");
   options.controller.controller_id = static_cast<uint8_t>(number);
@@ -32,9 +32,8 @@ Natting::Natting(uint32_t number, uint32_t count) {
       .unpaced = true,
       .wait_for_room = true,
       .controllers = count};
-  auto driver = RealDriver::Start(
-      options, real, *FindPlacementPolicy("snf"),
-      *NfSpec::Parse("firewall | nat(ip=203.0.113.1)"), {this});
+  auto driver = RealDriver::Start(options, real, *FindPlacementPolicy("snf"),
+                                  *NfSpec::Parse(nf), {this});
   EXPECT_TRUE(driver.ok()) << driver.status();
   driver_ = *std::move(driver);
   driver_->Begin(Now());
@@ -61,14 +60,18 @@ void Natting::on_drop(const ReleasedPacket& /*packet*/,
   dropped_for_ = reason;
 }
 
-uint32_t Natting::PortOf(uint32_t flow, FlowHeirs* heirs) {
+uint32_t Natting::PortOf(uint32_t flow, FlowHeirs* heirs,
+                         const FlowHeirs::Way& way) {
   const Frame frame = UdpFrame({.flow = flow, .sequence = ++sequence_});
   port_ = 0;
   const CapturedPacket packet = {
       .time = Now(),
       .bytes = frame,
-      .original_bytes = static_cast<uint32_t>(frame.size())};
-  if (heirs != nullptr) heirs->Meet(*driver_, packet);
+      .original_bytes = static_cast<uint32_t>(frame.size()),
+      .side = Side::kInside};
+  aside_.reset();
+  if (heirs != nullptr) aside_ = heirs->Meet(*driver_, packet, way);
+  if (aside_.has_value()) return 0;
   driver_->Offer(packet);
   Rest();
   return port_;

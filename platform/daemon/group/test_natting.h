@@ -20,7 +20,8 @@ namespace snf {
 // `count`, and the external ports that it gives to its flows.
 class Natting final : public RunObserver {
  public:
-  explicit Natting(uint32_t number = 0, uint32_t count = 1);
+  explicit Natting(uint32_t number = 0, uint32_t count = 1,
+                   const std::string& nf = "firewall | nat(ip=203.0.113.1)");
   ~Natting() override;
   RealDriver& operator*() { return *driver_; }
   RealDriver* operator->() { return driver_.get(); }
@@ -33,9 +34,11 @@ class Natting final : public RunObserver {
   // Says why a packet was dropped last.
   const std::string& dropped_for() const { return dropped_for_; }
   // Offers a packet of the flow, and waits until all have gone. `heirs`, if not
-  // null, meets it first. Returns the flow's external port; 0: the packet was
-  // dropped.
-  uint32_t PortOf(uint32_t flow, FlowHeirs* heirs = nullptr);
+  // null, meets it first. Returns the flow's port behind the NF; 0: the packet
+  // was dropped, or is another member's (aside).
+  uint32_t PortOf(uint32_t flow, FlowHeirs* heirs = nullptr,
+                  const FlowHeirs::Way& way = {});
+  const std::optional<FlowHeirs::Aside>& aside() const { return aside_; }
   void Rest();
   // Returns a copy of the flow in that slot.
   StandbyFlow Copy(uint32_t slot);
@@ -45,6 +48,7 @@ class Natting final : public RunObserver {
   std::optional<StandbyFlow> shown_;
   uint32_t port_ = 0;
   std::string dropped_for_;
+  std::optional<FlowHeirs::Aside> aside_;
   uint32_t sequence_ = 0;
 };
 

@@ -42,13 +42,25 @@ void HostedUnits::Bar() {
   }
 }
 
-void HostedUnits::Look(
-    WarmPool& pool, const std::function<void(const WarmPool::Action&)>& act) {
+void HostedUnits::TakeIn() {
   const uint64_t version = source_.version();
-  if (version_ != version) {
-    version_ = version;
+  if (version_ == version) return;
+  version_ = version;
+  if (const auto places = source_.Assigned(); places.has_value()) {
+    assignment_.Assign(source_.Hosts(), *places);
+  } else {
     assignment_.Set(source_.Hosts());
   }
+}
+
+bool HostedUnits::MayLease(size_t place) {
+  TakeIn();
+  return assignment_.is_open(place);
+}
+
+void HostedUnits::Look(
+    WarmPool& pool, const std::function<void(const WarmPool::Action&)>& act) {
+  TakeIn();
   Bar();
   for (size_t place = 0; place < places_; ++place) {
     pool.Shut(place, !assignment_.is_open(place));

@@ -39,6 +39,9 @@ class HostedUnits {
   void on_end(size_t place, bool has_failed) {
     assignment_.on_end(loop_.now(), place, has_failed);
   }
+  // Returns true if the place is open: its process runs on the right host, or
+  // may start.
+  bool MayLease(size_t place);
   // Takes in which hosts there are, and drains and undrains units. Shuts places
   // of the pool, ends misplaced processes, and tries silent hosts; passes to
   // `act` what the pool is to do.
@@ -61,6 +64,7 @@ class HostedUnits {
     bool by_host = false;
   };
 
+  void TakeIn();
   void Bar();
 
   const HostSource& source_;

@@ -59,6 +59,8 @@ class ShardLeases final : public LeaseFinder {
            user_.uses(UnitId{static_cast<uint16_t>(value(unit))});
   }
 
+  ControllerLife life() const { return user_.life(); }
+
   // A packet came, of that cost in bytes.
   void on_packet(uint64_t bytes) { user_.on_packet(bytes); }
   // Carries messages and commands that are due. Returns true if there was

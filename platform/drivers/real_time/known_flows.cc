@@ -45,21 +45,27 @@ std::optional<KnownFlows::Sought> KnownFlows::SoughtBy(
 std::optional<KnownFlows::Sought> KnownFlows::SoughtBy(
     const CapturedPacket& captured, const Seen& seen) const {
   FlowKey key = seen.key;
+  IpAddress host;
+  if (HasEnds(key)) {
+    const Endpoints ends = EndpointsOf(key, seen.direction);
+    const bool comes_in = captured.side == Side::kOutside;
+    host = (comes_in ? ends.to : ends.from).source;
+  }
   if (HasSides(example_)) {
     if (!HasEnds(key)) return std::nullopt;
     const Endpoints ends = EndpointsOf(key, seen.direction);
     if (captured.side == Side::kOutside) {
       const std::optional<FlowKey> inside = OwnKeys(example_).InsideOf(
           captured.bytes, seen.headers, seen.direction, key);
-      if (inside.has_value()) return Sought{.key = *inside};
-      return Sought{.key = ends.to, .by_alias = true};
+      if (inside.has_value()) return Sought{.key = *inside, .host = host};
+      return Sought{.key = ends.to, .by_alias = true, .host = host};
     }
     key = ends.from;
   }
   if (const OwnKeys own_keys(example_); own_keys.any()) {
     own_keys.Apply(captured.bytes, seen.headers, seen.direction, key);
   }
-  return Sought{.key = key};
+  return Sought{.key = key, .host = host};
 }
 
 bool KnownFlows::Knows(const CapturedPacket& captured) {

@@ -38,6 +38,7 @@ class KnownFlows {
   struct Sought {
     FlowKey key;
     bool by_alias = false;
+    IpAddress host{};  // inside: whose flow it is, or would be
   };
   std::optional<Sought> SoughtBy(const CapturedPacket& captured);
   // Returns true if the packet may answer a packet of the NF's own, as a health

@@ -283,6 +283,17 @@ bool RealDriver::Tune(const ControllerOptions& options) {
   return loop_.controller().Tune(loop_.ReadClock(), options);
 }
 
+bool RealDriver::Lease(UnitId unit, uint32_t share) {
+  loop_.ReadClock();
+  const bool begins =
+      loop_.has_controller() &&
+      loop_.controller().units().state(unit) == UnitPool::State::kStopped;
+  if (begins && parts_.starts != nullptr && !parts_.starts->MayLease(unit)) {
+    return false;
+  }
+  return loop_.Lease(unit, share, egress_);
+}
+
 absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {
   if (parts_.unit_faults == nullptr) return NoneMayDie();
   return parts_.unit_faults->KillUnit(unit);

@@ -172,11 +172,9 @@ class RealDriver final : private NfCallNames {
   // may (RunOptions::faults). Counts a kill in vain if it has failed already.
   void KillController() { controller_faults_->KillOne(); }
   // As the same calls of ControllerLoop, for a controller that leases units;
-  // after Begin.
-  bool Lease(UnitId unit, uint32_t share) {
-    loop_.ReadClock();
-    return loop_.Lease(unit, share, egress_);
-  }
+  // after Begin. Lease also returns false while the process of a unit that
+  // begins does not run yet: the process then starts, if its host has joined.
+  bool Lease(UnitId unit, uint32_t share);
   bool Revoke(UnitId unit, bool at_once) {
     loop_.ReadClock();
     return loop_.Revoke(unit, at_once, egress_);

@@ -21,8 +21,8 @@ UnitStarts::UnitStarts(uint32_t parked, UnitProcesses& processes,
       figures_(figures),
       faults_(faults),
       hosts_(hosts),
-      pool_(
-          {.places = static_cast<uint32_t>(loops_.size()), .parked = parked}) {
+      pool_({.places = static_cast<uint32_t>(loops_.size()), .parked = parked}),
+      leased_until_(loops_.size(), Instant::min()) {
   figures_.is_pooled = true;
   figures_.processes = pool_.count(PlaceState::kComing);
   loop.set_starter(*this);
@@ -44,6 +44,18 @@ bool UnitStarts::on_start(UnitId unit) {
       {.unit = unit, .asked = RealClock::Monotonic(), .is_parked = is_there});
   is_busy_ = true;
   return is_there;
+}
+
+bool UnitStarts::MayLease(UnitId unit) {
+  const size_t place = value(unit) % loops_.size();
+  if (hosts_ != nullptr && !hosts_->MayLease(place)) return false;
+  const PlaceState state = pool_.state(place);
+  if (state == PlaceState::kParked || state == PlaceState::kUsed) return true;
+  // Until then the process is not idle.
+  leased_until_[place] = loop_.now() + kLeaseWait;
+  is_busy_ = true;
+  if (state == PlaceState::kEnding || pool_.is_awaited(place)) return false;
+  return pool_.Use(loop_.now(), place);
 }
 
 bool UnitStarts::TurnNow() {
@@ -91,7 +103,9 @@ bool UnitStarts::TakeReady() {
 
 // Returns true if the process of a loop has anything to do.
 bool UnitStarts::IsUsed(size_t place) const {
-  if (!loop_.IsIdle(place) || loops_[place].has_mail()) return true;
+  if (loop_.now() < leased_until_[place] || !loop_.IsIdle(place) ||
+      loops_[place].has_mail())
+    return true;
   const UnitPool& units = loop_.controller().units();
   for (size_t unit = place; unit < units.max_units(); unit += loops_.size()) {
     if (units.state(UnitId{static_cast<uint16_t>(unit)}) !=

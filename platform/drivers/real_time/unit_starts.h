@@ -47,6 +47,10 @@ class UnitStarts final : public LoopStarter {
              RealFaults* faults, HostedUnits* hosts);
 
   bool on_start(UnitId unit) override;
+  // Returns true if the unit's process runs where it should, so that a share of
+  // the unit may be used. Else starts the process, if its host has joined: ask
+  // again.
+  bool MayLease(UnitId unit);
   // Does what is to be done; returns true if there was anything, or a process
   // is on its way. Call it in each turn of the run.
   bool Turn() {
@@ -67,6 +71,9 @@ class UnitStarts final : public LoopStarter {
  private:
   // Between two looks at what the loops have to do.
   static constexpr Nanos kLook = Milliseconds(1);
+
+  // A share is asked for again within less.
+  static constexpr Nanos kLeaseWait = Seconds(1);
 
   // A unit that starts, and is not known to run yet.
   struct Start {
@@ -93,6 +100,7 @@ class UnitStarts final : public LoopStarter {
   HostedUnits* hosts_;  // null: hosts of processes stay
   WarmPool pool_;
   std::vector<Start> starts_;
+  std::vector<Instant> leased_until_;  // by place: a share of it may follow
   bool is_busy_ = true;
   Instant next_look_ = Instant::min();
 };

@@ -23,6 +23,13 @@
 
 namespace snf {
 
+// A neighbour and its link address, as a message says them.
+struct NeighbourClaim {
+  IpAddress address;
+  MacAddress mac;
+  bool is_answer;
+};
+
 // Receives the frames that a router sends. Each is valid during the call.
 class RouterWire {
  public:
@@ -85,6 +92,9 @@ class Router {
   static constexpr int64_t kErrorsPerSecond = 1'000, kErrorBurst = 100;
   static constexpr int64_t kEchoesPerSecond = 1'000, kEchoBurst = 1'000;
   static constexpr int64_t kQuestionsPerSecond = 1'000, kQuestionBurst = 256;
+  // A storm of ARP would fill the channel to another process, which asks for
+  // neighbours of whom it was not told.
+  static constexpr int64_t kNewsPerSecond = 2'000;
 
   // The wire must outlive the router. `mac` is the interface's, which the
   // config may overrule.
@@ -107,8 +117,9 @@ class Router {
   // the next call, or nothing. Budget: ≤ 100 ns for a packet of 100 bytes.
   std::span<const std::byte> Take(Instant now,
                                   std::span<const std::byte> frame);
-  // Returns the news of neighbours in the last frame that Take got.
-  NeighbourNews news() const { return news_; }
+  // Returns the news of neighbours in the last frame that Take got, for
+  // Overhear of another process: up to kNewsPerSecond. kNewsLimited has others.
+  NeighbourNews TakeNews(Instant now);
   // Gives a frame for each known neighbour, as the neighbour would say it, and
   // how long ago it was confirmed: for Overhear of another process.
   void TellKnown(
@@ -172,17 +183,8 @@ class Router {
   void TakeDiscovery(Instant now, Bytes frame);
   void TakeRouterQuestion(Instant now, Bytes frame);
   void Advertise(bool ends);
-  // A neighbour and its link address, as a message says them.
-  struct Claim {
-    IpAddress address;
-    MacAddress mac;
-    bool is_answer;
-  };
-  static std::optional<NeighbourMessage> ReadNeighbour(Bytes frame);
-  // Returns nothing if the message says nothing.
-  static std::optional<Claim> ClaimOf(const NeighbourMessage& message,
-                                      Bytes frame);
-  bool Learn(Instant now, const Claim& claim);
+  // Returns true if the router knows the neighbour that says so.
+  bool Learn(Instant now, const NeighbourClaim& claim);
   // Returns true if the question is for this router, and is answered.
   bool Answer(const NeighbourMessage& message, Bytes frame);
   // Writes the answer to an echo request; nothing if the frame is none.
@@ -222,6 +224,7 @@ class Router {
   RateLimit errors_{kErrorsPerSecond, kErrorBurst};
   RateLimit echoes_{kEchoesPerSecond, kEchoBurst};
   RateLimit questions_{kQuestionsPerSecond, kQuestionBurst};
+  RateLimit news_limit_{kNewsPerSecond, kNewsPerSecond};
   RouterCounters counts_;
   uint64_t given_ = 0;
   std::unique_ptr<std::byte[]> room_;  // of a frame that is changed

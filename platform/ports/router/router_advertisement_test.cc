@@ -7,6 +7,7 @@
 #include "base/byte_order.h"
 #include "base/packet/checksum.h"
 #include "base/packet/headers.h"
+#include "base/packet/test_packet_text.h"
 #include "base/test_seeds.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -216,7 +217,7 @@ TEST(RouterQuestion, IsReadOrRefused) {
 
 // Keeps the frames of the router's own.
 struct OwnFrames final : RouterWire {
-  void SendRouted(std::span<const std::byte> /*frame*/) override {}
+  void SendRouted(std::span<const std::byte> /*frame*/) override { ++routed; }
   void SendRoutedMerged(std::span<const std::byte> /*frame*/,
                         uint16_t /*segment_bytes*/) override {}
   void SendOwn(std::span<const std::byte> frame) override {
@@ -228,6 +229,7 @@ struct OwnFrames final : RouterWire {
     return true;
   }
   std::vector<Frame> advertised;
+  int routed = 0;
 };
 
 TEST(RouterAdvertisement, IsSentAtTheBeginningAfterAQuestionAndAtTheEnd) {
@@ -251,6 +253,37 @@ TEST(RouterAdvertisement, IsSentAtTheBeginningAfterAQuestionAndAtTheEnd) {
   EXPECT_EQ(LoadBe16(&wire.advertised.back()[kIcmpAt + 6]), be16(0));
   EXPECT_EQ(router.counts()[RouterCount::kAdvertisements],
             wire.advertised.size());
+}
+
+// A packet waits for a host that only the other process hears.
+TEST(RouterQuestion, TeachesTheProcessThatDoesNotAdvertise) {
+  const IpAddress host =
+      RouterConfig::Parse(",address=fd01::9/64")->addresses[0].address;
+  const auto packet = ParsePacket("udp [fd02::9]:53 > [fd01::9]:5001");
+  ASSERT_TRUE(packet.ok());
+  OwnFrames wire, next_wire;
+  Router router(*RouterConfig::Parse(kAdvertising), kRouterMac, wire);
+  Router next(*RouterConfig::Parse(kAdvertising), kRouterMac, next_wire);
+  next.LeaveAdvertising();
+  next.Send(kBegin, packet->bytes);
+  EXPECT_EQ(next_wire.routed, 0);
+  router.Take(kBegin, Question(host, true));
+  const NeighbourNews news = router.TakeNews(kBegin);
+  EXPECT_EQ(news, NeighbourNews::kHeard);
+  next.Overhear(kBegin, Question(host, true), news);
+  EXPECT_EQ(next_wire.routed, 1);
+  EXPECT_TRUE(next_wire.advertised.empty());
+  // Each process at a shared interface learns, and one answers.
+  OwnFrames beside_wire;
+  Router beside(*RouterConfig::Parse(kAdvertising), kRouterMac, beside_wire);
+  beside.LeaveAdvertising();
+  beside.Send(kBegin, packet->bytes);
+  beside.Take(kBegin, Question(host, true));
+  EXPECT_EQ(beside_wire.routed, 1);
+  beside.Take(kBegin, Question(host, false));
+  EXPECT_EQ(beside.counts()[RouterCount::kNdLearned], 1u);
+  EXPECT_EQ(beside.counts()[RouterCount::kNdIgnored], 1u);
+  EXPECT_EQ(beside.counts()[RouterCount::kNdAnswered], 0u);
 }
 
 TEST(RouterAdvertisement, IsNotSentUnlessTheConfigSaysSo) {

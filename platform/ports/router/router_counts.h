@@ -56,10 +56,11 @@ enum class RouterCount : uint8_t {
   kRoutesUnused,      // then: routes by the interface that are of no use
   kAdvertisements,    // router advertisements sent
   kRulesNotFollowed,  // changes of the kernel's rules that ports do not follow
+  kNewsLimited,       // news of neighbours that another process was not told
 };
 inline constexpr auto kFirstOut = static_cast<size_t>(RouterCount::kRouted);
 inline constexpr auto kFirstOwn = static_cast<size_t>(RouterCount::kErrors);
-inline constexpr size_t kRouterCounts = 40;
+inline constexpr size_t kRouterCounts = 41;
 
 // Returns "other_mac", "arp_answered" …
 std::string_view Name(RouterCount count);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
 #include "base/packet/headers.h"
 #include "platform/ports/router/router.h"
@@ -15,17 +16,9 @@ MacAddress SourceOf(std::span<const std::byte> frame) {
   return mac;
 }
 
-}  // namespace
-
-std::optional<NeighbourMessage> Router::ReadNeighbour(Bytes frame) {
-  const auto link = EthernetHeader<const Byte>::At(frame, 0);
-  if (!link) return std::nullopt;
-  return link.type() == EtherType::kArp ? ReadArp(frame) : ReadDiscovery(frame);
-}
-
 // A question of IPv6 without an option says nothing.
-std::optional<Router::Claim> Router::ClaimOf(const NeighbourMessage& message,
-                                             Bytes frame) {
+std::optional<NeighbourClaim> ClaimOf(const NeighbourMessage& message,
+                                      std::span<const Byte> frame) {
   const IpAddress& says = message.is_question || IsIpv4(message.sender)
                               ? message.sender
                               : message.target;
@@ -33,10 +26,29 @@ std::optional<Router::Claim> Router::ClaimOf(const NeighbourMessage& message,
       (message.is_question && !message.mac.has_value())) {
     return std::nullopt;
   }
-  return Claim{.address = says,
-               .mac = message.mac.value_or(SourceOf(frame)),
-               .is_answer = message.is_solicited};
+  return NeighbourClaim{.address = says,
+                        .mac = message.mac.value_or(SourceOf(frame)),
+                        .is_answer = message.is_solicited};
 }
+
+std::optional<NeighbourClaim> ClaimOf(const RouterQuestion& question) {
+  if (!question.mac.has_value()) return std::nullopt;
+  return NeighbourClaim{
+      .address = question.sender, .mac = *question.mac, .is_answer = false};
+}
+
+// Reads a frame of ARP or discovery.
+std::optional<NeighbourClaim> ReadClaim(std::span<const Byte> frame) {
+  const auto link = EthernetHeader<const Byte>::At(frame, 0);
+  if (!link) return std::nullopt;
+  const auto message =
+      link.type() == EtherType::kArp ? ReadArp(frame) : ReadDiscovery(frame);
+  if (message.has_value()) return ClaimOf(*message, frame);
+  const auto question = ReadRouterQuestion(frame);
+  return question.has_value() ? ClaimOf(*question) : std::nullopt;
+}
+
+}  // namespace
 
 void Router::TakeArp(Instant now, Bytes frame) {
   const std::optional<NeighbourMessage> message = ReadArp(frame);
@@ -60,7 +72,7 @@ void Router::TakeArp(Instant now, Bytes frame) {
 void Router::TakeDiscovery(Instant now, Bytes frame) {
   const auto type =
       std::to_integer<uint8_t>(frame[kLinkBytes + Ipv6Header<Byte>::kBytes]);
-  if (type == 133 && advertises_) {
+  if (type == 133 && config_.advertises) {
     TakeRouterQuestion(now, frame);
     return;
   }
@@ -92,11 +104,15 @@ void Router::TakeRouterQuestion(Instant now, Bytes frame) {
     Count(RouterCount::kNdMalformed);
     return;
   }
-  Count(RouterCount::kNdAnswered);
-  if (question->mac.has_value() && !IsOwn(question->sender)) {
-    Learn(now, {question->sender, *question->mac, false});
+  const auto claim = ClaimOf(*question);
+  const bool is_learned =
+      claim.has_value() && !IsOwn(claim->address) && Learn(now, *claim);
+  if (advertises_) {
+    Count(RouterCount::kNdAnswered);
+    advertisements_.on_question(now);
+  } else {
+    Count(is_learned ? RouterCount::kNdLearned : RouterCount::kNdIgnored);
   }
-  advertisements_.on_question(now);
 }
 
 bool Router::Answer(const NeighbourMessage& message, Bytes frame) {
@@ -113,12 +129,19 @@ bool Router::Answer(const NeighbourMessage& message, Bytes frame) {
   return true;
 }
 
-bool Router::Learn(Instant now, const Claim& claim) {
+bool Router::Learn(Instant now, const NeighbourClaim& claim) {
   const bool is_learned =
       neighbours_.Learn(now, claim.address, claim.mac, claim.is_answer,
                         [&](Bytes frame) { Transmit(frame, claim.mac); });
   news_ = is_learned ? NeighbourNews::kKnown : NeighbourNews::kHeard;
   return is_learned;
+}
+
+NeighbourNews Router::TakeNews(Instant now) {
+  const NeighbourNews news = std::exchange(news_, NeighbourNews::kNone);
+  if (news == NeighbourNews::kNone || news_limit_.Allows(now)) return news;
+  Count(RouterCount::kNewsLimited);
+  return NeighbourNews::kNone;
 }
 
 void Router::TellKnown(
@@ -134,9 +157,7 @@ void Router::TellKnown(
 }
 
 void Router::Overhear(Instant came, Bytes frame, NeighbourNews news) {
-  const std::optional<NeighbourMessage> message = ReadNeighbour(frame);
-  if (!message.has_value()) return;
-  const auto claim = ClaimOf(*message, frame);
+  const auto claim = ReadClaim(frame);
   if (!claim.has_value()) return;
   if (news == NeighbourNews::kKnown) {
     neighbours_.Know(came, claim->address, claim->mac,

@@ -593,7 +593,7 @@ TEST_F(RouterTest, AsksForNoneThatItsPredecessorKnows) {
     Send(packet);
   }
   Say(V4(10, 1, 0, 9), V4(10, 1, 0, 1), false);
-  EXPECT_EQ(router.news(), NeighbourNews::kKnown);
+  EXPECT_EQ(router.TakeNews(now), NeighbourNews::kKnown);
   Say(Ip6("fd01::9"), Ip6("fd01::1"), false);
   EXPECT_EQ(wire.routed.size(), 2u);
   Wire other_wire;
@@ -624,9 +624,10 @@ TEST_F(RouterTest, LearnsFromAnswersThatItsPredecessorGets) {
       {.address = V4(10, 1, 0, 9), .mac = kHostMac},
       {.address = V4(10, 1, 0, 1), .mac = kOwnMac}, false);
   router.Take(now, answer.bytes());
-  EXPECT_EQ(router.news(), NeighbourNews::kHeard);
+  EXPECT_EQ(router.TakeNews(now), NeighbourNews::kHeard);
+  EXPECT_EQ(router.TakeNews(now), NeighbourNews::kNone);
   other_wire.own.clear();
-  other.Overhear(now, answer.bytes(), router.news());
+  other.Overhear(now, answer.bytes(), NeighbourNews::kHeard);
   EXPECT_EQ(other_wire.routed.size(), 1u);
   EXPECT_FALSE(other.has_waiting());
   // Claims of hosts that get no packets make no entry.
@@ -637,7 +638,7 @@ TEST_F(RouterTest, LearnsFromAnswersThatItsPredecessorGets) {
   EXPECT_TRUE(third_wire.routed.empty());
   // Packets are no news, and questions that are overheard are not answered.
   Take(std::string("udp 10.1.0.9:5000 > 192.0.2.9:53") + kToRouter);
-  EXPECT_EQ(router.news(), NeighbourNews::kNone);
+  EXPECT_EQ(router.TakeNews(now), NeighbourNews::kNone);
   other.Overhear(
       now,
       NeighbourFrame::Question({.address = V4(10, 1, 0, 9), .mac = kHostMac},
@@ -645,6 +646,28 @@ TEST_F(RouterTest, LearnsFromAnswersThatItsPredecessorGets) {
           .bytes(),
       NeighbourNews::kHeard);
   EXPECT_TRUE(other_wire.own.empty());
+}
+
+TEST_F(RouterTest, LimitsItsNewsOfNeighboursAndCountsOthers) {
+  constexpr int kStorm = 2'500;
+  const auto told = [this] {
+    int news = 0;
+    for (int i = 0; i < kStorm; ++i) {
+      Say(V4(10, 1, 0, 9), V4(10, 1, 0, 1), i % 2 == 0);
+      news += router.TakeNews(now) != NeighbourNews::kNone ? 1 : 0;
+    }
+    return news;
+  };
+  EXPECT_EQ(told(), Router::kNewsPerSecond);
+  EXPECT_EQ(count(RouterCount::kNewsLimited), 500u);
+  // Packets are no news, and take nothing of the limit.
+  for (int i = 0; i < kStorm; ++i) {
+    Take(std::string("udp 10.1.0.9:5000 > 192.0.2.9:53") + kToRouter);
+    EXPECT_EQ(router.TakeNews(now), NeighbourNews::kNone);
+  }
+  now = now + Seconds(1);
+  EXPECT_EQ(told(), Router::kNewsPerSecond);
+  EXPECT_EQ(count(RouterCount::kNewsLimited), 1'000u);
 }
 
 struct AdvertisingFixture : Fixture {
