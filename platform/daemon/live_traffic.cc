@@ -102,6 +102,7 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
       const std::optional<uint64_t> next = places_[i].port->LetGo();
       channels_[i].Finish({next.value_or(LastOfPort::kNowhere)});
     }
+    if (group_ != nullptr) group_->StopStates();
     return status();
   }
   for (const Place& place : places_) place.port->StopReceiving();

@@ -139,7 +139,7 @@ UpgradePorts UpgradePorts::Of(const std::vector<PortSpec>& ports,
 LivePredecessor::~LivePredecessor() {
   ends_ = true;
   if (connection_.is_open()) shutdown(connection_.number(), SHUT_RDWR);
-  if (attends_.joinable()) attends_.join();
+  Join();
 }
 
 void LivePredecessor::Begin(LiveTraffic& traffic, ChainSet& chains,
@@ -197,7 +197,7 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
         "it shares its ports otherwise: it is {}, and the other is {}",
         named(ports_.steering), named(request.steering())));
   }
-  if (attends_.joinable()) attends_.join();  // of one that has ended
+  Join();  // of one that has ended
   if (absl::Status s = Connect(request.socket()); !s.ok()) return s;
   const Nanos within =
       request.has_within_ns() ? Nanos{request.within_ns()} : Nanos::max();
@@ -337,10 +337,12 @@ absl::StatusOr<SucceededMember> LiveSuccessor::TakeOverMember(
   if (!reply.ok()) return reply.status();
   if (absl::Status s = Receive(*reply, traffic, kSockets); !s.ok()) return s;
   older_flows_ = reply->flows();
+  // What is lost from now on is counted here.
+  auto link = GroupLink::Adopt(std::move(others_.front()));
   auto received = ReceivePlace(connection_.number(), kClosed);
   if (!received.ok()) return received.status();
   return SucceededMember{.received = *std::move(received),
-                         .link = GroupLink::Adopt(std::move(others_.front())),
+                         .link = std::move(link),
                          .states = std::move(others_.back())};
 }
 

@@ -560,7 +560,8 @@ class OwnPorts(Group):
             self.assertGreater(counts["forwarded"], 0, counts)
             self.assertGreater(counts["taken"], 0, counts)
         # All that was sent on is accounted for.
-        wait_for("all that was forwarded", lambda: self.sum_of("forwarded") ==
+        wait_for("all that was forwarded", lambda:
+                 sum(map(self.sum_of, ("forwarded", "cut"))) ==
                  sum(map(self.sum_of, ("taken", "not_own", "no_port",
                                        "stranger", "link_dropped",
                                        "link_overflow"))))

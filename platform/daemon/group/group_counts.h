@@ -29,8 +29,9 @@ enum class GroupCount : uint8_t {
   kMalformed,   // refused: bytes that cannot be
   kLinkDropped,   // of kForwarded: the kernel did not take them
   kLinkOverflow,  // from other members, lost: the socket's buffer was full
+  kCut,  // of frames of several packets that were sent: packets but the first
 };
-inline constexpr size_t kGroupCounts = 15;
+inline constexpr size_t kGroupCounts = 16;
 inline constexpr size_t kGroupAwayCounts = 8;  // the first ones
 
 class GroupCounts {
@@ -50,10 +51,10 @@ class GroupCounts {
   }
   std::vector<NamedCount> named() const {
     static constexpr std::array<const char*, kGroupCounts> kNames = {
-        "forwarded", "out",          "not_yet_own",  "no_owner",
-        "no_first",  "unsendable",   "moved",        "aside",
-        "taken",     "not_own",      "no_port",      "stranger",
-        "malformed", "link_dropped", "link_overflow"};
+        "forwarded", "out",          "not_yet_own",   "no_owner",
+        "no_first",  "unsendable",   "moved",         "aside",
+        "taken",     "not_own",      "no_port",       "stranger",
+        "malformed", "link_dropped", "link_overflow", "cut"};
     std::vector<NamedCount> named;
     for (size_t i = 0; i < kGroupCounts; ++i) {
       named.push_back({kNames[i], counts_[i]});

@@ -124,6 +124,10 @@ class GroupTraffic {
   bool Receive(Take take);
   void Flush();
 
+  // Another process has the place: states of others go there from now on.
+  void StopStates() {
+    if (heirs_ != nullptr) heirs_->StopLink();
+  }
   // Null if flows end with their controller.
   FlowHeirs* heirs() { return heirs_.get(); }
   bool has_own_ports() const { return has_own_ports_; }
@@ -156,7 +160,7 @@ class GroupTraffic {
   bool AdmitsOfShared(const Port& port, std::span<const std::byte> frame);
   bool AdmitsOfAll(const Port& port, const PortFrame& frame, Instant now);
   bool SendOn(uint32_t to, GroupLink::Frame frame, GroupCount count);
-  bool SendOne(uint32_t to, const GroupLink::Frame& frame, GroupCount count);
+  bool SendOne(uint32_t to, const GroupLink::Frame& frame);
   bool MayTake(const Port& port, const GroupLink::Frame& frame) const;
   // Returns who has the datagram of a later fragment; kNobody: it is not known.
   uint8_t OwnerOfLater(std::span<const std::byte> frame, Instant now) const;
