@@ -417,7 +417,7 @@ class Shared(Group):
                  *hosts, "--host_wire=geneve",
                  "--group_address=127.0.0.1:6081"),
                 ("--upgrade: is not for --group with --own_units", *hosts,
-                 "--own_units=1", "--upgrade"),
+                 "--upgrade"),
                 ("--within: is not for --group", "--within=5s", "--upgrade"),
                 ('--group: "a/b" is no name of a group', "--group=a/b"),
                 ("--group_address: \"lo\" is no ADDRESS:PORT",
