@@ -95,6 +95,10 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
       if (!same.ok()) return same;
     }
     desk->file_.epoch = (*before)->epoch;
+  } else if (options.notes != nullptr) {
+    // Managers that were before, if any, have left none of their notes.
+    desk->lost_ = {.last = kMostEpoch,
+                   .until = desk->began_ + options.member_term};
   }
   if (desk->file_.epoch >= kMostEpoch) {
     return absl::DataLossError(fmt::format(

@@ -60,10 +60,10 @@ namespace snf {
 // file, and process 1 gone: it waits for member 0, whose report says 512. So
 // unit 0 has 512 free.
 //
-// If a member has leases of an earlier manager, and the file does not name the
-// member, the file was lost: then the desk begins anew with a greater epoch,
-// and asks all members again. If the leases of a unit do not fit then, all of
-// them end.
+// If a member has leases of an earlier manager, and the notes do not name the
+// member, either its leases have ended (if it may have been taken for dead), or
+// the notes were lost: then the desk begins anew with a greater epoch, and asks
+// all members again. If the leases of a unit do not fit then, all of them end.
 //
 // Thread-safe, but Start and Stop.
 class ManagerDesk final : public LeaseHandler {

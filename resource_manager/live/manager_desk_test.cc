@@ -362,7 +362,10 @@ TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
 }
 
 TEST_F(ManagerDeskTest, ALeaderOfTheMembersMachineKnowsWhomAnotherBuried) {
-  Start(2, false, Seconds(1), &notes_);
+  const MemberFile before = {
+      .epoch = 3, .units = 2, .unit_capacity_bps = kCapacity};
+  ASSERT_TRUE(before.Write(file_).ok());
+  Start(2, false, Seconds(60), &notes_);
   const auto healthy = Say(HelloOf(b_, "b"));
   const auto welcome = healthy->Await(What::kWelcome);
   ASSERT_TRUE(welcome.has_value());
@@ -373,11 +376,21 @@ TEST_F(ManagerDeskTest, ALeaderOfTheMembersMachineKnowsWhomAnotherBuried) {
   hello.mutable_hello()->set_machine("here");
   hello.mutable_hello()->set_controller(7);
   hello.mutable_hello()->set_life(9);
-  hello.mutable_hello()->set_manager_epoch(1);
+  hello.mutable_hello()->set_manager_epoch(3);
   EXPECT_TRUE(AreEnded(hello));
   EXPECT_EQ(Look().manager_epoch(), epoch);
   ASSERT_EQ(Look().unit_size(), 1);
   EXPECT_EQ(Look().unit(0).lease(0).state(), "held");
+}
+
+TEST_F(ManagerDeskTest, AsksTheMembersOfALeaderWhoseNotesAreLost) {
+  Start(2, false, Seconds(60), &notes_);
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_controller(7);
+  hello.mutable_hello()->set_life(uint64_t{1} << 32 | 1);
+  hello.mutable_hello()->set_manager_epoch(1);
+  EXPECT_TRUE(Say(hello)->Await(What::kAskReport).has_value());
+  EXPECT_EQ(Look().manager_epoch(), 2u);
 }
 
 TEST_F(ManagerDeskTest, AsksEachMemberOfALostManagerAgain) {
