@@ -364,6 +364,7 @@ TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
 TEST_F(ManagerDeskTest, ALeaderOfTheMembersMachineKnowsWhomAnotherBuried) {
   const MemberFile before = {
       .epoch = 3, .units = 2, .unit_capacity_bps = kCapacity};
+  desk_.reset();
   ASSERT_TRUE(before.Write(file_).ok());
   Start(2, false, Seconds(60), &notes_);
   const auto healthy = Say(HelloOf(b_, "b"));
