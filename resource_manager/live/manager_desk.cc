@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
     }
     desk->file_.epoch = (*before)->epoch;
   } else if (options.notes != nullptr) {
-    // Managers that were before, if any, have left none of their notes.
+    // The notes of earlier managers, if any, were lost.
     desk->lost_ = {.last = kMostEpoch,
                    .until = desk->began_ + options.member_term};
   }

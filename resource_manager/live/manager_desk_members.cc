@@ -17,7 +17,7 @@ namespace snf {
 namespace {
 
 constexpr size_t kMostOfMachine = 128;
-// Notes that were put back are older by no more managers than these.
+// The most managers that notes from a backup may lack.
 constexpr uint64_t kMostLostEpochs = 1u << 20;
 constexpr Nanos kLongestTurn = Milliseconds(500);
 
@@ -158,9 +158,9 @@ bool ManagerDesk::HasToAskAgain(ControllerId id,
   return hello.manager_epoch() > file_.epoch || !members_.contains(id);
 }
 
-// A member of another machine may live, and was taken for dead: by this
-// manager, or by one of another machine that had the same notes. If notes that
-// are older were put back, the member knows a later manager.
+// A member of another machine may live, and was taken for dead. A leader of
+// another machine may have done so before. If older notes were put back, the
+// member knows a later manager.
 bool ManagerDesk::WasBuried(const proto::Hello& hello) const {
   if (now_ < lost_.until && hello.manager_epoch() > lost_.after &&
       hello.manager_epoch() <= lost_.last) {

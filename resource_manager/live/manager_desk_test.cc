@@ -372,7 +372,7 @@ TEST_F(ManagerDeskTest, ALeaderOfTheMembersMachineKnowsWhomAnotherBuried) {
   ASSERT_TRUE(welcome.has_value());
   ASSERT_TRUE(Lease(healthy, welcome->welcome().life(), 700).has_value());
   const uint64_t epoch = Look().manager_epoch();
-  // The notes have it no more; its parts may be others'.
+  // The notes do not name this member any more.
   proto::ToManager hello = HelloOf(a_, "a");
   hello.mutable_hello()->set_machine("here");
   hello.mutable_hello()->set_controller(7);

@@ -60,8 +60,8 @@ bool ShardLeases::Poll() {
   return did;
 }
 
-// Flows of a unit whose process was killed have moved, and those of a unit that
-// has another host now move. The unit is leased anew once its next process
+// Flows of a unit whose process was killed have moved. Flows of a unit that has
+// another host move now. The unit is leased anew once its next process
 // runs.
 void ShardLeases::FindFailed(Instant now) {
   const UnitPool& units = driver_->controller().units();
