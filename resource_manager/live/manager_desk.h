@@ -60,10 +60,10 @@ namespace snf {
 // file, and process 1 gone: it waits for member 0, whose report says 512. So
 // unit 0 has 512 free.
 //
-// If a member has leases of an earlier manager, and the file does not name the
-// member, the file was lost: then the desk begins anew with a greater epoch,
-// and asks all members again. If the leases of a unit do not fit then, all of
-// them end.
+// If a member has leases of an earlier manager, and the notes do not name the
+// member, either its leases have ended (if it may have been taken for dead), or
+// the notes were lost: then the desk begins anew with a greater epoch, and asks
+// all members again. If the leases of a unit do not fit then, all of them end.
 //
 // Thread-safe, but Start and Stop.
 class ManagerDesk final : public LeaseHandler {
@@ -170,6 +170,7 @@ class ManagerDesk final : public LeaseHandler {
   std::string MachineOf(const proto::Hello& hello) const;
   bool HasToAskAgain(ControllerId id, const proto::Hello& hello) const;
   bool WasBuried(const proto::Hello& hello) const;
+  absl::Status Buried() const;
   absl::StatusOr<ControllerId> IdFor(const proto::Hello& hello);
   void Refuse(const StreamPtr& stream, const absl::Status& why);
   void WelcomeAll();
@@ -201,6 +202,14 @@ class ManagerDesk final : public LeaseHandler {
   FileNotes own_notes_;
   MemberNotes& notes_;
   MemberFile file_;
+  // Managers that older notes, which were put back, do not know: their members
+  // are asked again. From `until` on, they count as buried.
+  struct LostEpochs {
+    uint64_t after = 0;
+    uint64_t last = 0;
+    Instant until;
+  };
+  LostEpochs lost_;
   std::map<ControllerId, Member> members_;
   std::map<MemberStream*, ControllerId> by_stream_;
   ManagerHost manager_;  // has one from Start on

@@ -17,6 +17,8 @@ namespace snf {
 namespace {
 
 constexpr size_t kMostOfMachine = 128;
+// The most managers that notes from a backup may lack.
+constexpr uint64_t kMostLostEpochs = 1u << 20;
 constexpr Nanos kLongestTurn = Milliseconds(500);
 
 bool IsWord(const std::string& text) {
@@ -138,6 +140,7 @@ absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
     const ControllerId id{static_cast<uint8_t>(hello.controller())};
     const auto at = members_.find(id);
     if (at == members_.end()) return id;
+    if (WasBuried(hello)) return Buried();
     return absl::FailedPreconditionError(
         fmt::format("controller {} is \"{}\", process {}, which lives",
                     value(id), at->second.name, at->second.process.pid));
@@ -155,11 +158,24 @@ bool ManagerDesk::HasToAskAgain(ControllerId id,
   return hello.manager_epoch() > file_.epoch || !members_.contains(id);
 }
 
-// A member of another machine may live, and was taken for dead. If notes that
-// are older were put back, the member knows a later manager.
+// A member of another machine may live, and was taken for dead. A leader of
+// another machine may have done so before. If older notes were put back, the
+// member knows a later manager.
 bool ManagerDesk::WasBuried(const proto::Hello& hello) const {
-  return hello.life() != 0 && !MachineOf(hello).empty() &&
+  if (now_ < lost_.until && hello.manager_epoch() > lost_.after &&
+      hello.manager_epoch() <= lost_.last) {
+    return false;
+  }
+  const bool may_be_away =
+      !MachineOf(hello).empty() || options_.notes != nullptr;
+  return hello.life() != 0 && may_be_away &&
          hello.manager_epoch() <= file_.epoch;
+}
+
+absl::Status ManagerDesk::Buried() const {
+  return absl::AbortedError(
+      fmt::format("it was not heard of for {}, and its leases have ended",
+                  FormatDuration(options_.member_term)));
 }
 
 void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
@@ -180,15 +196,16 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
                               "there is no process {} that began at {}",
                               process.pid, process.start_time)));
   }
+  if (hello.manager_epoch() > file_.epoch + kMostLostEpochs) {
+    return Refuse(stream, absl::InvalidArgumentError(fmt::format(
+                              "a manager of epoch {} cannot have been: this "
+                              "one is of epoch {}",
+                              hello.manager_epoch(), file_.epoch)));
+  }
   const absl::StatusOr<ControllerId> id = IdFor(hello);
   if (!id.ok()) return Refuse(stream, id.status());
   const bool is_new = !members_.contains(*id);
-  if (is_new && WasBuried(hello)) {
-    return Refuse(stream, absl::AbortedError(fmt::format(
-                              "it was not heard of for {}, and its leases have "
-                              "ended",
-                              FormatDuration(options_.member_term))));
-  }
+  if (is_new && WasBuried(hello)) return Refuse(stream, Buried());
   const bool asks_again = HasToAskAgain(*id, hello);
   Member& member = members_.try_emplace(*id, std::move(met)).first->second;
   member.heard = now_;
@@ -211,6 +228,11 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
   member.may_hold = hello.life() != 0;
   by_stream_[stream.get()] = *id;
   if (asks_again) {
+    if (hello.manager_epoch() > file_.epoch) {
+      lost_ = {.after = file_.epoch,
+               .last = hello.manager_epoch(),
+               .until = now_ + options_.member_term};
+    }
     BeginAnew(std::max(file_.epoch, hello.manager_epoch()) + 1);
   } else {
     for (const auto& [unit, reports] : reports_) {
