@@ -342,7 +342,7 @@ void LiveTraffic::SendToSuccessor(ChainSet& chains, size_t port,
   if (!channels_[port].is_open()) LookAtSuccessor(chains);
 }
 
-absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
+absl::StatusOr<std::vector<HandedPort>> LiveTraffic::HandOn() {
   std::vector<HandedPort> handed;
   std::vector<FrameChannel> channels;
   for (const Place& place : places_) {
@@ -357,7 +357,7 @@ absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
   return handed;
 }
 
-absl::StatusOr<LiveTraffic::HandedPlace> LiveTraffic::GivePlace(
+absl::StatusOr<HandedPlace> LiveTraffic::GivePlace(
     ChainSet& chains, int connection, std::function<void(bool)> told) {
   if (absl::Status s = CheckGivingPlace(*group_, chains); !s.ok()) return s;
   auto ports = HandOn();

@@ -216,7 +216,7 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
 
 // On the thread of the run.
 absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
-  LiveTraffic::HandedPlace handed;
+  HandedPlace handed;
   const bool is_of_group = traffic_->is_of_group();
   if (is_of_group) {
     auto place = GivePlace();
@@ -229,7 +229,7 @@ absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
     handed.ports = *std::move(ports);
   }
   std::vector<int> files = {lock_};
-  for (const LiveTraffic::HandedPort& port : handed.ports) {
+  for (const HandedPort& port : handed.ports) {
     files.push_back(port.channel.descriptor());
     files.push_back(port.receiver.socket.number());
     proto::UpgradeReply::Port& to = *reply.add_port();
@@ -245,7 +245,7 @@ absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LiveTraffic::HandedPlace> LivePredecessor::GivePlace() {
+absl::StatusOr<HandedPlace> LivePredecessor::GivePlace() {
   // The next member of the group that starts wants the same chain.
   const bool has_one = !chains_->has_rules();
   if (has_one && chains_->only().newest_nf() != ports_.group_nf) {
@@ -337,7 +337,7 @@ absl::StatusOr<SucceededMember> LiveSuccessor::TakeOverMember(
   if (!reply.ok()) return reply.status();
   if (absl::Status s = Receive(*reply, traffic, kSockets); !s.ok()) return s;
   older_flows_ = reply->flows();
-  // What is lost from now on is counted here.
+  // Counts losses from now on.
   auto link = GroupLink::Adopt(std::move(others_.front()));
   auto received = ReceivePlace(connection_.number(), kClosed);
   if (!received.ok()) return received.status();
@@ -371,7 +371,7 @@ absl::Status LiveSuccessor::Receive(const proto::UpgradeReply& reply,
         fmt::format("{} descriptors came, for {} ports", files.size(), ports));
   }
   lock_ = std::move(files[0]);
-  std::vector<LiveTraffic::HandedPort> handed(ports);
+  std::vector<HandedPort> handed(ports);
   for (size_t i = 0; i < ports; ++i) {
     const proto::UpgradeReply::Port& from = reply.port(static_cast<int>(i));
     handed[i] = {.channel = FrameChannel(std::move(files[1 + 2 * i])),

@@ -92,7 +92,7 @@ class LivePredecessor {
  private:
   absl::Status Connect(const std::string& file);
   absl::Status HandOn(Nanos within, proto::UpgradeReply& reply);
-  absl::StatusOr<LiveTraffic::HandedPlace> GivePlace();
+  absl::StatusOr<HandedPlace> GivePlace();
   void Attend(std::promise<void> closed);
   bool AwaitEnd();
 

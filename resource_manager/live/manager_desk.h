@@ -30,6 +30,14 @@
 
 namespace snf {
 
+// Managers that older notes, which were put back, do not know: their members
+// are asked again. From `until` on, they count as buried.
+struct LostEpochs {
+  uint64_t after = 0;
+  uint64_t last = 0;
+  Instant until;
+};
+
 // Theory of operation. Runs the resource manager of one machine on a thread of
 // its own: reads the mail of its members in order, and sends the manager's
 // commands (proto/protocol.md §7). A unit is capacity: it starts at once. Each
@@ -170,7 +178,6 @@ class ManagerDesk final : public LeaseHandler {
   std::string MachineOf(const proto::Hello& hello) const;
   bool HasToAskAgain(ControllerId id, const proto::Hello& hello) const;
   bool WasBuried(const proto::Hello& hello) const;
-  absl::Status Buried() const;
   absl::StatusOr<ControllerId> IdFor(const proto::Hello& hello);
   void Refuse(const StreamPtr& stream, const absl::Status& why);
   void WelcomeAll();
@@ -202,13 +209,6 @@ class ManagerDesk final : public LeaseHandler {
   FileNotes own_notes_;
   MemberNotes& notes_;
   MemberFile file_;
-  // Managers that older notes, which were put back, do not know: their members
-  // are asked again. From `until` on, they count as buried.
-  struct LostEpochs {
-    uint64_t after = 0;
-    uint64_t last = 0;
-    Instant until;
-  };
   LostEpochs lost_;
   std::map<ControllerId, Member> members_;
   std::map<MemberStream*, ControllerId> by_stream_;

@@ -31,7 +31,7 @@ bool IsName(const std::string& name) {
 }
 
 absl::Status CheckHello(const proto::Hello& hello,
-                        const ManagerDesk::Options& options) {
+                        const ManagerDesk::Options& options, uint32_t epoch) {
   if (hello.version() != kVersion) {
     return absl::FailedPreconditionError(fmt::format(
         "the daemon's program is of version {}, the resource manager's of {}",
@@ -48,6 +48,12 @@ absl::Status CheckHello(const proto::Hello& hello,
         "epochs up to {}",
         hello.controller(), hello.manager_epoch(), kMostControllers,
         ManagerDesk::kMostEpoch));
+  }
+  if (hello.manager_epoch() > epoch + kMostLostEpochs) {
+    return absl::InvalidArgumentError(
+        fmt::format("a manager of epoch {} cannot have been: this one is of "
+                    "epoch {}",
+                    hello.manager_epoch(), epoch));
   }
   if (hello.units() != options.units ||
       hello.unit_capacity_bps() != options.unit_capacity_bps) {
@@ -71,6 +77,45 @@ absl::Status CheckHello(const proto::Hello& hello,
         fmt::format("\"{}\" names no machine", Printable(hello.machine())));
   }
   return absl::OkStatus();
+}
+
+absl::Status NoProcess(const ProcessId& process) {
+  return absl::InvalidArgumentError(
+      fmt::format("there is no process {} that began at {}", process.pid,
+                  process.start_time));
+}
+
+absl::Status Buried(Nanos term) {
+  return absl::AbortedError(
+      fmt::format("it was not heard of for {}, and its leases have ended",
+                  FormatDuration(term)));
+}
+
+proto::ToMember RefusalOf(const absl::Status& why) {
+  proto::ToMember word;
+  word.mutable_refused()->set_code(why.raw_code());
+  word.mutable_refused()->set_why(std::string(why.message()));
+  return word;
+}
+
+proto::ToMember WelcomeOf(ControllerId id, uint32_t life, uint32_t epoch,
+                          Nanos term) {
+  proto::ToMember word;
+  proto::Welcome& welcome = *word.mutable_welcome();
+  welcome.set_controller(value(id));
+  welcome.set_life(life);
+  welcome.set_manager_epoch(epoch);
+  welcome.set_term_ns(term.ns);
+  return word;
+}
+
+template <typename Members>
+absl::StatusOr<ControllerId> FirstFree(const Members& members) {
+  for (uint8_t id = 0; id < kMostControllers; ++id) {
+    if (!members.contains(ControllerId{id})) return ControllerId{id};
+  }
+  return absl::ResourceExhaustedError(
+      fmt::format("there are {} controllers already", kMostControllers));
 }
 
 template <typename Member>
@@ -140,16 +185,12 @@ absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
     const ControllerId id{static_cast<uint8_t>(hello.controller())};
     const auto at = members_.find(id);
     if (at == members_.end()) return id;
-    if (WasBuried(hello)) return Buried();
+    if (WasBuried(hello)) return Buried(options_.member_term);
     return absl::FailedPreconditionError(
         fmt::format("controller {} is \"{}\", process {}, which lives",
                     value(id), at->second.name, at->second.process.pid));
   }
-  for (uint8_t id = 0; id < kMostControllers; ++id) {
-    if (!members_.contains(ControllerId{id})) return ControllerId{id};
-  }
-  return absl::ResourceExhaustedError(
-      fmt::format("there are {} controllers already", kMostControllers));
+  return FirstFree(members_);
 }
 
 bool ManagerDesk::HasToAskAgain(ControllerId id,
@@ -172,19 +213,14 @@ bool ManagerDesk::WasBuried(const proto::Hello& hello) const {
          hello.manager_epoch() <= file_.epoch;
 }
 
-absl::Status ManagerDesk::Buried() const {
-  return absl::AbortedError(
-      fmt::format("it was not heard of for {}, and its leases have ended",
-                  FormatDuration(options_.member_term)));
-}
-
 void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
   if (by_stream_.contains(stream.get())) {
     manager_.on_refused();
     return;
   }
-  if (absl::Status s = CheckHello(hello, options_); !s.ok())
+  if (absl::Status s = CheckHello(hello, options_, file_.epoch); !s.ok()) {
     return Refuse(stream, s);
+  }
   const ProcessId process = {hello.pid(), hello.start_time()};
   Member met = {.process = process,
                 .name = hello.name(),
@@ -192,20 +228,14 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
                 .watch = ProcessWatch(process),
                 .heard = now_};
   if (!is_alive(met)) {
-    return Refuse(stream, absl::InvalidArgumentError(fmt::format(
-                              "there is no process {} that began at {}",
-                              process.pid, process.start_time)));
-  }
-  if (hello.manager_epoch() > file_.epoch + kMostLostEpochs) {
-    return Refuse(stream, absl::InvalidArgumentError(fmt::format(
-                              "a manager of epoch {} cannot have been: this "
-                              "one is of epoch {}",
-                              hello.manager_epoch(), file_.epoch)));
+    return Refuse(stream, NoProcess(process));
   }
   const absl::StatusOr<ControllerId> id = IdFor(hello);
   if (!id.ok()) return Refuse(stream, id.status());
   const bool is_new = !members_.contains(*id);
-  if (is_new && WasBuried(hello)) return Refuse(stream, Buried());
+  if (is_new && WasBuried(hello)) {
+    return Refuse(stream, Buried(options_.member_term));
+  }
   const bool asks_again = HasToAskAgain(*id, hello);
   Member& member = members_.try_emplace(*id, std::move(met)).first->second;
   member.heard = now_;
@@ -245,10 +275,7 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
 void ManagerDesk::Refuse(const StreamPtr& stream, const absl::Status& why) {
   manager_.on_refused();
   Tell("refused: " + std::string(why.message()));
-  proto::ToMember word;
-  word.mutable_refused()->set_code(why.raw_code());
-  word.mutable_refused()->set_why(std::string(why.message()));
-  stream->Send(word);
+  stream->Send(RefusalOf(why));
   stream->End();
 }
 
@@ -268,14 +295,9 @@ void ManagerDesk::Welcome(ControllerId id, Member& member) {
   member.life = life->epoch;
   member.is_welcome = member.may_hold = true;
   member.wanted = 0;
-  proto::ToMember word;
-  proto::Welcome& welcome = *word.mutable_welcome();
-  welcome.set_controller(value(id));
-  welcome.set_life(life->epoch);
-  welcome.set_manager_epoch(file_.epoch);
-  welcome.set_term_ns(options_.term.ns);
+  auto word = WelcomeOf(id, member.life, file_.epoch, options_.term);
   if (!member.machine.empty()) {
-    welcome.set_member_term_ns(options_.member_term.ns);
+    word.mutable_welcome()->set_member_term_ns(options_.member_term.ns);
   }
   member.stream->Send(word);
   if (const auto hosts = hosts_.word()) member.stream->Send(*hosts);

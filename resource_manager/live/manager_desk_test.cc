@@ -78,7 +78,7 @@ class ManagerDeskTest : public testing::Test {
     desk_.reset();
     unlink(file_.c_str());
   }
-  // `notes`: those of several managers; null: of one alone.
+  // `notes` are shared by several managers; null: this one is alone.
   void Start(uint32_t units = 2, bool follows_hosts = false,
              Nanos member_term = Seconds(1), MemberNotes* notes = nullptr) {
     desk_.reset();

@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "base/packet/fragment_table.h"
 #include "platform/daemon/group/flow_heirs.h"
-#include "platform/daemon/group/group_counts.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_member.h"
 #include "platform/daemon/group/place_giving.h"
