@@ -207,10 +207,8 @@ bool ManagerDesk::WasBuried(const proto::Hello& hello) const {
       hello.manager_epoch() <= lost_.last) {
     return false;
   }
-  const bool may_be_away =
-      !MachineOf(hello).empty() || options_.notes != nullptr;
-  return hello.life() != 0 && may_be_away &&
-         hello.manager_epoch() <= file_.epoch;
+  const bool is_away = !MachineOf(hello).empty() || options_.notes != nullptr;
+  return hello.life() != 0 && is_away && hello.manager_epoch() <= file_.epoch;
 }
 
 void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
