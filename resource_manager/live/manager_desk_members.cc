@@ -31,7 +31,7 @@ bool IsName(const std::string& name) {
 }
 
 absl::Status CheckHello(const proto::Hello& hello,
-                        const ManagerDesk::Options& options, uint32_t epoch) {
+                        const ManagerDesk::Options& options, uint64_t epoch) {
   if (hello.version() != kVersion) {
     return absl::FailedPreconditionError(fmt::format(
         "the daemon's program is of version {}, the resource manager's of {}",
@@ -98,7 +98,7 @@ proto::ToMember RefusalOf(const absl::Status& why) {
   return word;
 }
 
-proto::ToMember WelcomeOf(ControllerId id, uint32_t life, uint32_t epoch,
+proto::ToMember WelcomeOf(ControllerId id, uint64_t life, uint64_t epoch,
                           Nanos term) {
   proto::ToMember word;
   proto::Welcome& welcome = *word.mutable_welcome();
