@@ -25,7 +25,7 @@ class Patience {
   bool is_over() const { return left_.ns <= 0; }
   // Returns how long to wait next; 0 if it is over.
   Nanos step() const { return std::clamp(left_, Nanos{0}, step_); }
-  // Records that the caller has waited for so long.
+  // Records how long the caller has waited.
   void Spend(Nanos took) { left_.ns -= std::min(took.ns, 2 * step_.ns); }
 
  private:

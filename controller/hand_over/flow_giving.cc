@@ -12,7 +12,8 @@ void FlowGiving::Begin(Instant now, std::span<const FlowId> flows) {
   at_ = 0;
   unshown_ = 0;
   next_turn_ = now;
-  end_ = now + kPatience;
+  const auto turns = static_cast<int64_t>(flows.size() / kAsksPerTurn);
+  end_ = now + kPatience + Nanos{turns * kPause.ns};
 }
 
 void FlowGiving::Turn(Instant now, const Controller& c, size_t room,

@@ -28,7 +28,8 @@ namespace snf {
 // shows A as of 5, which is given, and B as of 1, which is not. Turn asks for B
 // again; the unit runs B's packet, and shows B as of 2: all are given.
 //
-// A flow that is not shown within kPatience is not given.
+// A flow that is not shown within kPatience, and the time in which all can be
+// asked for, is not given.
 //
 // Owner-thread only. Memory: some 20 bytes a flow.
 class FlowGiving {

@@ -102,6 +102,7 @@ absl::Status LiveTraffic::Run(ChainSet& chains,
       const std::optional<uint64_t> next = places_[i].port->LetGo();
       channels_[i].Finish({next.value_or(LastOfPort::kNowhere)});
     }
+    if (group_ != nullptr) group_->StopStates();
     return status();
   }
   for (const Place& place : places_) place.port->StopReceiving();
@@ -341,7 +342,7 @@ void LiveTraffic::SendToSuccessor(ChainSet& chains, size_t port,
   if (!channels_[port].is_open()) LookAtSuccessor(chains);
 }
 
-absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
+absl::StatusOr<std::vector<HandedPort>> LiveTraffic::HandOn() {
   std::vector<HandedPort> handed;
   std::vector<FrameChannel> channels;
   for (const Place& place : places_) {
@@ -356,7 +357,7 @@ absl::StatusOr<std::vector<LiveTraffic::HandedPort>> LiveTraffic::HandOn() {
   return handed;
 }
 
-absl::StatusOr<LiveTraffic::HandedPlace> LiveTraffic::GivePlace(
+absl::StatusOr<HandedPlace> LiveTraffic::GivePlace(
     ChainSet& chains, int connection, std::function<void(bool)> told) {
   if (absl::Status s = CheckGivingPlace(*group_, chains); !s.ok()) return s;
   auto ports = HandOn();

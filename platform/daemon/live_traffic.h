@@ -31,6 +31,17 @@
 
 namespace snf {
 
+// A port that another process receives from.
+struct HandedPort {
+  FrameChannel channel;
+  PacketReceiver receiver;
+};
+// The place of a member of a group.
+struct HandedPlace {
+  std::vector<HandedPort> ports;
+  std::vector<int> group_sockets;  // GroupTraffic::descriptors
+};
+
 // Theory of operation. Live traffic through a run in real time: a frame that
 // comes in at one side is offered to the chains that run, and leaves at the
 // other when they release it, with its Ethernet addresses. So to hosts and
@@ -107,10 +118,6 @@ class LiveTraffic final : public RunObserver {
   // FailedPrecondition, a port is of a kind that cannot be handed on.
   static absl::StatusOr<std::unique_ptr<LiveTraffic>> OpenAsSuccessor(
       const std::vector<PortSpec>& ports, const ReturningPort::Notice& notice);
-  struct HandedPort {
-    FrameChannel channel;
-    PacketReceiver receiver;
-  };
   // `ask_to_end` tells the process before that this one is to end.
   void TakeOver(std::vector<HandedPort> ports,
                 std::function<void()> ask_to_end);
@@ -126,10 +133,6 @@ class LiveTraffic final : public RunObserver {
   // ports, and the sockets of the group. If it does not come about, the ports
   // are received from as before, and `told` is told. Errors: also
   // FailedPrecondition, this member's flows cannot go along.
-  struct HandedPlace {
-    std::vector<HandedPort> ports;
-    std::vector<int> group_sockets;
-  };
   absl::StatusOr<HandedPlace> GivePlace(ChainSet& chains, int connection,
                                         std::function<void(bool is_gone)> told);
   bool is_of_group() const { return group_ != nullptr; }

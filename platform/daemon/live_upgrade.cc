@@ -139,7 +139,7 @@ UpgradePorts UpgradePorts::Of(const std::vector<PortSpec>& ports,
 LivePredecessor::~LivePredecessor() {
   ends_ = true;
   if (connection_.is_open()) shutdown(connection_.number(), SHUT_RDWR);
-  if (attends_.joinable()) attends_.join();
+  Join();
 }
 
 void LivePredecessor::Begin(LiveTraffic& traffic, ChainSet& chains,
@@ -197,7 +197,7 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
         "it shares its ports otherwise: it is {}, and the other is {}",
         named(ports_.steering), named(request.steering())));
   }
-  if (attends_.joinable()) attends_.join();  // of one that has ended
+  Join();  // of one that has ended
   if (absl::Status s = Connect(request.socket()); !s.ok()) return s;
   const Nanos within =
       request.has_within_ns() ? Nanos{request.within_ns()} : Nanos::max();
@@ -216,7 +216,7 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
 
 // On the thread of the run.
 absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
-  LiveTraffic::HandedPlace handed;
+  HandedPlace handed;
   const bool is_of_group = traffic_->is_of_group();
   if (is_of_group) {
     auto place = GivePlace();
@@ -229,7 +229,7 @@ absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
     handed.ports = *std::move(ports);
   }
   std::vector<int> files = {lock_};
-  for (const LiveTraffic::HandedPort& port : handed.ports) {
+  for (const HandedPort& port : handed.ports) {
     files.push_back(port.channel.descriptor());
     files.push_back(port.receiver.socket.number());
     proto::UpgradeReply::Port& to = *reply.add_port();
@@ -245,7 +245,7 @@ absl::Status LivePredecessor::HandOn(Nanos within, proto::UpgradeReply& reply) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LiveTraffic::HandedPlace> LivePredecessor::GivePlace() {
+absl::StatusOr<HandedPlace> LivePredecessor::GivePlace() {
   // The next member of the group that starts wants the same chain.
   const bool has_one = !chains_->has_rules();
   if (has_one && chains_->only().newest_nf() != ports_.group_nf) {
@@ -337,10 +337,12 @@ absl::StatusOr<SucceededMember> LiveSuccessor::TakeOverMember(
   if (!reply.ok()) return reply.status();
   if (absl::Status s = Receive(*reply, traffic, kSockets); !s.ok()) return s;
   older_flows_ = reply->flows();
+  // Counts losses from now on.
+  auto link = GroupLink::Adopt(std::move(others_.front()));
   auto received = ReceivePlace(connection_.number(), kClosed);
   if (!received.ok()) return received.status();
   return SucceededMember{.received = *std::move(received),
-                         .link = GroupLink::Adopt(std::move(others_.front())),
+                         .link = std::move(link),
                          .states = std::move(others_.back())};
 }
 
@@ -369,7 +371,7 @@ absl::Status LiveSuccessor::Receive(const proto::UpgradeReply& reply,
         fmt::format("{} descriptors came, for {} ports", files.size(), ports));
   }
   lock_ = std::move(files[0]);
-  std::vector<LiveTraffic::HandedPort> handed(ports);
+  std::vector<HandedPort> handed(ports);
   for (size_t i = 0; i < ports; ++i) {
     const proto::UpgradeReply::Port& from = reply.port(static_cast<int>(i));
     handed[i] = {.channel = FrameChannel(std::move(files[1 + 2 * i])),

@@ -81,13 +81,18 @@ class LivePredecessor {
                        proto::UpgradeReply& reply);
   // Returns true if another daemon has its place.
   bool has_handed_on() const { return has_handed_on_; }
+  // Returns once it is known whether another daemon has the place of a member
+  // of a group. Call it after the run.
+  void Join() {
+    if (attends_.joinable()) attends_.join();
+  }
   // All chains have ended: gives away what they had. Call it last.
   void End(ChainSet& chains);
 
  private:
   absl::Status Connect(const std::string& file);
   absl::Status HandOn(Nanos within, proto::UpgradeReply& reply);
-  absl::StatusOr<LiveTraffic::HandedPlace> GivePlace();
+  absl::StatusOr<HandedPlace> GivePlace();
   void Attend(std::promise<void> closed);
   bool AwaitEnd();
 

@@ -163,7 +163,7 @@ TEST(HostStream, RefusesWhatIsNoFrameByName) {
 }
 
 // Waits for a frame, after a beat, in a process of its own, which is stopped
-// meanwhile as a machine would be. The peer speaks soon after it goes on.
+// meanwhile as a machine would be. The peer speaks soon after that.
 TEST(HostStream, DoesNotCountTimeInWhichItStoodStill) {
   constexpr Nanos kPatience = Seconds(1);
   Ends ends;

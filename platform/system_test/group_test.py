@@ -417,7 +417,7 @@ class Shared(Group):
                  *hosts, "--host_wire=geneve",
                  "--group_address=127.0.0.1:6081"),
                 ("--upgrade: is not for --group with --own_units", *hosts,
-                 "--own_units=1", "--upgrade"),
+                 "--upgrade"),
                 ("--within: is not for --group", "--within=5s", "--upgrade"),
                 ('--group: "a/b" is no name of a group', "--group=a/b"),
                 ("--group_address: \"lo\" is no ADDRESS:PORT",
@@ -560,7 +560,8 @@ class OwnPorts(Group):
             self.assertGreater(counts["forwarded"], 0, counts)
             self.assertGreater(counts["taken"], 0, counts)
         # All that was sent on is accounted for.
-        wait_for("all that was forwarded", lambda: self.sum_of("forwarded") ==
+        wait_for("all that was forwarded", lambda:
+                 sum(map(self.sum_of, ("forwarded", "cut"))) ==
                  sum(map(self.sum_of, ("taken", "not_own", "no_port",
                                        "stranger", "link_dropped",
                                        "link_overflow"))))

@@ -323,14 +323,15 @@ class HostLeases(unittest.TestCase):
                          lambda: self.held(left) > 1.4 * WHOLE)
             print(f"the lost machine's units were leased again after "
                   f"{time.monotonic() - began:.1f} s")
-            self.assertEqual([member["name"] for member in
-                              self.told()["member"]], [daemon_of(left)])
+            told = wait_for("leader", self.told)
+            self.assertEqual([member["name"] for member in told["member"]],
+                             [daemon_of(left)])
             self.assertGreater(told["manager_epoch"], 1)
             self.check_goes_on(said)
             # Another host joins, and the first one leaves.
             self.host("c", 2)
             wait_for("units on two hosts",
-                     lambda: self.told()["units_placed"] == 4)
+                     lambda: (self.told() or {}).get("units_placed") == 4)
             self.snf(left, "host", "leave", "b", self.at)
             wait_for("units on c alone", lambda: self.hosts_of(left) == {"c"})
             self.check_goes_on(said)

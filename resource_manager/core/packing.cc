@@ -50,8 +50,8 @@ bool ResourceManager::Fill(Instant now, uint32_t controller, ManagerOut& out) {
       slot = next;
       continue;
     }
-    const State state = units_[lease.unit].state;
-    if (state == State::kActive &&
+    const UnitStock::Unit& unit = units_[lease.unit];
+    if (unit.state == State::kActive && unit.is_placed &&
         leases_.is_due_by(slot, LeaseBook::kByTerm)) {
       leases_.SetTo(slot, lease.share + more, units_, out);
     }

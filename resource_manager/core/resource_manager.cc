@@ -338,7 +338,8 @@ LeaseRefusal ResourceManager::Close(Instant now, UnitLife life,
 void ResourceManager::SetPlaced(Instant now, GlobalUnitId id, bool is_placed,
                                 ManagerOut& out) {
   const uint32_t unit = value(id);
-  units_[unit].is_placed = is_placed;
+  const bool opens = is_placed && !units_[unit].is_placed;
+  units_.SetPlaced(unit, is_placed);
   const State before = units_[unit].state;
   if (is_placed && before == State::kAbsent) {
     units_.SetState(now, unit, State::kCold);
@@ -349,6 +350,8 @@ void ResourceManager::SetPlaced(Instant now, GlobalUnitId id, bool is_placed,
   } else if (!is_placed && !recovering() &&
              (before == State::kWarm || before == State::kActive)) {
     Close(now, units_.LifeOf(unit), out);
+  } else if (opens && !recovering()) {
+    Serve(now, out);
   }
 }
 

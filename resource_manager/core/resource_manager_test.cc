@@ -712,5 +712,24 @@ TEST(ResourceManager, AUnitWithoutAPlaceIsAbsentAfterARecovery) {
   EXPECT_EQ(m.state(GlobalUnitId{1}), State::kDraining);
 }
 
+TEST(ResourceManager, GivesNoMoreOfAUsedUnitBeforeItsPlaceIsKnown) {
+  ManagerOut out;
+  ResourceManager m({.max_units = 1}, 3, true, out);
+  m.SetPlaced({}, GlobalUnitId{0}, false, out);
+  const ControllerLife holder = {ControllerId{1}, 8};
+  const std::vector<ReportedLease> leases = {{LeaseId{9}, holder, 1, 100, 100}};
+  EXPECT_EQ(m.on_report({}, {{GlobalUnitId{0}, 7}, 3}, leases, out),
+            LeaseRefusal::kNone);
+  ASSERT_FALSE(m.recovering());
+  const auto other = m.on_join({}, ControllerId{2}, out);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_EQ(m.on_ask({}, {*other, 1, 200}, out), LeaseRefusal::kNone);
+  EXPECT_EQ(m.on_ask({}, {holder, 1, 300}, out), LeaseRefusal::kNone);
+  m.on_tick({}, out);
+  EXPECT_EQ(m.free(GlobalUnitId{0}), kWholeUnit - 100);
+  m.SetPlaced({}, GlobalUnitId{0}, true, out);
+  EXPECT_EQ(m.free(GlobalUnitId{0}), kWholeUnit - 500);
+}
+
 }  // namespace
 }  // namespace snf

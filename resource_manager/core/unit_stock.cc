@@ -46,10 +46,17 @@ void UnitStock::Index(uint32_t unit) {
   if (before != kNone && by_free_.Front(before) == kNone) {
     has_free_[before / 64] &= ~(uint64_t{1} << before % 64);
   }
-  if (u.state != State::kWarm && u.state != State::kActive) return;
+  const bool is_up = u.state == State::kWarm || u.state == State::kActive;
+  if (!is_up || !u.is_placed) return;
   const auto free = static_cast<uint32_t>(u.free);
   by_free_.PushFront(free, unit);
   has_free_[free / 64] |= uint64_t{1} << free % 64;
+}
+
+void UnitStock::SetPlaced(uint32_t unit, bool is_placed) {
+  if (units_[unit].is_placed == is_placed) return;
+  units_[unit].is_placed = is_placed;
+  Index(unit);
 }
 
 void UnitStock::Reserve(uint32_t unit, int64_t share) {

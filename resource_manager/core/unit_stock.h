@@ -44,9 +44,10 @@ class UnitStock {
     uint64_t incarnation = 0;
     int64_t free = 0;
     uint32_t leases = 0;
-    uint32_t said_at = 0;   // the tick of the last StartUnit
-    Instant since;          // of a start, or of being warm
-    bool is_placed = true;  // else it is absent instead of cold or failed
+    uint32_t said_at = 0;  // the tick of the last StartUnit
+    Instant since;         // of a start, or of being warm
+    // Else it is absent instead of cold or failed, and has no room.
+    bool is_placed = true;
   };
 
   // Each unit is in no state until SetState.
@@ -62,14 +63,16 @@ class UnitStock {
 
   // Sets the state, also if it is the same: the unit is in it since now.
   void SetState(Instant now, uint32_t unit, State state);
+  // Sets is_placed, but not the state.
+  void SetPlaced(uint32_t unit, bool is_placed);
   // Takes that share of the unit, or gives it back.
   void Reserve(uint32_t unit, int64_t share);
   // Notes that the start of the unit failed, or that one did not.
   void StartFailed(Instant now, uint32_t unit);
   void StartSucceeded() { failures_ = 0; }
 
-  // Each returns kNone if there is none. Only units in kWarm and kActive have
-  // room; the emptiest has some.
+  // Each returns kNone if there is none. Only placed units in kWarm and kActive
+  // have room; the emptiest has some.
   uint32_t FullestWithRoom(int64_t share) const;
   uint32_t Emptiest() const;
   // Return the unit that is longest in the state, and the next one.

@@ -13,7 +13,7 @@
 namespace snf {
 namespace {
 
-constexpr Nanos kAliveEvery = Seconds(1);
+constexpr Nanos kAliveEvery = Seconds(1);  // or eight times in a member term
 constexpr Nanos kLookEvery = Milliseconds(100);
 // A process ends a little after its stream has.
 constexpr Nanos kLookClosely = Milliseconds(5);
@@ -95,6 +95,10 @@ absl::StatusOr<std::unique_ptr<ManagerDesk>> ManagerDesk::Start(
       if (!same.ok()) return same;
     }
     desk->file_.epoch = (*before)->epoch;
+  } else if (options.notes != nullptr) {
+    // The notes of earlier managers, if any, were lost.
+    desk->lost_ = {.last = kMostEpoch,
+                   .until = desk->began_ + options.member_term};
   }
   if (desk->file_.epoch >= kMostEpoch) {
     return absl::DataLossError(fmt::format(
@@ -201,7 +205,8 @@ void ManagerDesk::Run() {
       for (const auto& [id, member] : members_) {
         if (member.stream != nullptr) member.stream->Send(word);
       }
-      next_alive_ = now_ + kAliveEvery;
+      next_alive_ =
+          now_ + std::min(kAliveEvery, Nanos{options_.member_term.ns / 8});
     }
     if (is_watchful_) next_look = std::min(next_look, now_ + kLookClosely);
     const auto has_work = [this] {

@@ -30,6 +30,14 @@
 
 namespace snf {
 
+// Managers that older notes, which were put back, do not know: their members
+// are asked again. From `until` on, they count as buried.
+struct LostEpochs {
+  uint64_t after = 0;
+  uint64_t last = 0;
+  Instant until;
+};
+
 // Theory of operation. Runs the resource manager of one machine on a thread of
 // its own: reads the mail of its members in order, and sends the manager's
 // commands (proto/protocol.md §7). A unit is capacity: it starts at once. Each
@@ -60,10 +68,10 @@ namespace snf {
 // file, and process 1 gone: it waits for member 0, whose report says 512. So
 // unit 0 has 512 free.
 //
-// If a member has leases of an earlier manager, and the file does not name the
-// member, the file was lost: then the desk begins anew with a greater epoch,
-// and asks all members again. If the leases of a unit do not fit then, all of
-// them end.
+// If a member has leases of an earlier manager, and the notes do not name the
+// member, either its leases have ended (if it may have been taken for dead), or
+// the notes were lost: then the desk begins anew with a greater epoch, and asks
+// all members again. If the leases of a unit do not fit then, all of them end.
 //
 // Thread-safe, but Start and Stop.
 class ManagerDesk final : public LeaseHandler {
@@ -201,6 +209,7 @@ class ManagerDesk final : public LeaseHandler {
   FileNotes own_notes_;
   MemberNotes& notes_;
   MemberFile file_;
+  LostEpochs lost_;
   std::map<ControllerId, Member> members_;
   std::map<MemberStream*, ControllerId> by_stream_;
   ManagerHost manager_;  // has one from Start on

@@ -17,6 +17,8 @@ namespace snf {
 namespace {
 
 constexpr size_t kMostOfMachine = 128;
+// The most managers that notes from a backup may lack.
+constexpr uint64_t kMostLostEpochs = 1u << 20;
 constexpr Nanos kLongestTurn = Milliseconds(500);
 
 bool IsWord(const std::string& text) {
@@ -29,7 +31,7 @@ bool IsName(const std::string& name) {
 }
 
 absl::Status CheckHello(const proto::Hello& hello,
-                        const ManagerDesk::Options& options) {
+                        const ManagerDesk::Options& options, uint64_t epoch) {
   if (hello.version() != kVersion) {
     return absl::FailedPreconditionError(fmt::format(
         "the daemon's program is of version {}, the resource manager's of {}",
@@ -46,6 +48,12 @@ absl::Status CheckHello(const proto::Hello& hello,
         "epochs up to {}",
         hello.controller(), hello.manager_epoch(), kMostControllers,
         ManagerDesk::kMostEpoch));
+  }
+  if (hello.manager_epoch() > epoch + kMostLostEpochs) {
+    return absl::InvalidArgumentError(
+        fmt::format("a manager of epoch {} cannot have been: this one is of "
+                    "epoch {}",
+                    hello.manager_epoch(), epoch));
   }
   if (hello.units() != options.units ||
       hello.unit_capacity_bps() != options.unit_capacity_bps) {
@@ -69,6 +77,45 @@ absl::Status CheckHello(const proto::Hello& hello,
         fmt::format("\"{}\" names no machine", Printable(hello.machine())));
   }
   return absl::OkStatus();
+}
+
+absl::Status NoProcess(const ProcessId& process) {
+  return absl::InvalidArgumentError(
+      fmt::format("there is no process {} that began at {}", process.pid,
+                  process.start_time));
+}
+
+absl::Status Buried(Nanos term) {
+  return absl::AbortedError(
+      fmt::format("it was not heard of for {}, and its leases have ended",
+                  FormatDuration(term)));
+}
+
+proto::ToMember RefusalOf(const absl::Status& why) {
+  proto::ToMember word;
+  word.mutable_refused()->set_code(why.raw_code());
+  word.mutable_refused()->set_why(std::string(why.message()));
+  return word;
+}
+
+proto::ToMember WelcomeOf(ControllerId id, uint64_t life, uint64_t epoch,
+                          Nanos term) {
+  proto::ToMember word;
+  proto::Welcome& welcome = *word.mutable_welcome();
+  welcome.set_controller(value(id));
+  welcome.set_life(life);
+  welcome.set_manager_epoch(epoch);
+  welcome.set_term_ns(term.ns);
+  return word;
+}
+
+template <typename Members>
+absl::StatusOr<ControllerId> FirstFree(const Members& members) {
+  for (uint8_t id = 0; id < kMostControllers; ++id) {
+    if (!members.contains(ControllerId{id})) return ControllerId{id};
+  }
+  return absl::ResourceExhaustedError(
+      fmt::format("there are {} controllers already", kMostControllers));
 }
 
 template <typename Member>
@@ -138,15 +185,12 @@ absl::StatusOr<ControllerId> ManagerDesk::IdFor(const proto::Hello& hello) {
     const ControllerId id{static_cast<uint8_t>(hello.controller())};
     const auto at = members_.find(id);
     if (at == members_.end()) return id;
+    if (WasBuried(hello)) return Buried(options_.member_term);
     return absl::FailedPreconditionError(
         fmt::format("controller {} is \"{}\", process {}, which lives",
                     value(id), at->second.name, at->second.process.pid));
   }
-  for (uint8_t id = 0; id < kMostControllers; ++id) {
-    if (!members_.contains(ControllerId{id})) return ControllerId{id};
-  }
-  return absl::ResourceExhaustedError(
-      fmt::format("there are {} controllers already", kMostControllers));
+  return FirstFree(members_);
 }
 
 bool ManagerDesk::HasToAskAgain(ControllerId id,
@@ -155,11 +199,16 @@ bool ManagerDesk::HasToAskAgain(ControllerId id,
   return hello.manager_epoch() > file_.epoch || !members_.contains(id);
 }
 
-// A member of another machine may live, and was taken for dead. If notes that
-// are older were put back, the member knows a later manager.
+// A member of another machine may live, and was taken for dead. A leader of
+// another machine may have done so before. If older notes were put back, the
+// member knows a later manager.
 bool ManagerDesk::WasBuried(const proto::Hello& hello) const {
-  return hello.life() != 0 && !MachineOf(hello).empty() &&
-         hello.manager_epoch() <= file_.epoch;
+  if (now_ < lost_.until && hello.manager_epoch() > lost_.after &&
+      hello.manager_epoch() <= lost_.last) {
+    return false;
+  }
+  const bool is_away = !MachineOf(hello).empty() || options_.notes != nullptr;
+  return hello.life() != 0 && is_away && hello.manager_epoch() <= file_.epoch;
 }
 
 void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
@@ -167,8 +216,9 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
     manager_.on_refused();
     return;
   }
-  if (absl::Status s = CheckHello(hello, options_); !s.ok())
+  if (absl::Status s = CheckHello(hello, options_, file_.epoch); !s.ok()) {
     return Refuse(stream, s);
+  }
   const ProcessId process = {hello.pid(), hello.start_time()};
   Member met = {.process = process,
                 .name = hello.name(),
@@ -176,18 +226,13 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
                 .watch = ProcessWatch(process),
                 .heard = now_};
   if (!is_alive(met)) {
-    return Refuse(stream, absl::InvalidArgumentError(fmt::format(
-                              "there is no process {} that began at {}",
-                              process.pid, process.start_time)));
+    return Refuse(stream, NoProcess(process));
   }
   const absl::StatusOr<ControllerId> id = IdFor(hello);
   if (!id.ok()) return Refuse(stream, id.status());
   const bool is_new = !members_.contains(*id);
   if (is_new && WasBuried(hello)) {
-    return Refuse(stream, absl::AbortedError(fmt::format(
-                              "it was not heard of for {}, and its leases have "
-                              "ended",
-                              FormatDuration(options_.member_term))));
+    return Refuse(stream, Buried(options_.member_term));
   }
   const bool asks_again = HasToAskAgain(*id, hello);
   Member& member = members_.try_emplace(*id, std::move(met)).first->second;
@@ -211,6 +256,11 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
   member.may_hold = hello.life() != 0;
   by_stream_[stream.get()] = *id;
   if (asks_again) {
+    if (hello.manager_epoch() > file_.epoch) {
+      lost_ = {.after = file_.epoch,
+               .last = hello.manager_epoch(),
+               .until = now_ + options_.member_term};
+    }
     BeginAnew(std::max(file_.epoch, hello.manager_epoch()) + 1);
   } else {
     for (const auto& [unit, reports] : reports_) {
@@ -223,10 +273,7 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
 void ManagerDesk::Refuse(const StreamPtr& stream, const absl::Status& why) {
   manager_.on_refused();
   Tell("refused: " + std::string(why.message()));
-  proto::ToMember word;
-  word.mutable_refused()->set_code(why.raw_code());
-  word.mutable_refused()->set_why(std::string(why.message()));
-  stream->Send(word);
+  stream->Send(RefusalOf(why));
   stream->End();
 }
 
@@ -246,14 +293,9 @@ void ManagerDesk::Welcome(ControllerId id, Member& member) {
   member.life = life->epoch;
   member.is_welcome = member.may_hold = true;
   member.wanted = 0;
-  proto::ToMember word;
-  proto::Welcome& welcome = *word.mutable_welcome();
-  welcome.set_controller(value(id));
-  welcome.set_life(life->epoch);
-  welcome.set_manager_epoch(file_.epoch);
-  welcome.set_term_ns(options_.term.ns);
+  auto word = WelcomeOf(id, member.life, file_.epoch, options_.term);
   if (!member.machine.empty()) {
-    welcome.set_member_term_ns(options_.member_term.ns);
+    word.mutable_welcome()->set_member_term_ns(options_.member_term.ns);
   }
   member.stream->Send(word);
   if (const auto hosts = hosts_.word()) member.stream->Send(*hosts);

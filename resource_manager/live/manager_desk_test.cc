@@ -69,7 +69,8 @@ class ManagerDeskTest : public testing::Test {
   ManagerDeskTest()
       : file_(fmt::format("{}/snf-desk-{}",
                           std::filesystem::temp_directory_path().string(),
-                          getpid())) {
+                          getpid())),
+        notes_(file_) {
     unlink(file_.c_str());
     Start();
   }
@@ -77,15 +78,18 @@ class ManagerDeskTest : public testing::Test {
     desk_.reset();
     unlink(file_.c_str());
   }
-  void Start(uint32_t units = 2, bool follows_hosts = false) {
+  // `notes` are shared by several managers; null: this one is alone.
+  void Start(uint32_t units = 2, bool follows_hosts = false,
+             Nanos member_term = Seconds(1), MemberNotes* notes = nullptr) {
     desk_.reset();
     auto desk = ManagerDesk::Start({.name = "test",
                                     .units = units,
                                     .unit_capacity_bps = kCapacity,
                                     .machine = "here",
-                                    .member_term = Seconds(1),
+                                    .member_term = member_term,
                                     .follows_hosts = follows_hosts,
-                                    .file = file_});
+                                    .file = file_,
+                                    .notes = notes});
     ASSERT_TRUE(desk.ok()) << desk.status();
     desk_ = *std::move(desk);
   }
@@ -112,6 +116,11 @@ class ManagerDeskTest : public testing::Test {
     const auto refused = stream->Await(What::kRefused);
     if (!refused.has_value() || !stream->has_ended()) return "";
     return refused->refused().why();
+  }
+  // Returns true if it is refused as a member whose leases have ended.
+  bool AreEnded(const proto::ToManager& hello) {
+    const auto refused = Say(hello)->Await(What::kRefused);
+    return refused.has_value() && refused->refused().code() == 10;  // ABORTED
   }
   // Asks for so much, and confirms what is set; returns the grant.
   std::optional<proto::Grant> Lease(const std::shared_ptr<FakeStream>& stream,
@@ -149,6 +158,7 @@ class ManagerDeskTest : public testing::Test {
   }
 
   const std::string file_;
+  FileNotes notes_;
   std::unique_ptr<ManagerDesk> desk_;
   TestChild a_;
   TestChild b_;
@@ -305,6 +315,8 @@ TEST_F(ManagerDeskTest, HasNoOtherUnitsWhileMembersLive) {
 }
 
 TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
+  constexpr Nanos kTerm = Seconds(3);
+  Start(2, false, kTerm);
   proto::ToManager hello = HelloOf(a_, "a");
   hello.mutable_hello()->set_machine("elsewhere");
   // The process cannot be seen here.
@@ -312,12 +324,15 @@ TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
   const auto stream = Say(hello);
   const auto welcome = stream->Await(What::kWelcome);
   ASSERT_TRUE(welcome.has_value());
-  EXPECT_EQ(welcome->welcome().member_term_ns(), Seconds(1).ns);
+  EXPECT_EQ(welcome->welcome().member_term_ns(), kTerm.ns);
+  const uint64_t epoch = welcome->welcome().manager_epoch();
   ASSERT_TRUE(Lease(stream, welcome->welcome().life(), 700).has_value());
   proto::ToManager alive;
   alive.mutable_alive();
-  const Instant silent = RealClock::Monotonic() + Milliseconds(1'500);
+  const Instant silent = RealClock::Monotonic() + kTerm + Milliseconds(500);
+  Instant last;
   while (RealClock::Monotonic() < silent) {
+    last = RealClock::Monotonic();
     desk_->on_message(stream, alive);
     poll(nullptr, 0, 50);
   }
@@ -328,18 +343,77 @@ TEST_F(ManagerDeskTest, AMemberOfAnotherMachineLivesAsLongAsItIsHeardOf) {
   while (Look().member_size() > 0 && RealClock::Monotonic() < end) {
     poll(nullptr, 0, 20);
   }
-  EXPECT_GE(RealClock::Monotonic(), silent + Milliseconds(800));
+  EXPECT_GE(RealClock::Monotonic(), last + Milliseconds(2'900));
   EXPECT_EQ(Look().unit_size(), 0);
   EXPECT_TRUE(stream->has_ended());
   // The member comes again, and has no parts.
   hello.mutable_hello()->set_life(welcome->welcome().life());
-  hello.mutable_hello()->set_manager_epoch(1);
-  const auto refused = Say(hello)->Await(What::kRefused);
-  ASSERT_TRUE(refused.has_value());
-  EXPECT_EQ(refused->refused().code(), 10);  // ABORTED
-  EXPECT_EQ(Look().manager_epoch(), 1u);
+  hello.mutable_hello()->set_manager_epoch(epoch);
+  EXPECT_TRUE(AreEnded(hello));
+  // Another member has its number meanwhile.
+  ASSERT_TRUE(Say(HelloOf(b_, "b"))->Await(What::kWelcome).has_value());
+  ASSERT_EQ(Look().member(0).controller(), welcome->welcome().controller());
+  hello.mutable_hello()->set_controller(welcome->welcome().controller());
+  EXPECT_TRUE(AreEnded(hello));
+  EXPECT_EQ(Look().manager_epoch(), epoch);
+  hello.mutable_hello()->clear_controller();
   hello.mutable_hello()->set_life(0);
   EXPECT_TRUE(Say(hello)->Await(What::kWelcome).has_value());
+}
+
+TEST_F(ManagerDeskTest, ALeaderOfTheMembersMachineKnowsWhomAnotherBuried) {
+  const MemberFile before = {
+      .epoch = 3, .units = 2, .unit_capacity_bps = kCapacity};
+  desk_.reset();
+  ASSERT_TRUE(before.Write(file_).ok());
+  Start(2, false, Seconds(60), &notes_);
+  const auto healthy = Say(HelloOf(b_, "b"));
+  const auto welcome = healthy->Await(What::kWelcome);
+  ASSERT_TRUE(welcome.has_value());
+  ASSERT_TRUE(Lease(healthy, welcome->welcome().life(), 700).has_value());
+  const uint64_t epoch = Look().manager_epoch();
+  // The notes do not name this member any more.
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_machine("here");
+  hello.mutable_hello()->set_controller(7);
+  hello.mutable_hello()->set_life(9);
+  hello.mutable_hello()->set_manager_epoch(3);
+  EXPECT_TRUE(AreEnded(hello));
+  EXPECT_EQ(Look().manager_epoch(), epoch);
+  ASSERT_EQ(Look().unit_size(), 1);
+  EXPECT_EQ(Look().unit(0).lease(0).state(), "held");
+}
+
+TEST_F(ManagerDeskTest, AsksTheMembersOfALeaderWhoseNotesAreLost) {
+  Start(2, false, Seconds(60), &notes_);
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_controller(7);
+  hello.mutable_hello()->set_life(uint64_t{1} << 32 | 1);
+  hello.mutable_hello()->set_manager_epoch(1);
+  EXPECT_TRUE(Say(hello)->Await(What::kAskReport).has_value());
+  EXPECT_EQ(Look().manager_epoch(), 2u);
+}
+
+TEST_F(ManagerDeskTest, AsksEachMemberOfALostManagerAgain) {
+  Start(2, false, Seconds(60));
+  proto::ToManager hello = HelloOf(a_, "a");
+  hello.mutable_hello()->set_machine("elsewhere");
+  hello.mutable_hello()->set_controller(7);
+  hello.mutable_hello()->set_life(uint64_t{9} << 32 | 1);
+  hello.mutable_hello()->set_manager_epoch(9);
+  EXPECT_TRUE(Say(hello)->Await(What::kAskReport).has_value());
+  EXPECT_EQ(Look().manager_epoch(), 10u);
+  proto::ToManager second = hello;
+  second.mutable_hello()->set_name("b");
+  second.mutable_hello()->set_controller(8);
+  EXPECT_TRUE(Say(second)->Await(What::kAskReport).has_value());
+  EXPECT_EQ(Look().manager_epoch(), 11u);
+  // No manager of these notes had such an epoch.
+  second.mutable_hello()->set_name("c");
+  second.mutable_hello()->set_controller(9);
+  second.mutable_hello()->set_manager_epoch(uint64_t{1} << 21);
+  EXPECT_THAT(WhyNot(second), HasSubstr("epoch 2097152"));
+  EXPECT_EQ(Look().manager_epoch(), 11u);
 }
 
 TEST_F(ManagerDeskTest, TheNextManagerWaitsATermForMembersOfOtherMachines) {
@@ -399,6 +473,7 @@ TEST_F(ManagerDeskTest, UnitsAreOnHostsThatHaveJoined) {
   // The host leaves, and another one joins: the unit is left first.
   desk_->SetHosts({host("c")});
   ASSERT_TRUE(stream->Await(What::kRevoke).has_value());
+  ASSERT_TRUE(stream->Await(What::kUnitHosts).has_value());
   EXPECT_EQ((*MemberFile::Read(file_))->sites.size(), 2u);
   proto::ToManager back;
   back.mutable_give_back()->set_life(life);

@@ -137,7 +137,7 @@ StartManagerCommand::StartManagerCommand()
   flags().Text("tls", tls_, "DIRECTORY",
                "with --listen: directory with the certificates of both ends, "
                "made by snf cert");
-  flags().Duration("member_term", member_term_, Seconds(1), Seconds(3'600),
+  flags().Duration("member_term", member_term_, Seconds(3), Seconds(3'600),
                    "a daemon of another machine that is not heard of for this "
                    "time counts as dead: its leases end");
   flags().Duration("leader_term", leader_term_, Seconds(1), Seconds(60),

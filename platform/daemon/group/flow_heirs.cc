@@ -140,7 +140,8 @@ void FlowHeirs::Turn(RealDriver* driver, Instant now) {
   if (to.has_value()) UpdateHeritage();
   if (driver == nullptr || !driver->has_controller()) return;
   SettleTaken(*driver);
-  if (target_.is_heir) Send(*driver, now);
+  // Until all flows are here, the heir keeps what the process before has sent.
+  if (target_.is_heir && !is_continuing_) Send(*driver, now);
 }
 
 // Asks units for the flows that this member has taken, until they have them
@@ -189,12 +190,11 @@ void FlowHeirs::TakeMoved() {
     }
     ++came_along_;
     if (came->kind == FlowMessageKind::kGiven) {
-      returned_.Put(self_, 0, now_, std::move(came->flow));
+      returned_.Continue(std::move(came->flow));
     } else {
       standby_.Put(message.from, 0, now_, std::move(came->flow));
     }
   }
-  if (!moved.empty()) returned_.OnWhole(self_, 0);
   UpdateHeritage();
   is_continuing_ = !returned_.is_done();
 }

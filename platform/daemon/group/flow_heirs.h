@@ -94,7 +94,7 @@ class FlowHeirs {
   bool is_giving() const { return returns_.to().has_value(); }
   // Returns true if no flows are on their way from or to another member.
   bool is_settled() const {
-    return !is_giving() && came_.empty() && taken_.empty() &&
+    return returns_.is_done() && came_.empty() && taken_.empty() &&
            returned_.is_done();
   }
 
@@ -115,6 +115,9 @@ class FlowHeirs {
   }
   // Returns true until these flows are here, or given up: packets wait.
   bool is_continuing() const { return is_continuing_; }
+  // The table by which flows go.
+  uint64_t epoch() const { return table_ == nullptr ? 0 : table_->epoch; }
+  void StopLink() { link_->Stop(); }
   int states_descriptor() const { return link_->descriptor(); }
 
   // Sends changed flows, and takes messages. Call it at each turn. The driver,

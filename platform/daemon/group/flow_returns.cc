@@ -111,6 +111,7 @@ void FlowReturns::DropStrays() {
   absl::erase_if(inherited_, [&](const auto& one) {
     if (Has(here, one.second)) return false;
     leaving_.push_back(one);
+    left_.insert(one);
     return true;
   });
 }
@@ -243,9 +244,13 @@ void FlowReturns::DeleteSome(RealDriver& driver) {
     leaving_.pop_front();
     if (Has(homes_.here(), home)) {
       inherited_.insert(one);
+      left_.erase(flow);
       continue;
     }
-    if (!FlowGiving::IsThere(c, flow) || driver.DeleteFlow(flow)) continue;
+    if (!FlowGiving::IsThere(c, flow) || driver.DeleteFlow(flow)) {
+      left_.erase(flow);
+      continue;
+    }
     leaving_.push_back(one);
     next_delete_ = now + kPause;
   }

@@ -78,14 +78,22 @@ class FlowReturns {
   void set_stay(bool stay) { stay_ = stay; }
   // Returns whose places the flow has.
   uint32_t HomeOf(FlowId flow) const {
-    const auto found = inherited_.find(flow);
-    return found == inherited_.end() ? self_ : found->second;
+    auto found = inherited_.find(flow);
+    if (found != inherited_.end()) return found->second;
+    found = left_.find(flow);
+    return found == left_.end() ? self_ : found->second;
+  }
+  // Returns true if no flow is being given, or waits to be deleted here, and no
+  // copy of a flow that was given is kept.
+  bool is_done() const {
+    return returns_.empty() && leaving_.empty() && kept_.empty();
   }
   // Another driver has the flows from now on; flows of the earlier one stay
   // there until they end.
   void ForgetInherited() {
     inherited_.clear();
     leaving_.clear();
+    left_.clear();
   }
   // Gives flows, if the link is to that member, and deletes flows that were
   // given. Call it at each turn; the driver may be null.
@@ -134,6 +142,7 @@ class FlowReturns {
   size_t prune_at_ = 1'024;
   // Flows that are to be deleted here, and their homes.
   std::deque<std::pair<FlowId, uint32_t>> leaving_;
+  absl::flat_hash_map<FlowId, uint32_t> left_;  // the same, by flow
   Instant next_delete_ = Instant::min();
   // Flows are given to the first one.
   std::deque<Return> returns_;

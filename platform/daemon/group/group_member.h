@@ -36,8 +36,11 @@ class GroupMember {
   virtual void Leave() = 0;
   // Gives the membership to another process: this one does not leave, and
   // writes no more beats; one that is under way may still be written. Returns
-  // nothing, and changes nothing, if this member may handle no packets.
-  virtual std::optional<GatewayGroup::Place> HandOn() { return std::nullopt; }
+  // nothing, and changes nothing, if this member may handle no packets, or
+  // if the table has another epoch.
+  virtual std::optional<GatewayGroup::Place> HandOn(uint64_t /*epoch*/) {
+    return std::nullopt;
+  }
   virtual View Current() const = 0;
   // The path of packets says that it turns, and by which epoch.
   virtual void OnTurn(uint64_t epoch) = 0;

@@ -78,9 +78,11 @@ absl::Status GroupMembership::Continue(const GatewayGroup::Place& place) {
   return absl::OkStatus();
 }
 
-std::optional<GatewayGroup::Place> GroupMembership::HandOn() {
+std::optional<GatewayGroup::Place> GroupMembership::HandOn(uint64_t epoch) {
   const View view = Current();
-  if (!view.is_in || !view.is_active) return std::nullopt;
+  if (!view.is_in || !view.is_active || view.table->epoch != epoch) {
+    return std::nullopt;
+  }
   is_handed_on_ = true;
   Ask([this] { stops_ = true; });
   return GatewayGroup::Place{.table = *view.table,

@@ -58,7 +58,7 @@ class GroupMembership final : public GroupMember {
 
   void Begin() override;
   void Leave() override;
-  std::optional<GatewayGroup::Place> HandOn() override;
+  std::optional<GatewayGroup::Place> HandOn(uint64_t epoch) override;
   View Current() const override;
   void OnTurn(uint64_t epoch) override;
   void OnOut(uint64_t epoch) override {

@@ -32,7 +32,9 @@ class Member {
     if (path_.joinable()) path_.join();
     membership_.reset();
   }
-  std::optional<GatewayGroup::Place> HandOn() { return membership_->HandOn(); }
+  std::optional<GatewayGroup::Place> HandOn() {
+    return membership_->HandOn(membership_->Current().table->epoch);
+  }
   GroupMembership::View view() const { return membership_->Current(); }
   bool handles() const {
     const auto now = view();

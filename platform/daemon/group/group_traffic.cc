@@ -59,7 +59,7 @@ GroupTraffic::GroupTraffic(GroupMember& member,
 }
 
 absl::Status GroupTraffic::CheckGiving() const {
-  if (heirs_ == nullptr || !view_.is_in || !view_.is_active) {
+  if (heirs_ == nullptr || !view_.is_in || !may_handle()) {
     return absl::FailedPreconditionError(
         "it is joining its group, or out of it: try again once it is active");
   }
@@ -88,7 +88,12 @@ bool GroupTraffic::IsVouchedFor() const {
 }
 
 std::shared_ptr<const Steering> GroupTraffic::Turn() {
-  const GroupMember::View view = member_.Current();
+  GroupMember::View view = member_.Current();
+  // Flows of who joins are on their way from the process before: it waits.
+  if (heirs_ != nullptr && heirs_->is_continuing() && view.is_in) {
+    view.table = view_.table;
+    view.joined = view_.joined;
+  }
   if (view.table != view_.table || view.joined != view_.joined ||
       view.is_in != view_.is_in) {
     Follow(view);
@@ -191,19 +196,21 @@ bool GroupTraffic::SendOn(uint32_t to, GroupLink::Frame frame,
   const uint16_t segment_bytes = frame.segment_bytes;
   const bool stays_whole =
       !has_own_ports_ && frame.bytes.size() <= GroupLink::kMostFrame;
-  if (segment_bytes == 0 || stays_whole) return SendOne(to, frame, count);
+  if (segment_bytes == 0 || stays_whole) {
+    return Drop(SendOne(to, frame) ? count : GroupCount::kUnsendable);
+  }
   const std::span<const std::byte> whole = frame.bytes;
   frame.segment_bytes = 0;
-  const size_t packets =
-      CutFrame(whole, segment_bytes, [&](std::span<const std::byte> packet) {
-        frame.bytes = packet;
-        SendOne(to, frame, count);
-      });
-  return packets == 0 ? Drop(GroupCount::kUnsendable) : false;
+  uint64_t sent = 0;
+  CutFrame(whole, segment_bytes, [&](std::span<const std::byte> packet) {
+    frame.bytes = packet;
+    sent += SendOne(to, frame) ? 1 : 0;
+  });
+  if (sent > 1) counts_.Add(GroupCount::kCut, sent - 1);
+  return Drop(sent > 0 ? count : GroupCount::kUnsendable);
 }
 
-bool GroupTraffic::SendOne(uint32_t to, const GroupLink::Frame& frame,
-                           GroupCount count) {
+bool GroupTraffic::SendOne(uint32_t to, const GroupLink::Frame& frame) {
   const uint32_t self = steering_->controller().id;
   bool is_sent = link_ != nullptr && link_->Send(self, to, frame);
   if (!is_sent && link_ != nullptr) {
@@ -211,7 +218,7 @@ bool GroupTraffic::SendOne(uint32_t to, const GroupLink::Frame& frame,
     link_->Flush(counts_);
     is_sent = link_->Send(self, to, frame);
   }
-  return Drop(is_sent ? count : GroupCount::kUnsendable);
+  return is_sent;
 }
 
 void GroupTraffic::SetAside(size_t port, const PortFrame& frame,

@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "base/packet/fragment_table.h"
 #include "platform/daemon/group/flow_heirs.h"
-#include "platform/daemon/group/group_counts.h"
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_member.h"
 #include "platform/daemon/group/place_giving.h"
@@ -124,6 +123,10 @@ class GroupTraffic {
   bool Receive(Take take);
   void Flush();
 
+  // Another process has the place: states of others go there from now on.
+  void StopStates() {
+    if (heirs_ != nullptr) heirs_->StopLink();
+  }
   // Null if flows end with their controller.
   FlowHeirs* heirs() { return heirs_.get(); }
   bool has_own_ports() const { return has_own_ports_; }
@@ -156,7 +159,7 @@ class GroupTraffic {
   bool AdmitsOfShared(const Port& port, std::span<const std::byte> frame);
   bool AdmitsOfAll(const Port& port, const PortFrame& frame, Instant now);
   bool SendOn(uint32_t to, GroupLink::Frame frame, GroupCount count);
-  bool SendOne(uint32_t to, const GroupLink::Frame& frame, GroupCount count);
+  bool SendOne(uint32_t to, const GroupLink::Frame& frame);
   bool MayTake(const Port& port, const GroupLink::Frame& frame) const;
   // Returns who has the datagram of a later fragment; kNobody: it is not known.
   uint8_t OwnerOfLater(std::span<const std::byte> frame, Instant now) const;

@@ -355,6 +355,22 @@ TEST_F(OwnPorts, LaterFragmentsGoWhereTheFirstWent) {
   EXPECT_EQ(count(0, GroupCount::kForwarded), 4u);
 }
 
+TEST_F(OwnPorts, AFrameOfSeveralPacketsIsSentOnAsThese) {
+  Follow(1, {0, 1, 2});
+  Hear();
+  constexpr size_t kSource = 14 + 15;  // its last byte
+  const auto host = std::to_integer<uint8_t>(FrameOf(0b111, 1)[kSource]);
+  const Frame frame = Ethernet(
+      0x0800, Ipv4({.source = V4(10, 0, 0, host)}, Udp(5'000, 53, 4'000)));
+  EXPECT_FALSE(traffics_[0]->Admits(
+      kInside, {.bytes = frame, .segment_bytes = 1'400}, kNow));
+  EXPECT_EQ(Pass(1), 3u);
+  EXPECT_EQ(last_segment_bytes_, 0);
+  EXPECT_EQ(count(0, GroupCount::kForwarded), 1u);
+  EXPECT_EQ(count(0, GroupCount::kCut), 2u);
+  EXPECT_EQ(count(1, GroupCount::kTaken), 3u);
+}
+
 TEST_F(OwnPorts, FramesOfPortsThatAreNotThereAreCounted) {
   std::vector<PortSpec> ports = Ports();
   ports.push_back({.side = Side::kInside, .interface = "", .number = 2});
@@ -398,7 +414,7 @@ TEST_F(OwnPorts, AFrameThatIsSetAsideGoesToWhoHasItsFlow) {
   EXPECT_EQ(set_aside(own, {.to = 2, .home = 2}), 1u);
   EXPECT_EQ(last_way_.kind, Kind::kHolder);
   EXPECT_EQ(last_way_.from, 0u);
-  EXPECT_EQ(last_segment_bytes_, 1'400);
+  EXPECT_EQ(last_segment_bytes_, 0);  // cut, for a network is between them
   EXPECT_EQ(count(0, GroupCount::kAside), 1u);
   EXPECT_EQ(count(2, GroupCount::kTaken), 1u);
   // A member that lives has its pieces itself.

@@ -2,6 +2,7 @@
 #include "platform/daemon/group/place_giving.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -69,12 +70,15 @@ PlaceGiving::PlaceGiving(int connection, GroupMember& member, FlowHeirs& heirs,
       member_(member),
       heirs_(heirs),
       told_(std::move(told)),
-      begun_(RealClock::Monotonic()) {}
+      begun_(RealClock::Monotonic()),
+      progress_(begun_) {}
 
 PlaceGiving::State PlaceGiving::Turn(RealDriver* driver) {
   if (state_ != State::kGives) return state_;
-  const bool is_late = RealClock::Monotonic() - begun_ > kMost;
-  if (driver == nullptr || !driver->has_controller() || is_late || !Flush()) {
+  const bool is_late = RealClock::Monotonic() - progress_ > kMost;
+  const bool is_other = step_ != Step::kDrains && driver != driver_;
+  if (driver == nullptr || !driver->has_controller() || is_late || is_other ||
+      !heirs_.is_settled() || !Flush()) {
     CallOff();
     return state_;
   }
@@ -92,6 +96,7 @@ void PlaceGiving::Give(RealDriver& driver) {
         std::vector<std::byte> rest = BytesOf(message.from, message.bytes);
         Queue(kFlowKind, std::move(rest));
       });
+      driver_ = &driver;
       step_ = Step::kFlows;
       return;
     }
@@ -121,6 +126,7 @@ bool PlaceGiving::Flush() {
       return errno == EAGAIN || errno == EINTR;
     }
     queue_.pop_front();
+    progress_ = RealClock::Monotonic();
   }
   return true;
 }
@@ -137,7 +143,9 @@ void PlaceGiving::LookForAnswer() {
 }
 
 void PlaceGiving::GiveAway() {
-  const auto place = member_.HandOn();
+  pollfd peer = {.fd = connection_, .events = 0, .revents = 0};
+  if (poll(&peer, 1, 0) > 0) return CallOff();  // it has ended
+  const auto place = member_.HandOn(heirs_.epoch());
   if (!place.has_value()) return CallOff();
   Queue(kGoneKind, BytesOfPlace(*place));
   Flush();  // the other has read all before

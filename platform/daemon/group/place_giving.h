@@ -33,7 +33,8 @@ namespace snf {
 //   kGone, with the place in the group ──►  is the member
 //
 // Up to kGone the old process is the member, writes its beats, and has all
-// flows: if the new one ends or takes longer than kMost, the old one continues.
+// flows: if the new one ends or takes nothing for kMost, the old one continues,
+// and so it does if its chain or the table changes.
 //
 // Each message is whole (SOCK_SEQPACKET). Its first byte is its kind.
 //
@@ -75,6 +76,8 @@ class PlaceGiving {
   FlowHeirs& heirs_;
   std::function<void(bool)> told_;
   const Instant begun_;
+  Instant progress_;                    // when the other took a message last
+  const RealDriver* driver_ = nullptr;  // whose flows are given
   State state_ = State::kGives;
   Step step_ = Step::kDrains;
   std::deque<std::vector<std::byte>> queue_;

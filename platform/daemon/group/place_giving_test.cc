@@ -36,7 +36,8 @@ class FakeMember final : public GroupMember {
   void OnTurn(uint64_t /*epoch*/) override {}
   void OnOut(uint64_t /*epoch*/) override {}
   const std::string& group() const override { return name_; }
-  std::optional<GatewayGroup::Place> HandOn() override {
+  std::optional<GatewayGroup::Place> HandOn(uint64_t epoch) override {
+    EXPECT_EQ(epoch, view.table->epoch);
     ++handed_on;
     return GatewayGroup::Place{.table = *view.table,
                                .is_active = true,
@@ -73,6 +74,11 @@ struct Process {
   void Turn() {
     heirs.Turn(&**natting, Natting::Now());
     (*natting)->Poll();
+  }
+  void TakeIn() {
+    const Instant end = RealClock::Monotonic() + Seconds(20);
+    while (heirs.is_continuing() && RealClock::Monotonic() < end) Turn();
+    EXPECT_FALSE(heirs.is_continuing());
   }
   uint64_t count(const std::string& name) const {
     for (const NamedCount& one : heirs.named()) {
@@ -153,10 +159,7 @@ TEST_F(PlaceGivingTest, FlowsGoOnAtTheOtherProcessWithTheirPorts) {
   Process next;
   next.heirs.Continue(std::move(received->flows), received->lost);
   EXPECT_TRUE(next.heirs.is_continuing());
-  const Instant end = RealClock::Monotonic() + Seconds(20);
-  while (next.heirs.is_continuing() && RealClock::Monotonic() < end) {
-    next.Turn();
-  }
+  next.TakeIn();
   EXPECT_EQ(next.count("moved"), kFlows);
   EXPECT_EQ(next.count("returned"), kFlows);
   EXPECT_EQ(next.count("unreturned"), 0u);
@@ -205,7 +208,7 @@ TEST_F(PlaceGivingTest, CopiesGoAlongAndGoOnOnceTheirMemberIsDead) {
   ASSERT_EQ(received->flows.size(), kFlows + 2);
   Process next;
   next.heirs.Continue(std::move(received->flows), 0);
-  while (next.heirs.is_continuing()) next.Turn();
+  next.TakeIn();
   EXPECT_EQ(next.count("kept"), 2u);
   EXPECT_EQ(next.natting->PortOf(kOfDead, &next.heirs), port);
   EXPECT_EQ(next.count("taken"), 1u);
@@ -236,7 +239,7 @@ TEST_F(PlaceGivingTest, KeysOfFlowsElsewhereGoAlong) {
   ASSERT_EQ(received->flows.size(), kFlows + 1);
   Process next;
   next.heirs.Continue(std::move(received->flows), 0);
-  while (next.heirs.is_continuing()) next.Turn();
+  next.TakeIn();
   EXPECT_EQ(next.count("away"), 1u);
   EXPECT_EQ(next.count("malformed"), 0u);
   EXPECT_EQ(next.count("moved"), kFlows);
@@ -256,8 +259,8 @@ TEST_F(PlaceGivingTest, TheOldProcessGoesOnIfTheOtherEnds) {
 }
 
 TEST_F(PlaceGivingTest, TheOldProcessGoesOnIfTheOtherDoesNotAnswer) {
-  Begin();
   const Instant begun = RealClock::Monotonic();
+  Begin();
   EXPECT_EQ(TurnUntilOver(), PlaceGiving::State::kIsOff);
   EXPECT_GE(RealClock::Monotonic() - begun, PlaceGiving::kMost);
   EXPECT_EQ(told_, false);

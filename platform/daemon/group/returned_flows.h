@@ -43,6 +43,8 @@ class ReturnedFlows {
   void Put(uint32_t from, uint64_t round, Instant now, StandbyFlow flow);
   // The controller has sent all flows.
   void OnWhole(uint32_t from, uint64_t round);
+  // A flow of the process before this one is to be taken in.
+  void Continue(StandbyFlow flow) { reserving_.push_back(std::move(flow)); }
   // No more flows come: some may be missing.
   void EndWaiting() { is_whole_ = true; }
   // A flow came too late.

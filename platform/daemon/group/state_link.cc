@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/daemon/group/state_link.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -68,11 +69,15 @@ StateLink::StateLink(Descriptor listener, Notice notice, std::string tls)
       tls_(std::move(tls)) {
   // OpenSSL writes to sockets that the other end may have closed.
   if (!tls_.empty()) signal(SIGPIPE, SIG_IGN);
+  // Another process may accept at the socket, too (Adopt).
+  const int flags = fcntl(listener_.number(), F_GETFL);
+  fcntl(listener_.number(), F_SETFL, flags | O_NONBLOCK);
   accepts_ = std::thread([this] { Accept(); });
   sends_ = std::thread([this] { SendAll(); });
 }
 
-StateLink::~StateLink() {
+void StateLink::Stop() {
+  if (stops_) return;
   stops_ = true;
   {
     const std::scoped_lock lock(mutex_);

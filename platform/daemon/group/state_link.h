@@ -78,7 +78,9 @@ class StateLink {
   // Listens by a socket that another process has opened so, and closes later.
   static std::unique_ptr<StateLink> Adopt(Descriptor listener, Notice notice,
                                           std::string tls);
-  ~StateLink();
+  ~StateLink() { Stop(); }
+  // Ends all connections, and takes no others. Owner-thread only.
+  void Stop();
   StateLink(const StateLink&) = delete;
   StateLink& operator=(const StateLink&) = delete;
 

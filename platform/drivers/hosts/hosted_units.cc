@@ -58,6 +58,11 @@ bool HostedUnits::MayLease(size_t place) {
   return assignment_.is_open(place);
 }
 
+bool HostedUnits::IsMisplaced(size_t place) {
+  TakeIn();
+  return assignment_.is_misplaced(place);
+}
+
 void HostedUnits::Look(
     WarmPool& pool, const std::function<void(const WarmPool::Action&)>& act) {
   TakeIn();

@@ -42,6 +42,8 @@ class HostedUnits {
   // Returns true if the place is open: its process runs on the right host, or
   // may start.
   bool MayLease(size_t place);
+  // Returns true if its process runs elsewhere than on the right host.
+  bool IsMisplaced(size_t place);
   // Takes in which hosts there are, and drains and undrains units. Shuts places
   // of the pool, ends misplaced processes, and tries silent hosts; passes to
   // `act` what the pool is to do.

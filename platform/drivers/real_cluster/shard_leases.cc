@@ -60,14 +60,18 @@ bool ShardLeases::Poll() {
   return did;
 }
 
-// Flows of a unit whose process was killed have moved. The unit is leased anew
-// once its next process runs.
+// Flows of a unit whose process was killed have moved. Flows of a unit that has
+// another host move now. The unit is leased anew once its next process
+// runs.
 void ShardLeases::FindFailed(Instant now) {
   const UnitPool& units = driver_->controller().units();
   for (uint16_t u = 0; u < user_.units(); ++u) {
     const UnitId unit{u};
-    if (user_.uses(unit) && units.state(unit) == UnitPool::State::kStopped) {
+    if (!user_.uses(unit)) continue;
+    if (units.state(unit) == UnitPool::State::kStopped) {
       user_.on_left(now, unit);
+    } else if (driver_->LeaveHost(unit)) {
+      user_.on_not_leased(unit);
     }
   }
 }

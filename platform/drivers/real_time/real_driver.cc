@@ -291,7 +291,21 @@ bool RealDriver::Lease(UnitId unit, uint32_t share) {
   if (begins && parts_.starts != nullptr && !parts_.starts->MayLease(unit)) {
     return false;
   }
+  if (!begins && LeaveHost(unit)) return false;
   return loop_.Lease(unit, share, egress_);
+}
+
+// Without another unit, packets of its flows would be dropped.
+bool RealDriver::LeaveHost(UnitId unit) {
+  if (!loop_.has_controller() || parts_.starts == nullptr ||
+      !parts_.starts->IsMisplaced(unit)) {
+    return false;
+  }
+  const UnitPool& units = loop_.controller().units();
+  const uint32_t itself = units.placeable(unit) ? 1 : 0;
+  if (units.placeable_units() == itself) return false;
+  Revoke(unit, false);
+  return !units.placeable(unit);
 }
 
 absl::StatusOr<RealFaults::Killed> RealDriver::KillUnit(UnitId unit) {

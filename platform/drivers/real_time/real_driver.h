@@ -174,7 +174,11 @@ class RealDriver final : private NfCallNames {
   // As the same calls of ControllerLoop, for a controller that leases units;
   // after Begin. Lease also returns false while the process of a unit that
   // begins does not run yet: the process then starts, if its host has joined.
+  // Returns false as well while flows leave the unit by LeaveHost.
   bool Lease(UnitId unit, uint32_t share);
+  // If the unit's process runs elsewhere than on the unit's host, and flows
+  // have another unit, flows leave the unit. Returns true if they do.
+  bool LeaveHost(UnitId unit);
   bool Revoke(UnitId unit, bool at_once) {
     loop_.ReadClock();
     return loop_.Revoke(unit, at_once, egress_);

@@ -51,6 +51,11 @@ class UnitStarts final : public LoopStarter {
   // the unit may be used. Else starts the process, if its host has joined: ask
   // again.
   bool MayLease(UnitId unit);
+  // As HostedUnits::IsMisplaced.
+  bool IsMisplaced(UnitId unit) {
+    return hosts_ != nullptr &&
+           hosts_->IsMisplaced(value(unit) % loops_.size());
+  }
   // Does what is to be done; returns true if there was anything, or a process
   // is on its way. Call it in each turn of the run.
   bool Turn() {

@@ -184,8 +184,9 @@ MAY_INCLUDE = {
                                      "platform/outcome"},
     "platform/daemon/group": RUN | {
         "controller/hand_over", "platform/drivers/real_time",
-        "platform/hosts", "platform/ports", "platform/ports/interface",
-        "platform/service", "resource_manager/etcd", "runtime/wire",
+        "platform/hosts", "platform/ports", "platform/ports/frames",
+        "platform/ports/interface", "platform/service", "resource_manager/etcd",
+        "runtime/wire",
         "proto"},
     "platform/daemon": RUN | {
         "platform/bypass", "platform/control", "platform/daemon/chains",
