@@ -15,6 +15,23 @@ from command_case import PATIENCE_S, is_alive, wait_for
 from run_test import CLIENT, EXTERNAL4, SERVER, SERVER4
 
 FOLDER = pathlib.Path("/run/snf")
+# Sends datagrams of 1,000 bytes to a port where nobody listens, at a rate.
+SENDER = """
+import socket, sys, time
+gap = 8_000 / float(sys.argv[2])
+sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(16)]
+due, n = time.monotonic(), 0
+while True:
+    now = time.monotonic()
+    due = max(due, now - 0.1)
+    while due < now:
+        try:
+            sockets[n % 16].sendto(bytes(958), (sys.argv[1], 9))
+        except OSError:
+            pass
+        due, n = due + gap, n + 1
+    time.sleep(0.002)
+"""
 
 
 def pid_of(name):

@@ -26,7 +26,7 @@ import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
 from command_case import OK, PATIENCE_S, PROGRAM, USAGE, wait_for
-from daemon_case import log_of, remove_files_of
+from daemon_case import SENDER, remove_files_of
 from etcd_peer import Etcd, skip_without_etcd
 
 NAME = f"hl{os.getpid()}"
@@ -38,23 +38,6 @@ UNITS = ("--units=6", f"--unit_capacity={CAPACITY_BPS // 1_000_000}Mbps")
 MEMBER_TERM_S = 3
 AGENTS = {"b": 7000, "c": 7001}
 HOST, SERVER = f"{NETWORK}.21", "192.0.2.9"
-# Sends datagrams of 1,000 bytes to a port where nobody listens, at a rate.
-SENDER = """
-import socket, sys, time
-gap = 8_000 / float(sys.argv[2])
-sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(16)]
-due, n = time.monotonic(), 0
-while True:
-    now = time.monotonic()
-    due = max(due, now - 0.1)
-    while due < now:
-        try:
-            sockets[n % 16].sendto(bytes(958), (sys.argv[1], 9))
-        except OSError:
-            pass
-        due, n = due + gap, n + 1
-    time.sleep(0.002)
-"""
 ECHO = """
 import socket, threading
 def serve(peer):

@@ -26,7 +26,7 @@ import unittest
 sys.dont_write_bytecode = True  # nothing beside the sources
 import run_test as net
 from command_case import OK, PATIENCE_S, USAGE, below, is_alive, wait_for
-from daemon_case import (FOLDER, kill, log_of, pid_of, remove_files_of,
+from daemon_case import (FOLDER, SENDER, kill, log_of, pid_of, remove_files_of,
                          send_external_to, soaking)
 from run_test import (CLIENT4, EXTERNAL4, MIDDLE, PEER, PROGRAM, SERVER4,
                       in_network, inside, ip, peer)
@@ -39,23 +39,6 @@ WHOLE = 1_024
 # So little that SENDER fills both units where a processor is shared by many.
 CAPACITY_BPS = 10_000_000
 UNITS = ["--units=2", f"--unit_capacity={CAPACITY_BPS // 1_000_000}Mbps"]
-# Sends datagrams of 1,000 bytes to a port where nobody listens, at a rate.
-SENDER = """
-import socket, sys, time
-gap = 8_000 / float(sys.argv[2])
-sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(16)]
-due, n = time.monotonic(), 0
-while True:
-    now = time.monotonic()
-    due = max(due, now - 0.1)
-    while due < now:
-        try:
-            sockets[n % 16].sendto(bytes(958), (sys.argv[1], 9))
-        except OSError:
-            pass
-        due, n = due + gap, n + 1
-    time.sleep(0.002)
-"""
 
 
 def client(side):
