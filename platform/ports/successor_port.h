@@ -78,7 +78,7 @@ class SuccessorPort final : public PacketPort {
   std::unique_ptr<PacketPort> port_;
   FrameChannel channel_;
   PacketReceiver receiver_;
-  PortFigures before_;      // of ports before this one
+  PortFigures before_;                        // of ports before this one
   std::shared_ptr<const Steering> steering_;  // by the last Steer; may be null
   uint64_t passed_on_ = 0;  // packets that came by the channel
   uint64_t refused_ = 0;    // frames from there that could not be cut
