@@ -48,6 +48,7 @@ HOSTS = [f"10.3.0.{number}" for number in range(2, 34)]
 SERVER4, ETCD4, ETCD_PORT, ROUTER4 = "10.4.0.2", "10.9.0.100", 2379, "10.3.0.1"
 FAILED, MISSING = 1, 4
 PATIENCE_S, LINK_MTU, PINGS = 20, 1_600, 200
+STATUS_S = 1.5  # status counts what happened up to this long before
 
 
 # --- The network --------------------------------------------------------------
@@ -186,10 +187,12 @@ def wait_for(what: str, condition):
 def hosts_by_row(options) -> dict[str, str]:
     """A host of gate 0 and one of gate 1."""
     found = {}
+    time.sleep(STATUS_S)
     for host in HOSTS:
         before = forwarded_by(options, 0)
         if not reaches(host):
             raise CannotMeasure(f"{host} has no answer")
+        time.sleep(STATUS_S)
         is_forwarded = forwarded_by(options, 0) > before
         found.setdefault("forwarded" if is_forwarded else "owner", host)
         if len(found) == 2:
