@@ -230,6 +230,7 @@ void Daemon::EndReload() {
 
 void Daemon::End(ChainSet& chains) {
   EndReload();
+  upgrade_.AwaitCall();
   if (group_ != nullptr) upgrade_.Join();
   if (has_handed_on()) {
     upgrade_.End(chains);

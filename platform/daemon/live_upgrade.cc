@@ -182,6 +182,11 @@ absl::Status LivePredecessor::Upgrade(Mailbox& mailbox,
                                       Mailbox::Deadline deadline,
                                       const proto::UpgradeRequest& request,
                                       proto::UpgradeReply& reply) {
+  // Never waits: the end may wait for calls with this mutex in its hand.
+  const std::unique_lock lock(call_, std::try_to_lock);
+  if (!lock.owns_lock()) {
+    return absl::UnavailableError("the daemon ends, or another call runs");
+  }
   if (has_handed_on_) {
     return absl::FailedPreconditionError("another daemon has its place");
   }

@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -79,10 +80,13 @@ class LivePredecessor {
   absl::Status Upgrade(Mailbox& mailbox, Mailbox::Deadline deadline,
                        const proto::UpgradeRequest& request,
                        proto::UpgradeReply& reply);
+  // Returns once no call is under way. Call it after the mailbox's end, which
+  // refuses later ones.
+  void AwaitCall() { const std::scoped_lock lock(call_); }
   // Returns true if another daemon has its place.
   bool has_handed_on() const { return has_handed_on_; }
   // Returns once it is known whether another daemon has the place of a member
-  // of a group. Call it after the run.
+  // of a group. Call it after AwaitCall.
   void Join() {
     if (attends_.joinable()) attends_.join();
   }
@@ -96,6 +100,7 @@ class LivePredecessor {
   void Attend(std::promise<void> closed);
   bool AwaitEnd();
 
+  std::mutex call_;  // held while a call is under way
   LiveTraffic* traffic_ = nullptr;
   ChainSet* chains_ = nullptr;
   UpgradePorts ports_;

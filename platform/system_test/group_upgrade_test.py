@@ -22,6 +22,7 @@ from daemon_case import kill
 from etcd_peer import skip_without_etcd
 from group_heirs_test import CONNECTIONS, HEIR, VICTIM
 from group_test import COUNT, NAME
+from run_test import CLIENT, SERVER
 
 LONG = bool(os.environ.get("SNF_LONG_TESTS"))
 
@@ -108,6 +109,16 @@ class Upgrades(heirs.Heirs):
             done = self.snf(number, "down")
             self.assertEqual(done.returncode, OK, done.stderr)
 
+    def await_tcp(self):
+        """No connection waits to send again. TCP doubles that wait each time: if
+        the next outage began before, a connection might meet outages only."""
+        def goes_on():
+            told = [subprocess.run(net.inside(end, "ss", "-Htni"), text=True,
+                                   capture_output=True, check=True).stdout
+                    for end in (CLIENT, SERVER)]
+            return "cwnd:" in told[0] and "backoff:" not in "".join(told)
+        wait_for("connections that go on", goes_on)
+
     def check_ends_amid(self, end_old):
         """One of both processes is killed amid the hand-over, at any time; then
         either of them has the place, or the heir has its hosts."""
@@ -118,6 +129,7 @@ class Upgrades(heirs.Heirs):
         outcomes = []
         with self.soak("no"):
             for _ in range(8):
+                self.await_tcp()
                 self.await_copies()
                 old = self.pid(VICTIM)
                 process = self.start_upgrade(VICTIM, "--foreground",

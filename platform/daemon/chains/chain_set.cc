@@ -76,6 +76,10 @@ absl::Status ChainSet::Add(Member& member, std::unique_ptr<RealDriver>& next,
   ++last_number_;
   // Flows of older generations are found by keys of their own as well.
   member.has_own_keys |= has_own_keys;
+  if (has_rules() && publish_ != nullptr) {
+    next_publish_ = {};  // figures have the chain from here on
+    Publish();
+  }
   return absl::OkStatus();
 }
 

@@ -117,6 +117,7 @@ absl::Status LiveChains::Add(std::unique_ptr<RealDriver>& next, std::string nf,
   chain.driver->Begin(before.driver->clock().Now());
   if (hides_figures_) chain.driver->HideFigures();
   chains_.push_back(std::move(chain));
+  chains_.back().driver->Poll();  // figures have the chain from here on
   return absl::OkStatus();
 }
 
