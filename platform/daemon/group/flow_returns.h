@@ -47,7 +47,7 @@ namespace snf {
 // Owner-thread only. Memory: 16 bytes for each taken flow.
 class FlowReturns {
  public:
-  static constexpr Nanos kMost = Seconds(2);
+  static constexpr Nanos kMost = Seconds(5);
 
   // All references must outlive the object.
   FlowReturns(uint32_t self, StateLink& link, StandbyFlows& copies,
