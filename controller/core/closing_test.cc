@@ -104,7 +104,7 @@ TEST_F(ClosingTest, AUnitThatWasStartedAheadIsParkedWhenItIsReady) {
   ASSERT_EQ(out_.commands().size(), 1u);
   EXPECT_EQ(out_.commands()[0].kind, ControllerCommand::Kind::kParkUnit);
   EXPECT_TRUE(pool_->has_spare());
-  // One that packets wait for, because there was no other, stays.
+  // If there is no other unit, the unit stays.
   options.max_units = 1;
   options.warm_units = 0;
   pool_.emplace(options);
