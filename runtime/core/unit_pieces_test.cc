@@ -41,6 +41,19 @@ TEST_F(UnitPiecesTest, AreTakenWithoutWaitingWhereThereAreSome) {
   EXPECT_THAT(taken_, ElementsAre(128u, 129u));
 }
 
+// The controller asks no other unit for such a request.
+TEST_F(UnitPiecesTest, AreAskedForAnewWhereAPacketCameToWaitSince) {
+  Run(New(1));
+  Grant(2, 1);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0 ahead", "release 1/1"));
+  EXPECT_THAT(Run(New(2)), ElementsAre("wait 2/1"));
+  EXPECT_THAT(Grant(0, 0), ElementsAre("request 0"));
+  EXPECT_THAT(unit_.Serve(), IsEmpty());
+  Grant(3, 1);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0 ahead", "release 2/1"));
+  EXPECT_FALSE(was_exhausted_);
+}
+
 TEST_F(UnitPiecesTest, GoToThosePacketsThatWaitedFirst) {
   Start(New(1));
   Start(New(2));
