@@ -16,7 +16,7 @@ constexpr uint32_t kFull = 300;
 class Eventful final : public NetworkFunction {
  public:
   using Counts = SharedTable<uint64_t, uint64_t>;
-  using Mark = struct {
+  struct Mark {
     uint64_t count;
     uint64_t is_many;
   };
