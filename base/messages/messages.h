@@ -206,10 +206,13 @@ struct PieceBlock {
 static_assert(sizeof(PieceBlock) == 16);
 
 // A unit asks the controller for pieces of a pool, with one request open for
-// each pool. The answer is a PieceBlock; its mask is 0 if none are left.
+// each pool. The answer is a PieceBlock; its mask is 0 if none are left. If no
+// packet waits for them, the unit asks ahead of need: then other units are not
+// asked to return theirs.
 struct PieceRequest {
   uint16_t pool = 0;
   UnitId unit = kNoUnit;
+  bool is_ahead = false;
 };
 
 static_assert(std::is_trivially_copyable_v<Alias> &&

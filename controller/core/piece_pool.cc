@@ -8,6 +8,16 @@
 #include "base/check.h"
 
 namespace snf {
+namespace {
+
+// Returns the mask with its lowest `most` bits that are set.
+uint64_t FirstOf(uint64_t mask, uint32_t most) {
+  uint64_t rest = mask;
+  for (uint32_t i = 0; i < most && rest != 0; ++i) rest &= rest - 1;
+  return mask & ~rest;
+}
+
+}  // namespace
 
 PiecePool::PiecePool(uint16_t pool, uint32_t first, uint32_t last,
                      uint32_t max_units)
@@ -18,6 +28,7 @@ PiecePool::PiecePool(uint16_t pool, uint32_t first, uint32_t last,
       words_(size_t{last / 64} + 1),
       held_(size_t{last / 64} + 1),
       waiting_(max_units),
+      ahead_(max_units),
       asked_(max_units) {
   SNF_CHECK(first <= last);
   for (uint32_t word = first / 64; word <= last / 64; ++word) {
@@ -73,60 +84,73 @@ Instant PiecePool::Advance(Instant now, UnitSet& holders,
                            PieceCounters& counters, ControllerOut& out) {
   while (out.room() >= kMaxControllerCommandsPerStep) {
     if (waiting_.size() > 0 && free_ > 0) {
-      Grant(holders, counters, out);
+      Grant(waiting_, holders, counters, out);
+    } else if (ahead_.size() > 0 && free_ > 0) {
+      Grant(ahead_, holders, counters, out);
+    } else if (ahead_.size() > 0) {
+      Refuse(ahead_, counters, out);
     } else if (phase_ == Phase::kAsking) {
       if (!AskNext(holders, out)) phase_ = Phase::kAsked;
     } else if (phase_ == Phase::kAsked) {
       if (asked_.size() > 0 && now < round_until_) return round_until_;
       // Units that have not answered by now are not waited for.
       asked_.Clear();
-      phase_ = Phase::kRefusing;
+      phase_ = may_be_spare_ ? Phase::kIdle : Phase::kRefusing;
     } else if (waiting_.size() == 0) {
       phase_ = Phase::kIdle;
       return Instant::max();
+    } else if (phase_ == Phase::kIdle && now < round_until_ && may_be_spare_ &&
+               CanAsk(holders)) {
+      return round_until_;
     } else if (phase_ == Phase::kIdle && now >= round_until_ &&
-               holders.NextFrom(0, &waiting_) != kNoUnit) {
+               CanAsk(holders)) {
       phase_ = Phase::kAsking;
       ask_next_ = 0;
       round_until_ = now + kRound;
+      may_be_spare_ = false;
       ++counters.reclaim_rounds;
     } else {
       phase_ = Phase::kRefusing;
-      Refuse(counters, out);
+      Refuse(waiting_, counters, out);
     }
   }
   return Instant::min();
 }
 
 // Removes and returns the next unit that waits, in turn, so that none starves.
-UnitId PiecePool::NextWaiting() {
-  UnitId unit = waiting_.NextFrom(serve_next_);
-  if (unit == kNoUnit) unit = waiting_.NextFrom(0);
+UnitId PiecePool::NextOf(UnitSet& waiting) {
+  UnitId unit = waiting.NextFrom(serve_next_);
+  if (unit == kNoUnit) unit = waiting.NextFrom(0);
   serve_next_ = value(unit) + uint32_t{1};
-  waiting_.Erase(unit);
+  waiting.Erase(unit);
   return unit;
 }
 
-void PiecePool::Grant(UnitSet& holders, PieceCounters& counters,
-                      ControllerOut& out) {
-  const UnitId unit = NextWaiting();
+void PiecePool::Grant(UnitSet& waiting, UnitSet& holders,
+                      PieceCounters& counters, ControllerOut& out) {
+  const uint32_t share = std::max(free_ / waiting.size(), uint32_t{1});
+  const UnitId unit = NextOf(waiting);
   const uint32_t word = FullestWord();
-  const uint64_t mask = std::exchange(words_[word], 0);
-  free_ -= static_cast<uint32_t>(std::popcount(mask));
+  const uint64_t mask = FirstOf(words_[word], share);
+  words_[word] &= ~mask;
+  const auto pieces = static_cast<uint32_t>(std::popcount(mask));
+  free_ -= pieces;
+  may_be_spare_ |= pieces > 1;
   grant_next_ = word + 1;
   holders.Insert(unit);
   ++counters.blocks_granted;
-  counters.pieces_out += static_cast<uint64_t>(std::popcount(mask));
+  counters.pieces_out += pieces;
   counters.pieces_out_max =
       std::max(counters.pieces_out_max, counters.pieces_out);
   out.push(ControllerCommand::Pieces(ControllerCommand::Kind::kPieces,
                                      To(unit, word, mask)));
 }
 
-void PiecePool::Refuse(PieceCounters& counters, ControllerOut& out) {
+void PiecePool::Refuse(UnitSet& waiting, PieceCounters& counters,
+                       ControllerOut& out) {
   ++counters.requests_refused;
   out.push(ControllerCommand::Pieces(ControllerCommand::Kind::kPieces,
-                                     To(NextWaiting(), 0, 0)));
+                                     To(NextOf(waiting), 0, 0)));
 }
 
 // Returns the word with the most free pieces. The search begins behind the word

@@ -16,18 +16,25 @@ namespace snf {
 
 // Theory of operation. The pool holds the pieces that are not at a unit, and
 // the units that wait for some (proto/decisions.md 18). A request is answered
-// with the word that has the most free pieces. When none is free, the request
-// waits while the units that may have pieces are asked to return spare ones: a
-// reclaim round. Waiting requests are answered with the pieces that come back,
-// and refused when the round is over: when every unit has answered or stopped,
-// or kRound after its begin. The next round begins no sooner than kRound after
-// the begin of the last; requests in between, with nothing free, are refused at
-// once.
+// with the word that has the most free pieces. If there are fewer pieces than
+// words for all who wait, each gets its share of a word. When none is free, the
+// request waits while the units that may have pieces are asked to return spare
+// ones: a reclaim round. The round is over when every unit has answered or
+// stopped, or kRound after its begin. The next round begins no sooner than
+// kRound after the begin of the last.
+//
+// A request that no packet waits for, ahead of need, begins no round: with
+// nothing free, it is refused at once. Another request is refused only if a
+// round has found that no unit can spare a piece: at the end of the round, or
+// at once until the next one. If a unit was granted several pieces since the
+// round began, it may spare some: requests then wait for the next round. So
+// each is answered within 2 · kRound.
 //
 // Worked example: pieces 0 … 127. Unit 0 asks and gets word 0, unit 1 word 1.
 // Unit 2 asks, so units 0 and 1 are asked. Unit 0 returns pieces 40-63, which
 // go to unit 2, and says that it can spare no more; unit 1 says so too. The
-// round is over.
+// round is over. Unit 3 asks 1 ms later, and waits: 9 ms later a round begins,
+// and unit 2 returns pieces 41-63.
 //
 // A value; owner-thread only; nothing is allocated after construction.
 class PiecePool {
@@ -40,13 +47,17 @@ class PiecePool {
   uint64_t free(uint32_t word) const { return words_[word]; }
 
   // Notes that the unit asks for pieces. Returns false if it waits already.
-  bool on_request(UnitId unit) { return waiting_.Insert(unit); }
+  bool on_request(UnitId unit, bool is_ahead) {
+    if (waiting_.Has(unit) || ahead_.Has(unit)) return false;
+    return is_ahead ? ahead_.Insert(unit) : waiting_.Insert(unit);
+  }
   // Notes that the unit has returned all spare pieces.
   void on_answer(UnitId unit) { asked_.Erase(unit); }
   // Forgets a unit that is gone. Returns true if the round waited for its
   // answer.
   bool on_unit_stopped(UnitId unit) {
     waiting_.Erase(unit);
+    ahead_.Erase(unit);
     return asked_.Erase(unit);
   }
   // Marks pieces as out that an earlier controller granted to units. Returns
@@ -72,14 +83,20 @@ class PiecePool {
     kIdle,
     kAsking,    // a round: units from ask_next_ on are still to be asked
     kAsked,     // a round: some have not answered yet
-    kRefusing,  // the round is over, or the last too recent: refuse who waits
+    kRefusing,  // no unit can spare a piece: refuse who waits
   };
 
   uint64_t ValidMask(uint32_t word) const;
   uint32_t FullestWord() const;
-  UnitId NextWaiting();
-  void Grant(UnitSet& holders, PieceCounters& counters, ControllerOut& out);
-  void Refuse(PieceCounters& counters, ControllerOut& out);
+  UnitId NextOf(UnitSet& waiting);
+  void Grant(UnitSet& waiting, UnitSet& holders, PieceCounters& counters,
+             ControllerOut& out);
+  void Refuse(UnitSet& waiting, PieceCounters& counters, ControllerOut& out);
+  // Returns true if there is a unit to ask: it may have pieces, and waits for
+  // none.
+  bool CanAsk(const UnitSet& holders) const {
+    return holders.NextFrom(0, &waiting_) != kNoUnit;
+  }
   bool AskNext(const UnitSet& holders, ControllerOut& out);
   PieceBlock To(UnitId unit, uint32_t word, uint64_t mask) const {
     return {.word = word, .pool = pool_, .unit = unit, .mask = mask};
@@ -99,7 +116,9 @@ class PiecePool {
   uint32_t free_ = 0;          // their number
   LazyArray<uint64_t> held_;   // came back, and are of no use yet
   bool holds_ = false;         // some
-  UnitSet waiting_;
+  UnitSet waiting_;            // for packets
+  UnitSet ahead_;              // of need
+  bool may_be_spare_ = false;  // a grant since the last round began had several
   UnitSet asked_;  // in this round, without an answer yet
 };
 

@@ -30,7 +30,7 @@ void PiecePools::on_request(Instant now, const PieceRequest& request,
         {.word = 0, .pool = request.pool, .unit = request.unit, .mask = 0}));
     return;
   }
-  if (!pools_[request.pool].on_request(request.unit)) {
+  if (!pools_[request.pool].on_request(request.unit, request.is_ahead)) {
     ++counters.messages_faulty;
     return;
   }

@@ -29,11 +29,13 @@ class PiecePoolsTest : public testing::Test {
   void AddPiecePool(uint32_t first, uint32_t last) {
     driver_.controller().AddPiecePool(first, last);
   }
-  Commands Request(UnitId unit, uint16_t pool = 0) {
+  Commands Request(UnitId unit, uint16_t pool = 0, bool is_ahead = false) {
     return driver_.On([&](Controller& c, ControllerOut& out) {
-      c.on_piece_request(now_, {.pool = pool, .unit = unit}, out);
+      c.on_piece_request(
+          now_, {.pool = pool, .unit = unit, .is_ahead = is_ahead}, out);
     });
   }
+  Commands RequestAhead(UnitId unit) { return Request(unit, 0, true); }
   Commands Return(UnitId unit, uint32_t word, uint64_t mask,
                   uint16_t pool = 0) {
     return driver_.On([&](Controller& c, ControllerOut& out) {
@@ -118,10 +120,66 @@ TEST_F(PiecePoolsTest, AsksTheOthersForTheirs) {
   EXPECT_TRUE(Request(kU2).empty());
   EXPECT_TRUE(Return(kU1, 0, 0).empty());
   ExpectPieces(Return(kU0, 0, 1), kU2, 0, 1);
-  EXPECT_TRUE(Request(kU2).empty());
-  ExpectRefused(Return(kU0, 0, 0), kU2);
+  EXPECT_TRUE(Return(kU0, 0, 0).empty());
   EXPECT_EQ(counters().reclaim_rounds, 1u);
   EXPECT_EQ(next_wakeup(), Instant::max());
+}
+
+TEST_F(PiecePoolsTest, RefusesAtOnceWhatNoPacketWaitsFor) {
+  AddPiecePool(0, 63);
+  ExpectPieces(RequestAhead(kU0), kU0, 0, kAll);
+  ExpectRefused(RequestAhead(kU1), kU1);
+  EXPECT_EQ(counters().reclaim_rounds, 0u);
+  // So the round is there for the unit whose packet waits.
+  ExpectReclaims(Request(kU1), {kU0});
+  // During a round as well.
+  ExpectRefused(RequestAhead(kU2), kU2);
+  ExpectPieces(Return(kU0, 0, 6), kU1, 0, 6);
+}
+
+// Unit 1 has got all pieces, and may spare most of them.
+TEST_F(PiecePoolsTest, AsksInTheNextRoundWhoWasGrantedSeveral) {
+  AddPiecePool(0, 63);
+  Request(kU0);
+  ExpectReclaims(Request(kU1), {kU0});
+  ExpectPieces(Return(kU0, 0, 0xff), kU1, 0, 0xff);
+  EXPECT_TRUE(Return(kU0, 0, 0).empty());
+  now_ = kStart + Milliseconds(1);
+  EXPECT_TRUE(Request(kU2).empty());
+  EXPECT_EQ(counters().reclaim_rounds, 1u);
+  now_ = kStart + PiecePool::kRound + kTick;
+  ExpectReclaims(driver_.RunTimers(now_), {kU0, kU1});
+  EXPECT_TRUE(Return(kU0, 0, 0).empty());
+  ExpectPieces(Return(kU1, 0, 0xfe), kU2, 0, 0xfe);
+  EXPECT_EQ(counters().requests_refused, 0u);
+}
+
+// It waits for the end of a round that cannot help it, and for the next one.
+TEST_F(PiecePoolsTest, KeepsWhoAsksInTheMidstOfARoundForTheNextOne) {
+  AddPiecePool(0, 63);
+  Request(kU0);
+  ExpectReclaims(Request(kU1), {kU0});
+  ExpectPieces(Return(kU0, 0, 0xff), kU1, 0, 0xff);
+  EXPECT_TRUE(Request(kU2).empty());
+  EXPECT_TRUE(Return(kU0, 0, 0).empty());
+  now_ = kStart + PiecePool::kRound + kTick;
+  ExpectReclaims(driver_.RunTimers(now_), {kU0, kU1});
+  // Nobody spares any: what there is is in use.
+  EXPECT_TRUE(Return(kU0, 0, 0).empty());
+  ExpectRefused(Return(kU1, 0, 0), kU2);
+}
+
+TEST_F(PiecePoolsTest, GivesEachThatWaitsItsShare) {
+  AddPiecePool(0, 63);
+  Request(kU0);
+  Request(kU1);
+  Request(kU2);
+  const Commands commands = Return(kU0, 0, 0xff);
+  ASSERT_EQ(commands.size(), 2u);
+  EXPECT_EQ(commands[0].pieces.unit, kU1);
+  EXPECT_EQ(commands[0].pieces.mask, 0x0fu);
+  EXPECT_EQ(commands[1].pieces.unit, kU2);
+  EXPECT_EQ(commands[1].pieces.mask, 0xf0u);
 }
 
 TEST_F(PiecePoolsTest, AsksOnceInTenMilliseconds) {

@@ -20,9 +20,8 @@ using Object = proto::NfDescription::Object;
 using Names = google::protobuf::RepeatedPtrField<std::string>;
 
 // Bounds of what a module may say of itself.
-constexpr int kMostItems = 1'024;  // of one kind
-constexpr size_t kMostTextBytes = 16 * 1024;
-constexpr uint32_t kMostTableEntries = 1u << 26;
+constexpr int kMostItems = NetworkFunction::kMaxDeclared;  // of one kind
+constexpr size_t kMostTextBytes = NetworkFunction::kMaxTextBytes;
 
 absl::Status Bad(std::string_view field, std::string_view why) {
   return absl::InvalidArgumentError(
@@ -170,7 +169,7 @@ absl::Status CheckTable(const Object::Table& table) {
       table.key_bytes() > 0 && table.key_bytes() <= TableShape::kMaxKeyBytes &&
       table.value_bytes() > 0 &&
       table.value_bytes() <= TableShape::kMaxValueBytes &&
-      table.max_entries() > 0 && table.max_entries() <= kMostTableEntries &&
+      table.max_entries() > 0 && table.max_entries() <= TableShape::kMaxEntries &&
       (!table.has_expires_after_ns() || table.expires_after_ns() > 0);
   if (is_good) return absl::OkStatus();
   return Bad("table",
@@ -186,7 +185,8 @@ absl::Status CheckObject(const Object& object) {
   };
   const auto most = static_cast<int>(NetworkFunction::kMaxDropReasons);
   absl::Status status = CheckTexts("drop_reason", object.drop_reason(), most);
-  status.Update(CheckTexts("label", object.label(), most));
+  status.Update(CheckTexts("label", object.label(),
+                           static_cast<int>(NetworkFunction::kMaxLabels)));
   status.Update(CheckTexts("warning", object.warning(), kMostItems));
   status.Update(CheckAll("counter", object.counter(), help));
   status.Update(CheckAll("log", object.log(), help));
@@ -280,15 +280,14 @@ DescribedNf::DescribedNf(const HeldDescription& held) : held_(held) {
     declare_pool(pool.name(), pool.first(), pool.last(), address);
   }
   for (const auto& table : object.table()) {
-    tables_.push_back(std::make_unique<TableCopy>(
-        TableShape{.name = table.name(),
-                   .key_bytes = table.key_bytes(),
-                   .value_bytes = table.value_bytes(),
-                   .max_entries = table.max_entries(),
-                   .for_reports = table.for_reports(),
-                   .expires_after = table.has_expires_after_ns()
-                                        ? Nanos{table.expires_after_ns()}
-                                        : Nanos::max()}));
+    AddTable({.name = table.name(),
+              .key_bytes = table.key_bytes(),
+              .value_bytes = table.value_bytes(),
+              .max_entries = table.max_entries(),
+              .for_reports = table.for_reports(),
+              .expires_after = table.has_expires_after_ns()
+                                   ? Nanos{table.expires_after_ns()}
+                                   : Nanos::max()});
   }
 }
 

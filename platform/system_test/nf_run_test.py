@@ -132,6 +132,14 @@ class PlainProgram(unittest.TestCase):
                 self.assertGreater(self.plain(nf, "--state=tables")[
                     "store_requests"], 0)
 
+    def test_refuses_tables_with_events_in_a_store(self):
+        for state in ("tables", "remote"):
+            ran = run("nf", "run", "fan_in", CAPTURE, f"--state={state}")
+            self.assertEqual(ran.returncode, USAGE, ran.stderr)
+            self.assertIn(
+                f"--state={state} has no tables with a timer, a trigger or "
+                'keys that expire, as "sources" of fan_in is', ran.stderr)
+
     def test_keeps_to_a_speed_and_drops_what_queues_too_long(self):
         calm = self.plain("passthrough", "--speed=20kpps", "--queue=100000")
         self.assertEqual(calm["latency_ns"]["count"], calm["packets_in"])

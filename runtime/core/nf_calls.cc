@@ -142,13 +142,6 @@ void NfCalls::RunRefused(Instant now, NfContext env, uint32_t slot,
   return verdict;
 }
 
-void NfCalls::CheckReason(uint8_t reason, const NetworkFunction& nf) {
-  const size_t reasons = nf.drop_reasons().size();
-  if (reason < reasons) return;
-  FailNf(absl::StrCat("returned Verdict::drop(", reason,
-                      "), but drop_reasons() has ", reasons));
-}
-
 void NfCalls::CheckPool(uint16_t pool) const {
   if (pool < pieces_.pools()) return;
   FailNf(absl::StrCat("named pool ", pool, ", but has ", pieces_.pools()));
@@ -232,6 +225,7 @@ void NfCalls::on_pieces(const PieceBlock& pieces, FlowStore& flows,
     pieces_refused_ += static_cast<uint64_t>(std::popcount(pieces.mask));
     return;
   }
+  const bool was_ahead = pieces_.request(pool).is_ahead;
   const uint64_t fresh = pieces_.Receive(pieces);
   pieces_refused_ += static_cast<uint64_t>(std::popcount(pieces.mask & ~fresh));
   if (has_logger_ && fresh != 0) {
@@ -243,6 +237,11 @@ void NfCalls::on_pieces(const PieceBlock& pieces, FlowStore& flows,
   if (pieces.mask != 0) {
     Wake(pool, flows);
     if (waiting.head != kNone) pieces_.Request(pool, out);
+    return;
+  }
+  // Packets came to wait since, and nobody has been asked for them.
+  if (was_ahead && waiting.head != kNone) {
+    pieces_.Request(pool, out);
     return;
   }
   while (waiting.head != kNone) {

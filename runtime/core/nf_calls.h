@@ -159,7 +159,6 @@ class NfCalls {
 
   Verdict ProcessGuarded(const NfContext& env, PacketHandle packet,
                          Packet& view, FlowState& flow);
-  static void CheckReason(uint8_t reason, const NetworkFunction& nf);
   static void CheckWait(const NfContext& env, const StateView& state,
                         const Services& services, const FlowState& flow,
                         Instant timer_before);

@@ -94,7 +94,7 @@ class NfCalls::Services final : public FlowServices {
     if (!piece.has_value()) return piece;
     ++kept_;
     if (pieces.size(index) < UnitPieces::kAskBelow && !calls_.stopping_) {
-      pieces.Request(index, out_);
+      pieces.RequestAhead(index, out_);
     }
     return piece;
   }
@@ -250,8 +250,10 @@ class NfCalls::Services final : public FlowServices {
 
   using Kind = UnitCommand::Kind;
   Outcome outcome(Kind::kRelease);
-  if (verdict.kind() == Verdict::Kind::kDrop) {
-    CheckReason(verdict.reason(), env.nf);
+  if (verdict.forwards_below(1)) [[likely]] {
+    // The outcome is that already.
+  } else if (verdict.kind() == Verdict::Kind::kDrop) {
+    CheckDropReason(env.nf, verdict);
     outcome = Outcome(Kind::kNfDrop, {}, verdict.reason());
   } else if (verdict.kind() == Verdict::Kind::kConsume) {
     outcome = Outcome(Kind::kConsume);
@@ -269,9 +271,11 @@ class NfCalls::Services final : public FlowServices {
     }
     // Later packets may find pieces here.
     if (!waiting_[node].IsRefused(pool) && !stopping_) {
-      pieces_.Request(pool, out);
+      pieces_.RequestAhead(pool, out);
     }
     outcome = Outcome(Kind::kDrop, DropReason::kNoPieces);
+  } else {
+    CheckLabel(env.nf, verdict);
   }
   nf_call.hook = NfCall::Hook::kNone;
   record.timer = flow.timer();

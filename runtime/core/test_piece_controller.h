@@ -22,7 +22,8 @@ namespace snf {
 
 class PieceController {
  public:
-  // A patient controller refuses only what it has asked everybody for.
+  // A patient controller refuses only what it has asked everybody for, and what
+  // no packet waits for.
   PieceController(PieceFlows& flows, PieceLedger& ledger, bool is_patient)
       : flows_(flows), ledger_(ledger), is_patient_(is_patient) {}
 
@@ -48,7 +49,9 @@ class PieceController {
 
   void on_request(const PieceRequest& request) {
     ASSERT_FALSE(HasRequest(request.pool, request.unit)) << "one at a time";
-    desks_.at(request.pool).requests.push_back(request.unit);
+    Desk& desk = desks_.at(request.pool);
+    desk.requests.push_back(request.unit);
+    if (request.is_ahead) desk.ahead.insert(request.unit);
   }
   void on_returned(const PieceBlock& pieces) {
     ledger_.MoveWord(pieces, PieceLedger::kUnderWay, PieceLedger::kController);
@@ -69,6 +72,12 @@ class PieceController {
     Desk& desk = desks_.at(pool);
     if (desk.requests.empty()) return {};
     PieceBlock word = ledger_.Any(pool, rng.Next());
+    if (word.mask == 0 && !desk.ahead.empty()) {
+      word.unit = *desk.ahead.begin();
+      desk.ahead.erase(word.unit);
+      std::erase(desk.requests, word.unit);
+      return {Work::Kind::kGrant, word};
+    }
     if (word.mask == 0 && desk.asked.empty() &&
         (is_patient_ ? !desk.has_asked : rng.Below(2) == 0)) {
       desk.has_asked = true;
@@ -84,6 +93,7 @@ class PieceController {
     ledger_.MoveWord(word, PieceLedger::kController, PieceLedger::kUnderWay);
     const size_t i = rng.Below(desk.requests.size());
     word.unit = desk.requests[i];
+    desk.ahead.erase(word.unit);
     desk.requests.erase(desk.requests.begin() + static_cast<ptrdiff_t>(i));
     return {Work::Kind::kGrant, word};
   }
@@ -99,13 +109,14 @@ class PieceController {
   bool has_work(uint16_t pool) const {
     const Desk& desk = desks_.at(pool);
     return !desk.requests.empty() &&
-           (desk.asked.empty() ||
+           (desk.asked.empty() || !desk.ahead.empty() ||
             ledger_.Count(pool, PieceLedger::kController) > 0);
   }
 
  private:
   struct Desk {
     std::vector<UnitId> requests;
+    std::set<UnitId> ahead;  // are the units of requests ahead of need
     std::set<UnitId> asked;
     bool has_asked = false;  // units were asked for the next request
   };

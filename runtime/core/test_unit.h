@@ -274,7 +274,8 @@ class TestUnit {
         return "timer due " + std::to_string(value(command.timer_due.flow)) +
                " applied " + std::to_string(value(command.timer_due.applied));
       case Kind::kRequestPieces:
-        return "request " + std::to_string(command.request.pool);
+        return "request " + std::to_string(command.request.pool) +
+               (command.request.is_ahead ? " ahead" : "");
       case Kind::kReturnPieces:
         returned.push_back(command.pieces);
         return "return " + std::to_string(command.pieces.pool);

@@ -73,8 +73,8 @@ void UnitFingerprint::AddPackets(const Unit& unit, Mixer& all) {
   const UnitPieces& pieces = unit.nf_.pieces();
   for (uint16_t i = 0; i < pieces.pools(); ++i) {
     const UnitPieces::Pool& pool = pieces.pool(i);
-    all.Add(uint64_t{pool.next_word} << 2 | uint64_t{pool.requested} << 1 |
-            uint64_t{pool.reclaimed});
+    all.Add(uint64_t{pool.next_word} << 3 | uint64_t{pool.is_ahead} << 2 |
+            uint64_t{pool.requested} << 1 | uint64_t{pool.reclaimed});
     for (uint32_t w = 0; w < pool.set.words(); ++w) all.Add(pool.set.word(w));
     all.Add(nodes, pool.waiting);
     add_all_waited(pool.waiting);

@@ -119,7 +119,7 @@ TEST_F(UnitPieceReturns, ThatAreReclaimedWaitForAllPacketsThatWereWoken) {
   EXPECT_THAT(unit_.on_reclaim(1), ElementsAre("return 1")) << "nobody waits";
   EXPECT_THAT(unit_.Begin(), ElementsAre("service 1/1"));
   EXPECT_THAT(unit_.on_reclaim(0), IsEmpty());
-  EXPECT_THAT(unit_.Finish(), ElementsAre("request 0", "release 1/1"));
+  EXPECT_THAT(unit_.Finish(), ElementsAre("request 0 ahead", "release 1/1"));
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 2/1", "release 3/1",
                                          "return 0", "return 0"));
   EXPECT_EQ(unit_.returned[1].mask, 0b1000u);
@@ -179,7 +179,7 @@ TEST_F(UnitPieceReturns, AllGoBackBeforeAUnitStops) {
 TEST_F(UnitPieceReturns, ThatWereAskedForKeepAUnitFromStopping) {
   Run(New(1));
   Grant(2, 0b11);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "release 1/1"));
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0 ahead", "release 1/1"));
   unit_.nf.end = [](FlowState& flow) { flow.give_back(kPorts, 128); };
   EXPECT_THAT(unit_.on_stop(), ElementsAre("return 0"));
   EXPECT_THAT(unit_.on_end_flow(1, 1), ElementsAre("return 0"));
@@ -204,7 +204,7 @@ TEST_F(UnitPieceReturns, MayBeAskedForAgainAfterAStart) {
   unit_.unit.on_start();
   EXPECT_THAT(Run(New(1)), ElementsAre("request 0", "wait 1/1"));
   Grant(2, 0b11);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0", "release 1/1"));
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0 ahead", "release 1/1"));
 }
 
 }  // namespace

@@ -75,16 +75,17 @@ void UnitPieces::GiveReleased(const PieceBlock& pieces) {
   spare_ += static_cast<uint32_t>(std::popcount(given));
 }
 
-void UnitPieces::Request(uint16_t pool, UnitOut& out) {
+void UnitPieces::Ask(uint16_t pool, bool is_ahead, UnitOut& out) {
   if (pools_[pool].requested) return;
   pools_[pool].requested = true;
+  pools_[pool].is_ahead = is_ahead;
   ++requests_;
-  out.push(UnitCommand::Send(PieceRequest{.pool = pool, .unit = unit_}));
+  out.push(UnitCommand::Send(request(pool)));
 }
 
 uint64_t UnitPieces::Receive(const PieceBlock& pieces) {
   Pool& pool = pools_[pieces.pool];
-  pool.requested = false;
+  pool.requested = pool.is_ahead = false;
   --requests_;
   const uint64_t good = pieces.mask & pool.PiecesOf(pieces.word);
   const uint64_t fresh =

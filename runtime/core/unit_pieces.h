@@ -51,13 +51,15 @@ class UnitPieces {
     PacketList waiting{};    // lists packets as they came to wait
     uint32_t woken = 0;      // counts packets that have not run since
     bool requested = false;
+    bool is_ahead = false;  // and no packet waited for the request
     bool reclaimed = false;
 
     // Returns the pieces of the word that exist.
     uint64_t PiecesOf(uint32_t word) const;
   };
 
-  // More pieces are requested ahead of need when fewer than this remain.
+  // More pieces are requested ahead of need when fewer than this remain. No
+  // other unit gives some up for such a request.
   static constexpr uint32_t kAskBelow = 16;
   // Freed pieces go back where more than this lie here unused.
   static constexpr uint32_t kKeep = 256;
@@ -106,9 +108,15 @@ class UnitPieces {
   bool GiveLater(uint16_t pool, uint32_t piece);
   void GiveReleased(const PieceBlock& pieces);
 
-  // Asks for more pieces, unless that has been done.
-  void Request(uint16_t pool, UnitOut& out);
+  // Ask for more pieces, unless that has been done: for packets that wait, or
+  // ahead of need.
+  void Request(uint16_t pool, UnitOut& out) { Ask(pool, false, out); }
+  void RequestAhead(uint16_t pool, UnitOut& out) { Ask(pool, true, out); }
   bool is_requested(uint16_t pool) const { return pools_[pool].requested; }
+  // Returns the request without an answer; there must be one.
+  PieceRequest request(uint16_t pool) const {
+    return {.pool = pool, .unit = unit_, .is_ahead = pools_[pool].is_ahead};
+  }
   // Takes the answer to a request. Returns the pieces that are new here.
   uint64_t Receive(const PieceBlock& pieces);
 
@@ -124,6 +132,8 @@ class UnitPieces {
 
  private:
   static constexpr uint16_t kNoPool = kMaxPools;
+
+  void Ask(uint16_t pool, bool is_ahead, UnitOut& out);
 
   UnitId unit_;
   std::vector<Pool> pools_;

@@ -41,6 +41,19 @@ TEST_F(UnitPiecesTest, AreTakenWithoutWaitingWhereThereAreSome) {
   EXPECT_THAT(taken_, ElementsAre(128u, 129u));
 }
 
+// The controller asks no other unit for such a request.
+TEST_F(UnitPiecesTest, AreAskedForAnewWhereAPacketCameToWaitSince) {
+  Run(New(1));
+  Grant(2, 1);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0 ahead", "release 1/1"));
+  EXPECT_THAT(Run(New(2)), ElementsAre("wait 2/1"));
+  EXPECT_THAT(Grant(0, 0), ElementsAre("request 0"));
+  EXPECT_THAT(unit_.Serve(), IsEmpty());
+  Grant(3, 1);
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 0 ahead", "release 2/1"));
+  EXPECT_FALSE(was_exhausted_);
+}
+
 TEST_F(UnitPiecesTest, GoToThosePacketsThatWaitedFirst) {
   Start(New(1));
   Start(New(2));
@@ -120,7 +133,7 @@ TEST_F(UnitPiecesTest, OfAnotherPoolAreWaitedForWhereOneIsExhausted) {
   Grant(0, 0);
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "wait 1/1"));
   unit_.on_pieces(1, 0, 1);
-  EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "release 1/1"));
+  EXPECT_THAT(unit_.Serve(), ElementsAre("request 1 ahead", "release 1/1"));
 }
 
 TEST_F(UnitPiecesTest, AreWaitedForInTwoPoolsAtMost) {
@@ -137,7 +150,7 @@ TEST_F(UnitPiecesTest, AreWaitedForInTwoPoolsAtMost) {
   EXPECT_THAT(unit_.Serve(), ElementsAre("request 1", "wait 1/1"));
   unit_.on_pieces(1, 0, 0);
   EXPECT_THAT(unit_.Serve(),
-              ElementsAre("request 2", "drop 1/1 for no_pieces"));
+              ElementsAre("request 2 ahead", "drop 1/1 for no_pieces"));
   EXPECT_TRUE(both_are_exhausted);
   Run(New(2));
   EXPECT_FALSE(both_are_exhausted) << "at a packet that has not waited";
@@ -234,11 +247,11 @@ TEST_F(UnitPiecesTest, AreAskedForAheadOnce) {
   Grant(2, (uint64_t{1} << 18) - 1);
   EXPECT_THAT(unit_.Serve(), ElementsAre("release 1/1"));  // 17 are left
   EXPECT_THAT(Run(New(2)), ElementsAre("release 2/1"));
-  EXPECT_THAT(Run(New(3)), ElementsAre("request 0", "release 3/1"));
+  EXPECT_THAT(Run(New(3)), ElementsAre("request 0 ahead", "release 3/1"));
   EXPECT_THAT(Run(New(4)), ElementsAre("release 4/1"));
   Grant(0, 0);
   EXPECT_THAT(unit_.Serve(), IsEmpty());
-  EXPECT_THAT(Run(New(5)), ElementsAre("request 0", "release 5/1"));
+  EXPECT_THAT(Run(New(5)), ElementsAre("request 0 ahead", "release 5/1"));
   EXPECT_FALSE(was_exhausted_);
 }
 

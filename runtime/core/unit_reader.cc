@@ -100,7 +100,7 @@ void UnitReader::ReportRequests(Report& report) const {
   for (uint16_t pool = 0; pool < pieces.pools(); ++pool) {
     ReportPackets(pieces.pool(pool).waiting, report);
     if (!pieces.is_requested(pool)) continue;
-    report.on_open_request({.pool = pool, .unit = id_});
+    report.on_open_request(pieces.request(pool));
   }
 }
 

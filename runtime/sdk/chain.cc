@@ -85,8 +85,9 @@ Verdict Chain::RunWithTimer(const Step& step, Packet& packet, Call& call,
   return found;
 }
 
-inline uint8_t Chain::NextOf(const Way& way, uint8_t index, Verdict found) {
-  if (found.kind() != Verdict::Kind::kForward) return kOut;
+inline uint8_t Chain::NextOf(const Way& way, const Step& step, uint8_t index,
+                             Verdict found) {
+  if (!found.forwards_below(step.labels)) return kOut;
   const uint8_t next = way.next[index];
   // If the label decides nothing, the CPU need not wait for it.
   return next != kByLabel ? next : way.by_label[index][found.label()];
@@ -107,10 +108,7 @@ Verdict Chain::Last(const Way& way, const Step& step, Verdict found,
                     const Call& call) const {
   switch (found.kind()) {
     case Verdict::Kind::kDrop:
-      if (found.reason() >= step.reasons) {
-        FailNf(absl::StrCat("returned Verdict::drop(", found.reason(),
-                            "), but drop_reasons() has ", step.reasons));
-      }
+      CheckDropReason(*step.nf, found);
       return Verdict::drop(
           static_cast<uint8_t>(step.first_reason + found.reason()));
     case Verdict::Kind::kWait:
@@ -124,6 +122,7 @@ Verdict Chain::Last(const Way& way, const Step& step, Verdict found,
       return Verdict::wait(PoolId{static_cast<uint16_t>(
           step.place.first_pool + static_cast<uint16_t>(found.pool()))});
     case Verdict::Kind::kForward:
+      CheckLabel(*step.nf, found);
       return Verdict::forward();
     default:
       return found;
@@ -135,9 +134,9 @@ Verdict Chain::GoThrough(const Way& way, Packet& packet, Call& call) {
   while (true) {
     const Step& step = steps_[index];
     const Verdict found = Run(step, packet, call);
-    index = NextOf(way, index, found);
+    index = NextOf(way, step, index, found);
     if (index != kOut) continue;
-    const bool goes_on = found.kind() == Verdict::Kind::kForward;
+    const bool goes_on = found.forwards_below(step.labels);
     const Verdict verdict =
         goes_on ? Verdict::forward() : Last(way, step, found, call);
     Finish(call);

@@ -138,6 +138,7 @@ class Chain final : public NetworkFunction {
     NfPart place;
     uint8_t first_reason = 0;
     uint8_t reasons = 0;
+    uint8_t labels = 1;  // 1 if the NF has none
     bool has_timer = false;
     bool in_connection = false;
     TimerSlot timer;  // if it does not exist, its timer is the flow's
@@ -175,7 +176,8 @@ class Chain final : public NetworkFunction {
   Verdict RunWithTimer(const Step& step, Packet& packet, Call& call,
                        FlowState& flow);
   // Returns the step after step `index`, which returned `found`; kOut for none.
-  static uint8_t NextOf(const Way& way, uint8_t index, Verdict found);
+  static uint8_t NextOf(const Way& way, const Step& step, uint8_t index,
+                        Verdict found);
   Verdict Last(const Way& way, const Step& step, Verdict found,
                const Call& call) const;
   static bool HasChanged(const Step& step, const Call& call);

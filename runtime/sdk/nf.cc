@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -21,11 +22,92 @@ std::vector<const NfRegistration*>& Known() {
 
 CaughtNfs* catching = nullptr;
 
+bool HasControl(std::string_view text) {
+  return std::ranges::any_of(text, [](const char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20 || byte == 0x7f;
+  });
+}
+
+// Returns why nothing can have this name, or "".
+std::string WhyNotName(std::string_view name) {
+  if (name.empty()) return "it has no name";
+  if (HasControl(name)) return "its name has a control character";
+  if (name.size() <= NetworkFunction::kMaxTextBytes) return "";
+  return absl::StrCat("its name has more than ", NetworkFunction::kMaxTextBytes,
+                      " bytes");
+}
+
+// Returns why nothing can have this name and help next to the others, or "".
+template <typename Items, typename Name>
+std::string WhyNotAlso(std::string_view name, std::string_view help,
+                       const Items& others, Name name_of, size_t most,
+                       const char* kind) {
+  std::string why = WhyNotName(name);
+  if (!why.empty()) return why;
+  if (HasControl(help)) return "its help has a control character";
+  if (help.size() > NetworkFunction::kMaxTextBytes) {
+    return absl::StrCat("its help has more than ",
+                        NetworkFunction::kMaxTextBytes, " bytes");
+  }
+  if (std::ranges::find(others, name, name_of) != others.end()) {
+    return "there is one of that name";
+  }
+  if (others.size() < most) return "";
+  return absl::StrCat("more than ", most, " ", kind);
+}
+
+std::string WhyNotTable(const TableShape& shape) {
+  if (shape.max_entries == 0) return "it has no entries";
+  if (shape.max_entries > TableShape::kMaxEntries) {
+    return absl::StrCat("it has more than ", TableShape::kMaxEntries,
+                        " entries");
+  }
+  if (shape.expires_after > Nanos{}) return "";
+  return "its expires_after is not above 0";
+}
+
 }  // namespace
+
+void NetworkFunction::CheckDeclares(std::string_view what,
+                                    std::string_view name) const {
+  if (!is_declared_) return;
+  const std::string late =
+      absl::StrCat("declared ", std::string(what), " \"", std::string(name),
+                   "\": declare in the constructor");
+  if (nf_call.is_under_way()) FailNf(late);
+  internal::CheckFailed(__FILE__, __LINE__, late.c_str());
+}
+
+void NetworkFunction::CheckNames(std::string_view what,
+                                 std::span<const std::string_view> all,
+                                 size_t most) {
+  const std::string kind = absl::StrCat(std::string(what), "s");
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::string why = WhyNotAlso(all[i], "", all.first(i),
+                                       std::identity(), most, kind.c_str());
+    if (!why.empty()) return Refuse(what, all[i], why);
+  }
+}
+
+void NetworkFunction::EndDeclaring() {
+  is_declared_ = true;
+  CheckNames("drop reason", drop_reasons(), kMaxDropReasons);
+  CheckNames("label", labels(), kMaxLabels);
+  for (const auto& table : tables_) {
+    table->EndShaping();
+    const TableShape& shape = table->shape();
+    if (shape.on_timer != nullptr && shape.timer_period <= Nanos{}) {
+      Refuse("table", shape.name, "the period of its every() is not above 0");
+    }
+  }
+}
 
 uint32_t NetworkFunction::Add(std::string_view slot, uint64_t bytes,
                               std::string_view type, bool is_blob) {
-  const std::string why = schema_.WhyNot(slot, bytes, is_blob);
+  CheckDeclares("slot", slot);
+  std::string why = WhyNotName(slot);
+  if (why.empty()) why = schema_.WhyNot(slot, bytes, is_blob);
   if (!why.empty()) {
     Refuse("slot", slot, why);
     return 0;
@@ -37,10 +119,11 @@ uint32_t NetworkFunction::Add(std::string_view slot, uint64_t bytes,
 
 NetworkFunction::Counter NetworkFunction::declare_counter(std::string name,
                                                           std::string help) {
-  if (std::ranges::find(counters_, name, &CounterInfo::name) !=
-      counters_.end()) {
-    Refuse("counter", name, "there is one of that name");
-  }
+  CheckDeclares("counter", name);
+  const std::string why =
+      WhyNotAlso(name, help, std::span<const CounterInfo>(counters_),
+                 &CounterInfo::name, kMaxDeclared, "counters");
+  if (!why.empty()) Refuse("counter", name, why);
   counters_.push_back({std::move(name), std::move(help)});
   counts_.push_back(0);
   kept_counts_.push_back(0);
@@ -48,14 +131,47 @@ NetworkFunction::Counter NetworkFunction::declare_counter(std::string name,
 }
 
 LogId NetworkFunction::declare_log(std::string name, std::string help) {
-  if (std::ranges::find(logs_, name, &LogInfo::name) != logs_.end()) {
-    Refuse("log", name, "there is one of that name");
-  } else if (logs_.size() == LogBatch::kMaxLogs) {
-    Refuse("log", name, absl::StrCat("it has ", LogBatch::kMaxLogs));
+  CheckDeclares("log", name);
+  const std::string why =
+      WhyNotAlso(name, help, std::span<const LogInfo>(logs_), &LogInfo::name,
+                 LogBatch::kMaxLogs, "logs");
+  if (!why.empty()) {
+    Refuse("log", name, why);
     return LogId{0};
   }
   logs_.push_back({std::move(name), std::move(help)});
   return LogId{static_cast<uint16_t>(logs_.size() - 1)};
+}
+
+PoolId NetworkFunction::declare_pool(std::string name, uint32_t first,
+                                     uint32_t last,
+                                     std::optional<be32> address) {
+  CheckDeclares("pool", name);
+  std::string why = WhyNotAlso(name, "", std::span<const Pool>(pools_),
+                               &Pool::name, kMaxDeclared, "pools");
+  if (why.empty() && (first > last || last > 65'535)) {
+    why = "its pieces are not first <= last <= 65535";
+  }
+  if (!why.empty()) {
+    Refuse("pool", name, why);
+    return PoolId{0};
+  }
+  pools_.push_back({std::move(name), first, last, address});
+  return PoolId{static_cast<uint16_t>(pools_.size() - 1)};
+}
+
+TableCopy& NetworkFunction::AddTable(TableShape shape) {
+  CheckDeclares("table", shape.name);
+  std::string why = WhyNotAlso(
+      shape.name, "", tables_,
+      [](const auto& table) -> std::string_view { return table->shape().name; },
+      kMaxDeclared, "tables");
+  if (why.empty()) why = WhyNotTable(shape);
+  if (!why.empty()) {
+    Refuse("table", shape.name, why);
+    shape.max_entries = 1;  // such a table never runs
+  }
+  return *tables_.emplace_back(std::make_unique<TableCopy>(std::move(shape)));
 }
 
 void NetworkFunction::write_record(const LogRecord& record,
@@ -123,6 +239,7 @@ std::unique_ptr<NetworkFunction> NfRegistration::Make(
   std::unique_ptr<NetworkFunction> nf;
   try {
     nf = factory(options);
+    nf->EndDeclaring();
   } catch (const std::bad_alloc&) {
     nf_call.hook = NfCall::Hook::kNone;
     throw;

@@ -151,11 +151,16 @@ class NetworkFunction {
   // appear in reports. Static lifetime.
   virtual std::span<const std::string_view> drop_reasons() const { return {}; }
   static constexpr size_t kMaxDropReasons = 32;
+  // The most counters, pools and tables of an NF, of each kind.
+  static constexpr size_t kMaxDeclared = 1'024;
+  // The most bytes of a name, or of the help of a counter or a log.
+  static constexpr size_t kMaxTextBytes = 16 * 1'024;
 
   // Names of the labels that the NF gives to packets that it forwards, so that
   // a chain can branch on them: "firewall | {suspicious: ids} | nat" (chain.h).
-  // The first is that of forward(). Static lifetime.
+  // The first is that of forward(). At most kMaxLabels. Static lifetime.
   virtual std::span<const std::string_view> labels() const { return {}; }
+  static constexpr size_t kMaxLabels = 32;
 
   // True if the NF ever calls flow.set_timer; only such an NF may.
   virtual bool has_timer() const { return false; }
@@ -232,17 +237,23 @@ class NetworkFunction {
     SNF_CHECK(declared_.ok());
     return schema_;
   }
-  // The first error in what the constructor declared. NfRegistration::check and
-  // the loading of modules report it.
+  // The first error in what the constructor declared, or in drop_reasons() and
+  // labels(). NfRegistration::check and the loading of modules report it.
   const absl::Status& declared() const { return declared_; }
 
  protected:
+  // Only a member initialiser or the constructor may declare: a later call
+  // fails the NF (nf_call.h). Names of one kind differ within the NF, are not
+  // empty and have no control characters.
+
   // Declares a slot of each flow's state, in a member initialiser. `name` tells
   // it apart from the NF's other slots. An NF has at most
   // StateSchema::kMaxSlots slots, which take at most kMaxRecordBytes together.
   template <typename T>
   Slot<T> declare(std::string_view name) {
-    static_assert(sizeof(T) <= StateSchema::kMaxRecordBytes);
+    static_assert(sizeof(T) <= StateSchema::kMaxRecordBytes,
+                  "a slot is too large: the state of a flow has at most 65,536 "
+                  "bytes");
     const uint32_t index =
         Add(name, sizeof(T), StateSchema::KindOf<T>(), false);
     return {index, schema_.offset(index)};
@@ -251,13 +262,7 @@ class NetworkFunction {
   // 65,535. If these are ports of an external IPv4 address, `address` lets the
   // platform find the owner of a packet from the outside.
   PoolId declare_pool(std::string name, uint32_t first, uint32_t last,
-                      std::optional<be32> address = std::nullopt) {
-    if (first > last || last > 65'535) {
-      Refuse("pool", name, "its pieces are not first <= last <= 65535");
-    }
-    pools_.push_back({std::move(name), first, last, address});
-    return PoolId{static_cast<uint16_t>(pools_.size() - 1)};
-  }
+                      std::optional<be32> address = std::nullopt);
   // Declares up to max_bytes bytes of each flow's state; otherwise like
   // declare. With kSeldom, units do not prefetch it ahead of each packet.
   Blob declare_blob(std::string_view name, uint32_t max_bytes,
@@ -267,17 +272,16 @@ class NetworkFunction {
     return {index, schema_.offset(index), max_bytes};
   }
   // Declares a table that all units write (shared_table.h, which explains
-  // `merge`). Keys without updates for `expires_after` expire.
+  // `merge`), of 1 to TableShape::kMaxEntries entries. Keys without updates for
+  // `expires_after`, above 0, expire.
   template <typename Key, typename Value, typename Merge = SumOfWords>
   SharedTable<Key, Value> declare_shared(
       std::string name, uint32_t max_entries, Merge /*merge*/ = {},
       TableReader reader = TableReader::kPacket,
       Nanos expires_after = Nanos::max()) {
     using Table = SharedTable<Key, Value>;
-    tables_.push_back(
-        std::make_unique<TableCopy>(Table::template ShapeOf<Merge>(
-            std::move(name), max_entries, reader, expires_after)));
-    return Table(*tables_.back());
+    return Table(AddTable(Table::template ShapeOf<Merge>(
+        std::move(name), max_entries, reader, expires_after)));
   }
 
   class Counter {
@@ -300,10 +304,18 @@ class NetworkFunction {
   // Adds a slot and returns its index, or refuses it and returns 0.
   uint32_t Add(std::string_view slot, uint64_t bytes, std::string_view type,
                bool is_blob);
+  TableCopy& AddTable(TableShape shape);
   void Refuse(std::string_view what, std::string_view name,
               std::string_view why);
+  // Fails the NF if its constructor is over.
+  void CheckDeclares(std::string_view what, std::string_view name) const;
+  // Ends the time of declarations, and checks what virtual functions declare.
+  void EndDeclaring();
+  void CheckNames(std::string_view what, std::span<const std::string_view> all,
+                  size_t most);
 
   std::string_view name_;
+  bool is_declared_ = false;  // the constructor is over
   absl::Status declared_;
   StateSchema schema_;
   std::vector<Pool> pools_;
@@ -336,8 +348,8 @@ struct NfRegistration {
   // Returns a new object. Its schema contains the NF's name, so the schemas of
   // two NFs differ even if their slots are the same. check(options) must be OK.
   std::unique_ptr<NetworkFunction> create(const NfOptions& options = {}) const;
-  // Returns OK if the NF takes these options and its declarations are valid,
-  // else the error.
+  // Returns OK if the NF takes these options and its declarations, drop reasons
+  // and labels are valid, else the error.
   absl::Status check(const NfOptions& options) const;
   // Returns an object made without options, to look at but not to run: required
   // options may be missing.

@@ -19,6 +19,20 @@ void FailNf(const std::string& what) {
   internal::CheckFailed(__FILE__, __LINE__, what.c_str());
 }
 
+void CheckDropReason(const NetworkFunction& nf, const Verdict& verdict) {
+  const size_t reasons = nf.drop_reasons().size();
+  if (verdict.reason() < reasons) return;
+  FailNf(absl::StrCat("returned Verdict::drop(", verdict.reason(),
+                      "), but drop_reasons() has ", reasons));
+}
+
+void CheckLabel(const NetworkFunction& nf, const Verdict& verdict) {
+  const size_t labels = nf.labels().size();
+  if (verdict.label() == 0 || verdict.label() < labels) return;
+  FailNf(absl::StrCat("returned Verdict::forward(", verdict.label(),
+                      "), but labels() has ", labels));
+}
+
 void SetNfFailureHandler(NfFailureHandler new_handler) {
   handler = new_handler;
 }

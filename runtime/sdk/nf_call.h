@@ -14,6 +14,7 @@
 namespace snf {
 
 class NetworkFunction;
+class Verdict;
 
 // Names the packet or flow that an NF is called for. Implemented by drivers;
 // may be called by a thread that runs an NF, also in a signal handler.
@@ -77,6 +78,10 @@ extern constinit thread_local NfCall nf_call;
 [[noreturn]] void FailNf(const std::string& what);
 using NfFailureHandler = void (*)(const std::string& what);
 void SetNfFailureHandler(NfFailureHandler handler);
+
+// Fail the NF that this thread calls if it has fewer drop reasons or labels.
+void CheckDropReason(const NetworkFunction& nf, const Verdict& verdict);
+void CheckLabel(const NetworkFunction& nf, const Verdict& verdict);
 
 // Calls `call`, a hook of the NF.
 template <typename Call>

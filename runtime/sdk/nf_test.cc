@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/sdk/nf.h"
 
+#include <algorithm>
+#include <deque>
 #include <map>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -85,10 +88,58 @@ class Declares final : public NetworkFunction {
       declare_counter("odd", "");
     } else if (what == "pool") {
       declare_pool("ports", 1024, 65'536);
+    } else if (what == "pools") {
+      declare_pool("ports", 1, 2);
+      declare_pool("ports", 1, 2);
+    } else if (what == "tables") {
+      Table("all", 1);
+      Table("all", 1);
+    } else if (what == "no entries") {
+      Table("all", 0);
+    } else if (what == "entries") {
+      Table("all", TableShape::kMaxEntries + 1);
+    } else if (what == "expires") {
+      declare_shared<uint64_t, uint64_t>("all", 1, SumOfWords{},
+                                         TableReader::kPacket, Nanos{0});
+    } else if (what == "every") {
+      Table("all", 1).every(Nanos{0}, [](uint64_t&, uint64_t) { return true; });
+    } else if (what == "no name") {
+      declare<char>("");
+    } else if (what == "control") {
+      declare_counter("a\nb", "");
+    } else if (what == "help") {
+      declare_counter("odd", "a\nb");
+    } else if (what == "33 reasons") {
+      AddNames(reasons_, 33);
+    } else if (what == "33 labels") {
+      AddNames(labels_, 33);
+    } else if (what == "all names") {
+      AddNames(reasons_, kMaxDropReasons);
+      AddNames(labels_, kMaxLabels);
+    } else if (what == "reasons") {
+      reasons_ = {"full", "empty", "full"};
+    } else if (what == "labels") {
+      labels_ = {"red", ""};
+    }
+  }
+  std::span<const std::string_view> drop_reasons() const override {
+    return reasons_;
+  }
+  std::span<const std::string_view> labels() const override { return labels_; }
+
+ private:
+  SharedTable<uint64_t, uint64_t> Table(const char* name, uint32_t entries) {
+    return declare_shared<uint64_t, uint64_t>(name, entries);
+  }
+  void AddNames(std::vector<std::string_view>& names, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      names.push_back(texts_.emplace_back("n" + std::to_string(i)));
     }
   }
 
- private:
+  std::deque<std::string> texts_;
+  std::vector<std::string_view> reasons_;
+  std::vector<std::string_view> labels_;
   Verdict process_packet(Packet&, FlowState&) override {
     return Verdict::forward();
   }
@@ -194,6 +245,37 @@ TEST(NetworkFunction, IsRefusedWhereItDeclaresWhatCannotBe) {
             "it cannot have a pool \"ports\": its pieces are not first <= last "
             "<= 65535");
   EXPECT_DEATH(nf.create(What("name")), "check failed");
+}
+
+TEST(NetworkFunction, IsRefusedForNamesTablesAndPoolsThatCannotBe) {
+  const NfRegistration& nf = *FindNf("declares");
+  const auto wrong = [&nf](const std::string& what) {
+    const std::string why(nf.check(What(what)).message());
+    const std::string_view begin = "it cannot have a ";
+    EXPECT_TRUE(why.starts_with(begin)) << why;
+    return why.substr(std::min(begin.size(), why.size()));
+  };
+  EXPECT_TRUE(nf.check(What("all names")).ok());
+  EXPECT_EQ(wrong("pools"), "pool \"ports\": there is one of that name");
+  EXPECT_EQ(wrong("tables"), "table \"all\": there is one of that name");
+  EXPECT_EQ(wrong("no entries"), "table \"all\": it has no entries");
+  EXPECT_EQ(wrong("entries"),
+            "table \"all\": it has more than 67108864 entries");
+  EXPECT_EQ(wrong("expires"),
+            "table \"all\": its expires_after is not above 0");
+  EXPECT_EQ(wrong("every"),
+            "table \"all\": the period of its every() is not above 0");
+  EXPECT_EQ(wrong("no name"), "slot \"\": it has no name");
+  EXPECT_EQ(wrong("control"),
+            "counter \"a\nb\": its name has a control character");
+  EXPECT_EQ(wrong("help"),
+            "counter \"odd\": its help has a control character");
+  EXPECT_EQ(wrong("33 reasons"),
+            "drop reason \"n32\": more than 32 drop reasons");
+  EXPECT_EQ(wrong("33 labels"), "label \"n32\": more than 32 labels");
+  EXPECT_EQ(wrong("reasons"),
+            "drop reason \"full\": there is one of that name");
+  EXPECT_EQ(wrong("labels"), "label \"\": it has no name");
 }
 
 TEST(NetworkFunction, CannotRunWhereItDeclaresWhatCannotBe) {

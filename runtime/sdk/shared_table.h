@@ -91,12 +91,14 @@ class SharedTable {
       "a pointer means nothing at another unit: tables have no pointers, "
       "references and unions, not in structs either, and a type with "
       "constructors has a constexpr one");
-  static_assert(sizeof(Key) <= TableShape::kMaxKeyBytes &&
-                sizeof(Value) <= TableShape::kMaxValueBytes);
+  static_assert(sizeof(Key) <= TableShape::kMaxKeyBytes,
+                "a key of a table is too large: it has at most 64 bytes");
+  static_assert(sizeof(Value) <= TableShape::kMaxValueBytes,
+                "a value of a table is too large: it has at most 256 bytes");
 
  public:
   // Gives the table a timer, in the NF's constructor: the home calls `hook` for
-  // each key, once after each period, and tells all units the new value. The
+  // each key, once after each period, above 0, and tells all units the new value. The
   // hook is a lambda without captures. If it returns false, the key is erased.
   //
   //     rates_.every(Seconds(1), [](Rate& rate, uint64_t periods) {

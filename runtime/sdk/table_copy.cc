@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "runtime/sdk/nf_call.h"
 
 namespace snf {
 namespace {
@@ -37,6 +39,13 @@ TableCopy::TableCopy(TableShape shape)
   SNF_CHECK(value_words_ > 0 &&
             shape_.value_bytes <= TableShape::kMaxValueBytes);
   SNF_CHECK(shape_.max_entries > 0);
+}
+
+void TableCopy::FailLate(const char* call) const {
+  const std::string late = std::string("called ") + call + "() of table \"" +
+                           shape_.name + "\": call it in the constructor";
+  if (nf_call.is_under_way()) FailNf(late);
+  internal::CheckFailed(__FILE__, __LINE__, late.c_str());
 }
 
 void TableCopy::set_hash(const KeyedHash& hash) {

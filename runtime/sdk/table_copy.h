@@ -22,6 +22,7 @@ namespace snf {
 struct TableShape {
   static constexpr uint32_t kMaxKeyBytes = 64;
   static constexpr uint32_t kMaxValueBytes = 256;
+  static constexpr uint32_t kMaxEntries = 1u << 26;
   // Merges `more` into `value`. Commutative and associative; zeros change
   // nothing.
   using Merge = void (*)(uint64_t* value, const uint64_t* more);
@@ -52,6 +53,11 @@ struct TableShape {
   // Returns true if controllers call code of the NF's author.
   bool has_code() const {
     return merge != nullptr || on_timer != nullptr || condition != nullptr;
+  }
+  // Returns true if the table's home changes values of itself.
+  bool has_events() const {
+    return on_timer != nullptr || condition != nullptr ||
+           expires_after != Nanos::max();
   }
   uint32_t key_words() const { return (key_bytes + 7) / 8; }
   uint32_t value_words() const { return (value_bytes + 7) / 8; }
@@ -115,19 +121,22 @@ class TableCopy {
   explicit TableCopy(TableShape shape);
 
   const TableShape& shape() const { return shape_; }
-  // Gives the table a timer, before the first update.
+  // Gives the table a timer, before EndShaping. NfRegistration::check refuses a
+  // period that is not above 0.
   void set_timer(Nanos period, TableShape::OnTimer hook) {
-    SNF_CHECK(period > Nanos{} && size() == 0);
+    if (is_shaped_) FailLate("every");
     shape_.timer_period = period;
     shape_.on_timer = hook;
   }
-  // Gives the table a trigger, before the first update.
+  // Gives the table a trigger, before EndShaping.
   void set_trigger(TableShape::Condition condition,
                    TableShape::OnCondition hook) {
-    SNF_CHECK(size() == 0);
+    if (is_shaped_) FailLate("when");
     shape_.condition = condition;
     shape_.on_condition = hook;
   }
+  // The NF's constructor is over: a later timer or trigger fails the NF.
+  void EndShaping() { is_shaped_ = true; }
   const KeyedHash& hash() const { return hash_; }
   // Sets the hash, before the first update.
   void set_hash(const KeyedHash& hash);
@@ -239,6 +248,8 @@ class TableCopy {
   void ForgetTotals();
 
  private:
+  [[noreturn]] void FailLate(const char* call) const;
+
   // The words of an entry: kVersion, kFlags, key, pending, total. In a free
   // entry kVersion is the next free slot plus one.
   static constexpr uint32_t kVersion = 0;  // of the total; 0: no total
@@ -336,6 +347,7 @@ class TableCopy {
   uint64_t updates_ = 0;
   uint64_t refused_ = 0;
   uint64_t reads_ = 0;
+  bool is_shaped_ = false;
 };
 
 }  // namespace snf

@@ -36,13 +36,27 @@ using Kept = uint64_t Deep::*;
 using Kept = Deep;
 #elif defined(TEST_STATE_UNION)
 using Kept = Either;
+#elif defined(TEST_STATE_LARGE)
+struct Kept {
+  uint8_t bytes[65'537];
+};
+#elif defined(TEST_STATE_LARGE_VALUE)
+struct Kept {
+  uint64_t words[33];
+};
+#elif defined(TEST_STATE_LARGE_KEY)
+struct Kept {
+  uint64_t words[9];
+};
 #endif
 
 class Keeps final : public NetworkFunction {
   Verdict process_packet(Packet&, FlowState&) override {
     return Verdict::forward();
   }
-#if defined(TEST_STATE_TABLE)
+#if defined(TEST_STATE_LARGE_KEY)
+  SharedTable<Kept, uint64_t> kept_ = declare_shared<Kept, uint64_t>("kept", 1);
+#elif defined(TEST_STATE_TABLE) || defined(TEST_STATE_LARGE_VALUE)
   SharedTable<uint64_t, Kept> kept_ = declare_shared<uint64_t, Kept>("kept", 1);
 #else
   Slot<Kept> kept_ = declare<Kept>("kept");

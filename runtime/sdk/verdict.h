@@ -14,7 +14,7 @@ class Verdict {
   enum class Kind : uint8_t { kForward, kDrop, kConsume, kWait };
 
   // Forwards the packet. `label` is an index into NetworkFunction::labels() and
-  // decides which branch of a chain the packet takes.
+  // decides which branch of a chain the packet takes; label 0 needs none there.
   static constexpr Verdict forward(uint8_t label = 0) {
     return {Kind::kForward, label};
   }
@@ -36,12 +36,18 @@ class Verdict {
   constexpr uint8_t label() const { return number_; }
   constexpr uint8_t reason() const { return number_; }
   constexpr PoolId pool() const { return pool_; }
+  // Returns true if the packet is forwarded with a label below `labels`. Costs
+  // one comparison.
+  constexpr bool forwards_below(uint16_t labels) const {
+    return (uint32_t{number_} | static_cast<uint32_t>(kind_) << 8) < labels;
+  }
 
  private:
   constexpr Verdict(Kind kind, uint8_t number, PoolId pool = {})
-      : kind_(kind), number_(number), pool_(pool) {}
-  Kind kind_;
+      : number_(number), kind_(kind), pool_(pool) {}
+  // The order makes one number of the two for forwards_below.
   uint8_t number_;
+  Kind kind_;
   PoolId pool_;
 };
 

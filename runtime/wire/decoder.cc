@@ -204,6 +204,9 @@ size_t WordsToController::Other(const Cell& cell) const {
       if (word.request.unit != word.unit) {
         return Bad(word, "sender", value(word.request.unit));
       }
+      if (!IsBool(word.request.is_ahead)) {
+        return Bad(word, "is_ahead", ByteOf(word.request.is_ahead));
+      }
       if (word.request.pool < limits_.pools) return 0;
       return Bad(word, "pool", word.request.pool);
     case FromUnit::kReturnPieces:

@@ -232,6 +232,11 @@ TEST_F(BadWords, OfPiecesOfAPoolThatDoesNotExist) {
   word.unit = UnitId{3};
   Refuses((*to_controller_)(CellOf(word)),
           "unit 3 sent a bad word: piece_request with pool 1");
+  word.request.pool = 0;
+  Takes((*to_controller_)(CellOf(word)), 0);
+  Spoil(word.request.is_ahead);
+  Refuses((*to_controller_)(CellOf(word)),
+          "unit 3 sent a bad word: piece_request with is_ahead 2");
 }
 
 TEST_F(BadWords, OfPiecesThatAnotherReturns) {

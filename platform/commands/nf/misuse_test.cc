@@ -23,6 +23,11 @@ using testing::ExitedWithCode;
 const std::string kFlow = "udp 10.0.0.1:5000 > 192.0.2.9:53";
 const std::string kOther = "udp 10.0.0.2:5000 > 192.0.2.9:53";
 
+std::string Late(const std::string& what) {
+  return "process_packet declared " + what +
+         " \"later\": declare in the constructor";
+}
+
 // What it does, and the words for it; signals under sanitizers are theirs.
 std::vector<std::pair<std::string, std::string>> Misdeeds() {
   std::vector<std::pair<std::string, std::string>> misdeeds = {
@@ -35,7 +40,19 @@ std::vector<std::pair<std::string, std::string>> Misdeeds() {
       {"before", "process_packet wrote before the packet, which has 42 bytes"},
       {"timer", "process_packet called set_timer, but has_timer.. is false"},
       {"alias", "process_packet called set_alias, but its flow_scope"},
-      {"emit", "process_packet emitted a frame of 199993 bytes"}};
+      {"emit", "process_packet emitted a frame of 199993 bytes"},
+      {"late_slot", Late("slot")},
+      {"late_blob", Late("slot")},
+      {"late_counter", Late("counter")},
+      {"late_log", Late("log")},
+      {"late_pool", Late("pool")},
+      {"late_table", Late("table")},
+      {"late_every",
+       "process_packet called every.. of table \"all\": call it in the "
+       "constructor"},
+      {"late_when",
+       "process_packet called when.. of table \"all\": call it in the "
+       "constructor"}};
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   misdeeds.emplace_back("segv",
                         "process_packet was ended by SIGSEGV at address");
@@ -68,6 +85,9 @@ TEST(Misuse, EndsATestThatRunsEverywhere) {
   misdeeds.emplace_back("drop",
                         "process_packet returned Verdict::drop.7., but "
                         "drop_reasons.. has 2");
+  misdeeds.emplace_back("label",
+                        "process_packet returned Verdict::forward.3., but "
+                        "labels.. has 0");
   misdeeds.emplace_back(
       "wait", "process_packet returned Verdict::wait, but changed the state");
   misdeeds.emplace_back("pool", "process_packet named pool 9, but has 1");

@@ -80,6 +80,50 @@ class Obeys final : public NetworkFunction {
 };
 SNF_REGISTER_NF(Obeys, "kit_obeys", "does what payloads say");
 
+// Lets two packets through a second, of all flows.
+class Limits final : public NetworkFunction {
+ public:
+  Limits() {
+    packets_.every(Seconds(1), [](uint64_t&, uint64_t) { return false; });
+    alarms_.when([](const Alarm& all) { return all.packets >= 5; },
+                 [](Alarm& all) { all.is_raised = 1; });
+  }
+  Verdict process_packet(Packet&, FlowState&) override {
+    const bool is_over = packets_.get(0) >= 2;
+    packets_.update(0, 1);
+    alarms_.update(0, {1, 0});
+    if (alarms_.get(0).is_raised != 0) return Verdict::drop(1);
+    return is_over ? Verdict::drop(0) : Verdict::forward();
+  }
+  std::span<const std::string_view> drop_reasons() const override {
+    static constexpr std::string_view kReasons[] = {"over", "alarm"};
+    return kReasons;
+  }
+
+ private:
+  struct Alarm {
+    uint64_t packets;
+    uint64_t is_raised;
+  };
+  SharedTable<uint64_t, uint64_t> packets_ =
+      declare_shared<uint64_t, uint64_t>("packets", 4);
+  SharedTable<uint64_t, Alarm> alarms_ =
+      declare_shared<uint64_t, Alarm>("alarms", 4);
+};
+SNF_REGISTER_NF(Limits, "kit_limits", "limits packets a second");
+
+TEST(NfTest, RunsTimersAndTriggersOfTables) {
+  NfTest nf("kit_limits");
+  nf.Send(kQuery);
+  EXPECT_EQ(nf.Send(kQuery), kQuery);
+  EXPECT_EQ(nf.Send(kQuery).text, "drop over");
+  nf.Pass(Seconds(2));
+  // Its update ends the period, so the next packet finds none.
+  EXPECT_EQ(nf.Send(kQuery).text, "drop over");
+  EXPECT_EQ(nf.Send(kQuery), kQuery);
+  EXPECT_EQ(nf.Send(kQuery).text, "drop alarm");
+}
+
 TEST(NfTest, TellsWhatBecameOfAPacket) {
   NfTest nf("kit_obeys");
   const std::string flow = "udp 10.0.0.1:5000 > 192.0.2.9:53 ";

@@ -256,11 +256,26 @@ std::string NfRun::ReportOf(const Outcome& outcome, const NfSpec& nf,
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
+// A store calls no code of an NF.
+absl::Status NfRun::CheckTables(const NfSpec& nf) const {
+  const auto example = nf.create();
+  for (const TableCopy* const table : TablesOf(*example)) {
+    if (!table->shape().has_events()) continue;
+    return absl::InvalidArgumentError(fmt::format(
+        "--state={} has no tables with a timer, a trigger or keys that expire, "
+        "as \"{}\" of {} is",
+        state_ == kAllRemote ? "remote" : "tables", table->shape().name,
+        nf.text()));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<NfRun::Outcome> NfRun::RunAlone(const NfSpec& nf,
                                                const LoadedCapture& capture,
                                                Timing& timing) const {
   std::unique_ptr<RemoteState> remote;
   if (state_ != kLocal) {
+    if (absl::Status s = CheckTables(nf); !s.ok()) return s;
     auto started = RemoteState::Start(state_ == kAllRemote);
     if (!started.ok()) return started.status();
     remote = *std::move(started);

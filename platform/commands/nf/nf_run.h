@@ -55,6 +55,7 @@ class NfRun final : public FlagCommand {
                                        const LoadedCapture& capture,
                                        Timing& timing) const;
   absl::StatusOr<std::vector<NfSpec>> NfsForProxies(const NfSpec& nf) const;
+  absl::Status CheckTables(const NfSpec& nf) const;
   std::string ReportOf(const Outcome& outcome, const NfSpec& nf,
                        const Timing& timing) const;
 

@@ -15,6 +15,14 @@ RunOptions IngressOptions(const std::vector<IpPrefix>& inside) {
   return options;
 }
 
+std::vector<TableCopy*> TablesWithEvents(const NetworkFunction& nf) {
+  std::vector<TableCopy*> tables = TablesOf(nf);
+  std::erase_if(tables, [](const TableCopy* table) {
+    return !table->shape().has_events();
+  });
+  return tables;
+}
+
 // A batch, a packet that fills it, and what NFs emit.
 BufferPool::Options BuffersFor(uint32_t batch) {
   return {.small = 2 * batch + 64, .medium = batch + 64, .large = batch + 8};
@@ -26,6 +34,9 @@ PlainProgram::PlainProgram(const NfSpec& nf, const Options& options,
                            RemoteState* remote)
     : nf_(nf.create()),
       parts_(nf_->parts()),
+      tables_(remote == nullptr ? TablesWithEvents(*nf_)
+                                : std::vector<TableCopy*>(),
+              {.forget_after = options.flow_timeout}),
       options_(options),
       remote_(remote),
       buffers_(BuffersFor(options.batch)),
@@ -203,6 +214,7 @@ void PlainProgram::Run(const Waiting& waiting) {
     Settle(waiting, verdict);
   }
   if (over || call_.over) over_.push_back(flow.id);
+  tables_.Merge(flow.last_packet);
   Schedule(flow);
 }
 
@@ -218,7 +230,14 @@ Verdict PlainProgram::Process(uint32_t place, PacketHandle handle) {
     FlowState state(flow.id, flow.last_packet, flow.timer, view, *this);
     Packet packet(info, room.first(info.length), room);
     CallNf(*nf_, NfCall::Hook::kProcessPacket, &flow.meta, handle,
-           [&] { verdict = nf_->process_packet(packet, state); });
+           [&] {
+             verdict = nf_->process_packet(packet, state);
+             if (verdict.kind() == Verdict::Kind::kForward) {
+               CheckLabel(*nf_, verdict);
+             } else if (verdict.kind() == Verdict::Kind::kDrop) {
+               CheckDropReason(*nf_, verdict);
+             }
+           });
     if (verdict.kind() != Verdict::Kind::kWait) {
       flow.timer = state.timer();
       return verdict;
@@ -236,9 +255,6 @@ void PlainProgram::Settle(const Waiting& waiting, const Verdict& verdict) {
       if (options_.released != nullptr) Release(waiting.packet);
       return;
     case Verdict::Kind::kDrop:
-      if (verdict.reason() >= nf_->drop_reasons().size()) {
-        FailNf("returned Verdict::drop for a reason that it does not have");
-      }
       ++totals_.nf_dropped.at(verdict.reason());
       return;
     case Verdict::Kind::kConsume:
@@ -300,6 +316,7 @@ void PlainProgram::CallFor(uint32_t place, Instant now, NfCall::Hook hook,
   FlowState state(flow.id, now, flow.timer, view, *this);
   CallNf(*nf_, hook, &flow.meta, kNoPacket, [&] { function(state); });
   flow.timer = state.timer();
+  tables_.Merge(now);
 }
 
 void PlainProgram::Schedule(Flow& flow) {

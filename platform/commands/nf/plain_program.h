@@ -29,6 +29,7 @@
 #include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/piece_set.h"
+#include "runtime/tables/lone_tables.h"
 #include "traces/capture_reader.h"
 
 namespace snf {
@@ -53,8 +54,11 @@ struct PlainTotals {
 // runs, so a difference in cost is due to the platform. A packet that leaves
 // for another flow's alias is not brought back.
 //
-// With a RemoteState, the state that Where names is in a store: packets are
-// taken in batches, whose requests go together, and between two batches a
+// A table that has a timer, a trigger or keys that expire has its home here, and
+// each call's updates are merged at once (LoneTables); other tables have none.
+//
+// With a RemoteState, the state that Where names is in a store, where tables
+// have no timers, triggers and expiry: packets are taken in batches, whose requests go together, and between two batches a
 // flow's state is only in the store.
 //
 // Owner-thread only. Memory: 2 KB for each packet of a batch, and for each flow
@@ -160,6 +164,7 @@ class PlainProgram final : private FlowServices {
 
   std::unique_ptr<NetworkFunction> nf_;
   std::vector<NetworkFunction::Part> parts_;
+  LoneTables tables_;  // that have events, unless a store has all tables
   Options options_;
   RemoteState* remote_;
   BufferPool buffers_;

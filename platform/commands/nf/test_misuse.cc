@@ -39,6 +39,8 @@ class Misuse final : public NetworkFunction {
     if (how_ == "alias") flow.set_alias({});
     if (how_ == "emit") flow.emit(std::vector<std::byte>(199'993));
     if (how_ == "pool") flow.take(PoolId{9}, {});
+    if (how_ == "label") return Verdict::forward(3);
+    DeclareLate();
     return Verdict::forward();
   }
   void on_timer(FlowState& flow) override {
@@ -66,7 +68,8 @@ class Misuse final : public NetworkFunction {
       "segv",      "heap",  "stack",      "behind",      "before",
       "drop",      "wait",  "timer",      "alias",       "emit",
       "pool",      "rearm", "spin",       "segv_made",   "deaf_made",
-      "print"};
+      "print",     "label", "late_slot",  "late_blob",   "late_counter",
+      "late_log",  "late_pool", "late_table", "late_every", "late_when"};
 
   // Ignores all signals that can be ignored, and does not return.
   static void Stick() {
@@ -93,6 +96,20 @@ class Misuse final : public NetworkFunction {
       std::free(room);
     }
   }
+  void DeclareLate() {
+    if (how_ == "late_slot") declare<int>("later");
+    if (how_ == "late_blob") declare_blob("later", 8);
+    if (how_ == "late_counter") declare_counter("later", "");
+    if (how_ == "late_log") declare_log("later", "");
+    if (how_ == "late_pool") declare_pool("later", 1, 2);
+    if (how_ == "late_table") declare_shared<uint64_t, uint64_t>("later", 2);
+    if (how_ == "late_every") {
+      table_.every(Seconds(1), [](uint64_t&, uint64_t) { return true; });
+    }
+    if (how_ == "late_when") {
+      table_.when([](const uint64_t&) { return true; }, [](uint64_t&) {});
+    }
+  }
   static void WriteNowhere() {
     static volatile int* volatile nowhere = nullptr;
     *nowhere = 1;
@@ -107,6 +124,8 @@ class Misuse final : public NetworkFunction {
   mutable volatile int depth_ = 0;
   Slot<uint32_t> packets_ = declare<uint32_t>("packets");
   PoolId pool_ = declare_pool("pieces", 1, 1);
+  SharedTable<uint64_t, uint64_t> table_ =
+      declare_shared<uint64_t, uint64_t>("all", 2);
 };
 SNF_REGISTER_NF(Misuse, "misuse", "does what its option says");
 

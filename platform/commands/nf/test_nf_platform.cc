@@ -56,6 +56,7 @@ class GuardedRoom final : public NfCallGuard {
 NfTest::Platform::Platform(const NfSpec& spec, std::vector<IpPrefix> inside)
     : nf_(spec.create()),
       log_writer_(spec.create()),
+      tables_(TablesOf(*nf_), {.forget_after = kFlowTimeout}),
       has_sides_(nf_->flow_scope() == FlowScope::kInsideEndpoint),
       own_keys_(*nf_),
       classifier_({}),
@@ -116,12 +117,14 @@ void NfTest::Platform::Note(Nanos idle_timeout, bool over) {
   call_.over |= over;
 }
 
-// What the NF asked for, but for an alias, becomes true.
+// What the NF asked for, but for an alias, becomes true, and its updates of
+// tables become totals.
 void NfTest::Platform::Keep(FlowId id, const FlowState& state) {
   Flow& flow = flows_.at(id);
   EXPECT_TRUE(nf_->schema().IsWellFormed(flow.record));
   flow.timer = state.timer();
   if (call_.idle_timeout.has_value()) flow.idle_timeout = *call_.idle_timeout;
+  tables_.Merge(now_);
   WriteRecords();
 }
 

@@ -21,6 +21,7 @@
 #include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
 #include "runtime/sdk/nf_test.h"
+#include "runtime/tables/lone_tables.h"
 
 namespace snf {
 
@@ -73,6 +74,8 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
   std::optional<AliasResult> next_alias;
 
  private:
+  static constexpr Nanos kFlowTimeout = Seconds(300);
+
   struct NamedAlias {
     FlowKey key;
     uint64_t group = 0;
@@ -84,7 +87,7 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
     std::vector<std::byte> record;
     Instant timer = Instant::max();
     Instant last_packet{};
-    Nanos idle_timeout = Seconds(300);
+    Nanos idle_timeout = kFlowTimeout;
     LinkType link{};
     std::optional<NamedAlias> alias = std::nullopt;
     PacketMeta meta{};  // with the clock of the last packet
@@ -123,6 +126,7 @@ class NfTest::Platform final : public FlowServices, private NfCallNames {
 
   std::unique_ptr<NetworkFunction> nf_;
   std::unique_ptr<NetworkFunction> log_writer_;
+  LoneTables tables_;
   std::array<std::byte, LogBatch::kMaxBytes> record_bytes_;
   LogBatch records_;  // of the present call
   bool has_sides_;
