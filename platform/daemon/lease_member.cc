@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/version.h"
+#include "platform/daemon/manager_reach.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -30,9 +31,10 @@ absl::StatusOr<std::unique_ptr<LeaseMember>> LeaseMember::Join(
 LeaseMember::LeaseMember(const Options& options)
     : options_(options),
       hosts_([notice = options.notice](const std::string& line) {
-        if (notice != nullptr) notice(line);
+        if (notice != nullptr) notice(true, line);
       }),
-      controller_(options.controller) {}
+      controller_(options.controller),
+      reasons_(options.addresses.size()) {}
 
 LeaseMember::~LeaseMember() {
   stops_.store(true, std::memory_order_seq_cst);
@@ -63,26 +65,103 @@ void LeaseMember::Run() {
     const bool is_lost = is_welcome_.exchange(false) || was_welcome;
     const absl::Status broken = stream->Finish();
     if (stops_.load()) return;
-    const absl::Status why = refusal_.ok() ? broken : refusal_;
+    NoteWhy(broken);
     // If there are several managers, one may be about to lead.
-    if (!has_joined_ && (!refusal_.ok() || !has_others())) return Refute();
+    if (!has_joined_ && (!refusal_.ok() || !has_others())) {
+      return Refute();
+    }
     if (absl::IsAborted(refusal_)) {
       EndLeases();
     } else {
       at_ = (at_ + 1) % options_.addresses.size();
     }
-    if (has_joined_)
-      Tell(refusal_.ok()
-               ? fmt::format("the resource manager \"{}\" is lost: leases stay "
-                             "as they are until there is one",
-                             options_.manager)
-               : fmt::format("the resource manager \"{}\" refuses this daemon: "
-                             "{}",
-                             options_.manager, std::string(why.message())));
+    if (has_joined_) OnLost();
     if (is_lost) wait = kFirstWait;
     Wait(wait);
     wait = std::min(Nanos{2 * wait.ns}, kLongestWait);
   }
+}
+
+// The error of an address is looked into once: it is asked twice a second.
+void LeaseMember::NoteWhy(const absl::Status& broken) {
+  Reason& reason = reasons_[at_];
+  const LeaseAddress& address = options_.addresses[at_];
+  const absl::Status& error = refusal_.ok() ? broken : refusal_;
+  if (!reason.text.empty() && reason.error == error) return;
+  reason.error = error;
+  reason.is_plain = !refusal_.ok() || !address.tls.has_value();
+  if (!refusal_.ok()) {
+    reason.text = fmt::format("{}: it refuses this daemon: {}", address.target,
+                              std::string(refusal_.message()));
+  } else if (reason.is_plain) {
+    reason.text = WhyNoManager(address, error);
+  } else if (reason.text.empty()) {
+    reason.text =
+        fmt::format("{}: {}", address.target, std::string(error.message()));
+  }
+}
+
+// Takes the text of a probe, and begins the next one.
+void LeaseMember::Probe() {
+  if (probe_.valid()) {
+    if (probe_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      return;
+    }
+    std::string text = probe_.get();
+    Reason& probed = reasons_[probed_];
+    if (!probed.text.empty() && probed.error == probed_error_) {
+      probed.text = std::move(text);
+      probed.is_plain = true;
+    }
+  }
+  const auto next = std::ranges::find_if(reasons_, [](const Reason& reason) {
+    return !reason.text.empty() && !reason.is_plain;
+  });
+  if (next == reasons_.end()) return;
+  probed_ = static_cast<size_t>(next - reasons_.begin());
+  probed_error_ = next->error;
+  probe_ = std::async(
+      std::launch::async,
+      [address = options_.addresses[probed_], error = probed_error_] {
+        return WhyNoManager(address, error);
+      });
+}
+
+std::string LeaseMember::Reasons() const {
+  std::string text;
+  for (const Reason& reason : reasons_) {
+    if (reason.text.empty()) continue;
+    text += (text.empty() ? "" : "; ") + reason.text;
+  }
+  return text;
+}
+
+// The first line says that the manager is lost, and the second one why no
+// address answers, once that is known of all.
+void LeaseMember::OnLost() {
+  Probe();
+  const bool is_first = !outage_.At(RealClock::Monotonic()).is_away();
+  outage_.OnNoAnswer(RealClock::Monotonic(), Reasons());
+  if (!refusal_.ok()) {
+    return Tell(
+        true, fmt::format("the resource manager \"{}\" refuses this daemon: {}",
+                          options_.manager, std::string(refusal_.message())));
+  }
+  if (is_first) {
+    Tell(true,
+         fmt::format("the resource manager \"{}\" is lost: leases stay as they "
+                     "are until there is one",
+                     options_.manager));
+  } else if (!has_told_reasons_ &&
+             std::ranges::all_of(reasons_, &Reason::is_plain)) {
+    has_told_reasons_ = true;
+    Tell(true, fmt::format("no resource manager \"{}\" takes this daemon: {}",
+                           options_.manager, Reasons()));
+  }
+}
+
+Outage::State LeaseMember::manager() const {
+  return outage_.At(RealClock::Monotonic());
 }
 
 // A manager has taken this member for dead: it comes again as a new one.
@@ -98,14 +177,17 @@ void LeaseMember::Refute() {
   joined_.set_value(!refusal_.ok()
                         ? refusal_
                         : absl::FailedPreconditionError(fmt::format(
-                              "no resource manager \"{}\" answers; snf "
+                              "no resource manager \"{}\" answers ({}); snf "
                               "manager --name={} starts one",
-                              options_.manager, options_.manager)));
+                              options_.manager,
+                              WhyNoManager(options_.addresses[at_],
+                                           reasons_[at_].error),
+                              options_.manager)));
 }
 
-void LeaseMember::Tell(const std::string& line) {
+void LeaseMember::Tell(bool is_warning, const std::string& line) {
   if (line == std::exchange(told_, line) || options_.notice == nullptr) return;
-  options_.notice(line);
+  options_.notice(is_warning, line);
 }
 
 proto::ToManager LeaseMember::Hello() const {
@@ -202,6 +284,9 @@ void LeaseMember::Welcome(const proto::Welcome& word) {
   manager_epoch_.store(word.manager_epoch());
   member_term_ns_.store(word.member_term_ns());
   is_welcome_.store(true);
+  outage_.OnAnswer();
+  for (Reason& reason : reasons_) reason = Reason();
+  has_told_reasons_ = false;
   if (!has_joined_) {
     has_joined_ = true;
     first_life_ = {*controller_, word.life()};
@@ -210,7 +295,7 @@ void LeaseMember::Welcome(const proto::Welcome& word) {
     told_ = "";
     return;
   }
-  Tell(fmt::format("the resource manager \"{}\" is there, of epoch {}",
+  Tell(false, fmt::format("the resource manager \"{}\" is there, of epoch {}",
                    options_.manager, word.manager_epoch()));
 }
 

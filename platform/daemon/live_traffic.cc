@@ -195,7 +195,9 @@ void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
 }
 
 void LiveTraffic::AddGroup(LiveFigures& figures) const {
-  if (group_ != nullptr) figures.group = group_->figures();
+  if (group_ == nullptr) return;
+  figures.group = group_->figures();
+  TakeLonger(group_->etcd(), figures.etcd);
 }
 
 void LiveTraffic::FollowGroup(bool steers) {

@@ -12,6 +12,7 @@
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "platform/daemon/lease_member.h"
+#include "platform/daemon/manager_reach.h"
 #include "platform/service/daemon_files.h"
 #include "platform/service/daemon_log.h"
 #include "platform/service/tls_endpoint.h"
@@ -132,9 +133,12 @@ ManagerMembership::UnitsByAddress() const {
   if (addresses->empty()) return std::nullopt;
   const auto reply = LookAtManagers(*addresses, kOfLook);
   if (!reply.ok()) {
-    return absl::FailedPreconditionError(
-        fmt::format("no resource manager \"{}\" answers: {}", options_.manager,
-                    std::string(reply.status().message())));
+    std::string why;
+    for (const LeaseAddress& address : *addresses) {
+      why += (why.empty() ? "" : "; ") + WhyNoManager(address, reply.status());
+    }
+    return absl::FailedPreconditionError(fmt::format(
+        "no resource manager \"{}\" answers: {}", options_.manager, why));
   }
   return Units{.count = reply->units(),
                .capacity_bps = reply->unit_capacity_bps(),
@@ -229,7 +233,9 @@ absl::StatusOr<std::unique_ptr<DaemonLeases>> ManagerMembership::JoinAs(
        .unit_capacity_bps = controller.unit_capacity_bps,
        .follows_hosts = options_.follows_hosts,
        .notice =
-           [](const std::string& line) { LogLine(LogLevel::kWarning, line); }},
+           [](bool is_warning, const std::string& line) {
+             LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
+           }},
       kOfJoin);
   if (!member.ok()) return member.status();
   return std::make_unique<DaemonLeases>(*std::move(member), options.run);

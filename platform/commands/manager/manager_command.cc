@@ -349,8 +349,9 @@ absl::Status StartManagerCommand::Stand(
                  .value = fmt::format("{}, process {}, version {}", files.name,
                                       getpid(), kVersion),
                  .term = leader_term_,
-                 .notice = [](const std::string& line) {
-                   LogLine(LogLevel::kInfo, line);
+                 .notice = [](bool is_warning, const std::string& line) {
+                   LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo,
+                           line);
                  }});
   EtcdNotes notes(**client, leadership, keys + "members", files.members);
   say_ready();

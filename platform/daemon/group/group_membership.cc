@@ -198,6 +198,7 @@ Nanos GroupMembership::Cycle() {
   }
   const auto look = store_.Look();
   if (!look.ok()) return OnError(begun, look.status());
+  outage_.OnAnswer();
   if (std::exchange(etcd_, Etcd::kAnswers) != Etcd::kAnswers) {
     Tell(false, "etcd answers again");
   }
@@ -229,6 +230,7 @@ Nanos GroupMembership::Change(const GatewayGroup::Swap& swap) {
 Nanos GroupMembership::OnError(Instant begun, const absl::Status& why) {
   const bool is_away = IsNoAnswer(why);
   if (is_away) group_.OnNoAnswer(begun);
+  outage_.OnNoAnswer(begun, std::string(why.message()));
   const Etcd etcd = is_away ? Etcd::kAway : Etcd::kRefuses;
   if (std::exchange(etcd_, etcd) != etcd) {
     Tell(true, fmt::format("{}: {}",

@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/outage.h"
 #include "base/time.h"
 #include "platform/daemon/group/group_member.h"
 #include "resource_manager/core/gateway_group.h"
@@ -65,6 +66,7 @@ class GroupMembership final : public GroupMember {
     out_.store(epoch, std::memory_order_relaxed);
   }
   const std::string& group() const override { return options_.group; }
+  Outage::State etcd() const override { return outage_.At(Now()); }
   // Checks the name of a group. Error: InvalidArgument.
   static absl::Status CheckName(const std::string& group) {
     return CheckKeyName("name of a group", group);
@@ -106,6 +108,7 @@ class GroupMembership final : public GroupMember {
   std::string unread_;              // as it was told
   std::string refused_;             // why it cannot join, as it was told
 
+  Outage outage_;  // of etcd
   std::atomic<bool> is_handed_on_ = false;
   std::atomic<bool> wants_in_ = false;
   std::atomic<uint64_t> applied_ = 0;

@@ -135,6 +135,7 @@ class GroupTraffic {
   int descriptor() const { return link_ == nullptr ? -1 : link_->descriptor(); }
   const GroupCounts& counts() const { return counts_; }
   LiveFigures::Group figures() const;
+  Outage::State etcd() const { return member_.etcd(); }
 
  private:
   struct Port {
