@@ -93,9 +93,9 @@ class ManagerDesk final : public LeaseHandler {
     // Returns false once another manager may lead: then the desk does nothing
     // more. Null: there is none.
     std::function<bool()> may_serve = nullptr;
-    // Is called with a line of text about each event, by any thread. May be
-    // null.
-    std::function<void(const std::string&)> notice = nullptr;
+    // Is called with a line of text about each event, by any thread. A refusal,
+    // and a member that is lost, are warnings. May be null.
+    std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 
   // Reads and writes the notes. Errors: as of MemberNotes;
@@ -187,7 +187,7 @@ class ManagerDesk final : public LeaseHandler {
   void BuryDead();
   void Bury(ControllerId id);
   absl::Status Note() const;
-  void Tell(const std::string& line) const;
+  void Tell(bool is_warning, const std::string& line) const;
 
   // the core
   void BeginAnew(uint64_t epoch);
