@@ -2,20 +2,17 @@
 #ifndef SNF_BASE_OUTAGE_H_
 #define SNF_BASE_OUTAGE_H_
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "base/time.h"
 
 namespace snf {
 
 // Tells for how long something that a process depends on has been away, and
-// why: etcd, or a resource manager. All times of an object are of one clock.
-//
-// Thread-safe.
+// why: etcd, or a resource manager. All times of an object are of one clock. A
+// value; thread-compatible.
 class Outage {
  public:
   struct State {
@@ -25,26 +22,22 @@ class Outage {
   };
 
   void OnAnswer() {
-    const std::scoped_lock lock(mutex_);
     since_.reset();
     why_.clear();
   }
-  // It was asked at that time, and has not answered. The newest reason counts.
+  // There is no answer to a question of that time. The newest reason counts.
   void OnNoAnswer(Instant asked, std::string why) {
-    const std::scoped_lock lock(mutex_);
     if (!since_.has_value()) since_ = asked;
     why_ = why.empty() ? "no answer" : std::move(why);
   }
   State At(Instant now) const {
-    const std::scoped_lock lock(mutex_);
     if (!since_.has_value()) return {};
     return {.away = now - *since_, .why = why_};
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::optional<Instant> since_ ABSL_GUARDED_BY(mutex_);
-  std::string why_ ABSL_GUARDED_BY(mutex_);
+  std::optional<Instant> since_;
+  std::string why_;
 };
 
 // Sets `longest` to the state if that is away for longer. For several parts of

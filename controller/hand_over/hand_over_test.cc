@@ -148,8 +148,7 @@ TEST(FlowHandOver, IsPutOffWhileAnotherFlowHasTheAlias) {
   EXPECT_EQ(a->flows().size(), 1u);
   EXPECT_EQ(a->NameOf(other).alias, External(9));
   a.out().clear();
-  EXPECT_TRUE(
-      a->DeleteFlow(kNow, other, a.out(), Deletion::kForAnother));
+  EXPECT_TRUE(a->DeleteFlow(kNow, other, a.out(), Deletion::kForAnother));
   EXPECT_EQ(a->counters().flows_ended, 1u);
   EXPECT_EQ(a->counters().flows_deleted, 0u);
   EXPECT_EQ(a.Take(handed, true).size(), 1u);

@@ -172,7 +172,8 @@ TEST(ControlText, TellsWhatIsAway) {
   figures.group->state = "waiting";
   has("(no endpoint answers): this controller takes no packets\n");
   figures.group->states_away = "10.0.0.1:6083: TLS: no handshake";
-  has("            states of flows go to nobody: 10.0.0.1:6083: TLS: no "
+  has("            states of flows go to no other controller: 10.0.0.1:6083: "
+      "TLS: no "
       "handshake\n");
 }
 
@@ -188,16 +189,19 @@ TEST(ControlText, SaysForWhatAControllerThatDoesNotRunWaits) {
   other.set_controller(2);
   AddFigures(figures, other);
   const std::string text = TextOf(all);
-  EXPECT_NE(text.find("  controller 0  does not run: nobody takes the packets "
-                      "of its hosts, and none can before etcd answers; the "
-                      "same snf up starts it then\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find("  controller 0  does not run, and cannot join before etcd "
+                "answers: no controller takes the packets of its "
+                "hosts\n"),
+      std::string::npos)
       << text;
-  EXPECT_NE(text.find("                etcd is away for 4.00 s (no endpoint "
-                      "answers): the table of the group stays as it is\n"
-                      "                states of flows go to nobody: not "
-                      "connected yet\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "                etcd is away for 4.00 s (no endpoint "
+          "answers): the table of the group stays as it is\n"
+          "                states of flows go to no other controller: not "
+          "connected yet\n"),
+      std::string::npos)
       << text;
 }
 

@@ -101,12 +101,12 @@ std::string OnHost(const LiveFigures& figures, const std::string& host) {
 std::string HostLine(const LiveFigures& figures,
                      const LiveFigures::Host& host) {
   // A host that has left can run none.
-  return fmt::format("{} ({}) {}{}{}", host.name, host.address, host.state,
-                     host.state == "left" ? ""
-                                          : fmt::format(", for {} at most",
-                                                        Plural(host.units,
-                                                               "unit")),
-                     OnHost(figures, host.name));
+  return fmt::format(
+      "{} ({}) {}{}{}", host.name, host.address, host.state,
+      host.state == "left"
+          ? ""
+          : fmt::format(", for {} at most", Plural(host.units, "unit")),
+      OnHost(figures, host.name));
 }
 
 // "away for 4 s (no endpoint of etcd answers): the table of the group stays as
@@ -114,13 +114,12 @@ std::string HostLine(const LiveFigures& figures,
 std::string EtcdLine(const LiveFigures& figures) {
   if (!figures.etcd.has_value() || !figures.etcd->is_away()) return "";
   const bool has_group = figures.group.has_value();
-  return fmt::format(
-      "away for {} ({}): {}", FormatDuration(figures.etcd->away),
-      figures.etcd->why,
-      has_group && figures.group->state == "waiting"
-          ? "this controller takes no packets"
-      : has_group ? "the table of the group stays as it is"
-                  : "units stay on the hosts that they have");
+  return fmt::format("away for {} ({}): {}", FormatDuration(figures.etcd->away),
+                     figures.etcd->why,
+                     has_group && figures.group->state == "waiting"
+                         ? "this controller takes no packets"
+                     : has_group ? "the table of the group stays as it is"
+                                 : "units stay on the hosts that they have");
 }
 
 // "lost for 9 s (…): leases stay as they are"; "" if it answers.
@@ -136,7 +135,8 @@ std::string StatesLine(const LiveFigures& figures) {
   if (!figures.group.has_value() || figures.group->states_away.empty()) {
     return "";
   }
-  return "states of flows go to nobody: " + figures.group->states_away;
+  return "states of flows go to no other controller: " +
+         figures.group->states_away;
 }
 
 // "edge, active in epoch 7: controller 0 at 10.0.0.1:6083 has 48.8 % of the
@@ -199,8 +199,8 @@ std::string MemberLine(const proto::StatusReply& member, bool is_replaced,
                        bool is_etcd_away) {
   if (member.pid() == 0) {
     if (is_etcd_away && !is_replaced) {
-      return "does not run: nobody takes the packets of its hosts, and none can "
-             "before etcd answers; the same snf up starts it then";
+      return "does not run, and cannot join before etcd answers: no controller "
+             "takes the packets of its hosts";
     }
     return is_replaced ? "does not run: others of its group have its hosts; "
                          "the same snf up starts it"

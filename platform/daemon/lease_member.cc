@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text/wording.h"
 #include "base/version.h"
-#include "platform/daemon/manager_reach.h"
+#include "platform/service/tls_endpoint.h"
+#include "platform/service/tls_probe.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -82,7 +84,29 @@ void LeaseMember::Run() {
   }
 }
 
-// The error of an address is looked into once: it is asked twice a second.
+// The words of gRPC for Unavailable do not name a certificate.
+std::string LeaseMember::WhyNoManager(const LeaseAddress& address,
+                                      const absl::Status& status) {
+  const std::string said = status.ok()
+                               ? "the connection ended"
+                               : Printable(std::string(status.message()));
+  if (!address.tls.has_value()) {
+    return absl::IsUnavailable(status)
+               ? fmt::format("{}: no manager leads there", address.target)
+               : fmt::format("{}: {}", address.target, said);
+  }
+  const auto tcp = ParseTcpAddress("tcp:" + address.target);
+  if (!tcp.ok()) return fmt::format("{}: {}", address.target, said);
+  const std::string why =
+      WhyNotReachable({.address = *tcp,
+                       .files = {.authority = address.tls->authority,
+                                 .certificate = address.tls->certificate,
+                                 .key = address.tls->key}},
+                      "--manager_tls");
+  return fmt::format("{}: {}", address.target, why.empty() ? said : why);
+}
+
+// Looks into each error of an address once: there may be two a second.
 void LeaseMember::NoteWhy(const absl::Status& broken) {
   Reason& reason = reasons_[at_];
   const LeaseAddress& address = options_.addresses[at_];
@@ -140,8 +164,11 @@ std::string LeaseMember::Reasons() const {
 // address answers, once that is known of all.
 void LeaseMember::OnLost() {
   Probe();
-  const bool is_first = !outage_.At(RealClock::Monotonic()).is_away();
-  outage_.OnNoAnswer(RealClock::Monotonic(), Reasons());
+  const bool is_first = !manager().is_away();
+  {
+    const std::lock_guard lock(mutex_);
+    outage_.OnNoAnswer(RealClock::Monotonic(), Reasons());
+  }
   if (!refusal_.ok()) {
     return Tell(
         true, fmt::format("the resource manager \"{}\" refuses this daemon: {}",
@@ -161,6 +188,7 @@ void LeaseMember::OnLost() {
 }
 
 Outage::State LeaseMember::manager() const {
+  const std::lock_guard lock(mutex_);
   return outage_.At(RealClock::Monotonic());
 }
 
@@ -174,15 +202,15 @@ void LeaseMember::EndLeases() {
 // Tells Join why the member cannot join.
 void LeaseMember::Refute() {
   has_joined_ = true;
-  joined_.set_value(!refusal_.ok()
-                        ? refusal_
-                        : absl::FailedPreconditionError(fmt::format(
-                              "no resource manager \"{}\" answers ({}); snf "
-                              "manager --name={} starts one",
-                              options_.manager,
-                              WhyNoManager(options_.addresses[at_],
-                                           reasons_[at_].error),
-                              options_.manager)));
+  joined_.set_value(
+      !refusal_.ok()
+          ? refusal_
+          : absl::FailedPreconditionError(fmt::format(
+                "no resource manager \"{}\" answers ({}); snf "
+                "manager --name={} starts one",
+                options_.manager,
+                WhyNoManager(options_.addresses[at_], reasons_[at_].error),
+                options_.manager)));
 }
 
 void LeaseMember::Tell(bool is_warning, const std::string& line) {
@@ -284,7 +312,10 @@ void LeaseMember::Welcome(const proto::Welcome& word) {
   manager_epoch_.store(word.manager_epoch());
   member_term_ns_.store(word.member_term_ns());
   is_welcome_.store(true);
-  outage_.OnAnswer();
+  {
+    const std::lock_guard lock(mutex_);
+    outage_.OnAnswer();
+  }
   for (Reason& reason : reasons_) reason = Reason();
   has_told_reasons_ = false;
   if (!has_joined_) {
@@ -296,7 +327,7 @@ void LeaseMember::Welcome(const proto::Welcome& word) {
     return;
   }
   Tell(false, fmt::format("the resource manager \"{}\" is there, of epoch {}",
-                   options_.manager, word.manager_epoch()));
+                          options_.manager, word.manager_epoch()));
 }
 
 // Before it is welcome it says what a manager wants to know that recovers.

@@ -64,7 +64,7 @@ class LeaseMember {
     int64_t unit_capacity_bps = 0;
     bool follows_hosts = false;  // units run on the hosts of a cluster
     // Called with a line of text when the manager is lost, which is a warning,
-    // and when it is back; by any thread. May be null.
+    // and when there is one again; by any thread. May be null.
     std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 
@@ -91,6 +91,11 @@ class LeaseMember {
   bool is_welcome() const { return is_welcome_.load(); }
   // Says how long no manager has welcomed the member, and why. Any thread.
   Outage::State manager() const;
+  // Says why no manager has answered at an address, which it names: a call
+  // there ended with that status. Over TCP, connects there once more
+  // (WhyNotReachable), which takes some seconds at most.
+  static std::string WhyNoManager(const LeaseAddress& address,
+                                  const absl::Status& status);
   // Counts messages that were dropped.
   uint64_t unsent() const { return unsent_.load(); }
 
@@ -149,11 +154,11 @@ class LeaseMember {
   size_t probed_ = 0;  // the address of the probe, and its error
   absl::Status probed_error_;
   std::future<std::string> probe_;  // one at a time, and beside the tries
-  Outage outage_;
   std::promise<absl::Status> joined_;
   bool has_joined_ = false;
   std::atomic<bool> stops_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  Outage outage_ ABSL_GUARDED_BY(mutex_);  // of all managers
   // Points to the stream that is under way; null if there is none.
   LeaseStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;

@@ -195,9 +195,7 @@ void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
 }
 
 void LiveTraffic::AddGroup(LiveFigures& figures) const {
-  if (group_ == nullptr) return;
-  figures.group = group_->figures();
-  TakeLonger(group_->etcd(), figures.etcd);
+  if (group_ != nullptr) group_->AddTo(figures);
 }
 
 void LiveTraffic::FollowGroup(bool steers) {

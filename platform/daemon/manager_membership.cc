@@ -12,7 +12,6 @@
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "platform/daemon/lease_member.h"
-#include "platform/daemon/manager_reach.h"
 #include "platform/service/daemon_files.h"
 #include "platform/service/daemon_log.h"
 #include "platform/service/tls_endpoint.h"
@@ -135,7 +134,8 @@ ManagerMembership::UnitsByAddress() const {
   if (!reply.ok()) {
     std::string why;
     for (const LeaseAddress& address : *addresses) {
-      why += (why.empty() ? "" : "; ") + WhyNoManager(address, reply.status());
+      why += (why.empty() ? "" : "; ") +
+             LeaseMember::WhyNoManager(address, reply.status());
     }
     return absl::FailedPreconditionError(fmt::format(
         "no resource manager \"{}\" answers: {}", options_.manager, why));

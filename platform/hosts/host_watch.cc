@@ -60,6 +60,7 @@ std::vector<HostPlace> HostWatch::Hosts() const {
 }
 
 std::optional<Outage::State> HostWatch::etcd() const {
+  const std::scoped_lock lock(mutex_);
   return outage_.At(RealClock::Monotonic());
 }
 
@@ -159,11 +160,6 @@ void HostWatch::Probe() {
     lock.unlock();
     const Instant asked = RealClock::Monotonic();
     const auto found = client_->Get(registry_.prefix());
-    if (found.ok()) {
-      outage_.OnAnswer();
-    } else {
-      outage_.OnNoAnswer(asked, std::string(found.status().message()));
-    }
     if (!found.ok() && !std::exchange(is_lost, true)) {
       options_.notice(true,
                       fmt::format("units stay on the hosts that they have: {}",
@@ -172,6 +168,11 @@ void HostWatch::Probe() {
       options_.notice(false, "etcd answers again");
     }
     lock.lock();
+    if (found.ok()) {
+      outage_.OnAnswer();
+    } else {
+      outage_.OnNoAnswer(asked, std::string(found.status().message()));
+    }
     changed_.wait_for(lock, std::chrono::nanoseconds(kProbePeriod.ns),
                       [this] { return stops_; });
   }

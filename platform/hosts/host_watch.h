@@ -75,9 +75,9 @@ class HostWatch final : public HostSource, private EtcdWatcher {
   mutable std::mutex mutex_;
   std::vector<HostPlace> hosts_ ABSL_GUARDED_BY(mutex_);  // by name
   bool stops_ ABSL_GUARDED_BY(mutex_) = false;
+  Outage outage_ ABSL_GUARDED_BY(mutex_);  // of etcd
   std::condition_variable changed_;
   std::atomic<uint64_t> version_ = 0;
-  Outage outage_;  // of etcd
   std::thread prober_;
   std::unique_ptr<EtcdWatch> watch_;
 };

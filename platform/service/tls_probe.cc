@@ -123,8 +123,8 @@ std::string WhyNoHandshake(const SSL& tls, const std::string& host,
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-      return fmt::format(
-          "its certificate is not signed by the authority of {}", flag);
+      return fmt::format("its certificate is not signed by the authority of {}",
+                         flag);
     default:
       return fmt::format("its certificate: {}",
                          X509_verify_cert_error_string(verified));

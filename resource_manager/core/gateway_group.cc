@@ -246,7 +246,7 @@ absl::Status GatewayGroup::CheckJoin() const {
             "with --upgrade both processes want the same --group_address, and "
             "this one has ",
             options_.self.address.empty() ? "none" : options_.self.address,
-            ", and the one before ",
+            ", and the earlier one ",
             member.address.empty() ? "none" : Printable(member.address)));
       }
       return Refuse(absl::StrCat(TextOf(member), " is a member already"));

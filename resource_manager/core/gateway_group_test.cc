@@ -331,7 +331,7 @@ TEST_F(ContinuedGroupTest, AnotherAddressIsRefusedByName) {
   next.OnLook(look_, At(900), At(905), false);
   EXPECT_EQ(std::string(next.CheckJoin().message()),
             "with --upgrade both processes want the same --group_address, and "
-            "this one has 10.0.0.9:6083, and the one before " +
+            "this one has 10.0.0.9:6083, and the earlier one " +
                 Member(0).address);
 }
 

@@ -58,9 +58,8 @@ absl::StatusOr<bool> Leadership::Campaign() {
   const auto held = client_.Get(options_.key);
   if (!held.ok()) return held.status();
   if (held->has_value()) {
-    Tell(false,
-         fmt::format("waits: the leader is {}",
-                     Printable((*held)->value.substr(0, 200))));
+    Tell(false, fmt::format("waits: the leader is {}",
+                            Printable((*held)->value.substr(0, 200))));
     return false;
   }
   const Nanos began = SinceBoot();
@@ -99,10 +98,11 @@ void Leadership::Renew() {
   if (renewed.ok() && is_leader()) return Lead(began, *renewed);
   if (is_leader() && !absl::IsNotFound(renewed.status())) return;
   until_ns_.store(0);
-  // It has no lease now, or no answer within the lease's term.
-  Tell(true, fmt::format("no longer leads: {}",
-                         renewed.ok() ? "etcd has answered too late"
-                                      : std::string(renewed.status().message())));
+  // The lease is gone, or was not renewed within its term.
+  Tell(true,
+       fmt::format("no longer leads: {}",
+                   renewed.ok() ? "etcd has answered too late"
+                                : std::string(renewed.status().message())));
   client_.Revoke(std::exchange(lease_, 0)).IgnoreError();
 }
 

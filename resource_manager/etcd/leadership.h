@@ -37,7 +37,7 @@ class Leadership {
     std::string value;  // says who leads
     Nanos term = Seconds(2);
     // Called with a line of text about each change, by a thread of its own. A
-    // warning says that nobody may lead now. May be null.
+    // warning says that there may be no leader. May be null.
     std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 

@@ -27,14 +27,14 @@ class LeadershipTest : public EtcdTest {
   }
   std::unique_ptr<Leadership> New(const char* value) {
     return std::make_unique<Leadership>(
-        *client_,
-        Leadership::Options{.key = "/leader",
-                            .value = value,
-                            .term = Seconds(1),
-                            .notice = [this](bool is_warning, const auto& line) {
-                              const std::scoped_lock lock(mutex_);
-                              told_.emplace_back(is_warning, line);
-                            }});
+        *client_, Leadership::Options{
+                      .key = "/leader",
+                      .value = value,
+                      .term = Seconds(1),
+                      .notice = [this](bool is_warning, const auto& line) {
+                        const std::scoped_lock lock(mutex_);
+                        told_.emplace_back(is_warning, line);
+                      }});
   }
   bool MayWrite(const Leadership& leadership) {
     const auto outcome =

@@ -234,8 +234,8 @@ void ManagerDesk::BeginAnew(uint64_t epoch) {
   manager_.Begin(epoch, has_holders, commands_);
   if (options_.follows_hosts) hosts_.Close(now_, core(), commands_);
   Tell(false, fmt::format("epoch {}: {}", epoch,
-                   has_holders ? "asks its members for their leases"
-                               : "nobody has a lease"));
+                          has_holders ? "asks its members for their leases"
+                                      : "nobody has a lease"));
 }
 
 void ManagerDesk::TellHosts() {
@@ -376,7 +376,7 @@ void ManagerDesk::PutTogether(GlobalUnitId unit) {
   reports_.erase(at);
   const LeaseRefusal why = core().on_report(now_, told, leases, commands_);
   if (why == LeaseRefusal::kNone) return;
-  Tell(true, fmt::format("unit {}: its leases do not fit, and end", value(unit)));
+  Tell(true, fmt::format("unit {}: its leases end: no fit", value(unit)));
 }
 
 // A unit that has stopped has no leases.

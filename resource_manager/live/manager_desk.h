@@ -90,11 +90,11 @@ class ManagerDesk final : public LeaseHandler {
     // Keeps the notes for the next manager, instead of the file; must outlive
     // the desk.
     MemberNotes* notes = nullptr;
-    // Returns false once another manager may lead: then the desk does nothing
-    // more. Null: there is none.
+    // Returns false once another manager may lead: then the desk does nothing.
+    // Null: there is none.
     std::function<bool()> may_serve = nullptr;
-    // Is called with a line of text about each event, by any thread. A refusal,
-    // and a member that is lost, are warnings. May be null.
+    // Gets a line about each event, by any thread; may be null. Refusals and
+    // lost members are warnings.
     std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 

@@ -242,7 +242,8 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
       members_.erase(*id);
       return Refuse(stream, s);
     }
-    Tell(false, fmt::format("controller {} is \"{}\", process {}{}", value(*id),
+    Tell(false,
+         fmt::format("controller {} is \"{}\", process {}{}", value(*id),
                      hello.name(), process.pid,
                      member.machine.empty() ? "" : " of another machine"));
   }

@@ -240,9 +240,7 @@ absl::StatusOr<std::unique_ptr<HostWatch>> StartManagerCommand::WatchHosts()
   if (!client.ok()) return client.status();
   return HostWatch::Start(
       *std::move(client),
-      {.cluster = etcd_.cluster(),
-       .version = kVersion,
-       .notice = LogNotice});
+      {.cluster = etcd_.cluster(), .version = kVersion, .notice = LogNotice});
 }
 
 // In the parent of a manager in the background.

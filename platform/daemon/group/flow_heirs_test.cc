@@ -228,7 +228,7 @@ class FlowHeirsTest : public testing::Test {
   const ControllerCounters& counters_at(uint32_t number) const {
     return (*members_[number]->natting)->controller().counters();
   }
-  // So are those that snf status has.
+  // The counts from which snf status says how many flows there are now.
   void ExpectAllCounted(uint32_t number) const {
     const ControllerCounters& counters = counters_at(number);
     EXPECT_EQ(counters.flows + counters.flows_inherited,

@@ -66,7 +66,7 @@ class GroupMembership final : public GroupMember {
     out_.store(epoch, std::memory_order_relaxed);
   }
   const std::string& group() const override { return options_.group; }
-  Outage::State etcd() const override { return outage_.At(Now()); }
+  Outage::State etcd() const override;
   // Checks the name of a group. Error: InvalidArgument.
   static absl::Status CheckName(const std::string& group) {
     return CheckKeyName("name of a group", group);
@@ -88,6 +88,7 @@ class GroupMembership final : public GroupMember {
   Nanos OnError(Instant begun, const absl::Status& why);
   void HeedAsks();
   void SetWish();
+  void NoteAnswer(Instant begun, const absl::Status& status);
   bool IsPathAlive(Instant now) const;
   void Ask(const std::function<void()>& set);
   void Tell(bool is_warning, const std::string& what) const;
@@ -108,7 +109,6 @@ class GroupMembership final : public GroupMember {
   std::string unread_;              // as it was told
   std::string refused_;             // why it cannot join, as it was told
 
-  Outage outage_;  // of etcd
   std::atomic<bool> is_handed_on_ = false;
   std::atomic<bool> wants_in_ = false;
   std::atomic<uint64_t> applied_ = 0;
@@ -117,6 +117,7 @@ class GroupMembership final : public GroupMember {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   View view_ ABSL_GUARDED_BY(mutex_);
+  Outage outage_ ABSL_GUARDED_BY(mutex_);  // of etcd
   bool stops_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;   // how often
   uint64_t heeded_ ABSL_GUARDED_BY(mutex_) = 0;  // of these

@@ -36,6 +36,7 @@ class Member {
     return membership_->HandOn(membership_->Current().table->epoch);
   }
   GroupMembership::View view() const { return membership_->Current(); }
+  Outage::State etcd() const { return membership_->etcd(); }
   bool handles() const {
     const auto now = view();
     return now.is_active && GroupMembership::Now() < now.vouched_until;

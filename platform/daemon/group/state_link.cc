@@ -364,7 +364,8 @@ bool StateLink::BeginRound(const Peer& peer, uint64_t round) {
 void StateLink::EndRound(const Peer& peer, const absl::Status& status) {
   const std::scoped_lock lock(mutex_);
   if (peer_ == peer && !status.ok()) {
-    why_not_ = fmt::format("{}: {}", peer.address, std::string(status.message()));
+    why_not_ =
+        fmt::format("{}: {}", peer.address, std::string(status.message()));
   }
   queue_.clear();
   unsent_ = 0;

@@ -444,10 +444,11 @@ void RealFaults::NoteRecovery() {
   }
   if (notice_ != nullptr) {
     const Nanos took = loop_.now() - deaths_.back();
-    notice_(took.ns == 0 ? "recovered: no unit had anything of the process that "
-                           "failed"
-                         : fmt::format("recovered {} after a process failed",
-                                       FormatDuration(took)));
+    notice_(took.ns == 0
+                ? "recovered: no unit had anything of the process that "
+                  "failed"
+                : fmt::format("recovered {} after a process failed",
+                              FormatDuration(took)));
   }
   deaths_.clear();
 }

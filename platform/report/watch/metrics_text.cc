@@ -280,8 +280,9 @@ void AddGroup(const LiveFigures& figures, Metrics& to) {
 
 void AddDependencies(const LiveFigures& figures, Metrics& to) {
   if (figures.etcd.has_value()) {
-    to.Gauge("snf_etcd_up", figures.etcd->is_away() ? 0 : 1,
-             "Whether etcd answers, which the hosts or the group are read from.");
+    to.Gauge(
+        "snf_etcd_up", figures.etcd->is_away() ? 0 : 1,
+        "Whether etcd answers, which the hosts or the group are read from.");
   }
   if (figures.manager.has_value()) {
     to.Gauge("snf_manager_up", figures.manager->is_away() ? 0 : 1,

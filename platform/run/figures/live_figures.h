@@ -110,7 +110,7 @@ struct LiveFigures {
     std::string states_away{};
   };
   std::optional<Group> group{};
-  // What the process asks, and may do without; absent: it does not ask.
+  // Services that the process asks, and can do without; absent: it asks none.
   std::optional<Outage::State> etcd{};
   std::optional<Outage::State> manager{};  // of resources
   Times late{};  // how late packets were taken; count 0 without a schedule
