@@ -376,7 +376,7 @@ void ManagerDesk::PutTogether(GlobalUnitId unit) {
   reports_.erase(at);
   const LeaseRefusal why = core().on_report(now_, told, leases, commands_);
   if (why == LeaseRefusal::kNone) return;
-  Tell(true, fmt::format("unit {}: its leases end: no fit", value(unit)));
+  Tell(true, fmt::format("unit {}: its leases clash, and end", value(unit)));
 }
 
 // A unit that has stopped has no leases.
