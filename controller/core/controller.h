@@ -208,8 +208,9 @@ class Controller {
   // the next one begins a new flow. Returns false, and changes nothing, if the
   // flow is unknown, or some of its state may be at another unit than its
   // owner; the call may be repeated, and has old copies forgotten.
-  bool DeleteFlow(Instant now, FlowId flow, ControllerOut& out) {
-    return ends_.Delete(*this, now, flow, out);
+  bool DeleteFlow(Instant now, FlowId flow, ControllerOut& out,
+                  Deletion why = Deletion::kByHand) {
+    return ends_.Delete(*this, now, flow, why, out);
   }
   // Adds a pool of the NF, whose pieces first … last are all at the controller.
   // Called for each pool in order, before the first packet.

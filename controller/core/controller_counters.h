@@ -61,12 +61,13 @@ struct SuccessionCounters {
 // Counters of everything that a controller did so far.
 struct ControllerCounters {
   // flows + flows_inherited - flows_ended are in the table.
-  uint64_t flows = 0;            // ever created
-  uint64_t flows_inherited = 0;  // found by a successor, and not counted before
-  uint64_t flows_ended = 0;      // also by failures
-  uint64_t flows_over = 0;       // ended by the NF
-  uint64_t flows_evicted = 0;    // evicted for new flows
-  uint64_t flows_deleted = 0;    // ended by DeleteFlow
+  uint64_t flows = 0;  // ever created
+  // Found by a successor, and not counted before; or of another controller.
+  uint64_t flows_inherited = 0;
+  uint64_t flows_ended = 0;    // also by failures, or given to another
+  uint64_t flows_over = 0;     // ended by the NF
+  uint64_t flows_evicted = 0;  // evicted for new flows
+  uint64_t flows_deleted = 0;  // by hand: Deletion::kByHand
   uint64_t flowlets = 0;
   uint64_t flowlets_by_gap = 0;
   uint64_t flowlets_by_bytes = 0;

@@ -84,7 +84,7 @@ void FlowEnds::EndOpenFlow(Controller& c, Instant now, uint32_t slot,
 
 // While there is a run of an earlier owner, a packet may still pull its copy,
 // and no pull is answered for a flow that is forgotten.
-bool FlowEnds::Delete(Controller& c, Instant now, FlowId flow,
+bool FlowEnds::Delete(Controller& c, Instant now, FlowId flow, Deletion why,
                       ControllerOut& out) {
   const uint32_t slot = slot_of(flow);
   if (!c.Knows(flow)) return false;
@@ -93,7 +93,7 @@ bool FlowEnds::Delete(Controller& c, Instant now, FlowId flow,
     return false;
   }
   EndOpenFlow(c, now, slot, out);
-  ++c.counters_.flows_deleted;
+  if (why == Deletion::kByHand) ++c.counters_.flows_deleted;
   return true;
 }
 

@@ -13,6 +13,12 @@ namespace snf {
 
 class Controller;
 
+// Why a flow is deleted.
+enum class Deletion : uint8_t {
+  kByHand,      // an operator wants it
+  kForAnother,  // another controller continues it, or has had its key since
+};
+
 // Theory of operation. The ends of a controller's flows. A flow ends when it
 // has been silent for its timeout, when its NF says that it is over, when the
 // caller deletes it, or when it is evicted. Then its owner is told (kEndFlow),
@@ -55,7 +61,8 @@ class FlowEnds {
   void EndOpenFlow(Controller& c, Instant now, uint32_t slot,
                    ControllerOut& out);
   // As Controller::DeleteFlow and Controller::on_ended.
-  bool Delete(Controller& c, Instant now, FlowId flow, ControllerOut& out);
+  bool Delete(Controller& c, Instant now, FlowId flow, Deletion why,
+              ControllerOut& out);
   static bool on_ended(Controller& c, FlowId flow);
   // Ends a flow to make room for another. Returns false if there is none that
   // may go.

@@ -30,6 +30,7 @@ void FlowHandOver::Give(Controller& c, Instant now, FlowId flow) {
   FlowHot& hot = c.flows_.hot(slot);
   if ((hot.flags & FlowHot::kOpen) != 0) c.CloseFlowlet(slot);
   c.flow_timers_.Disarm(slot);
+  ++c.counters_.flows_ended;
   c.flows_.Unlink(slot);
   c.Disown(now, c.flows_.cold(slot).owner);
   c.aliases_.Erase(slot, hot.clock);
@@ -65,6 +66,7 @@ std::optional<FlowId> FlowHandOver::Take(Controller& c, Instant now,
     c.flows_.Free(slot);
     return std::nullopt;
   }
+  ++c.counters_.flows_inherited;
   const FlowId id = c.IdOf(slot);
   FlowHot& hot = c.flows_.hot(slot);
   hot.clock = flow.last + 1;

@@ -110,6 +110,10 @@ TEST(FlowHandOver, TheFlowGoesOnWithItsNextClockAndAllThatIsKnownOfIt) {
   EXPECT_EQ(name.alias_group, 5u);
   EXPECT_EQ(name.idle_timeout, Seconds(9));
   EXPECT_EQ(b->units().owned_flows(UnitId{0}), 1u);
+  EXPECT_EQ(a->counters().flows, 1u);
+  EXPECT_EQ(a->counters().flows_ended, 1u);
+  EXPECT_EQ(b->counters().flows_inherited, 1u);
+  EXPECT_EQ(b->counters().flows_ended, 0u);
   const auto next = b.Packet(7);
   EXPECT_EQ(next.back().meta.flow, meta.flow);
   EXPECT_EQ(next.back().meta.clock, Clock{4});
@@ -144,7 +148,9 @@ TEST(FlowHandOver, IsPutOffWhileAnotherFlowHasTheAlias) {
   EXPECT_EQ(a->flows().size(), 1u);
   EXPECT_EQ(a->NameOf(other).alias, External(9));
   a.out().clear();
-  EXPECT_TRUE(a->DeleteFlow(kNow, other, a.out()));
+  EXPECT_TRUE(a->DeleteFlow(kNow, other, a.out(), Deletion::kForAnother));
+  EXPECT_EQ(a->counters().flows_ended, 1u);
+  EXPECT_EQ(a->counters().flows_deleted, 0u);
   EXPECT_EQ(a.Take(handed, true).size(), 1u);
 }
 
@@ -158,6 +164,9 @@ TEST(FlowHandOver, IsPutOffWhileThereIsNoRoom) {
   EXPECT_EQ(busy->flows().size(), 1u);
   has_it.Packet(7);
   EXPECT_TRUE(has_it.Take(*handed, false).empty());
+  for (Leasing* const one : {&full, &busy, &has_it}) {
+    EXPECT_EQ((*one)->counters().flows_inherited, 0u);
+  }
   ControllerOptions leased;
   leased.leased = true;
   Controller unitless(leased, *FindPlacementPolicy("snf"));

@@ -173,7 +173,7 @@ class ControllerLoop {
   std::vector<UnitId> TakeLeft() { return words_.TakeLeft(); }
   // As Controller::DeleteFlow; false without a controller.
   template <ControllerHost Host>
-  bool DeleteFlow(FlowId flow, Host& host);
+  bool DeleteFlow(FlowId flow, Deletion why, Host& host);
   // Asks for the state of a flow: ControllerEvents::on_state answers, unless
   // its unit is about to change the state, or has no room to answer. Returns
   // false if no unit has the flow, or the way to the unit is full.

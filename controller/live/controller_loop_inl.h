@@ -43,10 +43,11 @@ bool ControllerLoop::Revoke(UnitId unit, bool at_once, Host& host) {
 }
 
 template <ControllerHost Host>
-bool ControllerLoop::DeleteFlow(FlowId flow, Host& host) {
+bool ControllerLoop::DeleteFlow(FlowId flow, Deletion why, Host& host) {
   if (!is_led()) return false;
   bool is_deleted = false;
-  Call([&] { is_deleted = controller_.DeleteFlow(now_, flow, out_); }, host);
+  Call([&] { is_deleted = controller_.DeleteFlow(now_, flow, out_, why); },
+       host);
   return is_deleted;
 }
 

@@ -131,13 +131,12 @@ void Rebuild::Begin(Controller& c, Instant now, const Controller& before) {
 // flows.
 void Rebuild::CountFlows(Controller& c) {
   ControllerCounters& counters = c.counters_;
-  const uint64_t counted =
-      counters.flows + counters.flows_inherited - counters.flows_ended;
-  const uint64_t found = c.flows_.size();
-  if (found > counted) {
-    counters.flows_inherited += found - counted;
+  const uint64_t begun = counters.flows + counters.flows_inherited;
+  const uint64_t known = counters.flows_ended + c.flows_.size();
+  if (known > begun) {
+    counters.flows_inherited += known - begun;
   } else {
-    counters.flows_ended += counted - found;
+    counters.flows_ended += begun - known;
   }
 }
 

@@ -247,6 +247,12 @@ TEST_F(RebuildTest, CountsFlowsThatItFindsAndThoseThatItDoesNot) {
   nothing.Begin(next, kNow, controller_);
   EXPECT_EQ(next.counters().flows_inherited, 1u);
   EXPECT_EQ(next.counters().flows_ended, 1u);
+
+  Rebuild again(3, 16);
+  Controller last(Options(3), policy_);
+  again.Begin(last, kNow, next);
+  EXPECT_EQ(last.counters().flows_inherited, 1u);
+  EXPECT_EQ(last.counters().flows_ended, 1u);
 }
 
 // Unit 0 had clock 5, and has run 7 since, which no logger has: if it fails, an

@@ -61,6 +61,7 @@ void SetGroup(const LiveFigures::Group& from, proto::StatusReply& reply) {
   to.set_state(from.state);
   to.set_epoch(from.epoch);
   to.set_controllers(from.controllers);
+  to.set_states_away(from.states_away);
   for (const LiveFigures::Group::Member& member : from.members) {
     proto::GroupMember& added = *to.add_member();
     added.set_number(member.number);
@@ -89,7 +90,17 @@ LiveFigures::Group GroupOf(const proto::GroupFigures& from) {
   for (const proto::NamedCount& count : from.count()) {
     to.counts.push_back({count.name(), count.count()});
   }
+  to.states_away = from.states_away();
   return to;
+}
+
+void SetDependency(const Outage::State& from, proto::Dependency& to) {
+  to.set_away_ns(from.away.ns);
+  to.set_why(from.why);
+}
+
+Outage::State DependencyOf(const proto::Dependency& from) {
+  return {.away = {from.away_ns()}, .why = from.why()};
 }
 
 }  // namespace
@@ -146,6 +157,12 @@ void AddFigures(const LiveFigures& figures, proto::StatusReply& reply) {
     to.set_units(host.units);
   }
   if (figures.group.has_value()) SetGroup(*figures.group, reply);
+  if (figures.etcd.has_value()) {
+    SetDependency(*figures.etcd, *reply.mutable_etcd());
+  }
+  if (figures.manager.has_value()) {
+    SetDependency(*figures.manager, *reply.mutable_manager());
+  }
   for (const PortFigures& port : figures.live.ports) {
     SetPort(port, *reply.add_port());
   }
@@ -203,6 +220,8 @@ LiveFigures FiguresOf(const proto::StatusReply& reply) {
                              .units = host.units()});
   }
   if (reply.has_group()) figures.group = GroupOf(reply.group());
+  if (reply.has_etcd()) figures.etcd = DependencyOf(reply.etcd());
+  if (reply.has_manager()) figures.manager = DependencyOf(reply.manager());
   for (const proto::Port& port : reply.port()) {
     figures.live.ports.push_back(PortOf(port));
   }

@@ -145,6 +145,79 @@ TEST(ControlText, TellsWhoHasTheHostsOfAGroup) {
       << TextOf(all);
 }
 
+TEST(ControlText, TellsWhatIsAway) {
+  LiveFigures figures = Figures();
+  const auto text = [&] {
+    proto::StatusReply reply;
+    reply.add_port();
+    AddFigures(figures, reply);
+    return TextOf(reply);
+  };
+  const auto has = [&](const char* line) {
+    EXPECT_NE(text().find(line), std::string::npos) << text();
+  };
+  figures.etcd = Outage::State();
+  figures.manager = Outage::State();
+  EXPECT_EQ(text().find("  etcd "), std::string::npos) << text();
+  EXPECT_EQ(text().find("  manager "), std::string::npos) << text();
+  figures.etcd = {.away = Seconds(4), .why = "no endpoint answers"};
+  figures.manager = {.away = Seconds(9), .why = "10.0.0.2:7: refused"};
+  has("  etcd      away for 4.00 s (no endpoint answers): units stay on the "
+      "hosts that they have\n");
+  has("  manager   lost for 9.00 s (10.0.0.2:7: refused): leases stay as they "
+      "are\n");
+  figures.group = Group();
+  has("  etcd      away for 4.00 s (no endpoint answers): the table of the "
+      "group stays as it is\n");
+  figures.group->state = "waiting";
+  has("(no endpoint answers): this controller takes no packets\n");
+  figures.group->states_away = "10.0.0.1:6083: TLS: no handshake";
+  has("            states of flows go to no other controller: 10.0.0.1:6083: "
+      "TLS: no "
+      "handshake\n");
+}
+
+// A controller that is started while etcd is away cannot join.
+TEST(ControlText, SaysForWhatAControllerThatDoesNotRunWaits) {
+  LiveFigures figures = Figures();
+  figures.group = Group();
+  figures.etcd = {.away = Seconds(4), .why = "no endpoint answers"};
+  figures.group->states_away = "not connected yet";
+  proto::StatusReply all;
+  all.add_member()->set_controller(0);
+  proto::StatusReply& other = *all.add_member();
+  other.set_controller(2);
+  AddFigures(figures, other);
+  const std::string text = TextOf(all);
+  EXPECT_NE(
+      text.find("  controller 0  does not run, and cannot join before etcd "
+                "answers: no controller takes the packets of its "
+                "hosts\n"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(
+      text.find(
+          "                etcd is away for 4.00 s (no endpoint "
+          "answers): the table of the group stays as it is\n"
+          "                states of flows go to no other controller: not "
+          "connected yet\n"),
+      std::string::npos)
+      << text;
+}
+
+TEST(ControlText, SaysOfAHostThatHasLeftWhatIsStillThere) {
+  LiveFigures figures = Figures();
+  figures.hosts = {
+      {.name = "b", .address = "10.0.0.2:7000", .state = "left", .units = 0}};
+  figures.units.front().host = "b";
+  proto::StatusReply reply;
+  reply.add_port();
+  AddFigures(figures, reply);
+  EXPECT_NE(TextOf(reply).find("  host      b (10.0.0.2:7000) left: "),
+            std::string::npos)
+      << TextOf(reply);
+}
+
 TEST(ControlText, ListsTheHostsOfEachController) {
   proto::StatusReply all;
   for (const char* const host : {"b", "c"}) {
@@ -202,6 +275,9 @@ TEST(ControlFigures, AreWhatTheyWereAfterTheWay) {
   proto::StatusReply reply;
   LiveFigures before = WithObjects();
   before.group = Group();
+  before.group->states_away = "no route";
+  before.etcd = {.away = Seconds(4), .why = "no endpoint answers"};
+  before.manager = Outage::State();
   AddFigures(before, reply);
   proto::StatusReply again;
   AddFigures(FiguresOf(reply), again);

@@ -100,9 +100,43 @@ std::string OnHost(const LiveFigures& figures, const std::string& host) {
 // "b (10.0.0.2:7000) joined, for 2 units at most: 1, 2".
 std::string HostLine(const LiveFigures& figures,
                      const LiveFigures::Host& host) {
-  return fmt::format("{} ({}) {}, for {} at most{}", host.name, host.address,
-                     host.state, Plural(host.units, "unit"),
-                     OnHost(figures, host.name));
+  // A host that has left can run none.
+  return fmt::format(
+      "{} ({}) {}{}{}", host.name, host.address, host.state,
+      host.state == "left"
+          ? ""
+          : fmt::format(", for {} at most", Plural(host.units, "unit")),
+      OnHost(figures, host.name));
+}
+
+// "away for 4 s (no endpoint of etcd answers): the table of the group stays as
+// it is"; "" if etcd answers.
+std::string EtcdLine(const LiveFigures& figures) {
+  if (!figures.etcd.has_value() || !figures.etcd->is_away()) return "";
+  const bool has_group = figures.group.has_value();
+  return fmt::format("away for {} ({}): {}", FormatDuration(figures.etcd->away),
+                     figures.etcd->why,
+                     has_group && figures.group->state == "waiting"
+                         ? "this controller takes no packets"
+                     : has_group ? "the table of the group stays as it is"
+                                 : "units stay on the hosts that they have");
+}
+
+// "lost for 9 s (…): leases stay as they are"; "" if it answers.
+std::string ManagerLine(const LiveFigures& figures) {
+  if (!figures.manager.has_value() || !figures.manager->is_away()) return "";
+  return fmt::format("lost for {} ({}): leases stay as they are",
+                     FormatDuration(figures.manager->away),
+                     figures.manager->why);
+}
+
+// "" if they go to another member, or there is none.
+std::string StatesLine(const LiveFigures& figures) {
+  if (!figures.group.has_value() || figures.group->states_away.empty()) {
+    return "";
+  }
+  return "states of flows go to no other controller: " +
+         figures.group->states_away;
 }
 
 // "edge, active in epoch 7: controller 0 at 10.0.0.1:6083 has 48.8 % of the
@@ -154,8 +188,20 @@ bool IsReplaced(const proto::StatusReply& reply, uint32_t controller) {
   });
 }
 
-std::string MemberLine(const proto::StatusReply& member, bool is_replaced) {
+// Returns true if a member says that etcd is away. No process can join then.
+bool IsEtcdAway(const proto::StatusReply& reply) {
+  return std::ranges::any_of(reply.member(), [](const auto& member) {
+    return !member.etcd().why().empty();
+  });
+}
+
+std::string MemberLine(const proto::StatusReply& member, bool is_replaced,
+                       bool is_etcd_away) {
   if (member.pid() == 0) {
+    if (is_etcd_away && !is_replaced) {
+      return "does not run, and cannot join before etcd answers: no controller "
+             "takes the packets of its hosts";
+    }
     return is_replaced ? "does not run: others of its group have its hosts; "
                          "the same snf up starts it"
                        : "does not run: nobody takes the packets of its hosts; "
@@ -186,8 +232,15 @@ std::string TextOfSeveral(const proto::StatusReply& reply) {
   const bool has_group = of_group != reply.member().end();
   for (const proto::StatusReply& member : reply.member()) {
     say(fmt::format("controller {}", member.controller()),
-        MemberLine(member, IsReplaced(reply, member.controller())));
+        MemberLine(member, IsReplaced(reply, member.controller()),
+                   IsEtcdAway(reply)));
     const LiveFigures of_member = FiguresOf(member);
+    const auto say_more = [&say](const char* what, const std::string& line) {
+      if (!line.empty()) say("", what + line);
+    };
+    say_more("etcd is ", EtcdLine(of_member));
+    say_more("the resource manager is ", ManagerLine(of_member));
+    say_more("", StatesLine(of_member));
     for (const LiveFigures::Host& host : of_member.hosts) {
       say("", "host " + HostLine(of_member, host));
     }
@@ -238,7 +291,13 @@ std::string TextOf(const proto::StatusReply& reply) {
     say("group", GroupLine(*figures.group));
     const std::string counts = CountLine(figures.group->counts);
     if (!counts.empty()) say("", counts);
+    const std::string states = StatesLine(figures);
+    if (!states.empty()) say("", states);
   }
+  const std::string etcd = EtcdLine(figures);
+  if (!etcd.empty()) say("etcd", etcd);
+  const std::string manager = ManagerLine(figures);
+  if (!manager.empty()) say("manager", manager);
   say("packets", PacketsOf(figures));
   for (const DropCount& drop : figures.drops) {
     if (drop.packets == 0) continue;

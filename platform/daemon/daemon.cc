@@ -188,6 +188,12 @@ void Daemon::on_chain_ended(std::string_view line) {
   LogLine(LogLevel::kInfo, line);
 }
 
+void Daemon::AddManager(LiveFigures& figures) const {
+  for (const auto& of_chain : leases_) {
+    TakeLonger(of_chain->manager(), figures.manager);
+  }
+}
+
 void Daemon::set_nf_logs(NfLogFiles* logs) {
   const std::scoped_lock lock(nf_logs_mutex_);
   nf_logs_ = logs;

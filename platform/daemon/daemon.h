@@ -117,6 +117,9 @@ class Daemon {
   // Ends the guard, if there is one: the daemon's end is a clean one.
   void EndBypass();
 
+  // Says how the resource manager answers, if there is one. Any thread.
+  void AddManager(LiveFigures& figures) const;
+
   // Names the files of NFs' logs, until null is set.
   void set_nf_logs(NfLogFiles* logs);
   // Opens these files again. Any thread.

@@ -33,6 +33,8 @@ class DaemonLeases final : public LiveLeases {
   void set_driver(RealDriver& driver) { leases_.set_driver(driver); }
   // Says on which hosts units run; null without LeaseMember::Options::hosts.
   const HostSource* hosts() const { return member_->hosts(); }
+  // As LeaseMember::manager.
+  Outage::State manager() const { return member_->manager(); }
   // Finds the leases for a driver that takes over the units of a killed
   // process; the driver is to be set before. The leases have ended with the
   // process, so the driver leaves the units that it does not lease anew.

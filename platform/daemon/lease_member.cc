@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text/wording.h"
 #include "base/version.h"
+#include "platform/service/tls_endpoint.h"
+#include "platform/service/tls_probe.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -30,9 +33,10 @@ absl::StatusOr<std::unique_ptr<LeaseMember>> LeaseMember::Join(
 LeaseMember::LeaseMember(const Options& options)
     : options_(options),
       hosts_([notice = options.notice](const std::string& line) {
-        if (notice != nullptr) notice(line);
+        if (notice != nullptr) notice(true, line);
       }),
-      controller_(options.controller) {}
+      controller_(options.controller),
+      reasons_(options.addresses.size()) {}
 
 LeaseMember::~LeaseMember() {
   stops_.store(true, std::memory_order_seq_cst);
@@ -63,26 +67,129 @@ void LeaseMember::Run() {
     const bool is_lost = is_welcome_.exchange(false) || was_welcome;
     const absl::Status broken = stream->Finish();
     if (stops_.load()) return;
-    const absl::Status why = refusal_.ok() ? broken : refusal_;
+    NoteWhy(broken);
     // If there are several managers, one may be about to lead.
-    if (!has_joined_ && (!refusal_.ok() || !has_others())) return Refute();
+    if (!has_joined_ && (!refusal_.ok() || !has_others())) {
+      return Refute();
+    }
     if (absl::IsAborted(refusal_)) {
       EndLeases();
     } else {
       at_ = (at_ + 1) % options_.addresses.size();
     }
-    if (has_joined_)
-      Tell(refusal_.ok()
-               ? fmt::format("the resource manager \"{}\" is lost: leases stay "
-                             "as they are until there is one",
-                             options_.manager)
-               : fmt::format("the resource manager \"{}\" refuses this daemon: "
-                             "{}",
-                             options_.manager, std::string(why.message())));
+    if (has_joined_) OnLost();
     if (is_lost) wait = kFirstWait;
     Wait(wait);
     wait = std::min(Nanos{2 * wait.ns}, kLongestWait);
   }
+}
+
+// The words of gRPC for Unavailable do not name a certificate.
+std::string LeaseMember::WhyNoManager(const LeaseAddress& address,
+                                      const absl::Status& status) {
+  const std::string said = status.ok()
+                               ? "the connection ended"
+                               : Printable(std::string(status.message()));
+  if (!address.tls.has_value()) {
+    return absl::IsUnavailable(status)
+               ? fmt::format("{}: no manager leads there", address.target)
+               : fmt::format("{}: {}", address.target, said);
+  }
+  const auto tcp = ParseTcpAddress("tcp:" + address.target);
+  if (!tcp.ok()) return fmt::format("{}: {}", address.target, said);
+  const std::string why =
+      WhyNotReachable({.address = *tcp,
+                       .files = {.authority = address.tls->authority,
+                                 .certificate = address.tls->certificate,
+                                 .key = address.tls->key}},
+                      "--manager_tls");
+  return fmt::format("{}: {}", address.target, why.empty() ? said : why);
+}
+
+// Looks into each error of an address once: there may be two a second.
+void LeaseMember::NoteWhy(const absl::Status& broken) {
+  Reason& reason = reasons_[at_];
+  const LeaseAddress& address = options_.addresses[at_];
+  const absl::Status& error = refusal_.ok() ? broken : refusal_;
+  if (!reason.text.empty() && reason.error == error) return;
+  reason.error = error;
+  reason.is_plain = !refusal_.ok() || !address.tls.has_value();
+  if (!refusal_.ok()) {
+    reason.text = fmt::format("{}: it refuses this daemon: {}", address.target,
+                              std::string(refusal_.message()));
+  } else if (reason.is_plain) {
+    reason.text = WhyNoManager(address, error);
+  } else if (reason.text.empty()) {
+    reason.text =
+        fmt::format("{}: {}", address.target, std::string(error.message()));
+  }
+}
+
+// Takes the text of a probe, and begins the next one.
+void LeaseMember::Probe() {
+  if (probe_.valid()) {
+    if (probe_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      return;
+    }
+    std::string text = probe_.get();
+    Reason& probed = reasons_[probed_];
+    if (!probed.text.empty() && probed.error == probed_error_) {
+      probed.text = std::move(text);
+      probed.is_plain = true;
+    }
+  }
+  const auto next = std::ranges::find_if(reasons_, [](const Reason& reason) {
+    return !reason.text.empty() && !reason.is_plain;
+  });
+  if (next == reasons_.end()) return;
+  probed_ = static_cast<size_t>(next - reasons_.begin());
+  probed_error_ = next->error;
+  probe_ = std::async(
+      std::launch::async,
+      [address = options_.addresses[probed_], error = probed_error_] {
+        return WhyNoManager(address, error);
+      });
+}
+
+std::string LeaseMember::Reasons() const {
+  std::string text;
+  for (const Reason& reason : reasons_) {
+    if (reason.text.empty()) continue;
+    text += (text.empty() ? "" : "; ") + reason.text;
+  }
+  return text;
+}
+
+// The first line says that the manager is lost, and the second one why no
+// address answers, once that is known of all.
+void LeaseMember::OnLost() {
+  Probe();
+  const bool is_first = !manager().is_away();
+  {
+    const std::lock_guard lock(mutex_);
+    outage_.OnNoAnswer(RealClock::Monotonic(), Reasons());
+  }
+  if (!refusal_.ok()) {
+    return Tell(
+        true, fmt::format("the resource manager \"{}\" refuses this daemon: {}",
+                          options_.manager, std::string(refusal_.message())));
+  }
+  if (is_first) {
+    Tell(true,
+         fmt::format("the resource manager \"{}\" is lost: leases stay as they "
+                     "are until there is one",
+                     options_.manager));
+  } else if (!has_told_reasons_ &&
+             std::ranges::all_of(reasons_, &Reason::is_plain)) {
+    has_told_reasons_ = true;
+    Tell(true, fmt::format("no resource manager \"{}\" takes this daemon: {}",
+                           options_.manager, Reasons()));
+  }
+}
+
+Outage::State LeaseMember::manager() const {
+  const std::lock_guard lock(mutex_);
+  return outage_.At(RealClock::Monotonic());
 }
 
 // A manager has taken this member for dead: it comes again as a new one.
@@ -95,17 +202,20 @@ void LeaseMember::EndLeases() {
 // Tells Join why the member cannot join.
 void LeaseMember::Refute() {
   has_joined_ = true;
-  joined_.set_value(!refusal_.ok()
-                        ? refusal_
-                        : absl::FailedPreconditionError(fmt::format(
-                              "no resource manager \"{}\" answers; snf "
-                              "manager --name={} starts one",
-                              options_.manager, options_.manager)));
+  joined_.set_value(
+      !refusal_.ok()
+          ? refusal_
+          : absl::FailedPreconditionError(fmt::format(
+                "no resource manager \"{}\" answers ({}); snf "
+                "manager --name={} starts one",
+                options_.manager,
+                WhyNoManager(options_.addresses[at_], reasons_[at_].error),
+                options_.manager)));
 }
 
-void LeaseMember::Tell(const std::string& line) {
+void LeaseMember::Tell(bool is_warning, const std::string& line) {
   if (line == std::exchange(told_, line) || options_.notice == nullptr) return;
-  options_.notice(line);
+  options_.notice(is_warning, line);
 }
 
 proto::ToManager LeaseMember::Hello() const {
@@ -202,6 +312,12 @@ void LeaseMember::Welcome(const proto::Welcome& word) {
   manager_epoch_.store(word.manager_epoch());
   member_term_ns_.store(word.member_term_ns());
   is_welcome_.store(true);
+  {
+    const std::lock_guard lock(mutex_);
+    outage_.OnAnswer();
+  }
+  for (Reason& reason : reasons_) reason = Reason();
+  has_told_reasons_ = false;
   if (!has_joined_) {
     has_joined_ = true;
     first_life_ = {*controller_, word.life()};
@@ -210,8 +326,8 @@ void LeaseMember::Welcome(const proto::Welcome& word) {
     told_ = "";
     return;
   }
-  Tell(fmt::format("the resource manager \"{}\" is there, of epoch {}",
-                   options_.manager, word.manager_epoch()));
+  Tell(false, fmt::format("the resource manager \"{}\" is there, of epoch {}",
+                          options_.manager, word.manager_epoch()));
 }
 
 // Before it is welcome it says what a manager wants to know that recovers.

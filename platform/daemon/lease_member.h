@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/outage.h"
 #include "base/time.h"
 #include "platform/daemon/leased_hosts.h"
 #include "platform/drivers/real_cluster/lease_mail.h"
@@ -62,9 +63,9 @@ class LeaseMember {
     uint32_t units = 1;
     int64_t unit_capacity_bps = 0;
     bool follows_hosts = false;  // units run on the hosts of a cluster
-    // Called with a line of text when the manager is lost, and when it is back;
-    // by any thread. May be null.
-    std::function<void(const std::string&)> notice = nullptr;
+    // Called with a line of text when the manager is lost, which is a warning,
+    // and when there is one again; by any thread. May be null.
+    std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 
   // Returns once the member is welcome. Errors: the manager's, if it refuses
@@ -88,6 +89,13 @@ class LeaseMember {
   }
   // Returns true while a manager has welcomed the member.
   bool is_welcome() const { return is_welcome_.load(); }
+  // Says how long no manager has welcomed the member, and why. Any thread.
+  Outage::State manager() const;
+  // Says why no manager has answered at an address, which it names: a call
+  // there ended with that status. Over TCP, connects there once more
+  // (WhyNotReachable), which takes some seconds at most.
+  static std::string WhyNoManager(const LeaseAddress& address,
+                                  const absl::Status& status);
   // Counts messages that were dropped.
   uint64_t unsent() const { return unsent_.load(); }
 
@@ -101,7 +109,11 @@ class LeaseMember {
   void SendAll(LeaseStream& stream);
   void Drop();
   proto::ToManager Hello() const;
-  void Tell(const std::string& line);
+  void Tell(bool is_warning, const std::string& line);
+  void OnLost();
+  void NoteWhy(const absl::Status& broken);
+  void Probe();
+  std::string Reasons() const;
   void Wait(Nanos most);
 
   bool has_others() const { return options_.addresses.size() > 1; }
@@ -131,10 +143,22 @@ class LeaseMember {
   std::atomic<uint64_t> unsent_{0};
   absl::Status refusal_;  // the latest one; of the thread that reads
   std::string told_;      // the latest line
+  // Why an address has not answered since the member was last welcome.
+  struct Reason {
+    absl::Status error;
+    std::string text{};     // "": it was not tried
+    bool is_plain = false;  // the text needs no probe
+  };
+  std::vector<Reason> reasons_;  // by address
+  bool has_told_reasons_ = false;
+  size_t probed_ = 0;  // the address of the probe, and its error
+  absl::Status probed_error_;
+  std::future<std::string> probe_;  // one at a time, and beside the tries
   std::promise<absl::Status> joined_;
   bool has_joined_ = false;
   std::atomic<bool> stops_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
+  Outage outage_ ABSL_GUARDED_BY(mutex_);  // of all managers
   // Points to the stream that is under way; null if there is none.
   LeaseStream* stream_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::thread thread_;

@@ -212,7 +212,7 @@ class LeaseMembersRandomTest : public testing::TestWithParam<Schedule> {
          .machine = "here",
          .member_term = kMemberTerm,
          .file = stem_ + ".members",
-         .notice = [this](const std::string& line) { Hear(line); }});
+         .notice = [this](bool, const std::string& line) { Hear(line); }});
     ASSERT_TRUE(desk.ok()) << desk.status();
     desk_ = *std::move(desk);
     StartServer();

@@ -153,6 +153,15 @@ void AddLogLosses(const NfLogFiles& logs, LiveFigures& figures) {
   figures.counts[&NfLogFigures::write_failed] = losses.write_failed;
 }
 
+// Says how etcd and the resource manager answer, as far as they are asked.
+void AddDependencies(const RunRequest& options, const Daemon* daemon,
+                     LiveFigures& figures) {
+  const HostSource* const hosts = options.real.host_source;
+  const auto etcd = hosts != nullptr ? hosts->etcd() : std::nullopt;
+  if (etcd.has_value()) TakeLonger(*etcd, figures.etcd);
+  if (daemon != nullptr) daemon->AddManager(figures);
+}
+
 // Lets the calling thread run on these CPUs, and later ones that it starts. A
 // thread that the dispatcher has started may be on the dispatcher's CPU alone.
 void UseCpus(std::span<const int> cpus) {
@@ -366,6 +375,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
   std::mutex one_start;
   const auto amend = [&](LiveFigures& figures) {
     figures.live = (*traffic)->figures();
+    AddDependencies(options, daemon, figures);
     (*traffic)->AddGroup(figures);
     chains->AddFigures(figures);
     if (logs != nullptr) AddLogLosses(*logs, figures);

@@ -195,7 +195,7 @@ void LiveTraffic::Follow(std::unique_ptr<GroupTraffic> group) {
 }
 
 void LiveTraffic::AddGroup(LiveFigures& figures) const {
-  if (group_ != nullptr) figures.group = group_->figures();
+  if (group_ != nullptr) group_->AddTo(figures);
 }
 
 void LiveTraffic::FollowGroup(bool steers) {

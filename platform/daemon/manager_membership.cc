@@ -132,9 +132,13 @@ ManagerMembership::UnitsByAddress() const {
   if (addresses->empty()) return std::nullopt;
   const auto reply = LookAtManagers(*addresses, kOfLook);
   if (!reply.ok()) {
-    return absl::FailedPreconditionError(
-        fmt::format("no resource manager \"{}\" answers: {}", options_.manager,
-                    std::string(reply.status().message())));
+    std::string why;
+    for (const LeaseAddress& address : *addresses) {
+      why += (why.empty() ? "" : "; ") +
+             LeaseMember::WhyNoManager(address, reply.status());
+    }
+    return absl::FailedPreconditionError(fmt::format(
+        "no resource manager \"{}\" answers: {}", options_.manager, why));
   }
   return Units{.count = reply->units(),
                .capacity_bps = reply->unit_capacity_bps(),
@@ -229,7 +233,9 @@ absl::StatusOr<std::unique_ptr<DaemonLeases>> ManagerMembership::JoinAs(
        .unit_capacity_bps = controller.unit_capacity_bps,
        .follows_hosts = options_.follows_hosts,
        .notice =
-           [](const std::string& line) { LogLine(LogLevel::kWarning, line); }},
+           [](bool is_warning, const std::string& line) {
+             LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
+           }},
       kOfJoin);
   if (!member.ok()) return member.status();
   return std::make_unique<DaemonLeases>(*std::move(member), options.run);

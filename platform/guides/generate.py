@@ -4,8 +4,8 @@
 
 Usage: generate.py PROGRAM [--check]
 
-Flags are read from the help of PROGRAM, metrics from what its runs serve, calls
-from proto/*.proto. With --check nothing is written: exit code 1 tells that a
+Flags are read from the help of PROGRAM, metrics from what its runs serve and, of
+clusters, from the code; calls are read from proto/*.proto. With --check nothing is written: exit code 1 tells that a
 page differs from what the code says.
 """
 
@@ -24,6 +24,7 @@ import urllib.request
 FOLDER = pathlib.Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 CAPTURE = ROOT / "traces" / "small.pcap.zst"
+METRICS_CODE = ROOT / "platform/report/watch/metrics_text.cc"
 HEAD = ("<!-- SPDX-License-Identifier: Apache-2.0 -->\n"
         "<!-- Made by platform/guides/generate.py: edit what it reads. -->\n")
 PATIENCE_S = 60
@@ -127,7 +128,8 @@ def flags_page(program):
 
 
 def runs(outside):
-    """Runs that together serve every metric, and what each is made for."""
+    """Runs that together serve every metric that a run without a cluster has,
+    and what each is made for."""
     return (
         ("snf_schedule_error_seconds",
          ("replay", CAPTURE, "--clock=real", "--unit_capacity=100Mbps")),
@@ -167,6 +169,39 @@ def scrape(program, metric, arguments):
     raise RuntimeError(f"{arguments} served no {metric}: {said.decode()}")
 
 
+def metrics_in(code):
+    """(name, type, help, labels) of each metric that the code names: so none is
+    left out that has a group, hosts or addresses of ports."""
+    named = re.compile(r'to\.(Counter|Gauge|Summary|Seconds|Begin)\(\s*'
+                       r'"(snf_\w+)",(.*?)\);\n', re.S)
+    found = list(named.finditer(code))
+    for i, match in enumerate(found):
+        call, name, rest = match.groups()
+        kind = re.search(r"Type::k(\w+)", rest)
+        kind = kind[1] if kind else "Gauge" if call == "Seconds" else call
+        said = re.search(r'((?:"[^"]*"\s*)+)$', rest)
+        said = "".join(re.findall(r'"([^"]*)"', said[1])) if said else ""
+        end = found[i + 1].start() if i + 1 < len(found) else len(code)
+        begin = code.rindex("\nvoid ", 0, match.start()) if i else 0
+        labels = (labels_of(code[begin:match.start()], code[match.end():end])
+                  if call in ("Counter", "Begin") else [])
+        yield name, kind.lower(), said, labels
+
+
+def labels_of(before, behind):
+    """The labels of a metric, whose samples are added behind it or, if there are
+    none, by the last function before it."""
+    sample = r"\bSample(?:Seconds)?\(([^;]*);"
+    words = re.findall(sample, behind)[:1] or re.findall(sample, before)[-1:]
+    if not words:
+        return []
+    if words[0].startswith("labels("):  # as the function there says
+        words = [before[before.rindex("labels ="):]]
+    if match := re.match(r'\s*"(\w+)",', words[0]):
+        return [match[1]]
+    return re.findall(r'\{"(\w+)",', words[0])
+
+
 def metrics_page(program):
     helps, types, labels = {}, {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -176,16 +211,22 @@ def metrics_page(program):
     for line in "".join(texts).splitlines():
         if match := re.match(r"# (HELP|TYPE) (\S+) (.*)", line):
             (helps if match[1] == "HELP" else types)[match[2]] = match[3]
-        elif match := re.match(r"(\w+)\{(\w+)=", line):
-            labels[match[1]] = match[2]
+        elif match := re.match(r"(\w+)\{(.*)\} ", line):
+            labels[match[1]] = re.findall(r'(?:^|,)(\w+)="', match[2])
+    for name, kind, said, of_code in metrics_in(METRICS_CODE.read_text()):
+        if name not in helps:
+            helps[name], types[name], labels[name] = said, kind, of_code
     page = HEAD + (
         "# Metrics\n\nWith `--metrics_port=PORT` a run in real time serves these at "
         "`http://127.0.0.1:PORT/metrics`,\nin Prometheus' text format. Those of ports "
-        "are of live traffic, `snf_schedule_error_seconds` is\nof captures. "
+        "are of live traffic, `snf_schedule_error_seconds` is\nof captures, and "
+        "`snf_group_…`, `snf_host_…`, `snf_etcd_up` and `snf_manager_up` are of "
+        "daemons that\nuse [a cluster](cluster.md), `snf_chain_…` of several "
+        "chains with rules. "
         "[What to alert on](day2.md#what-to-alert-on).\n\n"
         "| metric | type | label | what |\n|---|---|---|---|\n")
     for name in sorted(helps):
-        label = f"`{labels[name]}`" if name in labels else ""
+        label = ", ".join(f"`{one}`" for one in labels.get(name, []))
         page += f"| `{name}` | {types[name]} | {label} | {helps[name]} |\n"
     return page
 

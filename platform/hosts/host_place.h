@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/outage.h"
 
 namespace snf {
 
@@ -50,6 +51,8 @@ class HostSource {
   // Says where the process of each place is to run, and not only which hosts
   // there are; none: the starter of processes fills the hosts.
   virtual std::optional<Places> Assigned() const { return std::nullopt; }
+  // Says how etcd answers; none: the hosts are not read from there.
+  virtual std::optional<Outage::State> etcd() const { return std::nullopt; }
 };
 
 // A part of each host's units, for a chain of a controller. The controllers of

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text/wording.h"
+#include "runtime/ring/real_clock.h"
 
 namespace snf {
 namespace {
@@ -56,6 +57,11 @@ HostWatch::~HostWatch() {
 std::vector<HostPlace> HostWatch::Hosts() const {
   const std::scoped_lock lock(mutex_);
   return hosts_;
+}
+
+std::optional<Outage::State> HostWatch::etcd() const {
+  const std::scoped_lock lock(mutex_);
+  return outage_.At(RealClock::Monotonic());
 }
 
 void HostWatch::on_all(const EtcdRange& range) {
@@ -152,6 +158,7 @@ void HostWatch::Probe() {
   std::unique_lock lock(mutex_);
   while (!stops_) {
     lock.unlock();
+    const Instant asked = RealClock::Monotonic();
     const auto found = client_->Get(registry_.prefix());
     if (!found.ok() && !std::exchange(is_lost, true)) {
       options_.notice(true,
@@ -161,6 +168,11 @@ void HostWatch::Probe() {
       options_.notice(false, "etcd answers again");
     }
     lock.lock();
+    if (found.ok()) {
+      outage_.OnAnswer();
+    } else {
+      outage_.OnNoAnswer(asked, std::string(found.status().message()));
+    }
     changed_.wait_for(lock, std::chrono::nanoseconds(kProbePeriod.ns),
                       [this] { return stops_; });
   }

@@ -9,12 +9,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "base/outage.h"
 #include "base/time.h"
 #include "platform/hosts/host_place.h"
 #include "resource_manager/etcd/etcd_client.h"
@@ -50,6 +52,7 @@ class HostWatch final : public HostSource, private EtcdWatcher {
     return version_.load(std::memory_order_acquire);
   }
   std::vector<HostPlace> Hosts() const override;
+  std::optional<Outage::State> etcd() const override;
 
  private:
   HostWatch(std::unique_ptr<EtcdClient> client, HostRegistry registry,
@@ -72,6 +75,7 @@ class HostWatch final : public HostSource, private EtcdWatcher {
   mutable std::mutex mutex_;
   std::vector<HostPlace> hosts_ ABSL_GUARDED_BY(mutex_);  // by name
   bool stops_ ABSL_GUARDED_BY(mutex_) = false;
+  Outage outage_ ABSL_GUARDED_BY(mutex_);  // of etcd
   std::condition_variable changed_;
   std::atomic<uint64_t> version_ = 0;
   std::thread prober_;

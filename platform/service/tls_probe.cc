@@ -105,7 +105,8 @@ std::string WhyNoWord(const SSL& tls, int result) {
   return waits ? "it does not answer" : std::string(kHangsUp);
 }
 
-std::string WhyNoHandshake(const SSL& tls, const std::string& host) {
+std::string WhyNoHandshake(const SSL& tls, const std::string& host,
+                           std::string_view flag) {
   const long verified = SSL_get_verify_result(&tls);
   switch (verified) {
     case X509_V_OK:
@@ -122,7 +123,8 @@ std::string WhyNoHandshake(const SSL& tls, const std::string& host) {
     case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
     case X509_V_ERR_CERT_SIGNATURE_FAILURE:
-      return "its certificate is not signed by the authority of --tls";
+      return fmt::format("its certificate is not signed by the authority of {}",
+                         flag);
     default:
       return fmt::format("its certificate: {}",
                          X509_verify_cert_error_string(verified));
@@ -133,7 +135,8 @@ std::string WhyNoHandshake(const SSL& tls, const std::string& host) {
 
 }  // namespace
 
-std::string WhyNotReachable(const TlsEndpoint& endpoint) {
+std::string WhyNotReachable(const TlsEndpoint& endpoint,
+                            std::string_view flag) {
   const NoBrokenPipe no_broken_pipe;
   const Connection connection(endpoint.address);
   if (connection.socket() < 0) return connection.why_not();
@@ -149,7 +152,8 @@ std::string WhyNotReachable(const TlsEndpoint& endpoint) {
   SSL_set_fd(tls.get(), connection.socket());
   if (const int result = SSL_connect(tls.get()); result != 1) {
     std::string why = WhyNoWord(*tls, result);
-    return why.empty() ? WhyNoHandshake(*tls, endpoint.address.host) : why;
+    return why.empty() ? WhyNoHandshake(*tls, endpoint.address.host, flag)
+                       : why;
   }
   // In TLS 1.3 the server tells after the handshake that it does not take the
   // client's certificate. Else it speaks first, as HTTP/2 has it.

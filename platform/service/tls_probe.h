@@ -14,9 +14,11 @@ inline constexpr std::string_view kHangsUp = "it closes the connection";
 
 // Connects to a server like a client, and returns why a client cannot use it:
 // the server does not listen, its certificate is bad, or it rejects the
-// client's. Returns "" if the connection works. Blocks for some seconds at
+// client's. Returns "" if the connection works. `flag` is the flag that names
+// the certificates, for the text. Blocks for some seconds at
 // most; meanwhile the process ignores SIGPIPE.
-std::string WhyNotReachable(const TlsEndpoint& endpoint);
+std::string WhyNotReachable(const TlsEndpoint& endpoint,
+                            std::string_view flag = "--tls");
 
 }  // namespace snf
 

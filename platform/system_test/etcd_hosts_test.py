@@ -316,8 +316,13 @@ class EtcdAway(EtcdHosts):
             self.etcd.kill()
             wait_for("a word", lambda: "units stay on the hosts" in self.said())
             wait_for("packets", lambda: self.serving() == {"": 1, "b": 1})
+            wait_for("its age", lambda: self.status()["etcd"]["away_ns"] > 0)
+            text = self.home(PROGRAM, "status", f"--name={self.name}").stdout
+            self.assertRegex(text, r"etcd +away for .*no endpoint of etcd "
+                                   r"answers.*: units stay on the hosts")
             self.etcd.start()
             wait_for("a word", lambda: "etcd answers again" in self.said())
+            self.assertEqual(self.status()["etcd"]["why"], "")
             self.serve("c")
             self.join("c", "--units=2")
             wait_for("units on c",

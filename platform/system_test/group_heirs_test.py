@@ -173,6 +173,10 @@ class Heirs:
                 returned, had = (self.states(VICTIM, name)
                                  for name in ("returned", "had"))
                 self.assertEqual(self.states(HEIR, "given"), returned + had)
+                counts = self.status(HEIR)["count"]
+                self.assertGreaterEqual(counts["(flows_inherited)"],
+                                        CONNECTIONS)
+                self.assertEqual(counts["(flows_deleted)"], 0)
                 self.assertGreaterEqual(self.states(VICTIM, "away"),
                                         CONNECTIONS)
                 self.check_new_connections()

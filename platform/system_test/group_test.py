@@ -349,8 +349,15 @@ class Shared(Group):
                 self.assertLess(max(talk.silent().values()), TAKEOVER_S)
                 self.assertEqual(self.group(0)["epoch"], epoch)
                 time.sleep(0.2)
+            status = self.status(0)
+            self.assertEqual(status["group"]["state"], "active")
+            self.assertGreater(status["etcd"]["away_ns"], 1e9)
+            self.assertRegex(self.snf(0, "status").stdout,
+                             r"etcd +away for .*: the table of the group stays "
+                             r"as it is\n")
             self.etcd.start()
             wait_for("notice", lambda: "etcd answers again" in self.log(0))
+            wait_for("no word", lambda: not self.status(0)["etcd"]["why"])
             self.await_all()
             self.all_answered(talk)
             told = talk.end()

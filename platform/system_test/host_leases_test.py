@@ -334,6 +334,17 @@ class HostLeases(unittest.TestCase):
         self.assertIn("--manager_tls", self.snf(0, *without, code=USAGE))
         self.manager(0)
         wait_for("leader", self.told)
+        # Certificates of another authority.
+        other = self.folder / "other"
+        done = subprocess.run(
+            [PROGRAM, "cert", other, "--role=admin"],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, OK, done.stderr)
+        wrong = [word for word in up if not word.startswith("--manager_tls")]
+        self.assertIn(
+            f"{address_of(0)}:7100: its certificate is not signed by the "
+            "authority of --manager_tls",
+            self.snf(0, *wrong, f"--manager_tls={other}", code=69))
         without = [word for word in up if not word.startswith("--etcd")]
         self.assertIn("add --etcd", self.snf(0, *without, code=69))
         for flag, words in (("--own_units=2", "all units"),

@@ -201,9 +201,13 @@ class Manager(unittest.TestCase):
             wait_for("a share", lambda: self.held(0) > WHOLE / 2)
             self.kill(MANAGER)
             self.refused(UNAVAILABLE, [MANAGER], "leases", name=MANAGER)
+            wait_for("a reason", lambda: "no manager leads there" in
+                     self.status(0)["manager"]["why"])
             for side in SIDES:
                 self.check_echoes(side)
             self.manager()
+            wait_for("no reason", lambda: not
+                     self.status(0)["manager"]["why"])
             wait_for("leases that are known again", lambda: (
                 self.held(0) > WHOLE / 2 and self.held(1) > 0))
             self.assertEqual(self.look()["manager_epoch"], 2)

@@ -240,6 +240,15 @@ absl::Status GatewayGroup::CheckJoin() const {
                                  Difference(options_.shape, stored_->shape)));
     }
     if (member.number == options_.self.number) {
+      if (options_.continues && member.name == options_.self.name &&
+          member.address != options_.self.address) {
+        return Refuse(absl::StrCat(
+            "with --upgrade both processes want the same --group_address, and "
+            "this one has ",
+            options_.self.address.empty() ? "none" : options_.self.address,
+            ", and the earlier one ",
+            member.address.empty() ? "none" : Printable(member.address)));
+      }
       return Refuse(absl::StrCat(TextOf(member), " is a member already"));
     }
     if (!member.address.empty() && member.address == options_.self.address) {

@@ -324,6 +324,17 @@ TEST_F(ContinuedGroupTest, AnotherChainIsRefused) {
               HasSubstr("this one runs monitor, and the group nat"));
 }
 
+TEST_F(ContinuedGroupTest, AnotherAddressIsRefusedByName) {
+  look_.table->members.front().address = "10.0.0.1:6083";
+  Gateway self = Member(0, 99);
+  self.address = "10.0.0.9:6083";
+  GatewayGroup next({.self = self, .shape = Shape(), .continues = true});
+  next.OnLook(look_, At(900), At(905), false);
+  EXPECT_EQ(std::string(next.CheckJoin().message()),
+            "with --upgrade both processes want the same --group_address, and "
+            "this one has 10.0.0.9:6083, and the earlier one 10.0.0.1:6083");
+}
+
 TEST_F(GatewayGroupTest, AGroupOfAnotherShapeIsRefusedByName) {
   group_.set_ready();
   const auto why = [this](GroupShape shape) {

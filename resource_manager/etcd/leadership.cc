@@ -49,7 +49,7 @@ void Leadership::Run() {
       continue;
     }
     const absl::StatusOr<bool> leads = Campaign();
-    if (!leads.ok()) Tell(std::string(leads.status().message()));
+    if (!leads.ok()) Tell(true, std::string(leads.status().message()));
     if (!leads.ok() || !*leads) std::this_thread::sleep_for(kLookEvery);
   }
 }
@@ -58,8 +58,8 @@ absl::StatusOr<bool> Leadership::Campaign() {
   const auto held = client_.Get(options_.key);
   if (!held.ok()) return held.status();
   if (held->has_value()) {
-    Tell(fmt::format("waits: the leader is {}",
-                     Printable((*held)->value.substr(0, 200))));
+    Tell(false, fmt::format("waits: the leader is {}",
+                            Printable((*held)->value.substr(0, 200))));
     return false;
   }
   const Nanos began = SinceBoot();
@@ -80,7 +80,7 @@ absl::StatusOr<bool> Leadership::Campaign() {
     return false;
   }
   revision_.store(revision, std::memory_order_release);
-  Tell("leads");
+  Tell(false, "leads");
   Lead(began, lease->granted);
   return true;
 }
@@ -98,13 +98,17 @@ void Leadership::Renew() {
   if (renewed.ok() && is_leader()) return Lead(began, *renewed);
   if (is_leader() && !absl::IsNotFound(renewed.status())) return;
   until_ns_.store(0);
-  Tell("no longer leads");
+  // The lease is gone, or was not renewed within its term.
+  Tell(true,
+       fmt::format("no longer leads: {}",
+                   renewed.ok() ? "etcd has answered too late"
+                                : std::string(renewed.status().message())));
   client_.Revoke(std::exchange(lease_, 0)).IgnoreError();
 }
 
-void Leadership::Tell(const std::string& line) {
+void Leadership::Tell(bool is_warning, const std::string& line) {
   if (line == std::exchange(told_, line) || options_.notice == nullptr) return;
-  options_.notice(line);
+  options_.notice(is_warning, line);
 }
 
 }  // namespace snf

@@ -36,9 +36,9 @@ class Leadership {
     std::string key;
     std::string value;  // says who leads
     Nanos term = Seconds(2);
-    // Called with a line of text about each change, by a thread of its own. May
-    // be null.
-    std::function<void(const std::string&)> notice = nullptr;
+    // Called with a line of text about each change, by a thread of its own. A
+    // warning says that there may be no leader. May be null.
+    std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 
   // Campaigns from now on, and again whenever the leadership is lost.
@@ -61,7 +61,7 @@ class Leadership {
   absl::StatusOr<bool> Campaign();
   void Renew();
   void Lead(Nanos since_boot, Nanos term);
-  void Tell(const std::string& line);
+  void Tell(bool is_warning, const std::string& line);
 
   EtcdClient& client_;
   const Options options_;

@@ -5,7 +5,12 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "resource_manager/etcd/test_etcd_fixture.h"
 
@@ -23,7 +28,13 @@ class LeadershipTest : public EtcdTest {
   std::unique_ptr<Leadership> New(const char* value) {
     return std::make_unique<Leadership>(
         *client_, Leadership::Options{
-                      .key = "/leader", .value = value, .term = Seconds(1)});
+                      .key = "/leader",
+                      .value = value,
+                      .term = Seconds(1),
+                      .notice = [this](bool is_warning, const auto& line) {
+                        const std::scoped_lock lock(mutex_);
+                        told_.emplace_back(is_warning, line);
+                      }});
   }
   bool MayWrite(const Leadership& leadership) {
     const auto outcome =
@@ -32,6 +43,8 @@ class LeadershipTest : public EtcdTest {
   }
 
   std::unique_ptr<EtcdClient> client_;
+  std::mutex mutex_;
+  std::vector<std::pair<bool, std::string>> told_;
 };
 
 TEST_F(LeadershipTest, IsOfOneUntilThatEnds) {
@@ -73,6 +86,14 @@ TEST_F(LeadershipTest, IsLostIfTheKeyIsTaken) {
   ASSERT_TRUE(client_->Put("/leader", "another").ok());
   EXPECT_FALSE(MayWrite(*leadership));
   EXPECT_TRUE(WaitFor([&] { return !leadership->is_leader(); }));
+  const auto has_told = [this](bool is_warning, std::string_view line) {
+    const std::scoped_lock lock(mutex_);
+    return std::ranges::any_of(told_, [&](const auto& one) {
+      return one.first == is_warning && one.second.starts_with(line);
+    });
+  };
+  EXPECT_TRUE(WaitFor([&] { return has_told(true, "no longer leads: "); }));
+  EXPECT_TRUE(has_told(false, "leads"));
   ASSERT_TRUE(client_->Delete("/leader").ok());
   EXPECT_TRUE(WaitFor([&] { return leadership->is_leader(); }));
 }

@@ -149,8 +149,8 @@ ManagerDesk::~ManagerDesk() {
   if (members_.empty()) notes_.Remove();
 }
 
-void ManagerDesk::Tell(const std::string& line) const {
-  if (options_.notice != nullptr) options_.notice(line);
+void ManagerDesk::Tell(bool is_warning, const std::string& line) const {
+  if (options_.notice != nullptr) options_.notice(is_warning, line);
 }
 
 void ManagerDesk::on_message(const StreamPtr& from, proto::ToManager message) {
@@ -220,7 +220,7 @@ void ManagerDesk::Run() {
 void ManagerDesk::BeginAnew(uint64_t epoch) {
   file_.epoch = epoch;
   if (manager_.is_up()) {
-    if (absl::Status s = Note(); !s.ok()) Tell(std::string(s.message()));
+    if (absl::Status s = Note(); !s.ok()) Tell(true, std::string(s.message()));
   }
   leases_.clear();
   reports_.clear();
@@ -233,9 +233,9 @@ void ManagerDesk::BeginAnew(uint64_t epoch) {
   }
   manager_.Begin(epoch, has_holders, commands_);
   if (options_.follows_hosts) hosts_.Close(now_, core(), commands_);
-  Tell(fmt::format("epoch {}: {}", epoch,
-                   has_holders ? "asks its members for their leases"
-                               : "nobody has a lease"));
+  Tell(false, fmt::format("epoch {}: {}", epoch,
+                          has_holders ? "asks its members for their leases"
+                                      : "nobody has a lease"));
 }
 
 void ManagerDesk::TellHosts() {
@@ -294,7 +294,7 @@ void ManagerDesk::Send(const ManagerCommand& command) {
       command, [this](GlobalUnitId, const auto& what) { AtUnit(what); },
       [this](ControllerId id, const auto& what) { SendTo(id, what); },
       // A Welcome says the same.
-      [this](const NewManager&) { Tell("knows all leases"); });
+      [this](const NewManager&) { Tell(false, "knows all leases"); });
 }
 
 void ManagerDesk::AtUnit(const SetShare& set) {
@@ -376,7 +376,7 @@ void ManagerDesk::PutTogether(GlobalUnitId unit) {
   reports_.erase(at);
   const LeaseRefusal why = core().on_report(now_, told, leases, commands_);
   if (why == LeaseRefusal::kNone) return;
-  Tell(fmt::format("unit {}: its leases do not fit, and end", value(unit)));
+  Tell(true, fmt::format("unit {}: its leases clash, and end", value(unit)));
 }
 
 // A unit that has stopped has no leases.

@@ -90,12 +90,12 @@ class ManagerDesk final : public LeaseHandler {
     // Keeps the notes for the next manager, instead of the file; must outlive
     // the desk.
     MemberNotes* notes = nullptr;
-    // Returns false once another manager may lead: then the desk does nothing
-    // more. Null: there is none.
+    // Returns false once another manager may lead: then the desk does nothing.
+    // Null: there is none.
     std::function<bool()> may_serve = nullptr;
-    // Is called with a line of text about each event, by any thread. May be
-    // null.
-    std::function<void(const std::string&)> notice = nullptr;
+    // Gets a line about each event, by any thread; may be null. Refusals and
+    // lost members are warnings.
+    std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 
   // Reads and writes the notes. Errors: as of MemberNotes;
@@ -187,7 +187,7 @@ class ManagerDesk final : public LeaseHandler {
   void BuryDead();
   void Bury(ControllerId id);
   absl::Status Note() const;
-  void Tell(const std::string& line) const;
+  void Tell(bool is_warning, const std::string& line) const;
 
   // the core
   void BeginAnew(uint64_t epoch);

@@ -242,7 +242,8 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
       members_.erase(*id);
       return Refuse(stream, s);
     }
-    Tell(fmt::format("controller {} is \"{}\", process {}{}", value(*id),
+    Tell(false,
+         fmt::format("controller {} is \"{}\", process {}{}", value(*id),
                      hello.name(), process.pid,
                      member.machine.empty() ? "" : " of another machine"));
   }
@@ -272,7 +273,7 @@ void ManagerDesk::Meet(const StreamPtr& stream, const proto::Hello& hello) {
 
 void ManagerDesk::Refuse(const StreamPtr& stream, const absl::Status& why) {
   manager_.on_refused();
-  Tell("refused: " + std::string(why.message()));
+  Tell(true, "refused: " + std::string(why.message()));
   stream->Send(RefusalOf(why));
   stream->End();
 }
@@ -337,8 +338,8 @@ void ManagerDesk::Bury(ControllerId id) {
     by_stream_.erase(member.stream.get());
     member.stream->End();
   }
-  Tell(EndOf(member, id, options_.member_term));
-  if (absl::Status s = Note(); !s.ok()) Tell(std::string(s.message()));
+  Tell(!member.machine.empty(), EndOf(member, id, options_.member_term));
+  if (absl::Status s = Note(); !s.ok()) Tell(true, std::string(s.message()));
   for (auto& [unit, reports] : reports_) reports.of.erase(id);
   // What was to end before ends now as well.
   std::vector<SetShare> ending;

@@ -37,6 +37,10 @@ constexpr uint32_t kMostUnits = 1'024;
 constexpr int64_t kLeastCapacity = 1'000;
 constexpr int64_t kMostCapacity = 1'000'000'000'000;
 
+void LogNotice(bool is_warning, const std::string& line) {
+  LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
+}
+
 std::vector<UnitHost> UnitHostsOf(const HostSource& source) {
   std::vector<UnitHost> hosts;
   for (const HostPlace& host : source.Hosts()) {
@@ -236,11 +240,7 @@ absl::StatusOr<std::unique_ptr<HostWatch>> StartManagerCommand::WatchHosts()
   if (!client.ok()) return client.status();
   return HostWatch::Start(
       *std::move(client),
-      {.cluster = etcd_.cluster(),
-       .version = kVersion,
-       .notice = [](bool is_warning, const std::string& line) {
-         LogLine(is_warning ? LogLevel::kWarning : LogLevel::kInfo, line);
-       }});
+      {.cluster = etcd_.cluster(), .version = kVersion, .notice = LogNotice});
 }
 
 // In the parent of a manager in the background.
@@ -301,9 +301,7 @@ absl::Status StartManagerCommand::Lead(const DaemonFiles& files,
                                   .file = files.members,
                                   .notes = election.notes,
                                   .may_serve = election.may_serve,
-                                  .notice = [](const std::string& line) {
-                                    LogLine(LogLevel::kInfo, line);
-                                  }});
+                                  .notice = LogNotice});
   if (!desk.ok()) return desk.status();
   const auto port = Port();
   if (!port.ok()) return port.status();
@@ -349,9 +347,7 @@ absl::Status StartManagerCommand::Stand(
                  .value = fmt::format("{}, process {}, version {}", files.name,
                                       getpid(), kVersion),
                  .term = leader_term_,
-                 .notice = [](const std::string& line) {
-                   LogLine(LogLevel::kInfo, line);
-                 }});
+                 .notice = LogNotice});
   EtcdNotes notes(**client, leadership, keys + "members", files.members);
   say_ready();
   while (!ends.load()) {

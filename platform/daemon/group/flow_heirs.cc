@@ -47,12 +47,14 @@ bool MakeWay(RealDriver& driver, const FlowName& name) {
   const Controller& c = driver.controller();
   const FlowTable& flows = c.flows();
   const uint32_t same = flows.Find(name.key, flows.HashOf(name.key));
-  if (same != FlowTable::kNone && !driver.DeleteFlow(c.IdOfSlot(same))) {
+  if (same != FlowTable::kNone &&
+      !driver.DeleteFlow(c.IdOfSlot(same), Deletion::kForAnother)) {
     return false;
   }
   if (name.alias == FlowKey{}) return true;
   const uint32_t other = c.aliases().Find(name.alias, flows.HashOf(name.alias));
-  return other == AliasTable::kNone || driver.DeleteFlow(c.IdOfSlot(other));
+  return other == AliasTable::kNone ||
+         driver.DeleteFlow(c.IdOfSlot(other), Deletion::kForAnother);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -144,6 +145,8 @@ class FlowHeirs {
   }
 
   std::vector<NamedCount> named() const;
+  // As StateLink::WhyNotSent.
+  std::string WhyNotSent() const { return link_->WhyNotSent(); }
 
  private:
   // To whom messages go.

@@ -59,6 +59,7 @@ class FlowHeirsTest : public testing::Test {
       if (members_[number] == nullptr) continue;
       EXPECT_EQ(count(number, "states_malformed"), 0u);
       EXPECT_EQ(count(number, "states_untaken"), 0u);
+      ExpectAllCounted(number);
     }
   }
 
@@ -223,6 +224,16 @@ class FlowHeirsTest : public testing::Test {
     }
     ADD_FAILURE() << name;
     return 0;
+  }
+  const ControllerCounters& counters_at(uint32_t number) const {
+    return (*members_[number]->natting)->controller().counters();
+  }
+  // The counts from which snf status says how many flows there are now.
+  void ExpectAllCounted(uint32_t number) const {
+    const ControllerCounters& counters = counters_at(number);
+    EXPECT_EQ(counters.flows + counters.flows_inherited,
+              counters.flows_ended + flows_at(number))
+        << "controller " << number;
   }
   uint32_t flows_at(uint32_t number) const {
     return (*members_[number]->natting)->controller().flows().size();
@@ -408,7 +419,10 @@ TEST_F(FirewallHeirs, FlowsWithoutPiecesGoToTheirHome) {
   Start(kHome);
   AwaitActive();
   EXPECT_EQ(count(kHome, "states_returned"), 10u);
+  EXPECT_EQ(counters_at(kHome).flows_inherited, 10u);
   Await([this] { return flows_at(kHeir) == 5; });
+  EXPECT_EQ(counters_at(kHeir).flows_ended, 10u);
+  EXPECT_EQ(counters_at(kHeir).flows_deleted, 0u);
   EXPECT_EQ(flows_at(kHome), 10u);
   PortsOf(kHome, 1, 10);
   EXPECT_EQ(flows_at(kHome), 10u);

@@ -247,7 +247,8 @@ void FlowReturns::DeleteSome(RealDriver& driver) {
       left_.erase(flow);
       continue;
     }
-    if (!FlowGiving::IsThere(c, flow) || driver.DeleteFlow(flow)) {
+    if (!FlowGiving::IsThere(c, flow) ||
+        driver.DeleteFlow(flow, Deletion::kForAnother)) {
       left_.erase(flow);
       continue;
     }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "base/outage.h"
 #include "base/time.h"
 #include "resource_manager/core/gateway_group.h"
 
@@ -47,6 +48,7 @@ class GroupMember {
   // Another member says that this one is not in the table of that epoch.
   virtual void OnOut(uint64_t epoch) = 0;
   virtual const std::string& group() const = 0;
+  virtual Outage::State etcd() const { return {}; }
 };
 
 }  // namespace snf

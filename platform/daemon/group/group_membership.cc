@@ -113,6 +113,17 @@ GroupMembership::View GroupMembership::Current() const {
   return view_;
 }
 
+Outage::State GroupMembership::etcd() const {
+  const std::scoped_lock lock(mutex_);
+  return outage_.At(Now());
+}
+
+void GroupMembership::NoteAnswer(Instant begun, const absl::Status& status) {
+  const std::scoped_lock lock(mutex_);
+  if (status.ok()) return outage_.OnAnswer();
+  outage_.OnNoAnswer(begun, std::string(status.message()));
+}
+
 void GroupMembership::OnTurn(uint64_t epoch) {
   applied_.store(epoch, std::memory_order_release);
   turned_ns_.store(Now().ns, std::memory_order_release);
@@ -198,6 +209,7 @@ Nanos GroupMembership::Cycle() {
   }
   const auto look = store_.Look();
   if (!look.ok()) return OnError(begun, look.status());
+  NoteAnswer(begun, absl::OkStatus());
   if (std::exchange(etcd_, Etcd::kAnswers) != Etcd::kAnswers) {
     Tell(false, "etcd answers again");
   }
@@ -229,6 +241,7 @@ Nanos GroupMembership::Change(const GatewayGroup::Swap& swap) {
 Nanos GroupMembership::OnError(Instant begun, const absl::Status& why) {
   const bool is_away = IsNoAnswer(why);
   if (is_away) group_.OnNoAnswer(begun);
+  NoteAnswer(begun, why);
   const Etcd etcd = is_away ? Etcd::kAway : Etcd::kRefuses;
   if (std::exchange(etcd_, etcd) != etcd) {
     Tell(true, fmt::format("{}: {}",

@@ -15,6 +15,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/outage.h"
 #include "base/time.h"
 #include "platform/daemon/group/group_member.h"
 #include "resource_manager/core/gateway_group.h"
@@ -65,6 +66,7 @@ class GroupMembership final : public GroupMember {
     out_.store(epoch, std::memory_order_relaxed);
   }
   const std::string& group() const override { return options_.group; }
+  Outage::State etcd() const override;
   // Checks the name of a group. Error: InvalidArgument.
   static absl::Status CheckName(const std::string& group) {
     return CheckKeyName("name of a group", group);
@@ -86,6 +88,7 @@ class GroupMembership final : public GroupMember {
   Nanos OnError(Instant begun, const absl::Status& why);
   void HeedAsks();
   void SetWish();
+  void NoteAnswer(Instant begun, const absl::Status& status);
   bool IsPathAlive(Instant now) const;
   void Ask(const std::function<void()>& set);
   void Tell(bool is_warning, const std::string& what) const;
@@ -114,6 +117,7 @@ class GroupMembership final : public GroupMember {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   View view_ ABSL_GUARDED_BY(mutex_);
+  Outage outage_ ABSL_GUARDED_BY(mutex_);  // of etcd
   bool stops_ ABSL_GUARDED_BY(mutex_) = false;
   uint64_t asked_ ABSL_GUARDED_BY(mutex_) = 0;   // how often
   uint64_t heeded_ ABSL_GUARDED_BY(mutex_) = 0;  // of these

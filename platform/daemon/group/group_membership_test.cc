@@ -36,6 +36,7 @@ class Member {
     return membership_->HandOn(membership_->Current().table->epoch);
   }
   GroupMembership::View view() const { return membership_->Current(); }
+  Outage::State etcd() const { return membership_->etcd(); }
   bool handles() const {
     const auto now = view();
     return now.is_active && GroupMembership::Now() < now.vouched_until;
@@ -187,14 +188,19 @@ TEST_F(GroupMembershipTest, ATableStaysWhileEtcdIsAway) {
   auto one = Join(1);
   ASSERT_TRUE(WaitFor([&] { return zero->handles() && one->handles(); }));
   const uint64_t epoch = zero->view().table->epoch;
+  ASSERT_TRUE(WaitFor([&] { return !zero->etcd().is_away(); }));
   etcd_->Kill(0);
-  const Instant end = GroupMembership::Now() + Seconds(5);
+  const Instant killed = GroupMembership::Now();
+  const Instant end = killed + Seconds(5);
   while (GroupMembership::Now() < end) {
     EXPECT_TRUE(zero->view().is_active);
     EXPECT_EQ(zero->view().table->epoch, epoch);
     Pause(Milliseconds(50));
   }
+  EXPECT_THAT(zero->etcd().why, HasSubstr("no endpoint of etcd answers"));
+  EXPECT_GT(zero->etcd().away, Seconds(1));
   etcd_->Start(0);
+  ASSERT_TRUE(WaitFor([&] { return !zero->etcd().is_away(); }));
   ASSERT_TRUE(WaitFor([&] { return zero->handles() && one->handles(); }));
   ASSERT_TRUE(WaitFor([&] { return zero->view().table->live() == 0b011; }));
 }

@@ -332,6 +332,8 @@ LiveFigures::Group GroupTraffic::figures() const {
   group.counts = counts_.named();
   if (heirs_ != nullptr) {
     std::ranges::move(heirs_->named(), std::back_inserter(group.counts));
+    const bool has_others = view_.is_in && view_.table->members.size() > 1;
+    if (has_others) group.states_away = heirs_->WhyNotSent();
   }
   return group;
 }

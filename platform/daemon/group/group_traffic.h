@@ -135,6 +135,11 @@ class GroupTraffic {
   int descriptor() const { return link_ == nullptr ? -1 : link_->descriptor(); }
   const GroupCounts& counts() const { return counts_; }
   LiveFigures::Group figures() const;
+  // Adds them, and how etcd answers.
+  void AddTo(LiveFigures& all) const {
+    all.group = figures();
+    TakeLonger(member_.etcd(), all.etcd);
+  }
 
  private:
   struct Port {

@@ -103,6 +103,7 @@ void StateLink::Follow(const GatewayTable& table, uint32_t self,
                .self = self};
     }
     if (peer_ != before) {
+      why_not_.clear();
       unsent_ -= queue_.size();
       queue_.clear();
       round_ = 0;
@@ -126,6 +127,14 @@ void StateLink::FollowOrigins(const GatewayTable& table, uint32_t self) {
   std::erase_if(received_, [this](const Received& one) {
     return !IsNewest({one.from, one.round});
   });
+}
+
+std::string StateLink::WhyNotSent() const {
+  const std::scoped_lock lock(mutex_);
+  if (round() != 0) return "";
+  if (!why_not_.empty()) return why_not_;
+  return peer_.has_value() ? peer_->address + ": not connected yet"
+                           : "no other member takes them now";
 }
 
 void StateLink::Send(uint64_t round, std::vector<std::byte> message) {
@@ -337,7 +346,7 @@ void StateLink::SendAll() {
     if (tried_ != peer) failed_tries_ = 0;
     tried_ = peer;
     const absl::Status ended = SendTo(*peer);
-    EndRound();
+    EndRound(*peer, ended);
     if (ended.ok()) continue;  // there is another peer
     Tell(*peer, ended);
     Pause();
@@ -348,11 +357,16 @@ bool StateLink::BeginRound(const Peer& peer, uint64_t round) {
   const std::scoped_lock lock(mutex_);
   if (peer_ != peer) return false;
   round_ = round;
+  why_not_.clear();
   return true;
 }
 
-void StateLink::EndRound() {
+void StateLink::EndRound(const Peer& peer, const absl::Status& status) {
   const std::scoped_lock lock(mutex_);
+  if (peer_ == peer && !status.ok()) {
+    why_not_ =
+        fmt::format("{}: {}", peer.address, std::string(status.message()));
+  }
   queue_.clear();
   unsent_ = 0;
   round_ = 0;

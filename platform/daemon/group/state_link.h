@@ -95,6 +95,8 @@ class StateLink {
               std::optional<uint32_t> to);
   // Returns the round of the connection that there is; 0: there is none.
   uint64_t round() const { return round_.load(std::memory_order_acquire); }
+  // Says why there is no connection; "": there is one.
+  std::string WhyNotSent() const;
   // Returns how many messages may be sent now.
   size_t room() const {
     const size_t unsent = this->unsent();
@@ -168,7 +170,7 @@ class StateLink {
   Batch NextBatch(uint64_t round);
   // Returns false if the peer is another one now.
   bool BeginRound(const Peer& peer, uint64_t round);
-  void EndRound();
+  void EndRound(const Peer& peer, const absl::Status& status);
   void Tell(const Peer& peer, const absl::Status& status);
   void Pause();
 
@@ -185,6 +187,7 @@ class StateLink {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Peer> peer_ ABSL_GUARDED_BY(mutex_);
+  std::string why_not_ ABSL_GUARDED_BY(mutex_);  // the newest try at it failed
   uint64_t key_ ABSL_GUARDED_BY(mutex_) = 0;
   std::array<Origin, kMostAtPorts> origins_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::vector<std::byte>> queue_ ABSL_GUARDED_BY(mutex_);

@@ -216,12 +216,15 @@ TEST_F(StateLinkTest, ItTellsOnceThatStatesCannotGoAndThatTheyGo) {
         const std::scoped_lock lock(mutex);
         told.emplace_back(is_loss, text);
       });
+  EXPECT_EQ(from_->WhyNotSent(), "no other member takes them now");
+  const std::string to = to_->address();
   from_->Follow(table_, 0, 1);  // the other one follows no table
   Await([&] { return count() == 1; });
+  EXPECT_EQ(from_->WhyNotSent(), to + ": refused: no member");
   to_->Follow(table_, 1, std::nullopt);
   Await([&] { return count() == 2; });
+  EXPECT_EQ(from_->WhyNotSent(), "");
   from_.reset();
-  const std::string to = to_->address();
   EXPECT_THAT(told, testing::ElementsAre(
                         testing::Pair(true, "flows' states do not go to " + to +
                                                 ": refused: no member"),

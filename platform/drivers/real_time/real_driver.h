@@ -155,9 +155,9 @@ class RealDriver final : private NfCallNames {
     if (hosts() != nullptr) return hosts()->Undrain(unit);
     loop_.controller().Undrain(unit);
   }
-  bool DeleteFlow(FlowId flow) {
+  bool DeleteFlow(FlowId flow, Deletion why = Deletion::kByHand) {
     loop_.ReadClock();
-    return loop_.DeleteFlow(flow, egress_);
+    return loop_.DeleteFlow(flow, why, egress_);
   }
   // Kill the process of a unit, or of the loggers. Errors: FailedPrecondition
   // if the end of a process would end the run; those of RealFaults.

@@ -443,8 +443,12 @@ void RealFaults::NoteRecovery() {
     figures_.recovery_ns.Record((loop_.now() - died).ns);
   }
   if (notice_ != nullptr) {
-    notice_(fmt::format("recovered {} after the kill",
-                        FormatDuration(loop_.now() - deaths_.back())));
+    const Nanos took = loop_.now() - deaths_.back();
+    notice_(took.ns == 0
+                ? "recovered: no unit had anything of the process that "
+                  "failed"
+                : fmt::format("recovered {} after a process failed",
+                              FormatDuration(took)));
   }
   deaths_.clear();
 }

@@ -278,6 +278,18 @@ void AddGroup(const LiveFigures& figures, Metrics& to) {
   add_states(false);
 }
 
+void AddDependencies(const LiveFigures& figures, Metrics& to) {
+  if (figures.etcd.has_value()) {
+    to.Gauge(
+        "snf_etcd_up", figures.etcd->is_away() ? 0 : 1,
+        "Whether etcd answers, which the hosts or the group are read from.");
+  }
+  if (figures.manager.has_value()) {
+    to.Gauge("snf_manager_up", figures.manager->is_away() ? 0 : 1,
+             "Whether a resource manager leads, and knows this daemon.");
+  }
+}
+
 void AddChains(const LiveFigures& figures, Metrics& to) {
   const bool has_names = std::ranges::any_of(
       figures.chains,
@@ -313,6 +325,7 @@ std::vector<MetricFamily> MetricsOf(const LiveFigures& figures) {
   AddUnits(figures, to);
   AddHosts(figures, to);
   AddGroup(figures, to);
+  AddDependencies(figures, to);
   AddChains(figures, to);
   to.Summary("snf_packet_latency_seconds", figures.latency,
              "From arrival to release, of packets that were released, since "

@@ -256,6 +256,18 @@ TEST(MetricsText, HasTheTableOfAGroup) {
   EXPECT_EQ(samples.at("snf_group_active"), "0");
 }
 
+TEST(MetricsText, TellsWhetherEtcdAndAManagerAnswerIfTheyAreAsked) {
+  LiveFigures figures = LiveFiguresAfter(21);
+  EXPECT_THAT(MetricsText(MetricsOf(figures)), Not(HasSubstr("snf_etcd_up")));
+  EXPECT_THAT(MetricsText(MetricsOf(figures)),
+              Not(HasSubstr("snf_manager_up")));
+  figures.etcd = Outage::State();
+  figures.manager = {.away = Seconds(9), .why = "Connection refused"};
+  const auto samples = Parse(MetricsText(MetricsOf(figures)));
+  EXPECT_EQ(samples.at("snf_etcd_up"), "1");
+  EXPECT_EQ(samples.at("snf_manager_up"), "0");
+}
+
 TEST(MetricsText, EscapesWhatAReasonIsCalled) {
   LiveFigures figures = LiveFiguresAfter(21);
   figures.drops[2].name = "nf:\"a\\b\"\n";

@@ -9,6 +9,7 @@
 
 #include "base/histogram.h"
 #include "base/ids.h"
+#include "base/outage.h"
 #include "base/time.h"
 #include "platform/run/figures/figures.h"
 #include "platform/run/figures/report_figures.h"
@@ -97,15 +98,21 @@ struct LiveFigures {
     };
     std::string name;
     // "active"; "joining": in the table, and the others have not all taken it
-    // yet; "waiting": active, and etcd has not answered lately; "out": others
-    // have its hosts.
+    // yet; "waiting": active, but not vouched for, so it takes no packets;
+    // "out": others have its hosts.
     std::string state;
     uint64_t epoch = 0;
     uint32_t controllers = 0;       // that live or not
     std::vector<Member> members{};  // that live
     std::vector<NamedCount> counts{};
+    // Why the states of its flows go to no other member; "": they go to one, or
+    // no other member lives.
+    std::string states_away{};
   };
   std::optional<Group> group{};
+  // Services that the process asks, and can do without; absent: it asks none.
+  std::optional<Outage::State> etcd{};
+  std::optional<Outage::State> manager{};  // of resources
   Times late{};  // how late packets were taken; count 0 without a schedule
 
   uint64_t packets_dropped() const {
