@@ -247,8 +247,8 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
             "moved\n"
             "  units     2 up\n"
             "  latency   p50 120 µs, p99 1.76 ms, at most 3.00 ms\n"
-            "  inside    lan0: DOWN for 3.00 s; 6 received, 4 sent, 3 dropped "
-            "by the kernel, 5 not taken, of these 4 longer than the MTU\n");
+            "  inside    lan0: DOWN for 3.00 s; 6 received, 4 sent, 2 refused, 3 "
+            "dropped by the kernel, 5 not taken, of these 4 longer than the MTU\n");
 }
 
 TEST(ControlText, NamesTheCountsOfAPortThatRoutes) {

@@ -105,7 +105,12 @@ absl::Status StartManager(const ControllersStart& start) {
   if (!files.ok()) return files.status();
   const absl::StatusOr<pid_t> pid = PidOf(*files);
   if (!pid.ok()) return pid.status();
-  const bool is_manager = *pid != 0 && access(files->leases.c_str(), F_OK) == 0;
+  bool is_manager = false;
+  if (*pid != 0) {
+    const auto reply = StatusOf(*files);
+    if (!reply.ok()) return reply.status();
+    is_manager = IsManager(*reply);
+  }
   if (*pid != 0 && start.manager.empty() == is_manager) {
     return absl::FailedPreconditionError(fmt::format(
         "\"{0}\" runs already, as process {1}, and is {2} resource manager; "

@@ -155,14 +155,16 @@ void HostStream::StopReceiving() { shutdown(socket_, SHUT_RD); }
 absl::Status HostStream::Shake(const TlsFiles& files, TlsEnd end,
                                const std::string& address) {
   auto tls = HostTls::Shake(files, end, socket_, address, kSilence);
+  const auto refuse = [this, end](std::string_view why) {
+    if (end == TlsEnd::kClient) return;
+    Send(HostFrame::kRefuse, std::as_bytes(std::span(why))).IgnoreError();
+  };
+  if (absl::IsFailedPrecondition(tls.status())) refuse("wants TLS");
   if (!tls.ok()) return tls.status();
   tls_ = *std::move(tls);
   if (end == TlsEnd::kClient) return absl::OkStatus();
   absl::Status allowed = tls_->CheckRole();
-  if (!allowed.ok()) {
-    const std::string why(allowed.message());
-    Send(HostFrame::kRefuse, std::as_bytes(std::span(why))).IgnoreError();
-  }
+  if (!allowed.ok()) refuse(std::string(allowed.message()));
   return allowed;
 }
 

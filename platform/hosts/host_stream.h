@@ -61,8 +61,8 @@ class HostStream {
   ~HostStream();
 
   int fd() const { return socket_; }
-  // Encrypts the connection, before anything else. The agent's end refuses a
-  // daemon of another role than admin. Errors: as HostTls::Shake and
+  // Encrypts the connection, before anything else. The agent's end tells a
+  // daemon (kRefuse) that speaks no TLS, or has another role than admin. Errors: as HostTls::Shake and
   // HostTls::CheckRole.
   absl::Status Shake(const TlsFiles& files, TlsEnd end,
                      const std::string& address);

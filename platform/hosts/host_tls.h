@@ -27,7 +27,8 @@ namespace snf {
 class HostTls {
  public:
   // Shakes hands. `address` is the agent's, at the daemon's end. Errors:
-  // Unavailable, with the reason.
+  // Unavailable, with the reason; FailedPrecondition if the other end's bytes
+  // are no TLS.
   static absl::StatusOr<std::unique_ptr<HostTls>> Shake(
       const TlsFiles& files, TlsEnd end, int socket, const std::string& address,
       Nanos patience);

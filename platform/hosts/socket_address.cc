@@ -23,9 +23,6 @@ sockaddr_in& Ipv4Of(sockaddr_storage& address) {
 const sockaddr_in& Ipv4Of(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr_in&>(address);
 }
-sockaddr_in6& Ipv6Of(sockaddr_storage& address) {
-  return reinterpret_cast<sockaddr_in6&>(address);
-}
 const sockaddr_in6& Ipv6Of(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr_in6&>(address);
 }
