@@ -80,13 +80,25 @@ class Cluster(ClusterCase):
         self.assertEqual(process.returncode, 130, said)
         self.assertIn("left as it is; ./snf cluster down removes it", said)
         self.assertNotIn("Traceback", said)
-        # As of a daemon that was about to start, and was ended with its host.
-        lock = pathlib.Path(f"/run/snf/{NAME}.lock")
-        lock.parent.mkdir(mode=0o700, exist_ok=True)
-        lock.touch(0o600)
-        self.assertEqual(cluster("down").returncode, OK)
+        self.end_a_daemon_that_is_about_to_start()
         self.assertEqual(remains(), [])
         self.assertEqual(list(pathlib.Path("/run/snf").glob(f"{NAME}*")), [])
+
+    def end_a_daemon_that_is_about_to_start(self):
+        """It takes its files once `snf down` has found none, and is ended with
+        its host."""
+        lock = pathlib.Path(f"/run/snf/{NAME}.lock")
+        folder = pathlib.Path(self.folder.name)
+        program = folder / "snf"
+        program.write_text(
+            f"#!/bin/sh\n{PROGRAM} \"$@\"\n"
+            f"mkdir {folder}/first 2>&- && install -m 600 /dev/null {lock}\n")
+        program.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, SCRIPT, "--program", program, f"--name={NAME}",
+             "down"], timeout=120, check=False)
+        self.assertEqual(done.returncode, OK)
+        self.assertTrue((folder / "first").exists())
 
     def test_a_reader_that_goes_away_gets_no_traceback(self):
         reader, writer = os.pipe()
