@@ -108,7 +108,11 @@ absl::Status StartManager(const ControllersStart& start) {
   bool is_manager = false;
   if (*pid != 0) {
     const auto reply = StatusOf(*files);
-    if (!reply.ok()) return reply.status();
+    if (!reply.ok()) {
+      return absl::FailedPreconditionError(
+          fmt::format("\"{}\" runs, as process {}, and does not answer: {}",
+                      start.name, *pid, std::string(reply.status().message())));
+    }
     is_manager = IsManager(*reply);
   }
   if (*pid != 0 && start.manager.empty() == is_manager) {

@@ -93,8 +93,8 @@ TEST_F(LossLogTest, TellsWhatPortsLose) {
   port.too_long = 4;
   EXPECT_THAT(
       LinesAt(Seconds(1), 0, 0, port),
-      ElementsAre("5 packets lost: port outside (wan0): refused, as it cannot "
-                  "be read; 5 in all",
+      ElementsAre("5 packets lost: port outside (wan0): refused by the port; "
+                  "5 in all",
                   "1,200 packets lost: port outside (wan0): dropped by the "
                   "kernel; 1,200 in all",
                   "3 packets lost: port outside (wan0): not taken by the "
