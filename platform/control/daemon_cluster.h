@@ -57,8 +57,8 @@ absl::StatusOr<proto::SetReply> SetAll(
 absl::StatusOr<proto::ChainReply> SetChain(const ClusterMember& member,
                                            const proto::ChainRequest& request);
 
-// What a resource manager says that it runs, in place of a chain. A manager
-// that does not lead adds why.
+// Begins StatusReply.nf of a resource manager. A manager that does not lead
+// adds the reason.
 inline constexpr char kManagerNf[] = "a resource manager";
 // Returns true if the process that answered is a resource manager.
 bool IsManager(const proto::StatusReply& reply);

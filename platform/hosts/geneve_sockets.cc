@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "platform/hosts/path_search.h"
-#include "platform/hosts/socket_address.h"
+#include "platform/service/socket_address.h"
 
 namespace snf {
 

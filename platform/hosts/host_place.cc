@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/text/wording.h"
-#include "platform/hosts/socket_address.h"
+#include "platform/service/socket_address.h"
 
 namespace snf {
 namespace {

@@ -22,7 +22,7 @@
 #include "base/text/wording.h"
 #include "base/text_file.h"
 #include "base/version.h"
-#include "platform/hosts/socket_address.h"
+#include "platform/service/socket_address.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {

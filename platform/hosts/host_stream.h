@@ -62,8 +62,8 @@ class HostStream {
 
   int fd() const { return socket_; }
   // Encrypts the connection, before anything else. The agent's end tells a
-  // daemon (kRefuse) that speaks no TLS, or has another role than admin. Errors: as HostTls::Shake and
-  // HostTls::CheckRole.
+  // daemon (kRefuse) that speaks no TLS, or has another role than admin.
+  // Errors: as HostTls::Shake and HostTls::CheckRole.
   absl::Status Shake(const TlsFiles& files, TlsEnd end,
                      const std::string& address);
   // Returns a socket that is connected to ADDRESS:PORT. Errors: InvalidArgument

@@ -119,7 +119,8 @@ absl::Status HostTls::Shake(int socket, Nanos patience) {
       const long verified = SSL_get_verify_result(tls_.get());
       if (verified == X509_V_OK && HasPlainPeer()) {
         ERR_clear_error();
-        return absl::FailedPreconditionError("TLS: the other end speaks no TLS");
+        return absl::FailedPreconditionError(
+            "TLS: the other end speaks no TLS");
       }
       if (verified == X509_V_OK) {
         return Failed(waits ? "no answer" : "no handshake");

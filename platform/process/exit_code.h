@@ -50,11 +50,13 @@ inline ExitCode ExitCodeFor(const absl::Status& status) {
 // which it has started, ended with `exit_code`: ExitCodeFor gives that code
 // back, if any status has it, else kExitInternal.
 inline absl::Status StatusOfExit(int exit_code, const std::string& text) {
-  constexpr absl::StatusCode kAll[] = {
-      absl::StatusCode::kOk,          absl::StatusCode::kInvalidArgument,
-      absl::StatusCode::kDataLoss,    absl::StatusCode::kUnavailable,
-      absl::StatusCode::kCancelled,   absl::StatusCode::kFailedPrecondition,
-      absl::StatusCode::kPermissionDenied};
+  constexpr absl::StatusCode kAll[] = {absl::StatusCode::kOk,
+                                       absl::StatusCode::kInvalidArgument,
+                                       absl::StatusCode::kDataLoss,
+                                       absl::StatusCode::kUnavailable,
+                                       absl::StatusCode::kCancelled,
+                                       absl::StatusCode::kFailedPrecondition,
+                                       absl::StatusCode::kPermissionDenied};
   for (const absl::StatusCode code : kAll) {
     absl::Status status(code, text);
     if (ExitCodeFor(status) == exit_code) return status;

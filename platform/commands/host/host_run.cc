@@ -63,9 +63,7 @@ class Readiness {
     if (socket_ >= 0) close(socket_);
   }
   // In the child, before it runs its program.
-  void BeOfThisProcess() const {
-    setenv("NOTIFY_SOCKET", name_.c_str(), 1);
-  }
+  void BeOfThisProcess() const { setenv("NOTIFY_SOCKET", name_.c_str(), 1); }
   bool Came() const {
     char text[64] = {};
     return recv(socket_, text, sizeof(text) - 1, 0) > 0 &&
@@ -78,8 +76,8 @@ class Readiness {
 };
 
 // Runs the commands of one host as children, until one of them ends or a signal
-// comes. The host joins once its agent listens. Also the first process of a container: reaps inherited children. In
-// a process with one thread.
+// comes. The host joins once its agent listens. Also the first process of a
+// container: reaps inherited children. In a process with one thread.
 class HostProcesses {
  public:
   HostProcesses() {
@@ -119,8 +117,7 @@ class HostProcesses {
         WIFEXITED(*join_.state) && WEXITSTATUS(*join_.state) == 0;
     if (has_left) AwaitDrain();
     End(serve_);
-    return has_left ? absl::OkStatus()
-                    : EndOf("snf host join", *join_.state);
+    return has_left ? absl::OkStatus() : EndOf("snf host join", *join_.state);
   }
 
  private:
@@ -210,8 +207,8 @@ class HostProcesses {
   // this process is the command's.
   static absl::Status EndOf(const char* command, int state) {
     if (!WIFEXITED(state)) {
-      return absl::InternalError(fmt::format("{} was ended by signal {}",
-                                             command, WTERMSIG(state)));
+      return absl::InternalError(
+          fmt::format("{} was ended by signal {}", command, WTERMSIG(state)));
     }
     const int code = WEXITSTATUS(state);
     const std::string text =

@@ -131,7 +131,8 @@ absl::StatusOr<proto::LookReply> LeasesCommand::Look() const {
                     "starts one",
                     manager_));
   }
-  if (access(files->leases.c_str(), F_OK) != 0) return WhyNoLeases(*files, *pid);
+  if (access(files->leases.c_str(), F_OK) != 0)
+    return WhyNoLeases(*files, *pid);
   auto reply = LookAtLeases(LeaseAddress::OfSocket(files->leases), kPatience);
   if (reply.ok()) return reply;
   return absl::FailedPreconditionError(

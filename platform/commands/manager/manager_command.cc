@@ -65,10 +65,9 @@ class ManagerControl final : public ControlHandler {
     reply.set_version(kVersion);
     reply.set_pid(getpid());
     const std::scoped_lock lock(mutex_);
-    reply.set_nf(waits_.empty()
-                     ? kManagerNf
-                     : fmt::format("{} that does not lead: {}", kManagerNf,
-                                   waits_));
+    reply.set_nf(waits_.empty() ? kManagerNf
+                                : fmt::format("{} that does not lead: {}",
+                                              kManagerNf, waits_));
     reply.set_policy("leases");
     reply.set_elapsed_ns((RealClock::Monotonic() - began_).ns);
     return absl::OkStatus();
@@ -77,7 +76,7 @@ class ManagerControl final : public ControlHandler {
   void TakePart(const std::string& line) {
     constexpr std::string_view kWaits = "waits: ";
     const std::scoped_lock lock(mutex_);
-    waits_ = line == Leadership::kLeads    ? ""
+    waits_ = line == Leadership::kLeads ? ""
              : line.starts_with(kWaits) ? line.substr(kWaits.size())
                                         : line;
   }

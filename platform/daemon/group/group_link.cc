@@ -15,7 +15,7 @@
 #include "base/byte_order.h"
 #include "base/text/wording.h"
 #include "platform/hosts/channel_datagram.h"
-#include "platform/hosts/socket_address.h"
+#include "platform/service/socket_address.h"
 
 namespace snf {
 namespace {

@@ -20,8 +20,8 @@
 #include "absl/strings/str_split.h"
 #include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
-#include "platform/hosts/socket_address.h"
 #include "platform/service/background.h"
+#include "platform/service/socket_address.h"
 #include "platform/service/tls_files.h"
 
 namespace snf {

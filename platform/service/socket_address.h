@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_HOSTS_SOCKET_ADDRESS_H_
-#define SNF_PLATFORM_HOSTS_SOCKET_ADDRESS_H_
+#ifndef SNF_PLATFORM_SERVICE_SOCKET_ADDRESS_H_
+#define SNF_PLATFORM_SERVICE_SOCKET_ADDRESS_H_
 
 #include <sys/socket.h>
 
@@ -32,4 +32,4 @@ socklen_t SocketAddressBytes(const sockaddr_storage& address);
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_HOSTS_SOCKET_ADDRESS_H_
+#endif  // SNF_PLATFORM_SERVICE_SOCKET_ADDRESS_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/hosts/socket_address.h"
+#include "platform/service/socket_address.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,9 +25,8 @@ TEST(SocketAddress, ReadsBothVersionsOfIp) {
   EXPECT_EQ(IpOf("[::ffff:192.0.2.1]:7000"), "192.0.2.1");
   const auto address = ParseSocketAddress("[2001:db8::1]:65535");
   ASSERT_TRUE(address.ok()) << address.status();
-  EXPECT_EQ(
-      ntohs(reinterpret_cast<const sockaddr_in6&>(*address).sin6_port),
-      65'535);
+  EXPECT_EQ(ntohs(reinterpret_cast<const sockaddr_in6&>(*address).sin6_port),
+            65'535);
 }
 
 TEST(SocketAddress, RefusesTextsThatTheSystemWouldGuessAt) {
@@ -44,9 +43,8 @@ TEST(SocketAddress, RefusesTextsThatTheSystemWouldGuessAt) {
 TEST(SocketAddress, RefusesWhatOthersCannotSendTo) {
   EXPECT_TRUE(ParseReachable("192.0.2.1:7000", "").ok());
   EXPECT_TRUE(ParseReachable("[fe80::1]:1", "").ok());
-  for (const char* text :
-       {"0.0.0.0:7000", "[::]:7000", "[::ffff:0.0.0.0]:7000", "192.0.2.1:0",
-        "192.0.2.1", "a.example:7000"}) {
+  for (const char* text : {"0.0.0.0:7000", "[::]:7000", "[::ffff:0.0.0.0]:7000",
+                           "192.0.2.1:0", "192.0.2.1", "a.example:7000"}) {
     const auto address = ParseReachable(text, "192.0.2.1:6083");
     EXPECT_EQ(address.status().message(),
               std::string("\"") + text +

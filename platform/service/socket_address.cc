@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/hosts/socket_address.h"
+#include "platform/service/socket_address.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -62,7 +62,7 @@ std::optional<sockaddr_storage> ParseBoth(const std::string& text) {
   if (error != std::errc() || stop != end) return std::nullopt;
   auto address = ParseIp(host);
   if (!address.has_value()) return std::nullopt;
-  // Both types have the port at the same place.
+  // IPv4 and IPv6 have the port at the same place.
   Ipv4Of(*address).sin_port = htons(port);
   return address;
 }
@@ -112,8 +112,9 @@ std::string IpTextOf(const sockaddr_storage& address) {
                 sizeof(in_addr));
   }
   char host[NI_MAXHOST] = {};
-  if (getnameinfo(reinterpret_cast<const sockaddr*>(&plain), SocketAddressBytes(plain),
-                  host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
+  if (getnameinfo(reinterpret_cast<const sockaddr*>(&plain),
+                  SocketAddressBytes(plain), host, sizeof(host), nullptr, 0,
+                  NI_NUMERICHOST) != 0) {
     return "unknown";
   }
   return host;
