@@ -200,7 +200,7 @@ class Encrypted(Hosts):
 
     def test_a_daemon_that_is_not_named_learns_it_by_tls_as_well(self):
         admin = self.certificates("admin")
-        self.agent(f"--tls={admin}", "--from=10.99.6.77")
+        self.agent(f"--tls={admin}", daemons="10.99.6.77")
         done, _ = self.replay(*FAST, f"--host_tls={admin}")
         self.assertEqual(done.returncode, UNAVAILABLE)
         for told in (self.said(), done.stderr):

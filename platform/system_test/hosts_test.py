@@ -280,7 +280,7 @@ class HostThatRuns(HostCase):
         self.assertIn("snf host serve has ended with exit code 74", told)
         self.assertNotIn("has joined", told)
         process = self.begin(free_port(), "--tls=/nowhere")
-        self.assertEqual(process.wait(PATIENCE_S), IO)
+        self.assertEqual(process.wait(PATIENCE_S), UNAVAILABLE)
         told = process.stdout.read()
         self.assertIn("/nowhere", told)
         self.assertNotIn("has joined", told)
