@@ -98,6 +98,18 @@ class GwlbHealth : public testing::Test {
 
 const std::set<std::string> kAll = {"10.0.2.11", "10.0.2.12", "10.0.2.13"};
 
+// Checks leave beside packets: without packets an appliance's end goes unseen.
+TEST_F(GwlbHealth, TellsHowLongAnApplianceIsUnchecked) {
+  Begin("");
+  EXPECT_EQ(nf().states()[0], "10.0.2.11 up: not checked yet");
+  Rounds(3);
+  EXPECT_EQ(nf().states()[0], "10.0.2.11 up");
+  nf().Pass(Seconds(28));
+  EXPECT_EQ(nf().states()[0], "10.0.2.11 up: last checked 30.0 s ago");
+  Rounds(1);
+  EXPECT_EQ(nf().states()[0], "10.0.2.11 up");
+}
+
 TEST_F(GwlbHealth, ChecksEachApplianceOnceARound) {
   Begin("");
   for (int round = 0; round < 3; ++round) {

@@ -72,7 +72,8 @@ void CheckedNf::AddHealth(Instant now, uint16_t server, bool is_draining,
   const LbServerHealth health = checks_->checker.HealthOf(now, server);
   if (health.is_up && is_draining) return;
   if (!health.is_up) state.state = "down";
-  state.why = health.why;
+  state.why = health.is_up ? checks_->checker.WhyUnchecked(now, health)
+                           : std::string(health.why);
   const auto since = checks_->checker.SinceOf(health);
   if (since.has_value()) state.since = since;
 }

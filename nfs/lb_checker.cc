@@ -5,6 +5,9 @@
 #include <bit>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/quantity.h"
+
 namespace snf {
 
 uint32_t LbChecker::TableEntries(size_t servers) {
@@ -40,8 +43,20 @@ LbServerHealth LbChecker::HealthOf(Instant now, uint16_t server) const {
 
 std::optional<Instant> LbChecker::SinceOf(const LbServerHealth& health) const {
   if (health.since == 0) return std::nullopt;
+  return BeginOf(health.since);
+}
+
+Instant LbChecker::BeginOf(uint64_t round) const {
   return Instant{} +
-         Nanos{options_.interval.ns * static_cast<int64_t>(health.since - 1)};
+         Nanos{options_.interval.ns * static_cast<int64_t>(round - 1)};
+}
+
+std::string LbChecker::WhyUnchecked(Instant now,
+                                    const LbServerHealth& health) const {
+  if (health.checked == 0) return "not checked yet";
+  if (health.checked + 2 > RoundOf(now)) return "";
+  return absl::StrCat("last checked ",
+                      FormatDuration(now - BeginOf(health.checked)), " ago");
 }
 
 std::optional<uint16_t> LbChecker::FindUp(

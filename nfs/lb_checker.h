@@ -50,6 +50,9 @@ class LbChecker {
   LbServerHealth HealthOf(Instant now, uint16_t server) const;
   // Returns the time of the health's last change; nothing if there was none.
   std::optional<Instant> SinceOf(const LbServerHealth& health) const;
+  // Returns "not checked yet", or "last checked 30 s ago", after a round
+  // without a check; else "".
+  std::string WhyUnchecked(Instant now, const LbServerHealth& health) const;
 
   // Returns a server that is up, by further hashes of the table, so that it
   // differs between connections; else any that is up and may be chosen. Returns
@@ -76,6 +79,7 @@ class LbChecker {
   NfReport::Table Report() const;
 
  private:
+  Instant BeginOf(uint64_t round) const;
   static constexpr uint64_t kGroups = uint64_t{1} << 32;
   static constexpr uint64_t kGroupServers = 8;
 

@@ -49,7 +49,8 @@ bool IsUp(const LbChecks& checks, uint64_t now,
 
 LbServerHealth HealthOf(const LbChecks& checks, uint64_t now,
                         const LbHealthOptions& options) {
-  LbServerHealth health = {.is_up = IsUp(checks, now, options)};
+  LbServerHealth health = {.is_up = IsUp(checks, now, options),
+                           .checked = checks.round};
   if (health.is_up) {
     if (checks.up_at > checks.down_at) health.since = checks.up_at;
     return health;

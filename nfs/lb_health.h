@@ -50,6 +50,7 @@ struct LbServerHealth {
   bool is_up = true;
   uint64_t since = 0;         // the round of the last change; 0 for none
   std::string_view why = {};  // it is down
+  uint64_t checked = 0;       // the round of the newest check; 0 for none
 };
 // Returns the health in the round `now`.
 LbServerHealth HealthOf(const LbChecks& checks, uint64_t now,

@@ -377,9 +377,9 @@ TEST_F(LbHealth, AServerThatIsRemovedOrDownIsNotChecked) {
 TEST_F(LbHealth, TellsTheStatesOfServersTheirAgesAndWhy) {
   Begin(Lb("check=http,protocol=tcp,drain@1003s=10.0.0.1"));
   using Lines = std::vector<std::string>;
-  EXPECT_EQ(nf().states(),
-            (Lines{"tcp 10.0.0.1:8080 up", "tcp 10.0.0.2:8080 up",
-                   "tcp 10.0.0.3:8080 up"}));
+  EXPECT_EQ(nf().states(), (Lines{"tcp 10.0.0.1:8080 up: not checked yet",
+                                  "tcp 10.0.0.2:8080 up: not checked yet",
+                                  "tcp 10.0.0.3:8080 up: not checked yet"}));
   // The server 2 answers by resets, and 3 not at all.
   const auto round = [&](const std::string& status) {
     nf().Send("+1us " + FromClient(0, "ACK seq=7"));

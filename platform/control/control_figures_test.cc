@@ -315,16 +315,17 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
   reply.set_nf("nat");
   reply.set_policy("snf");
   reply.set_pid(17);
-  EXPECT_EQ(TextOf(reply),
-            "edge: nat under policy snf, process 17, 10.0 s\n"
-            "  packets   10,000 in, 9,990 released, 0 passed through, 0 "
-            "dropped, 10 under way\n"
-            "  flows     120 now, 200 in all; 1,200 flowlets, of which 240 "
-            "moved\n"
-            "  units     2 up\n"
-            "  latency   p50 120 µs, p99 1.76 ms, at most 3.00 ms\n"
-            "  inside    lan0: DOWN for 3.00 s; 6 received, 4 sent, 3 dropped "
-            "by the kernel, 5 not taken, of these 4 longer than the MTU\n");
+  EXPECT_EQ(
+      TextOf(reply),
+      "edge: nat under policy snf, process 17, 10.0 s\n"
+      "  packets   10,000 in, 9,990 released, 0 passed through, 0 "
+      "dropped, 10 under way\n"
+      "  flows     120 now, 200 in all; 1,200 flowlets, of which 240 "
+      "moved\n"
+      "  units     2 up\n"
+      "  latency   p50 120 µs, p99 1.76 ms, at most 3.00 ms\n"
+      "  inside    lan0: DOWN for 3.00 s; 6 received, 4 sent, 2 refused, 3 "
+      "dropped by the kernel, 5 not taken, of these 4 longer than the MTU\n");
 }
 
 TEST(ControlText, NamesTheCountsOfAPortThatRoutes) {

@@ -51,11 +51,14 @@ std::string FlowsOf(const LiveFigures& figures) {
 
 std::string PortLine(const PortFigures& port) {
   return fmt::format(
-      "{}{} received, {} sent{}{}{}",
+      "{}{} received, {} sent{}{}{}{}",
       port.down.ns == 0
           ? ""
           : fmt::format("DOWN for {}; ", FormatDuration(port.down)),
       FormatCount(port.received), FormatCount(port.sent),
+      port.refused == 0
+          ? ""
+          : fmt::format(", {} refused", FormatCount(port.refused)),
       port.kernel_drops == 0 ? ""
                              : fmt::format(", {} dropped by the kernel",
                                            FormatCount(port.kernel_drops)),

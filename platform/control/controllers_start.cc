@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "platform/control/daemon_cluster.h"
+#include "platform/process/exit_code.h"
 #include "platform/service/daemon_files.h"
 
 extern char** environ;
@@ -20,7 +21,8 @@ extern char** environ;
 namespace snf {
 namespace {
 
-// Runs the program to its end, which says nothing but what is wrong.
+// Runs the program to its end, which says nothing but what is wrong. Errors:
+// StatusOfExit; Internal if it cannot be started, or a signal has ended it.
 absl::Status RunProgram(const std::string& program,
                         std::vector<std::string> words) {
   std::vector<char*> arguments;
@@ -41,8 +43,11 @@ absl::Status RunProgram(const std::string& program,
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return absl::OkStatus();
-  return absl::InternalError("it has said why");
+  if (!WIFEXITED(status)) {
+    return absl::InternalError(
+        fmt::format("it was ended by signal {}", WTERMSIG(status)));
+  }
+  return StatusOfExit(WEXITSTATUS(status), "it has said why");
 }
 
 // Those that run are of as many.
@@ -100,7 +105,16 @@ absl::Status StartManager(const ControllersStart& start) {
   if (!files.ok()) return files.status();
   const absl::StatusOr<pid_t> pid = PidOf(*files);
   if (!pid.ok()) return pid.status();
-  const bool is_manager = *pid != 0 && access(files->leases.c_str(), F_OK) == 0;
+  bool is_manager = false;
+  if (*pid != 0) {
+    const auto reply = StatusOf(*files);
+    if (!reply.ok()) {
+      return absl::FailedPreconditionError(
+          fmt::format("\"{}\" runs, as process {}, and does not answer: {}",
+                      start.name, *pid, std::string(reply.status().message())));
+    }
+    is_manager = IsManager(*reply);
+  }
   if (*pid != 0 && start.manager.empty() == is_manager) {
     return absl::FailedPreconditionError(fmt::format(
         "\"{0}\" runs already, as process {1}, and is {2} resource manager; "

@@ -234,6 +234,10 @@ absl::StatusOr<proto::ChainReply> SetChain(const ClusterMember& member,
   return reply;
 }
 
+bool IsManager(const proto::StatusReply& reply) {
+  return reply.nf().starts_with(kManagerNf);
+}
+
 absl::Status EndDaemon(const DaemonFiles& files, pid_t pid, Nanos patience) {
   // From here on the number may become another process's.
   const int process = pidfd_open(pid, 0);

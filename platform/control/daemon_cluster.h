@@ -57,6 +57,12 @@ absl::StatusOr<proto::SetReply> SetAll(
 absl::StatusOr<proto::ChainReply> SetChain(const ClusterMember& member,
                                            const proto::ChainRequest& request);
 
+// Begins StatusReply.nf of a resource manager. A manager that does not lead
+// adds the reason.
+inline constexpr char kManagerNf[] = "a resource manager";
+// Returns true if the process that answered is a resource manager.
+bool IsManager(const proto::StatusReply& reply);
+
 // Lets a daemon of this machine come to its end, waits for it, and says so on
 // stdout. Error: Internal, it did not end in time, and was killed.
 absl::Status EndDaemon(const DaemonFiles& files, pid_t pid, Nanos patience);

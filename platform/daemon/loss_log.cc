@@ -41,6 +41,7 @@ void LossLog::Look(const LiveFigures& figures) {
       Look(fmt::format("port {} ({}): {}", port.name, port.interface, what),
            count, now);
     };
+    look("refused by the port", port.refused);
     look("dropped by the kernel", port.kernel_drops);
     look(port.router.empty() ? "not taken by the kernel"
                              : "not sent (snf status names the reasons)",

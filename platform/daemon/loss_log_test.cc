@@ -87,12 +87,15 @@ TEST_F(LossLogTest, TellsOfAnExhaustedLimitOfTheNfAsOfOtherLosses) {
 
 TEST_F(LossLogTest, TellsWhatPortsLose) {
   PortFigures port;
+  port.refused = 5;
   port.kernel_drops = 1'200;
   port.send_drops = 7;
   port.too_long = 4;
   EXPECT_THAT(
       LinesAt(Seconds(1), 0, 0, port),
-      ElementsAre("1,200 packets lost: port outside (wan0): dropped by the "
+      ElementsAre("5 packets lost: port outside (wan0): refused by the port; "
+                  "5 in all",
+                  "1,200 packets lost: port outside (wan0): dropped by the "
                   "kernel; 1,200 in all",
                   "3 packets lost: port outside (wan0): not taken by the "
                   "kernel; 3 in all",

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "platform/hosts/path_search.h"
+#include "platform/service/socket_address.h"
 
 namespace snf {
 
@@ -27,11 +28,6 @@ constexpr int kBufferBytes = 4 << 20;  // of a socket
 
 sockaddr* Generic(sockaddr_storage& address) {
   return reinterpret_cast<sockaddr*>(&address);
-}
-
-socklen_t SizeOf(const sockaddr_storage& address) {
-  return address.ss_family == AF_INET6 ? sizeof(sockaddr_in6)
-                                       : sizeof(sockaddr_in);
 }
 
 uint16_t PortOf(const sockaddr_storage& address) {
@@ -73,7 +69,7 @@ absl::StatusOr<int> BoundSocket(sockaddr_storage at) {
   if (PortOf(at) != 0) {
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   }
-  if (bind(fd, Generic(at), SizeOf(at)) == 0) return fd;
+  if (bind(fd, Generic(at), SocketAddressBytes(at)) == 0) return fd;
   const absl::Status failed =
       SystemFailure(fmt::format("UDP port {}", PortOf(at)));
   close(fd);
@@ -141,8 +137,8 @@ absl::Status GeneveSockets::Connect(const Ports& peer) {
     const auto bound = BoundSocket(WithPort(own_, port_));
     if (!bound.ok()) return bound.status();
     in_[i] = *bound;
-    if (connect(out_[i], Generic(to), SizeOf(to)) != 0 ||
-        connect(in_[i], Generic(from), SizeOf(from)) != 0) {
+    if (connect(out_[i], Generic(to), SocketAddressBytes(to)) != 0 ||
+        connect(in_[i], Generic(from), SocketAddressBytes(from)) != 0) {
       return SystemFailure("UDP");
     }
     // Before it was connected, the socket may have taken any datagram.

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/text/wording.h"
-#include "platform/hosts/host_stream.h"
+#include "platform/service/socket_address.h"
 
 namespace snf {
 namespace {
@@ -51,15 +51,26 @@ absl::Status SetPart(const std::string& part, HostPlace& host) {
 
 }  // namespace
 
+absl::Status HostPlace::CheckName(const std::string& name) {
+  if (IsName(name) && name.size() < HostPlace().name.size()) {
+    return absl::OkStatus();
+  }
+  return Bad(name, "is no name of a host");
+}
+
+absl::Status HostPlace::CheckAddress(const std::string& address) {
+  const auto parsed = ParseReachable(address, "192.0.2.1:7000");
+  if (!parsed.ok()) return parsed.status();
+  if (address.size() < HostPlace().address.size()) return absl::OkStatus();
+  return Bad(address, "is too long");
+}
+
 absl::StatusOr<HostPlace> HostPlace::Of(const std::string& name,
                                         const std::string& address,
                                         uint32_t processes) {
   HostPlace host = {.processes = processes};
-  if (!IsName(name) || name.size() >= host.name.size()) {
-    return Bad(name, "is no name of a host");
-  }
-  if (auto s = HostStream::CheckAddress(address); !s.ok()) return s;
-  if (address.size() >= host.address.size()) return Bad(address, "is too long");
+  if (absl::Status s = CheckName(name); !s.ok()) return s;
+  if (absl::Status s = CheckAddress(address); !s.ok()) return s;
   name.copy(host.name.data(), host.name.size() - 1);
   address.copy(host.address.data(), host.address.size() - 1);
   return host;

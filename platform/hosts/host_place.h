@@ -30,7 +30,10 @@ struct HostPlace {
   uint32_t processes = 0;
   HostWire wire = HostWire::kTcp;
 
-  // Errors: InvalidArgument, naming the part.
+  // Errors: InvalidArgument, naming the part. The address is of an agent that
+  // daemons of other hosts connect to (ParseReachable).
+  static absl::Status CheckName(const std::string& name);
+  static absl::Status CheckAddress(const std::string& address);
   static absl::StatusOr<HostPlace> Of(const std::string& name,
                                       const std::string& address,
                                       uint32_t processes);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/hosts/host_stream.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
@@ -16,7 +15,6 @@
 #include <cerrno>
 #include <cstring>
 #include <functional>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -24,6 +22,7 @@
 #include "base/text/wording.h"
 #include "base/text_file.h"
 #include "base/version.h"
+#include "platform/service/socket_address.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -35,30 +34,6 @@ constexpr size_t kStep = size_t{1} << 20;  // by which memory grows
 absl::Status Lost(const char* what, int error) {
   return absl::UnavailableError(
       fmt::format("{}: {}", what, std::strerror(error)));
-}
-
-using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
-
-// Takes 192.0.2.1:7000 and [2001:db8::1]:7000: names would have to be looked
-// up while packets wait.
-absl::StatusOr<Addresses> Parse(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  std::string host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  addrinfo hints = {};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  if (colon == std::string::npos ||
-      getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found) !=
-          0) {
-    return absl::InvalidArgumentError(fmt::format(
-        "\"{}\" is no ADDRESS:PORT, as 192.0.2.1:7000", Printable(text)));
-  }
-  return Addresses(found, freeaddrinfo);
 }
 
 bool IsReadyIn(int socket, short events, Nanos whole) {
@@ -84,19 +59,16 @@ void SetOptions(int socket) {
 
 // --- Sockets. ---
 
-absl::Status HostStream::CheckAddress(const std::string& text) {
-  return Parse(text).status();
-}
-
 absl::StatusOr<int> HostStream::Connect(const std::string& address,
                                         Nanos patience) {
-  const auto to = Parse(address);
+  const auto to = ParseSocketAddress(address);
   if (!to.ok()) return to.status();
-  const int fd = socket((*to)->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return Lost("socket", errno);
   SetOptions(fd);
   int error = 0;
-  if (connect(fd, (*to)->ai_addr, (*to)->ai_addrlen) != 0) {
+  if (connect(fd, reinterpret_cast<const sockaddr*>(&*to),
+              SocketAddressBytes(*to)) != 0) {
     error = errno;
     socklen_t size = sizeof(error);
     if (error == EINPROGRESS && !IsReadyIn(fd, POLLOUT, patience)) {
@@ -111,14 +83,15 @@ absl::StatusOr<int> HostStream::Connect(const std::string& address,
 }
 
 absl::StatusOr<int> HostStream::Listen(const std::string& address) {
-  const auto at = Parse(address);
+  const auto at = ParseSocketAddress(address);
   if (!at.ok()) return at.status();
-  const int fd = socket((*at)->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return Lost("socket", errno);
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   constexpr int kWaiting = 64;
-  if (bind(fd, (*at)->ai_addr, (*at)->ai_addrlen) == 0 &&
+  if (bind(fd, reinterpret_cast<const sockaddr*>(&*at),
+           SocketAddressBytes(*at)) == 0 &&
       listen(fd, kWaiting) == 0) {
     return fd;
   }
@@ -134,6 +107,15 @@ std::string HostStream::AddressOf(int socket, bool of_peer) {
   const int got = of_peer ? getpeername(socket, generic, &size)
                           : getsockname(socket, generic, &size);
   return got != 0 ? "unknown" : TextOf(address, size);
+}
+
+std::string HostStream::PeerIpOf(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return "unknown";
+  }
+  return IpTextOf(address);
 }
 
 std::string HostStream::TextOf(const sockaddr_storage& address,
@@ -173,9 +155,23 @@ void HostStream::StopReceiving() { shutdown(socket_, SHUT_RD); }
 absl::Status HostStream::Shake(const TlsFiles& files, TlsEnd end,
                                const std::string& address) {
   auto tls = HostTls::Shake(files, end, socket_, address, kSilence);
+  const auto refuse = [this, end](std::string_view why) {
+    if (end == TlsEnd::kClient) return;
+    Send(HostFrame::kRefuse, std::as_bytes(std::span(why))).IgnoreError();
+  };
+  if (absl::IsFailedPrecondition(tls.status())) refuse("wants TLS");
   if (!tls.ok()) return tls.status();
   tls_ = *std::move(tls);
-  return absl::OkStatus();
+  if (end == TlsEnd::kClient) return absl::OkStatus();
+  absl::Status allowed = tls_->CheckRole();
+  if (!allowed.ok()) refuse(std::string(allowed.message()));
+  return allowed;
+}
+
+absl::Status HostStream::Ended(int error) {
+  constexpr char kWhat[] = "the connection has ended";
+  if (tls_ == nullptr || error != EPROTO) return Lost(kWhat, error);
+  return absl::UnavailableError(fmt::format("{}: {}", kWhat, tls_->why()));
 }
 
 ssize_t HostStream::ReadSome(std::span<std::byte> to) {
@@ -200,7 +196,7 @@ absl::Status HostStream::WriteAll(std::span<const std::byte> from) {
         return absl::UnavailableError("the connection takes no more bytes");
       }
     } else if (errno != EINTR) {
-      return Lost("the connection has ended", errno);
+      return Ended(errno);
     }
   }
   return absl::OkStatus();
@@ -219,7 +215,7 @@ absl::Status HostStream::ReadAll(std::span<std::byte> to, Nanos patience) {
             fmt::format("was silent for {} ms", patience.ns / 1'000'000));
       }
     } else if (errno != EINTR) {
-      return Lost("the connection has ended", errno);
+      return Ended(errno);
     }
   }
   return absl::OkStatus();
@@ -260,6 +256,10 @@ absl::StatusOr<HostStream::Received> HostStream::Receive(Nanos patience,
     return absl::InvalidArgumentError(
         fmt::format("a frame with {} {:#x}", field, value));
   };
+  if (Head::IsTls(head.mark)) {
+    return absl::InvalidArgumentError(
+        "the other end speaks TLS, and this end does not");
+  }
   if (head.mark != Head::kMark) return refuse("mark", head.mark);
   if (head.kind >= static_cast<uint16_t>(HostFrame::kCount) ||
       head.reserved != 0) {

@@ -61,12 +61,11 @@ class HostStream {
   ~HostStream();
 
   int fd() const { return socket_; }
-  // Encrypts the connection, before anything else (HostTls::Shake). Errors:
-  // as HostTls::Shake.
+  // Encrypts the connection, before anything else. The agent's end tells a
+  // daemon (kRefuse) that speaks no TLS, or has another role than admin.
+  // Errors: as HostTls::Shake and HostTls::CheckRole.
   absl::Status Shake(const TlsFiles& files, TlsEnd end,
                      const std::string& address);
-  // Returns OK for a text that is ADDRESS:PORT. Errors: InvalidArgument.
-  static absl::Status CheckAddress(const std::string& text);
   // Returns a socket that is connected to ADDRESS:PORT. Errors: InvalidArgument
   // for a text that is no address; Unavailable, with the system's reason.
   static absl::StatusOr<int> Connect(const std::string& address,
@@ -75,7 +74,8 @@ class HostStream {
   static absl::StatusOr<int> Listen(const std::string& address);
   // Returns ADDRESS:PORT of this end of the socket, or of the other one.
   static std::string AddressOf(int socket, bool of_peer);
-
+  // Returns the IP address of the other end, as ParseHostIp writes it.
+  static std::string PeerIpOf(int socket);
   static std::string TextOf(const sockaddr_storage& address, socklen_t size);
 
   // Sends a frame. Errors: Unavailable if the connection has ended, or takes
@@ -103,6 +103,11 @@ class HostStream {
     uint64_t number = 0;
     uint64_t bytes = 0;
     static constexpr uint32_t kMark = 0x484e'4653;  // "SNFH"
+    // A record of TLS begins with its kind, an alert or a handshake, and 3.
+    static bool IsTls(uint32_t mark) {
+      const uint32_t begin = mark & 0xffff;
+      return begin == 0x0315 || begin == 0x0316;
+    }
   };
   static_assert(sizeof(Head) == 24);
 
@@ -110,6 +115,8 @@ class HostStream {
   absl::Status WriteAll(std::span<const std::byte> from)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Returns why the system or TLS has ended the connection.
+  absl::Status Ended(int error);
   ssize_t ReadSome(std::span<std::byte> to);
   ssize_t WriteSome(std::span<const std::byte> from);
 

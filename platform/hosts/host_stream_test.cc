@@ -264,6 +264,81 @@ TEST(HostStream, OutlivesCertificatesWithWhichNoOtherOneBegins) {
   FAIL() << "certificates expire before a handshake";
 }
 
+// The directory of certificates of an authority, until the end of the object.
+class Certificates {
+ public:
+  Certificates(const std::string& name, ClientRole role)
+      : directory_(testing::TempDir() + "/host-stream-" + name + "-" +
+                   std::to_string(getpid())) {
+    std::filesystem::remove_all(directory_);
+    EXPECT_TRUE(
+        MakeCertificates(directory_, {.role = role, .end_s = 86'400}).ok());
+  }
+  ~Certificates() { std::filesystem::remove_all(directory_); }
+  Certificates(const Certificates&) = delete;
+  Certificates& operator=(const Certificates&) = delete;
+  TlsFiles Files(TlsEnd end) const { return *ReadTlsFiles(directory_, end); }
+
+ private:
+  const std::string directory_;
+};
+
+TEST(HostStream, TellsADaemonOfAnotherRoleWhy) {
+  const Certificates look("look", ClientRole::kLook);
+  TlsEnds ends(look.Files(TlsEnd::kServer), look.Files(TlsEnd::kClient));
+  EXPECT_THAT(ends.Shake(), HasSubstr("has the role look, not admin"));
+  const auto got = ends.daemon->Receive(Seconds(10));
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_EQ(got->kind, HostFrame::kRefuse);
+  EXPECT_EQ(Text(got->bytes),
+            "TLS: the daemon's certificate has the role look, not admin");
+}
+
+TEST(HostStream, TellsWhyTheAgentRejectsACertificate) {
+  signal(SIGPIPE, SIG_IGN);
+  const Certificates one("one", ClientRole::kAdmin);
+  const Certificates other("other", ClientRole::kAdmin);
+  TlsFiles client = other.Files(TlsEnd::kClient);
+  client.authority = one.Files(TlsEnd::kClient).authority;
+  TlsEnds ends(one.Files(TlsEnd::kServer), client);
+  EXPECT_THAT(ends.Shake(), HasSubstr("the certificate of the other end"));
+  const auto got = ends.daemon->Receive(Seconds(10));
+  EXPECT_THAT(std::string(got.status().message()),
+              HasSubstr("the connection has ended: tls"));
+}
+
+// Only one end encrypts, and both learn this.
+TEST(HostStream, TellsThatTheOtherEndSpeaksNoTls) {
+  const Certificates admin("admin", ClientRole::kAdmin);
+  {
+    Ends ends;
+    HostStream daemon(std::exchange(ends.peer, -1));
+    ASSERT_TRUE(daemon.Send(HostFrame::kHello, Bytes("hello")).ok());
+    EXPECT_EQ(
+        ends.stream.Shake(admin.Files(TlsEnd::kServer), TlsEnd::kServer, "")
+            .message(),
+        "TLS: the other end speaks no TLS");
+    const auto got = daemon.Receive(Seconds(10));
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(got->kind, HostFrame::kRefuse);
+    EXPECT_EQ(Text(got->bytes), "wants TLS");
+  }
+  Ends ends;
+  HostStream daemon(std::exchange(ends.peer, -1));
+  std::string of_agent;
+  std::thread agent([&] {
+    of_agent = ends.Refusal();
+    EXPECT_TRUE(ends.stream.Send(HostFrame::kRefuse, Bytes(of_agent)).ok());
+  });
+  EXPECT_EQ(daemon
+                .Shake(admin.Files(TlsEnd::kClient), TlsEnd::kClient,
+                       "127.0.0.1:7000")
+                .message(),
+            "TLS: the other end speaks no TLS");
+  agent.join();
+  EXPECT_EQ(of_agent, "the other end speaks TLS, and this end does not");
+}
+
 TEST(HostHello, RefusesAnotherVersionBuildAndProtocolByName) {
   HostHello own;
   own.build = 0x1234;

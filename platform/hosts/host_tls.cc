@@ -54,6 +54,14 @@ absl::StatusOr<TlsContextPointer> ContextOf(const TlsFiles& files, TlsEnd end) {
   return context;
 }
 
+// Returns true if the latest error is that the peer's bytes are no TLS.
+bool HasPlainPeer() {
+  const unsigned long error = ERR_peek_error();
+  return ERR_GET_LIB(error) == ERR_LIB_SSL &&
+         (ERR_GET_REASON(error) == SSL_R_WRONG_VERSION_NUMBER ||
+          ERR_GET_REASON(error) == SSL_R_HTTP_REQUEST);
+}
+
 std::vector<std::string> UrisOf(X509& certificate) {
   std::vector<std::string> uris;
   const NamesPointer names(static_cast<GENERAL_NAMES*>(
@@ -92,9 +100,7 @@ absl::StatusOr<std::unique_ptr<HostTls>> HostTls::Shake(
     }
   }
   std::unique_ptr<HostTls> own(new HostTls(std::move(tls)));
-  absl::Status status = own->Shake(socket, patience);
-  if (status.ok() && end == TlsEnd::kServer) status = own->CheckRole();
-  if (!status.ok()) return status;
+  if (absl::Status s = own->Shake(socket, patience); !s.ok()) return s;
   return own;
 }
 
@@ -111,6 +117,11 @@ absl::Status HostTls::Shake(int socket, Nanos patience) {
     const Nanos left = end - RealClock::Monotonic();
     if (!waits || left.ns <= 0) {
       const long verified = SSL_get_verify_result(tls_.get());
+      if (verified == X509_V_OK && HasPlainPeer()) {
+        ERR_clear_error();
+        return absl::FailedPreconditionError(
+            "TLS: the other end speaks no TLS");
+      }
       if (verified == X509_V_OK) {
         return Failed(waits ? "no answer" : "no handshake");
       }
@@ -150,9 +161,15 @@ ssize_t HostTls::ResultOf(int result) {
       if (errno == 0) errno = ECONNRESET;
       return -1;
     default:
+      why_ = TakeOpenSslError();
       errno = EPROTO;
       return -1;
   }
+}
+
+std::string HostTls::why() {
+  const std::lock_guard lock(mutex_);
+  return why_;
 }
 
 ssize_t HostTls::Read(std::span<std::byte> to) {

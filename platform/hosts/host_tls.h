@@ -27,23 +27,30 @@ namespace snf {
 class HostTls {
  public:
   // Shakes hands. `address` is the agent's, at the daemon's end. Errors:
-  // Unavailable, with the reason; PermissionDenied for another role.
+  // Unavailable, with the reason; FailedPrecondition if the other end's bytes
+  // are no TLS.
   static absl::StatusOr<std::unique_ptr<HostTls>> Shake(
       const TlsFiles& files, TlsEnd end, int socket, const std::string& address,
       Nanos patience);
 
-  // As recv and send: the bytes, 0 at the end, or -1 with errno.
+  // At the agent's end. Error: PermissionDenied for a daemon's certificate that
+  // has another role than admin.
+  absl::Status CheckRole();
+
+  // As recv and send: the bytes, 0 at the end, or -1 with errno. With EPROTO,
+  // why() has the reason.
   ssize_t Read(std::span<std::byte> to);
   ssize_t Write(std::span<const std::byte> from);
+  std::string why();
 
  private:
   explicit HostTls(TlsPointer tls) : tls_(std::move(tls)) {}
   absl::Status Shake(int socket, Nanos patience);
-  absl::Status CheckRole();
   ssize_t ResultOf(int result) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::mutex mutex_;
   TlsPointer tls_ ABSL_GUARDED_BY(mutex_);
+  std::string why_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace snf

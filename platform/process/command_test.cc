@@ -76,6 +76,19 @@ Ended RunWith(std::vector<std::string> words) {
   return ended;
 }
 
+TEST(ExitCode, IsThatOfACommandWhichAnotherHasStarted) {
+  for (const ExitCode code :
+       {kExitOk, kExitUsage, kExitBadData, kExitUnavailable, kExitInternal,
+        kExitIo, kExitPermission, kExitInterrupted}) {
+    const absl::Status status = StatusOfExit(code, "has told why");
+    EXPECT_EQ(ExitCodeFor(status), code);
+    EXPECT_EQ(status.message(), code == kExitOk ? "" : "has told why");
+  }
+  for (const int code : {kExitCheckFailed + 0, kExitNf + 0, 127, 255}) {
+    EXPECT_EQ(ExitCodeFor(StatusOfExit(code, "has told why")), kExitInternal);
+  }
+}
+
 TEST(Program, ListsItsCommands) {
   for (const char* flag : {"--help", "-h"}) {
     EXPECT_EQ(RunWith({flag}).out,

@@ -2,6 +2,8 @@
 #ifndef SNF_PLATFORM_PROCESS_EXIT_CODE_H_
 #define SNF_PLATFORM_PROCESS_EXIT_CODE_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 
 namespace snf {
@@ -42,6 +44,24 @@ inline ExitCode ExitCodeFor(const absl::Status& status) {
     default:
       return kExitInternal;
   }
+}
+
+// Returns the status of a command that ends because another command of SNF,
+// which it has started, ended with `exit_code`: ExitCodeFor gives that code
+// back, if any status has it, else kExitInternal.
+inline absl::Status StatusOfExit(int exit_code, const std::string& text) {
+  constexpr absl::StatusCode kAll[] = {absl::StatusCode::kOk,
+                                       absl::StatusCode::kInvalidArgument,
+                                       absl::StatusCode::kDataLoss,
+                                       absl::StatusCode::kUnavailable,
+                                       absl::StatusCode::kCancelled,
+                                       absl::StatusCode::kFailedPrecondition,
+                                       absl::StatusCode::kPermissionDenied};
+  for (const absl::StatusCode code : kAll) {
+    absl::Status status(code, text);
+    if (ExitCodeFor(status) == exit_code) return status;
+  }
+  return absl::InternalError(text);
 }
 
 }  // namespace snf

@@ -20,6 +20,7 @@ struct UnitWord {
     kNfFailed,  // NfFailure: and it ends
     kResults,   // words of LoopResults: it has stopped
     kBlame,     // Blame: by loggers, which go on without that loop of units
+    kRefused,   // text: another host refuses it or is away, and it ends
   };
   Kind kind;
   uint32_t bytes;

@@ -31,14 +31,14 @@ class Hosts(HostPair):
         self.frames = self.file("frames.pcap", pcap(
             [(1 + i / 1000, udp_frame(5000 + i % 40)) for i in range(4000)]))
 
-    def agent(self, *flags, within=()):
+    def agent(self, *flags, within=(), daemons=HOME_ADDRESS):
         """Starts the agent of the host away, and returns its process. `within`
-        are words before the command, as of a namespace."""
+        are words before the command, as of a namespace; `daemons` is --from."""
         self.errors = open(os.path.join(self.folder.name, "agent.txt"), "a+b")
         self.addCleanup(self.errors.close)
         agent = subprocess.Popen(
             ["ip", "netns", "exec", AWAY, *within, PROGRAM, "host", "serve",
-             f"--listen={AGENT}", f"--from={HOME_ADDRESS}", *flags],
+             f"--listen={AGENT}", f"--from={daemons}", *flags],
             stdout=subprocess.PIPE, stderr=self.errors, text=True)
         self.addCleanup(agent.wait)
         self.addCleanup(agent.kill)

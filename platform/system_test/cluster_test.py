@@ -17,9 +17,9 @@ import unittest
 import unittest.mock
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from cluster_case import (NAME, UNAVAILABLE, ClusterCase, cluster,
+from cluster_case import (NAME, SCRIPT, UNAVAILABLE, ClusterCase, cluster,
                           processes_of, remains)
-from command_case import OK, SOURCE, USAGE, wait_for
+from command_case import IO, OK, PROGRAM, SOURCE, USAGE, wait_for
 from needs import skip_without, skip_without_namespaces
 
 sys.path.insert(0, str(SOURCE / "platform/commands/cluster"))
@@ -64,6 +64,51 @@ class Cluster(ClusterCase):
                     self.assertEqual(self.get(), "of the server\n")
                 self.assertEqual(cluster("down").returncode, OK)
                 self.assertEqual(remains(), [])
+
+    def test_ctrl_c_ends_up_with_a_word_and_down_removes_the_rest(self):
+        with subprocess.Popen(
+                [sys.executable, SCRIPT, "--program", PROGRAM,
+                 f"--name={NAME}", "up"], stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL, text=True,
+                start_new_session=True) as process:
+            said = []
+            for line in process.stderr:
+                said.append(line)
+                if "starts the daemon" in line:
+                    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        said = "".join(said)
+        self.assertEqual(process.returncode, 130, said)
+        self.assertIn("left as it is; ./snf cluster down removes it", said)
+        self.assertNotIn("Traceback", said)
+        self.end_a_daemon_that_is_about_to_start()
+        self.assertEqual(remains(), [])
+        self.assertEqual(list(pathlib.Path("/run/snf").glob(f"{NAME}*")), [])
+
+    def end_a_daemon_that_is_about_to_start(self):
+        """It takes its files once `snf down` has found none, and is ended with
+        its host."""
+        lock = pathlib.Path(f"/run/snf/{NAME}.lock")
+        folder = pathlib.Path(self.folder.name)
+        program = folder / "snf"
+        program.write_text(
+            f"#!/bin/sh\n{PROGRAM} \"$@\"\n"
+            f"mkdir {folder}/first 2>&- && install -m 600 /dev/null {lock}\n")
+        program.chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, SCRIPT, "--program", program, f"--name={NAME}",
+             "down"], timeout=120, check=False)
+        self.assertEqual(done.returncode, OK)
+        self.assertTrue((folder / "first").exists())
+
+    def test_a_reader_that_goes_away_gets_no_traceback(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(
+            [sys.executable, SCRIPT, "--program", PROGRAM, f"--name={NAME}",
+             "status"], stdout=writer, stderr=subprocess.PIPE, text=True,
+            timeout=60, check=False)
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (IO, ""))
 
     def test_names_that_are_taken_or_wrong_are_refused(self):
         done = cluster("--name=a/b", "up")

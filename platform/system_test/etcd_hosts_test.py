@@ -351,7 +351,10 @@ class Refusals(EtcdHosts):
     def test_hosts_that_cannot_be_used_are_named(self):
         self.serve("b")
         self.join("b", "--units=1")
-        self.join("plain", address="10.99.7.2")
+        own = json.loads(self.etcd.control(
+            "get", "/snf/default/hosts/b", "--print-value-only"))["version"]
+        self.put("plain", version=own, address="10.99.7.2")
+        self.put("every", version=own, address="0.0.0.0:7000")
         self.join("twin", address=f"{AWAY_ADDRESS}:{PORTS['b']}")
         self.put("old")
         self.put("other", name="another")
@@ -360,6 +363,7 @@ class Refusals(EtcdHosts):
             wait_for("unit on b", lambda: self.serving() == {"": 1, "b": 1})
             for words in (
                     'host "plain": "10.99.7.2"',
+                    'host "every": "0.0.0.0:7000"',
                     "host twin (10.99.7.2:7000) has the address of host b",
                     'host "old" has version 0.0.9, and this daemon',
                     "hosts/other"):

@@ -440,6 +440,14 @@ class Shared(Group):
             capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, USAGE)
         self.assertIn("--group: wants --etcd", done.stderr)
+        # The same code if another process has said so.
+        done = subprocess.run(
+            [net.PROGRAM, "up", "--controllers=2", "--group=edge",
+             f"--name=codes{os.getpid()}", *net.PORTS],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, USAGE, done.stderr)
+        for words in ("--group: wants --etcd", "has not started"):
+            self.assertIn(words, done.stderr)
         done = subprocess.run(
             [net.PROGRAM, "up", "--controller=0/2", "--group_tls=/nowhere",
              *net.PORTS], capture_output=True, text=True, check=False)

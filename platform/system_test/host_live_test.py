@@ -24,6 +24,7 @@ from agent_case import AGENT, FAST, Hosts, main
 from command_case import OK, PROGRAM, udp_frame, wait_for
 from host_pair import AWAY_ADDRESS, HOME
 
+UNAVAILABLE = 69
 SEND = """
 import socket, sys
 frames = [bytes.fromhex(line) for line in sys.stdin]
@@ -179,7 +180,7 @@ class Encrypted(Hosts):
     def test_other_ends_are_refused_by_name(self):
         admin, look = self.certificates("admin"), self.certificates("look")
         self.agent(f"--tls={admin}")
-        for flags, words in (((), "the connection"),
+        for flags, words in (((), "wants TLS"),
                              ((f"--host_tls={look}",), "certificate"),
                              (("--host_tls=/nowhere",), "/nowhere")):
             with self.subTest(flags=flags):
@@ -193,9 +194,26 @@ class Encrypted(Hosts):
         look = self.certificates("look")
         self.agent(f"--tls={look}")
         done, _ = self.replay(*FAST, f"--host_tls={look}")
-        self.assertNotEqual(done.returncode, OK)
-        self.assertIn("has the role look, not admin", self.said())
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        for told in (self.said(), done.stderr):
+            self.assertIn("has the role look, not admin", told)
 
+    def test_a_daemon_that_is_not_named_learns_it_by_tls_as_well(self):
+        admin = self.certificates("admin")
+        self.agent(f"--tls={admin}", daemons="10.99.6.77")
+        done, _ = self.replay(*FAST, f"--host_tls={admin}")
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        for told in (self.said(), done.stderr):
+            self.assertIn("is not named by --from", told)
+
+    def test_an_agent_and_a_daemon_of_which_one_encrypts_say_so(self):
+        self.agent()
+        done, _ = self.replay(*FAST,
+                              f"--host_tls={self.certificates('admin')}")
+        self.assertEqual(done.returncode, UNAVAILABLE)
+        self.assertIn("TLS: the other end speaks no TLS", done.stderr)
+        self.assertIn("the other end speaks TLS, and this end does not",
+                      self.said())
 
     def replace(self, folder, others):
         for path in pathlib.Path(others).iterdir():

@@ -47,7 +47,7 @@ class HostCase(Command):
 
     def join(self, name, *words):
         process = subprocess.Popen(
-            [PROGRAM, "host", "join", name, self.at, "--address=192.0.2.1",
+            [PROGRAM, "host", "join", name, self.at, "--address=192.0.2.1:7000",
              *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True)
         self.processes.append(process)
@@ -75,7 +75,7 @@ class Hosts(HostCase):
         self.assertEqual(told["a"]["term_s"], 10)
         text = run("host", "list", self.at).stdout.decode().splitlines()
         self.assertEqual(len(text), 3, text)
-        for word in ("a ", "192.0.2.1", " 4 ", "2.00 Gbit/s", "s ago"):
+        for word in ("a ", "192.0.2.1:7000", " 4 ", "2.00 Gbit/s", "s ago"):
             self.assertIn(word, text[1])
         # By a signal, and by another command.
         first.send_signal(signal.SIGTERM)
@@ -96,7 +96,7 @@ class Hosts(HostCase):
         self.assertEqual((told["name"], told["units"]), ("a", 8))
         self.join("b")
         told = json.loads(follower.stdout.readline())["joined"]
-        self.assertEqual((told["name"], told["address"]), ("b", "192.0.2.1"))
+        self.assertEqual((told["name"], told["address"]), ("b", "192.0.2.1:7000"))
         first.send_signal(signal.SIGTERM)
         told = json.loads(follower.stdout.readline())["left"]
         self.assertEqual(told["name"], "a")
@@ -107,7 +107,7 @@ class Hosts(HostCase):
             stdout=subprocess.PIPE, text=True)
         self.processes.append(text)
         self.assertEqual(text.stdout.readline(), 'host "b" has joined, at '
-                         "192.0.2.1, with 8 units of 1.00 Gbit/s\n")
+                         "192.0.2.1:7000, with 8 units of 1.00 Gbit/s\n")
         self.assertEqual(run("host", "leave", "b", self.at).returncode, OK)
         self.assertEqual(text.stdout.readline(), 'host "b" has left\n')
         text.send_signal(signal.SIGTERM)
@@ -127,7 +127,7 @@ class Hosts(HostCase):
     def test_a_host_of_the_same_name_or_another_version_is_refused(self):
         first = self.join("a")
         self.refused(UNAVAILABLE, ['"a" is there already', str(first.pid)],
-                     "host", "join", "a", self.at, "--address=192.0.2.9")
+                     "host", "join", "a", self.at, "--address=192.0.2.9:7000")
         key = "/snf/default/hosts/a"
         value = self.etcd.control("get", key, "--print-value-only")
         first.send_signal(signal.SIGTERM)
@@ -138,7 +138,7 @@ class Hosts(HostCase):
         self.assertIsNotNone(
             self.etcd.control("put", f"--lease={lease}", key, json.dumps(host)))
         self.refused(UNAVAILABLE, ['"b" has version', '"a"', "0.0.9"],
-                     "host", "join", "b", self.at, "--address=192.0.2.1")
+                     "host", "join", "b", self.at, "--address=192.0.2.1:7000")
         self.assertEqual(run("host", "list", self.at).returncode, OK)
 
     def test_a_killed_or_frozen_host_vanishes_after_its_term(self):
@@ -164,16 +164,35 @@ class Hosts(HostCase):
         host.send_signal(signal.SIGTERM)
         self.assertEqual(host.wait(PATIENCE_S), OK)
 
+    def test_hosts_that_no_daemon_can_use_are_refused(self):
+        for address in ("x", "x y", "192.0.2.1", "192.0.2.1:70000",
+                        "192.0.2.1:0", "0.0.0.0:7000", "[::]:7000",
+                        "host.example:7000"):
+            for flags in (["join", "a", f"--address={address}"],
+                          ["run", "a", f"--listen={address}"]):
+                with self.subTest(flags):
+                    self.refused(USAGE, [f"{flags[2].split('=')[0]}: ", address,
+                                         "that others can send to"],
+                                 "host", *flags, self.at)
+        listen = "--listen=127.0.0.1:0"
+        for address in ("10.9.0.400", "10.9.0.4/24", "ctrl.example", "0.0.0.0",
+                        "10.9.0.4,", "10.9.0.4:7000"):
+            for flags in (["serve", listen],
+                          ["run", "a", "--listen=127.0.0.1:7000", self.at],
+                          ["launch", "a", "--address=10.9.0.11/24", self.at]):
+                with self.subTest(address=address, flags=flags):
+                    self.refused(USAGE, ["--from: ", "no IP address"], "host",
+                                 *flags, f"--from={address}")
+        self.assertEqual(self.hosts(), {})
+
     def test_wrong_words_are_refused(self):
+        address = "--address=192.0.2.1:7000"
         for flags, words in (
-                (["join", "a", "--address=x"], ["--etcd"]),
+                (["join", "a", address], ["--etcd"]),
                 (["join", "a", self.at], ["--address"]),
-                (["join", "a/b", self.at, "--address=x"], ["a/b", "no name"]),
-                (["join", "a", self.at, "--address=x y"], ["x y"]),
-                (["join", "a", self.at, "--address=x", "--term=1s"],
-                 ["--term"]),
-                (["join", "a", self.at, "--address=x", "--units=0"],
-                 ["--units"]),
+                (["join", "a/b", self.at, address], ["a/b", "no name"]),
+                (["join", "a", self.at, address, "--term=1s"], ["--term"]),
+                (["join", "a", self.at, address, "--units=0"], ["--units"]),
                 (["list", "--etcd=http://a:1"], ["--etcd", "http://a:1"]),
                 (["list", self.at, "--cluster=a/b"], ["a/b"]),
                 (["list", self.at, "--etcd_user=u"], ["--etcd_password_file"]),
@@ -189,10 +208,10 @@ class Hosts(HostCase):
 class HostThatRuns(HostCase):
     """`snf host run`: the agent and the entry of a host."""
 
-    def begin(self, port):
+    def begin(self, port, *flags):
         process = subprocess.Popen(
             [PROGRAM, "host", "run", "a", self.at, "--term=4s",
-             f"--listen=127.0.0.1:{port}"], stdout=subprocess.PIPE,
+             f"--listen=127.0.0.1:{port}", *flags], stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, start_new_session=True)
         self.processes.append(process)
         return process
@@ -206,12 +225,8 @@ class HostThatRuns(HostCase):
         host = self.hosts()["a"]["host"]
         self.assertEqual(host["address"], f"127.0.0.1:{port}")
 
-        def connect():
-            try:
-                return socket.create_connection(("127.0.0.1", port))
-            except OSError:
-                return None  # the agent starts beside the entry
-        return process, wait_for("the agent", connect)
+        # The agent listens before the host joins.
+        return process, socket.create_connection(("127.0.0.1", port))
 
     @staticmethod
     def child(process, action):
@@ -255,16 +270,28 @@ class HostThatRuns(HostCase):
         self.assertIn("snf host serve was ended by signal 9",
                       process.stdout.read())
         self.assertEqual(self.hosts(), {})
+        self.assertEqual(self.hosts(), {})
+
+    def test_a_host_whose_agent_does_not_serve_never_joins(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             process = self.begin(taken.getsockname()[1])
-            self.assertNotEqual(process.wait(PATIENCE_S), OK)
-            self.assertIn("snf host serve has ended", process.stdout.read())
-        self.assertEqual(self.hosts(), {})
-        process = self.join("a")  # its name is another's now
+            self.assertEqual(process.wait(PATIENCE_S), IO)
+            told = process.stdout.read()
+        self.assertIn("snf host serve has ended with exit code 74", told)
+        self.assertNotIn("has joined", told)
+        process = self.begin(free_port(), "--tls=/nowhere")
+        self.assertEqual(process.wait(PATIENCE_S), UNAVAILABLE)
+        told = process.stdout.read()
+        self.assertIn("/nowhere", told)
+        self.assertNotIn("has joined", told)
+
+    def test_a_host_whose_name_is_taken_ends_with_the_code_of_join(self):
+        self.join("a")
         second = self.begin(free_port())
-        self.assertNotEqual(second.wait(PATIENCE_S), OK)
-        self.assertIn("snf host join has ended with exit code 69",
-                      second.stdout.read())
+        self.assertEqual(second.wait(PATIENCE_S), UNAVAILABLE)
+        told = second.stdout.read()
+        self.assertIn("snf host join has ended with exit code 69", told)
+        self.assertLess(told.index("listens at"), told.index("is there"))
 
 
 class Lxd(socketserver.ThreadingUnixStreamServer):
@@ -377,7 +404,7 @@ class HostThatIsLaunched(HostCase):
         self.join("a", "--term=2s")
         done = self.launch("a", "b")
         self.assertEqual(done.returncode, UNAVAILABLE, done.stderr.decode())
-        self.assertIn("host \"a\" is listed, at 192.0.2.1, and LXD does not "
+        self.assertIn("host \"a\" is listed, at 192.0.2.1:7000, and LXD does not "
                       "run it: snf host leave a removes it",
                       done.stderr.decode())
         self.assertEqual(self.lxd.created.keys(), {"b"})

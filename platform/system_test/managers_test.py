@@ -125,6 +125,24 @@ class Managers(one.Manager):
             for side in SIDES:
                 self.check_echoes(side)
 
+    def test_a_manager_that_does_not_lead_says_why(self):
+        other = MANAGERS[1 - MANAGERS.index(self.leader)]
+        pid = pid_of(other)
+        waits = (f'"{other}" (process {pid}) is a resource manager that does '
+                 f"not lead: the leader is {self.leader}, process ")
+        self.refused(UNAVAILABLE, [waits], "leases", name=other)
+        told = self.snf("status", name=other)
+        self.assertIn("that does not lead: the leader is", told)
+        self.etcd.kill()
+        for name in MANAGERS:
+            wait_for("its word of etcd", lambda n=name: "no endpoint of etcd "
+                     "answers" in self.snf("status", name=n))
+            self.refused(UNAVAILABLE, ["does not lead: no endpoint of etcd"],
+                         "leases", name=name)
+        self.etcd.start()
+        self.leader = self.wait_for_leader()
+        self.assertNotIn("does not lead", self.snf("status", name=self.leader))
+
     def test_daemons_that_die_with_the_leader_are_not_waited_for(self):
         for side in SIDES:
             self.up(side)

@@ -80,7 +80,7 @@ absl::StatusOr<bool> Leadership::Campaign() {
     return false;
   }
   revision_.store(revision, std::memory_order_release);
-  Tell(false, "leads");
+  Tell(false, kLeads);
   Lead(began, lease->granted);
   return true;
 }

@@ -32,12 +32,14 @@ namespace snf {
 // Thread-safe. The client must outlive the leadership.
 class Leadership {
  public:
+  static constexpr char kLeads[] = "leads";
   struct Options {
     std::string key;
     std::string value;  // says who leads
     Nanos term = Seconds(2);
-    // Called with a line of text about each change, by a thread of its own. A
-    // warning says that there may be no leader. May be null.
+    // Called with a line of text about each change, by a thread of its own:
+    // kLeads, or why this process does not lead. A warning says that there may
+    // be no leader. May be null.
     std::function<void(bool is_warning, const std::string&)> notice = nullptr;
   };
 

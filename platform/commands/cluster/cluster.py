@@ -10,7 +10,7 @@ import sys
 sys.dont_write_bytecode = True  # nothing beside the sources
 from host_cluster import DEFAULT_NF, Cluster
 from lxd_cluster import LxdCluster
-from machine import OK, PERMISSION, Failure, say
+from machine import INTERRUPTED, IO, OK, PERMISSION, Failure, say
 
 
 def kind_of(name, wants_lxd, action):
@@ -61,9 +61,22 @@ def main():
     return OK
 
 
-if __name__ == "__main__":
+def run():
     try:
-        sys.exit(main())
+        code = main()
+        sys.stdout.flush()
+        return code
     except Failure as failure:
         say(str(failure))
-        sys.exit(failure.code)
+        return failure.code
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:  # as by `status | head`
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        return IO
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -165,7 +165,7 @@ class Cluster:
                 self.start_all(wave)
             self.start_hosts()
             self.start_daemon()
-        except (Failure, OSError):
+        except (Failure, KeyboardInterrupt, OSError):
             say(f"left as it is; ./snf cluster down removes it, and logs are "
                 f"in {self.directory}")
             raise
@@ -351,8 +351,7 @@ edge with the daemon, which runs {self.nf}, and Redis.
             say(f"there is no cluster \"{self.name}\"")
             return
         say("ends the daemon")
-        with contextlib.suppress(Failure):
-            call(self.program, "down", f"--name={self.name}", check=False)
+        self.end_daemon()
         made = json.loads(self.record.read_text())["namespaces"]
         say(f"ends all processes of {len(made)} network namespaces, and "
             "removes them")
@@ -361,7 +360,13 @@ edge with the daemon, which runs {self.nf}, and Redis.
             if space in here:
                 self.remove_namespace(space)
         self.remove_rest()
+        # A daemon that was about to start has left files, and no process.
+        self.end_daemon()
         shutil.rmtree(self.directory)
+
+    def end_daemon(self):
+        with contextlib.suppress(Failure):
+            call(self.program, "down", f"--name={self.name}", check=False)
 
     def remove_rest(self):
         """Removes what is neither in a namespace nor in the directory."""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-OK, USAGE, UNAVAILABLE, PERMISSION = 0, 2, 69, 77
+OK, USAGE, UNAVAILABLE, IO, PERMISSION, INTERRUPTED = 0, 2, 69, 74, 77, 130
 PATIENCE_S = 30
 
 
@@ -22,7 +22,9 @@ class Failure(Exception):
 
 
 def say(text):
-    print(f"snf cluster: {text}", file=sys.stderr, flush=True)
+    """Goes on if nobody reads: `down` has to come to its end."""
+    with contextlib.suppress(BrokenPipeError):
+        print(f"snf cluster: {text}", file=sys.stderr, flush=True)
 
 
 def call(*words, check=True, inside=None, patience_s=PATIENCE_S, text="",

@@ -61,7 +61,7 @@ absl::Status CertCommand::Run() {
       "  client.*   for clients, whose role is {2}: snf status "
       "--control=tcp:127.0.0.1:7001 "
       "--tls={0}\n"
-      "  ca.key     signed these; no longer needed\n",
+      "  ca.key     signs further clients; no daemon reads it\n",
       ShellWord(directory_), Plural(days_, "day"), NameOf(role_));
   return absl::OkStatus();
 }

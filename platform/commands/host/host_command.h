@@ -87,6 +87,13 @@ inline const std::vector<std::string> kJoinFlags = {
     "etcd_tls", "units",   "unit_capacity", "term",
     "geneve"};
 
+// Reads --from of the command. Errors: as HostAgent::ParseFrom.
+absl::StatusOr<std::vector<std::string>> ReadFrom(const std::string& from);
+// Returns OK if daemons can use a host of this name at this address, which the
+// flag has. Errors: InvalidArgument, naming the flag.
+absl::Status CheckEntry(const std::string& name, const char* flag,
+                        const std::string& address);
+
 // Returns the flags of a command line that `flags` was given by name, as
 // "--units=4", for a command that has the same flags.
 std::vector<std::string> GivenFlags(const FlagSet& flags,

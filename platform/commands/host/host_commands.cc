@@ -14,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "absl/strings/str_split.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "base/version.h"
@@ -22,6 +21,7 @@
 #include "platform/control/control_text.h"
 #include "platform/drivers/loops/host_agent.h"
 #include "platform/drivers/loops/unit_process.h"
+#include "platform/hosts/host_place.h"
 #include "platform/hosts/host_stream.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_group.h"
@@ -39,7 +39,7 @@ class HostJoinCommand final : public HostCommand {
       : HostCommand(
             {.summary = "make this machine a host of a cluster",
              .usage = "snf host join NAME --etcd=HOST:PORT,… "
-                      "--address=ADDRESS [--units=COUNT]",
+                      "--address=ADDRESS:PORT [--units=COUNT]",
              .about =
                  "Enters this machine into the cluster's hosts, and renews the "
                  "entry until Ctrl-C, SIGTERM or snf host leave. If this "
@@ -48,8 +48,9 @@ class HostJoinCommand final : public HostCommand {
                  "a host of another version of SNF than the others."}) {
     flags().Argument("NAME", name_of_host_);
     AddEtcd();
-    flags().Text("address", address_, "ADDRESS",
-                 "IP address or name by which other hosts reach this one");
+    flags().Text("address", address_, "ADDRESS:PORT",
+                 "address at which other hosts reach this host's agent, as "
+                 "--listen of snf host serve says");
     capacity_.AddTo(flags(),
                     "the host's agent runs with --geneve, so that daemons with "
                     "--host_wire=geneve may use the host");
@@ -59,7 +60,11 @@ class HostJoinCommand final : public HostCommand {
   absl::Status Run() override {
     if (address_.empty()) {
       return absl::InvalidArgumentError(
-          "--address: is missing; as --address=192.0.2.1");
+          "--address: is missing; as --address=192.0.2.1:7000");
+    }
+    if (absl::Status s = CheckEntry(name_of_host_, "address", address_);
+        !s.ok()) {
+      return s;
     }
     // Before etcd's client has threads.
     static FirstInterrupt interrupt;
@@ -285,6 +290,8 @@ class HostServeCommand final : public FlagCommand {
       return absl::InvalidArgumentError(
           "--listen: is missing; as --listen=192.0.2.2:7000");
     }
+    const auto from = ReadFrom(from_);
+    if (!from.ok()) return from.status();
     if (geneve_ && !tls_.empty()) {
       return absl::InvalidArgumentError(
           "--geneve: does not go with --tls, since GENEVE encrypts nothing");
@@ -294,8 +301,9 @@ class HostServeCommand final : public FlagCommand {
       if (!files.ok()) return files.status();
     }
     return HostAgent({.listen = listen_,
-                      .from = absl::StrSplit(from_, ','),
-                      .geneve = geneve_})
+                      .from = *from,
+                      .geneve = geneve_,
+                      .tls = tls_})
         .Serve([this](int socket, int memories) {
           return Session(socket, memories);
         });
@@ -323,6 +331,22 @@ class HostServeCommand final : public FlagCommand {
 };
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReadFrom(const std::string& from) {
+  auto addresses = HostAgent::ParseFrom(from);
+  if (addresses.ok()) return addresses;
+  return absl::InvalidArgumentError(
+      fmt::format("--from: {}", std::string(addresses.status().message())));
+}
+
+absl::Status CheckEntry(const std::string& name, const char* flag,
+                        const std::string& address) {
+  if (absl::Status s = HostPlace::CheckName(name); !s.ok()) return s;
+  const absl::Status s = HostPlace::CheckAddress(address);
+  if (s.ok()) return s;
+  return absl::InvalidArgumentError(
+      fmt::format("--{}: {}", flag, std::string(s.message())));
+}
 
 std::unique_ptr<Command> CreateHostCommand() {
   return std::make_unique<CommandGroup>(

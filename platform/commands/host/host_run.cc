@@ -2,12 +2,16 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -15,11 +19,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "platform/commands/host/host_command.h"
+#include "platform/process/exit_code.h"
 #include "runtime/ring/real_clock.h"
 
 namespace snf {
@@ -31,9 +37,47 @@ constexpr Nanos kDrain = Seconds(15);
 constexpr Nanos kEnding = Seconds(5);
 constexpr Nanos kLook = Milliseconds(50);
 
+// Takes the message READY=1 of a child, as systemd would (sd_notify(3)).
+class Readiness {
+ public:
+  // Error: Unavailable, with the system's reason.
+  absl::Status Open() {
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    socklen_t size = sizeof(sa_family_t);  // the kernel chooses the name
+    socket_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (socket_ < 0 || bind(socket_, generic, size) != 0 ||
+        getsockname(socket_, generic, &(size = sizeof(address))) != 0) {
+      return absl::UnavailableError(
+          fmt::format("a socket: {}", std::strerror(errno)));
+    }
+    const size_t before = offsetof(sockaddr_un, sun_path) + 1;
+    name_ = "@" + std::string(&address.sun_path[1], size - before);
+    return absl::OkStatus();
+  }
+  Readiness() = default;
+  Readiness(const Readiness&) = delete;
+  Readiness& operator=(const Readiness&) = delete;
+  ~Readiness() {
+    if (socket_ >= 0) close(socket_);
+  }
+  // In the child, before it runs its program.
+  void BeOfThisProcess() const { setenv("NOTIFY_SOCKET", name_.c_str(), 1); }
+  bool Came() const {
+    char text[64] = {};
+    return recv(socket_, text, sizeof(text) - 1, 0) > 0 &&
+           std::string_view(text) == "READY=1";
+  }
+
+ private:
+  int socket_ = -1;
+  std::string name_;
+};
+
 // Runs the commands of one host as children, until one of them ends or a signal
-// comes. Also the first process of a container: reaps inherited children. In
-// a process with one thread.
+// comes. The host joins once its agent listens. Also the first process of a
+// container: reaps inherited children. In a process with one thread.
 class HostProcesses {
  public:
   HostProcesses() {
@@ -49,8 +93,16 @@ class HostProcesses {
 
   absl::Status Run(const std::vector<std::string>& serve,
                    const std::vector<std::string>& join) {
-    if (absl::Status s = Start(serve, serve_); !s.ok()) return s;
-    if (absl::Status s = Start(join, join_); !s.ok()) {
+    Readiness listens;
+    if (absl::Status s = listens.Open(); !s.ok()) return s;
+    if (absl::Status s = Start(serve, serve_, &listens); !s.ok()) return s;
+    while (!serve_.state && !listens.Came()) {
+      if (!Wait(kLook)) continue;
+      End(serve_);
+      return absl::CancelledError("interrupted before the host has joined");
+    }
+    if (serve_.state) return EndOf("snf host serve", *serve_.state);
+    if (absl::Status s = Start(join, join_, nullptr); !s.ok()) {
       End(serve_);
       return s;
     }
@@ -59,14 +111,13 @@ class HostProcesses {
     }
     if (serve_.state) {
       End(join_);
-      return absl::InternalError(Told("snf host serve", *serve_.state));
+      return EndOf("snf host serve", *serve_.state);
     }
     const bool has_left =
         WIFEXITED(*join_.state) && WEXITSTATUS(*join_.state) == 0;
     if (has_left) AwaitDrain();
     End(serve_);
-    return has_left ? absl::OkStatus()
-                    : absl::InternalError(Told("snf host join", *join_.state));
+    return has_left ? absl::OkStatus() : EndOf("snf host join", *join_.state);
   }
 
  private:
@@ -83,7 +134,9 @@ class HostProcesses {
     signal(SIGINT, before);
   }
 
-  absl::Status Start(const std::vector<std::string>& words, Child& child) {
+  // The child tells `readiness`, unless that is null.
+  absl::Status Start(const std::vector<std::string>& words, Child& child,
+                     const Readiness* readiness) {
     std::error_code error;
     const std::string program =
         std::filesystem::read_symlink("/proc/self/exe", error).string();
@@ -103,6 +156,7 @@ class HostProcesses {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     LeaveForeground();
+    if (readiness != nullptr) readiness->BeOfThisProcess();
     sigprocmask(SIG_SETMASK, &before_, nullptr);
     execv(program.c_str(), arguments.data());
     fmt::print(stderr, "{}: {}\n", program, std::strerror(errno));
@@ -149,11 +203,18 @@ class HostProcesses {
     }
   }
 
-  static std::string Told(const char* command, int state) {
-    return WIFEXITED(state) ? fmt::format("{} has ended with exit code {}",
-                                          command, WEXITSTATUS(state))
-                            : fmt::format("{} was ended by signal {}", command,
-                                          WTERMSIG(state));
+  // Returns the error of a command that has ended by itself: the exit code of
+  // this process is the command's.
+  static absl::Status EndOf(const char* command, int state) {
+    if (!WIFEXITED(state)) {
+      return absl::InternalError(
+          fmt::format("{} was ended by signal {}", command, WTERMSIG(state)));
+    }
+    const int code = WEXITSTATUS(state);
+    const std::string text =
+        fmt::format("{} has ended with exit code {}", command, code);
+    return code == kExitOk ? absl::InternalError(text)
+                           : StatusOfExit(code, text);
   }
 
   sigset_t signals_{};
@@ -173,9 +234,11 @@ class HostRunCommand final : public HostCommand {
              .about =
                  "Runs snf host serve and snf host join together, until "
                  "Ctrl-C, SIGTERM or snf host leave, as the first process of a "
-                 "container if need be. The host leaves the cluster first; its "
+                 "container if need be. The host joins once its agent listens. "
+                 "The host leaves the cluster first; its "
                  "agent ends once daemons have drained their units here, or "
-                 "after 15 s. If one of the two commands fails, both end."}) {
+                 "after 15 s. If one of the two commands fails, both end, "
+                 "with its exit code."}) {
     flags().Argument("NAME", name_of_host_);
     AddEtcd();
     flags().Text("listen", listen_, "ADDRESS:PORT",
@@ -195,10 +258,9 @@ class HostRunCommand final : public HostCommand {
       return absl::InvalidArgumentError(
           "--listen: is missing; as --listen=192.0.2.2:7000");
     }
-    if (listen_.ends_with(":0")) {
-      return absl::InvalidArgumentError(
-          fmt::format("--listen={}: daemons need to know the port", listen_));
-    }
+    absl::Status checked = CheckEntry(name_of_host_, "listen", listen_);
+    checked.Update(ReadFrom(from_).status());
+    if (!checked.ok()) return checked;
     if (capacity_.geneve && !tls_.empty()) {
       return absl::InvalidArgumentError(
           "--geneve: does not go with --tls, since GENEVE encrypts nothing");

@@ -201,6 +201,7 @@ class HostLaunchCommand final : public HostCommand {
       return absl::InvalidArgumentError(
           "--from: is missing; as --from=10.88.0.10");
     }
+    if (const auto from = ReadFrom(from_); !from.ok()) return from.status();
     if (port_ == 0) {
       return absl::InvalidArgumentError("--port: 0 is no port to connect to");
     }

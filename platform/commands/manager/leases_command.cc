@@ -13,6 +13,7 @@
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "platform/control/control_text.h"
+#include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/service/daemon_files.h"
 #include "resource_manager/live/lease_client.h"
@@ -101,17 +102,37 @@ LeasesCommand::LeasesCommand()
                  "terminal, redraw in place");
 }
 
+// A manager that does not lead serves no leases.
+absl::Status LeasesCommand::WhyNoLeases(const DaemonFiles& files,
+                                        pid_t pid) const {
+  const auto reply = StatusOf(files);
+  if (!reply.ok()) {
+    return absl::FailedPreconditionError(
+        fmt::format("\"{}\" (process {}) does not answer: {}", manager_, pid,
+                    std::string(reply.status().message())));
+  }
+  return absl::FailedPreconditionError(
+      IsManager(*reply)
+          ? fmt::format("\"{}\" (process {}) is {}", manager_, pid,
+                        Printable(reply->nf()))
+          : fmt::format("\"{}\" (process {}) is a daemon, and no resource "
+                        "manager",
+                        manager_, pid));
+}
+
 absl::StatusOr<proto::LookReply> LeasesCommand::Look() const {
   const absl::StatusOr<DaemonFiles> files = DaemonFiles::Of(manager_);
   if (!files.ok()) return files.status();
   const absl::StatusOr<pid_t> pid = PidOf(*files);
   if (!pid.ok()) return pid.status();
-  if (*pid == 0 || access(files->leases.c_str(), F_OK) != 0) {
+  if (*pid == 0) {
     return absl::FailedPreconditionError(
         fmt::format("no resource manager \"{0}\" runs; snf manager --name={0} "
                     "starts one",
                     manager_));
   }
+  if (access(files->leases.c_str(), F_OK) != 0)
+    return WhyNoLeases(*files, *pid);
   auto reply = LookAtLeases(LeaseAddress::OfSocket(files->leases), kPatience);
   if (reply.ok()) return reply;
   return absl::FailedPreconditionError(

@@ -2,11 +2,14 @@
 #ifndef SNF_PLATFORM_COMMANDS_MANAGER_LEASES_COMMAND_H_
 #define SNF_PLATFORM_COMMANDS_MANAGER_LEASES_COMMAND_H_
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "platform/process/command.h"
+#include "platform/service/daemon_files.h"
 #include "proto/leases.pb.h"
 
 namespace snf {
@@ -19,6 +22,7 @@ class LeasesCommand final : public FlagCommand {
  private:
   absl::Status Run() override;
   absl::StatusOr<proto::LookReply> Look() const;
+  absl::Status WhyNoLeases(const DaemonFiles& files, pid_t pid) const;
 
   std::string manager_ = "default";
   bool json_ = false;

@@ -6,17 +6,21 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "base/quantity.h"
 #include "base/text/wording.h"
 #include "base/version.h"
 #include "platform/control/control_handler.h"
 #include "platform/control/control_server.h"
+#include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/drivers/real_time/real_options.h"
 #include "platform/process/clean_interrupt.h"
@@ -64,10 +68,21 @@ class ManagerControl final : public ControlHandler {
     reply.set_name(name_);
     reply.set_version(kVersion);
     reply.set_pid(getpid());
-    reply.set_nf("a resource manager");
+    const std::scoped_lock lock(mutex_);
+    reply.set_nf(waits_.empty() ? kManagerNf
+                                : fmt::format("{} that does not lead: {}",
+                                              kManagerNf, waits_));
     reply.set_policy("leases");
     reply.set_elapsed_ns((RealClock::Monotonic() - began_).ns);
     return absl::OkStatus();
+  }
+  // Takes the latest line of Leadership. Any thread.
+  void TakePart(const std::string& line) {
+    constexpr std::string_view kWaits = "waits: ";
+    const std::scoped_lock lock(mutex_);
+    waits_ = line == Leadership::kLeads ? ""
+             : line.starts_with(kWaits) ? line.substr(kWaits.size())
+                                        : line;
   }
   absl::Status Down(Deadline /*deadline*/,
                     const proto::DownRequest& /*request*/,
@@ -100,6 +115,8 @@ class ManagerControl final : public ControlHandler {
   const std::string name_;
   std::atomic<bool>& down_;
   const Instant began_;
+  std::mutex mutex_;
+  std::string waits_ ABSL_GUARDED_BY(mutex_);  // "": it leads
 };
 
 }  // namespace
@@ -275,7 +292,10 @@ absl::Status StartManagerCommand::Serve(const DaemonFiles& files) {
   };
   const absl::Status served =
       etcd_.is_given()
-          ? Stand(files, interrupt.came, say_ready)
+          ? Stand(
+                files, interrupt.came,
+                [&control](const std::string& line) { control.TakePart(line); },
+                say_ready)
           : Lead(files, {}, say_ready, [] { return !interrupt.came.load(); });
   if (!served.ok()) return served;
   NotifySystemd("STOPPING=1");
@@ -333,6 +353,7 @@ absl::Status StartManagerCommand::Lead(const DaemonFiles& files,
 // Leads whenever this manager is elected, until `ends`.
 absl::Status StartManagerCommand::Stand(
     const DaemonFiles& files, const std::atomic<bool>& ends,
+    const std::function<void(const std::string&)>& tell_part,
     const std::function<void()>& say_ready) {
   auto options = etcd_.Options();
   if (!options.ok()) return options.status();
@@ -342,12 +363,17 @@ absl::Status StartManagerCommand::Stand(
   const auto client = EtcdClient::Create(*options);
   if (!client.ok()) return client.status();
   const std::string keys = "/snf/" + etcd_.cluster() + "/manager/";
+  tell_part("etcd has not answered yet");
   Leadership leadership(
       **client, {.key = keys + "leader",
                  .value = fmt::format("{}, process {}, version {}", files.name,
                                       getpid(), kVersion),
                  .term = leader_term_,
-                 .notice = LogNotice});
+                 .notice = [&tell_part](bool is_warning,
+                                        const std::string& line) {
+                   tell_part(line);
+                   LogNotice(is_warning, line);
+                 }});
   EtcdNotes notes(**client, leadership, keys + "members", files.members);
   say_ready();
   while (!ends.load()) {

@@ -46,6 +46,7 @@ class StartManagerCommand final : public FlagCommand {
                     const std::function<void()>& say_ready,
                     const std::function<bool()>& goes_on);
   absl::Status Stand(const DaemonFiles& files, const std::atomic<bool>& ends,
+                     const std::function<void(const std::string&)>& tell_part,
                      const std::function<void()>& say_ready);
   void TellReady(const DaemonFiles& files) const;
   LogOptions LogOf(const DaemonFiles& files) const;

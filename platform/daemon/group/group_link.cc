@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 #include <linux/sock_diag.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -16,6 +15,7 @@
 #include "base/byte_order.h"
 #include "base/text/wording.h"
 #include "platform/hosts/channel_datagram.h"
+#include "platform/service/socket_address.h"
 
 namespace snf {
 namespace {
@@ -28,10 +28,6 @@ void StoreLong(std::byte* to, uint64_t value) {
 }
 uint64_t LoadLong(const std::byte* from) {
   return uint64_t{LoadBe32(from).host()} << 32 | LoadBe32(from + 4).host();
-}
-
-socklen_t BytesOf(const sockaddr_storage& end) {
-  return end.ss_family == AF_INET6 ? sizeof(sockaddr_in6) : sizeof(sockaddr_in);
 }
 
 bool IsSameEnd(const sockaddr_storage& a, const sockaddr_storage& b) {
@@ -47,39 +43,8 @@ bool IsSameEnd(const sockaddr_storage& a, const sockaddr_storage& b) {
   return x.sin_port == y.sin_port && x.sin_addr.s_addr == y.sin_addr.s_addr;
 }
 
-// Others could not send there.
-bool IsUnspecified(const sockaddr_storage& end) {
-  if (end.ss_family == AF_INET6) {
-    return IN6_IS_ADDR_UNSPECIFIED(
-        &reinterpret_cast<const sockaddr_in6&>(end).sin6_addr);
-  }
-  return reinterpret_cast<const sockaddr_in&>(end).sin_addr.s_addr == 0;
-}
-
 absl::StatusOr<sockaddr_storage> ParseEnd(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  std::string host = text.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* found = nullptr;
-  sockaddr_storage end{};
-  bool is_right =
-      colon != std::string::npos && !host.empty() && colon + 1 < text.size() &&
-      getaddrinfo(host.c_str(), text.c_str() + colon + 1, &hints, &found) == 0;
-  if (is_right) {
-    std::memcpy(&end, found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
-    is_right = !IsUnspecified(end);
-  }
-  if (is_right) return end;
-  return absl::InvalidArgumentError(
-      fmt::format("\"{}\" is no ADDRESS:PORT that others can send to, as "
-                  "192.0.2.1:6083",
-                  Printable(text)));
+  return ParseReachable(text, "192.0.2.1:6083");
 }
 
 }  // namespace
@@ -100,13 +65,13 @@ absl::Status GroupLink::Check(const std::string& address) {
 
 absl::StatusOr<std::unique_ptr<GroupLink>> GroupLink::Open(
     const std::string& address) {
-  const auto end = ParseEnd(address);
+  const auto end = ParseSocketAddress(address);
   if (!end.ok()) return end.status();
   Descriptor socket(::socket(
       end->ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP));
   if (!socket.is_open() ||
       bind(socket.number(), reinterpret_cast<const sockaddr*>(&*end),
-           BytesOf(*end)) != 0) {
+           SocketAddressBytes(*end)) != 0) {
     return absl::UnavailableError(
         fmt::format("UDP at {}: {}", address, std::strerror(errno)));
   }
@@ -181,7 +146,7 @@ void GroupLink::Queue(uint32_t from, Kind kind, const sockaddr_storage& to,
   std::ranges::copy(frame.bytes, room.begin() + built.bytes);
   out_.parts[queue_].iov_len = built.bytes + frame.bytes.size();
   out_.ends[queue_] = to;
-  out_.messages[queue_].msg_hdr.msg_namelen = BytesOf(to);
+  out_.messages[queue_].msg_hdr.msg_namelen = SocketAddressBytes(to);
   ++queue_;
 }
 

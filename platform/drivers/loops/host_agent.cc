@@ -17,8 +17,12 @@
 #include <span>
 #include <vector>
 
+#include "absl/strings/str_split.h"
 #include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
+#include "platform/service/background.h"
+#include "platform/service/socket_address.h"
+#include "platform/service/tls_files.h"
 
 namespace snf {
 namespace {
@@ -31,20 +35,14 @@ bool IsTold(uint64_t count) {
   return count == 1 || count % kPeriod == 0;
 }
 
-void Refuse(int socket, const std::string& why) {
-  HostStream stream(socket);  // owns it
-  [[maybe_unused]] const absl::Status told =
-      stream.Send(HostFrame::kRefuse, std::as_bytes(std::span(why)));
-  fmt::print(stderr, "daemon at {} was refused: {}\n",
-             HostStream::AddressOf(socket, true), why);
-  std::fflush(stderr);
-}
-
-// Returns the address of ADDRESS:PORT.
-std::string AddressIn(const std::string& peer) {
-  const std::string address = peer.substr(0, peer.rfind(':'));
-  if (!address.starts_with('[')) return address;
-  return address.substr(1, address.size() - 2);
+// Encrypts the connection as a session does. A daemon that waits for a
+// handshake would not read a plain frame.
+absl::Status Encrypt(HostStream& stream, const std::string& tls) {
+  if (tls.empty()) return absl::OkStatus();
+  signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to what may be closed
+  const auto files = ReadTlsFiles(tls, TlsEnd::kServer);
+  if (!files.ok()) return files.status();
+  return stream.Shake(*files, TlsEnd::kServer, "");
 }
 
 }  // namespace
@@ -53,11 +51,35 @@ bool HostAgent::IsMember(const std::string& address) const {
   return std::ranges::find(options_.from, address) != options_.from.end();
 }
 
-std::string HostAgent::WhyNot(const std::string& peer) const {
-  if (!IsMember(AddressIn(peer)))
-    return fmt::format("{} is not named by --from", peer);
+absl::StatusOr<std::vector<std::string>> HostAgent::ParseFrom(
+    const std::string& text) {
+  std::vector<std::string> from;
+  const std::vector<std::string> parts = absl::StrSplit(text, ',');
+  for (const std::string& part : parts) {
+    const auto address = ParseHostIp(part);
+    if (!address.ok()) return address.status();
+    from.push_back(*address);
+  }
+  return from;
+}
+
+std::string HostAgent::WhyNot(int socket) const {
+  if (!IsMember(HostStream::PeerIpOf(socket))) {
+    return fmt::format("{} is not named by --from",
+                       HostStream::AddressOf(socket, true));
+  }
   if (sessions_.size() < kMostSessions) return "";
   return fmt::format("{} daemons' processes run already", kMostSessions);
+}
+
+void HostAgent::Refuse(int socket, const std::string& why) const {
+  HostStream stream(socket);  // owns it
+  fmt::print(stderr, "daemon at {} was refused: {}\n",
+             HostStream::AddressOf(socket, true), why);
+  std::fflush(stderr);
+  if (!Encrypt(stream, options_.tls).ok()) return;
+  [[maybe_unused]] const absl::Status told =
+      stream.Send(HostFrame::kRefuse, std::as_bytes(std::span(why)));
 }
 
 void HostAgent::TellClosed(const std::string& peer, const std::string& why) {
@@ -79,14 +101,14 @@ void HostAgent::Reap() {
 
 void HostAgent::Begin(int listener, int socket, const Session& session) {
   const std::string peer = HostStream::AddressOf(socket, true);
-  std::string why_not = WhyNot(peer);
+  std::string why_not = WhyNot(socket);
   if (!why_not.empty() && refusals_.size() >= kMostRefusals) {
     close(socket);
     return TellClosed(peer, why_not);
   }
   int memories = -1;
   if (why_not.empty()) {
-    const auto opened = memories_.Open(AddressIn(peer));
+    const auto opened = memories_.Open(HostStream::PeerIpOf(socket));
     if (opened.ok())
       memories = *opened;
     else
@@ -146,6 +168,7 @@ absl::Status HostAgent::Serve(const Session& session) {
              HostStream::AddressOf(*listener, false), hello.version,
              hello.build);
   std::fflush(stdout);
+  NotifySystemd("READY=1");
   while (true) {
     std::vector<pollfd> waits = {
         pollfd{.fd = *listener, .events = POLLIN, .revents = 0},

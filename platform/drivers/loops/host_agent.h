@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "platform/drivers/loops/host_memories.h"
 
 namespace snf {
@@ -30,10 +31,16 @@ class HostAgent {
 
   struct Options {
     std::string listen;             // ADDRESS:PORT
-    std::vector<std::string> from;  // addresses
+    std::vector<std::string> from;  // as ParseFrom returns them
     // Keeps UDP port 6081 for GENEVE: datagrams of no session are counted.
     bool geneve = false;
+    // Directory of the agent's certificate (ReadTlsFiles), with which refusals
+    // are told; "": no encryption.
+    std::string tls;
   };
+  // Reads ADDRESS,… of hosts. Errors: InvalidArgument, naming the address.
+  static absl::StatusOr<std::vector<std::string>> ParseFrom(
+      const std::string& text);
   explicit HostAgent(Options options) : options_(std::move(options)) {}
 
   // Gets the socket of a connection and that for HostMemories::Ask, in a
@@ -47,7 +54,9 @@ class HostAgent {
   void RefuseStrays();
   bool IsMember(const std::string& address) const;
   // Returns why a connection gets no session; "": it gets one.
-  std::string WhyNot(const std::string& peer) const;
+  std::string WhyNot(int socket) const;
+  // Tells the daemon why, in the process of the connection.
+  void Refuse(int socket, const std::string& why) const;
   void TellClosed(const std::string& peer, const std::string& why);
   void Reap();
 

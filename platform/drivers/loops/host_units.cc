@@ -234,8 +234,12 @@ int RunUnitsOnHost(const UnitProcessSetup& setup, const HostPlace& host,
                  .word_socket = socket,
                  .longest_entry = setup.region.entry_bytes},
                 *std::move(parts));
-  absl::Status status = side.Begin(MessageOf(setup, nf));
-  if (!status.ok()) return refuse(status, kExitUnavailable);
+  const absl::Status status = side.Begin(MessageOf(setup, nf));
+  if (!status.ok()) {
+    const std::string why(status.message());
+    TellWord(UnitWord::Kind::kRefused, why.data(), why.size());
+    return kExitUnavailable;
+  }
   side.Run();
 }
 

@@ -39,6 +39,7 @@ std::string Line(std::string_view text) {
 size_t MostBytes(UnitWord::Kind kind) {
   switch (kind) {
     case UnitWord::Kind::kFault:
+    case UnitWord::Kind::kRefused:
       return kMostTextBytes;
     case UnitWord::Kind::kNfFailed:
       return sizeof(UnitWord::NfFailure);
@@ -491,7 +492,11 @@ bool UnitProcesses::TakeWord(size_t loop) {
       break;
     }
     case UnitWord::Kind::kFault:
-      GiveUp(loop, fmt::format("{}: {}", NameOf(loop), Line(text)));
+    case UnitWord::Kind::kRefused:
+      GiveUp(loop, fmt::format("{}: {}", NameOf(loop), Line(text)),
+             word.kind == UnitWord::Kind::kRefused
+                 ? absl::StatusCode::kFailedPrecondition
+                 : absl::StatusCode::kInternal);
       return false;
     case UnitWord::Kind::kNfFailed:
       std::memcpy(&failed, payload.data(),
@@ -523,7 +528,8 @@ bool UnitProcesses::TakeWord(size_t loop) {
 
 // The process has said what cannot be, or that it goes on no more. One of units
 // that was ready may end alone, before all are told to.
-void UnitProcesses::GiveUp(size_t loop, std::string what) {
+void UnitProcesses::GiveUp(size_t loop, std::string what,
+                           absl::StatusCode code) {
   Process& process = processes_[loop];
   // A start may also fail while all end, as on a host that is lost.
   const bool may_not_start = options_.may_be_killed && has_begun_;
@@ -535,7 +541,7 @@ void UnitProcesses::GiveUp(size_t loop, std::string what) {
     return;
   }
   if (!may_fail() || loop >= units()) {
-    Fail({.text = std::move(what)});
+    Fail({.text = std::move(what), .code = code});
     HearNoMore(process);
     return;
   }

@@ -188,7 +188,8 @@ class UnitProcesses {
   static void HearNoMore(Process& process);
   static void Gather(Process& process);
   bool TakeWord(size_t loop);
-  void GiveUp(size_t loop, std::string what);
+  void GiveUp(size_t loop, std::string what,
+              absl::StatusCode code = absl::StatusCode::kInternal);
   void TakeResults(size_t loop, std::span<const std::byte> bytes);
   void Fail(Failure failure);
   std::string NameOf(size_t process) const;
