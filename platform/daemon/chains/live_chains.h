@@ -28,6 +28,13 @@
 
 namespace snf {
 
+// Returns the packet as of a clock that is that far ahead of the packet's. A
+// driver waits for a packet whose time is still to come by its own clock.
+inline CapturedPacket ByClockAhead(CapturedPacket captured, Nanos by) {
+  captured.time = captured.time + by;
+  return captured;
+}
+
 // Theory of operation. The generations of a chain of a live run, each of which
 // is a chain by itself: it has a driver of its own, so a controller and units
 // of its own, and shares no state with the others. New flows belong to the
@@ -117,7 +124,8 @@ class LiveChains {
   void Inherit(std::unique_ptr<RealDriver> next, std::string nf,
                uint32_t number, const PoolExchange::Pools& held, Instant end);
 
-  // As the calls of RealDriver, for all chains together.
+  // As the calls of RealDriver, for all chains together. Times of packets are
+  // by Now().
   void Begin(Instant now);
   // Returns false if another process is to have the packet, which is only after
   // Retire.
@@ -138,6 +146,11 @@ class LiveChains {
   bool takes_merged() const;
   Instant Now() const {
     return is_down() ? outage_->Now() : newest().clock().Now();
+  }
+  // Returns how far Now() is ahead of the machine's monotonic clock.
+  Nanos ahead() const {
+    return is_down() ? outage_->began - outage_->began_at
+                     : newest().clock().offset();
   }
   // Returns true if a chain has failed and does not restart.
   bool has_failed() const;
