@@ -99,8 +99,8 @@ bool ChainSet::Offer(const CapturedPacket& captured) {
 // Chains begin one after the other, and those of a run that was killed go on by
 // clocks of their own.
 bool ChainSet::OfferTo(Member& member, const CapturedPacket& captured) {
-  const Nanos ahead = member.chains->ahead() - members_.front().chains->ahead();
-  return member.chains->Offer(ByClockAhead(captured, ahead));
+  return member.chains->Offer(ByClock(
+      captured, members_.front().chains->ahead(), member.chains->ahead()));
 }
 
 // An answer goes to each chain that may have asked, for no chain keeps a flow

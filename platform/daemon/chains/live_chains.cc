@@ -193,8 +193,8 @@ bool LiveChains::OfferAmongOthers(const CapturedPacket& captured) {
     if (now >= older.until) continue;
     const bool has_asked = older.driver->MayHaveAskedFor(captured);
     if (!has_asked && !older.driver->Knows(captured)) continue;
-    const Nanos older_ahead = older.driver->clock().offset() - ahead();
-    older.driver->Offer(ByClockAhead(captured, older_ahead));
+    older.driver->Offer(
+        ByClock(captured, ahead(), older.driver->clock().offset()));
     if (!has_asked) {
       answer_copies_ += askers;
       return true;

@@ -28,10 +28,11 @@
 
 namespace snf {
 
-// Returns the packet as of a clock that is that far ahead of the packet's. A
-// driver waits for a packet whose time is still to come by its own clock.
-inline CapturedPacket ByClockAhead(CapturedPacket captured, Nanos by) {
-  captured.time = captured.time + by;
+// Returns the packet with its time by another clock. Both are told by how far
+// they are ahead of the same clock. A driver waits for a packet whose time is
+// still to come by its own clock.
+inline CapturedPacket ByClock(CapturedPacket captured, Nanos from, Nanos to) {
+  captured.time = captured.time + Nanos{to.ns - from.ns};
   return captured;
 }
 
