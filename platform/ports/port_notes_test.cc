@@ -53,9 +53,9 @@ TEST(NotesOnExternal, TellsOfAnAddressInThePortsNetwork) {
   EXPECT_THAT(NotesOf(",address=192.0.2.2/24", {kOther, kNext, kOwn}),
               ElementsAre(HasSubstr("proxy=192.0.2.2"),
                           HasSubstr("192.0.2.5 and 1 more")));
-  EXPECT_THAT(NotesOf(",address=192.0.2.2/24,proxy=192.0.2.4/30",
-                      {kOther, kNext}),
-              IsEmpty());
+  EXPECT_THAT(
+      NotesOf(",address=192.0.2.2/24,proxy=192.0.2.4/30", {kOther, kNext}),
+      IsEmpty());
 }
 
 TEST(NotesOnExternal, TellsNothingOfWhatOtherRoutersMaySend) {
@@ -65,11 +65,10 @@ TEST(NotesOnExternal, TellsNothingOfWhatOtherRoutersMaySend) {
                               std::vector{kOther}),
               IsEmpty());
   // Hosts inside do not ask for it.
-  EXPECT_THAT(
-      NotesOnExternal(PortsOf({"inside=lan0,address=192.0.2.2/24",
-                               "outside=wan0,address=198.51.100.1/24"}),
-                      std::vector{kOwn, kOther}),
-      IsEmpty());
+  EXPECT_THAT(NotesOnExternal(PortsOf({"inside=lan0,address=192.0.2.2/24",
+                                       "outside=wan0,address=198.51.100.1/24"}),
+                              std::vector{kOwn, kOther}),
+              IsEmpty());
 }
 
 TEST(NotesOnExternal, AsksEachOutsidePort) {
@@ -86,8 +85,8 @@ TEST(NotesOnMachine, TellsOfEachPortThatWouldNotOpen) {
       NotesOnMachine(PortsOf({"inside=snf-none0", "outside=xdp:snf-none1"})),
       ElementsAre(HasSubstr("port inside: snf-none0: there is no such"),
                   HasSubstr("port outside: snf-none1: there is no such")));
-  EXPECT_THAT(NotesOnMachine(PortsOf({"inside=tap:snf-none0",
-                                      "outside=file:/nowhere/cap.pcap"})),
+  EXPECT_THAT(NotesOnMachine(PortsOf(
+                  {"inside=tap:snf-none0", "outside=file:/nowhere/cap.pcap"})),
               ElementsAre("port outside: /nowhere/cap.pcap: there is no such "
                           "file"));
 }

@@ -98,8 +98,8 @@ TEST(Ingress, NamesTheHostThatAQueryAsksAlikeBothWays) {
   const Frame query = ip(external, asked, Icmp(8, 0, 1'024, {}));
   check(ip(V4(198, 51, 100, 1), external, Icmp(3, 1, 0, query)),
         Side::kOutside);
-  const Frame frame = Ethernet(
-      0x86dd, Ipv6({.next_header = 58}, Icmp(128, 0, 4'321, {})));
+  const Frame frame =
+      Ethernet(0x86dd, Ipv6({.next_header = 58}, Icmp(128, 0, 4'321, {})));
   const Ingress::Taken& taken =
       ingress.Take(Instant{}, PacketOf(frame, Side::kInside));
   EXPECT_EQ(buffers.info(taken.packet).far_port, be16(0));

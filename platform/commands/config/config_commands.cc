@@ -43,14 +43,14 @@ std::vector<std::string> WhatIsWrong(const std::string& file,
 class CheckCommand final : public FlagCommand {
  public:
   CheckCommand()
-      : FlagCommand(
-            {.summary = "tell what is wrong in a configuration file",
-             .usage = "snf config check FILE",
-             .about = "Prints the errors of a file for snf up --config: "
-                      "a line for each, with line and column. Nothing "
-                      "is started, and neither a daemon nor root is needed. "
-                      "What is missing on this machine, as an interface, is "
-                      "told as well, but is no error of the file."}) {
+      : FlagCommand({.summary = "tell what is wrong in a configuration file",
+                     .usage = "snf config check FILE",
+                     .about =
+                         "Prints the errors of a file for snf up --config: "
+                         "a line for each, with line and column. Nothing "
+                         "is started, and neither a daemon nor root is needed. "
+                         "What is missing on this machine, as an interface, is "
+                         "told as well, but is no error of the file."}) {
     flags().Argument("FILE", file_);
   }
 

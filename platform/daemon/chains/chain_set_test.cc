@@ -20,10 +20,12 @@ namespace {
 constexpr Instant kBegin{1'700'000'000'000'000'000};
 
 std::unique_ptr<RealDriver> DriverOf(const std::string& nf) {
-  auto driver = RealDriver::Start(
-      SmallTables(),
-      {.speed = {}, .threads = 1, .buffers = {.small = 4'096, .medium = 16, .large = 4}},
-      *FindPlacementPolicy("snf"), *NfSpec::Parse(nf), {});
+  auto driver =
+      RealDriver::Start(SmallTables(),
+                        {.speed = {},
+                         .threads = 1,
+                         .buffers = {.small = 4'096, .medium = 16, .large = 4}},
+                        *FindPlacementPolicy("snf"), *NfSpec::Parse(nf), {});
   EXPECT_TRUE(driver.ok()) << driver.status();
   return *std::move(driver);
 }

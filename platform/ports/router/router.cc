@@ -445,7 +445,8 @@ void Router::Tick(Instant now) {
 
 // From an address of no host, so that no host is taken for its owner.
 void Router::Return(Bytes frame) {
-  if (frame.data() != out_room_.get()) std::ranges::copy(frame, out_room_.get());
+  if (frame.data() != out_room_.get())
+    std::ranges::copy(frame, out_room_.get());
   const std::span<Byte> returned(out_room_.get(), frame.size());
   std::ranges::copy(mac_, returned.begin());
   std::ranges::copy(MacAddress{}, &returned[6]);

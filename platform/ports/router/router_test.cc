@@ -148,7 +148,7 @@ TEST_F(RouterTest, KeepsTheFrameForTheChainWhileOthersLeave) {
       now, BytesOf("tcp 192.0.2.9:80 > 10.1.0.9:5000 ACK df len=4200"),
       kSegment));
   EXPECT_EQ(TextOfFrame(passed), before);
-  Send("udp [fd02::9]:1 > [fd03::9]:2");               // an error
+  Send("udp [fd02::9]:1 > [fd03::9]:2");              // an error
   Send("icmp 192.0.2.9 > 10.1.0.1 echo id=7 seq=1");  // an answer
   EXPECT_EQ(wire.returned.size(), 2u);
   EXPECT_EQ(TextOfFrame(passed), before);
