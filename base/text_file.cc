@@ -3,7 +3,9 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -12,7 +14,13 @@ namespace snf {
 
 absl::StatusOr<std::string> ReadTextFile(const std::string& file,
                                          size_t max_bytes) {
-  const auto failed = [&file] { return absl::ErrnoToStatus(errno, file); };
+  // Callers differ in their directories.
+  const auto failed = [&file] {
+    const int error = errno;
+    std::error_code unknown;
+    const auto path = std::filesystem::absolute(file, unknown);
+    return absl::ErrnoToStatus(error, unknown ? file : path.string());
+  };
   struct Close {
     void operator()(std::FILE* open) const { std::fclose(open); }
   };

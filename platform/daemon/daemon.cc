@@ -11,6 +11,7 @@
 #include "base/version.h"
 #include "platform/bypass/bypass_state.h"
 #include "platform/control/control_client.h"
+#include "platform/daemon/address_notes.h"
 #include "platform/daemon/group/group_traffic.h"
 #include "platform/daemon/group/host_homes.h"
 #include "platform/daemon/live_run.h"
@@ -123,6 +124,9 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
   if (group_ != nullptr) JoinGroup(traffic);
   for (const std::string& note : traffic.notes()) {
     LogLine(LogLevel::kInfo, note);
+  }
+  for (const std::string& note : AddressNotes(options_)) {
+    LogLine(LogLevel::kWarning, note);
   }
   LogLine(LogLevel::kInfo,
           fmt::format("runs {} between {}", Printable(options_.nf),

@@ -25,6 +25,7 @@
 #include "base/check.h"
 #include "base/text/wording.h"
 #include "controller/core/placement.h"
+#include "platform/daemon/address_notes.h"
 #include "platform/daemon/chains/chain_set.h"
 #include "platform/daemon/chains/live_chains.h"
 #include "platform/daemon/daemon.h"
@@ -51,6 +52,9 @@ namespace {
 void Tell(const RunRequest& options, const LiveTraffic& traffic) {
   if (options.quiet) return;
   for (const std::string& note : traffic.notes()) {
+    fmt::print(stderr, "{}\n", note);
+  }
+  for (const std::string& note : AddressNotes(options)) {
     fmt::print(stderr, "{}\n", note);
   }
   fmt::print(stderr, "Running {} between {}; Ctrl-C ends it.\n",

@@ -40,6 +40,9 @@ class PlannedDaemon {
   absl::Status Settle() { return flags_.Settle(); }
 
   const RunRequest& options() const { return flags_.run.options(); }
+  // Returns true if the daemon makes its ports itself, as the command line says
+  // none. After Check or Settle.
+  bool makes_ports() const { return flags_.network.has_value(); }
   // Returns the ports as one text: "inside=lan0, outside=wan0".
   std::string ports() const;
   // Returns the rules of several chains, as a file says them; "": there is one.

@@ -57,7 +57,7 @@ struct PortFrame {
 // too much to send. Owner-thread only.
 class PacketPort {
  public:
-  // A frame is valid during the call.
+  // A frame is valid during the call, also while the port sends others.
   using Take = absl::FunctionRef<void(const PortFrame& frame)>;
 
   // Opens the port of a spec. Errors name the port and the interface:

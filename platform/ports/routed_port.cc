@@ -2,34 +2,19 @@
 #include "platform/ports/routed_port.h"
 
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "base/byte_order.h"
 #include "platform/ports/frames/frame_offload.h"
 #include "platform/ports/packet_socket.h"
+#include "platform/ports/port_notes.h"
 
 namespace snf {
 namespace {
-
-std::optional<IpAddress> AddressOf(const sockaddr* address) {
-  if (address == nullptr) return std::nullopt;
-  const auto* const bytes = reinterpret_cast<const std::byte*>(address);
-  if (address->sa_family == AF_INET) {
-    return IpAddress::FromIpv4(
-        LoadBe32(bytes + offsetof(sockaddr_in, sin_addr)));
-  }
-  if (address->sa_family != AF_INET6) return std::nullopt;
-  return LoadAs<IpAddress>(bytes + offsetof(sockaddr_in6, sin6_addr));
-}
 
 RouterConfig WithMacsBeside(const RouterConfig& router) {
   RouterConfig with = router;
@@ -40,45 +25,8 @@ RouterConfig WithMacsBeside(const RouterConfig& router) {
   return with;
 }
 
-// Returns how to take an address from the kernel, which makes the link-local
-// address that Completed makes whenever the interface goes up.
-std::string HowToTake(const PortSpec& spec, const IpAddress& address,
-                      std::string_view interface) {
-  const bool is_made = std::ranges::count(spec.router.addresses, address,
-                                          &RouterConfig::Address::address) == 0;
-  if (!is_made) return fmt::format("ip addr del … dev {}", interface);
-  return fmt::format(
-      "ip link set dev {0} addrgenmode none; ip addr flush dev {0} scope link",
-      interface);
-}
-
 std::string RouterClaim(const ControllerOf& controller) {
   return "router " + controller.text();
-}
-
-// The kernel would answer for its own addresses as well. A link-local address
-// may be that of another link.
-absl::Status CheckKernel(const PortSpec& spec) {
-  const RouterConfig router =
-      spec.router.Completed(NetworkInterface(spec.interface).mac());
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0) return absl::OkStatus();
-  absl::Status status;
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    const std::optional<IpAddress> address = AddressOf(one->ifa_addr);
-    if (!address.has_value() ||
-        (IsLinkLocal(*address) && spec.interface != one->ifa_name) ||
-        std::ranges::count(router.addresses, *address,
-                           &RouterConfig::Address::address) == 0) {
-      continue;
-    }
-    status = absl::FailedPreconditionError(
-        fmt::format("port {}: the kernel has the address {} at {} ({})",
-                    spec.name(), TextOf(*address), one->ifa_name,
-                    HowToTake(spec, *address, one->ifa_name)));
-  }
-  freeifaddrs(all);
-  return status;
 }
 
 }  // namespace
@@ -124,8 +72,7 @@ RoutedPort::RoutedPort(const PortSpec& spec, std::unique_ptr<PacketPort> port)
       interface_(spec.interface),
       port_(std::move(port)),
       router_(WithMacsBeside(spec.router), interface_.mac(), *this),
-      answers_(spec.steering),
-      returned_(kReturnedBytes) {
+      answers_(spec.steering) {
   changes_ = port_->changes();
   router_.set_mtu(interface_.mtu());
   if (spec.steering != nullptr)
@@ -289,15 +236,10 @@ bool RoutedPort::Receive(Take take) {
 }
 
 bool RoutedPort::ReceiveOwn(Take take) {
-  const uint32_t frames = std::exchange(returned_frames_, 0);
-  size_t at = 0;
-  for (uint32_t i = 0; i < frames; ++i) {
+  return returned_.Give([&](std::span<const std::byte> frame) {
     ++figures_.received;
-    take({.bytes = {&returned_[at], returned_bytes_[i]}});
-    at += returned_bytes_[i];
-  }
-  returned_end_ = 0;
-  return frames > 0;
+    take({.bytes = frame});
+  });
 }
 
 void RoutedPort::StopReceiving() {
@@ -346,14 +288,7 @@ void RoutedPort::SendOwn(std::span<const std::byte> frame) {
 }
 
 bool RoutedPort::ReturnToChain(std::span<const std::byte> frame) {
-  if (has_stopped_ || returned_frames_ == kMostReturned ||
-      frame.size() > kReturnedBytes - returned_end_) {
-    return false;
-  }
-  std::ranges::copy(frame, &returned_[returned_end_]);
-  returned_end_ += frame.size();
-  returned_bytes_[returned_frames_++] = static_cast<uint32_t>(frame.size());
-  return true;
+  return !has_stopped_ && returned_.Add(frame);
 }
 
 void RoutedPort::UpdateFigures() {

@@ -2,7 +2,6 @@
 #ifndef SNF_PLATFORM_PORTS_ROUTED_PORT_H_
 #define SNF_PLATFORM_PORTS_ROUTED_PORT_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,13 +13,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "base/lazy_array.h"
 #include "base/rendezvous.h"
 #include "base/time.h"
 #include "platform/ports/filter_program.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/router/kernel_routes.h"
+#include "platform/ports/router/returned_frames.h"
 #include "platform/ports/router/router.h"
 
 namespace snf {
@@ -64,7 +63,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   void Flush() override { port_->Flush(); }
   void Settle() override { port_->Settle(); }
   bool has_waiting() const override {
-    return router_.has_waiting() || returned_frames_ > 0 || is_to_tell_known_;
+    return router_.has_waiting() || !returned_.empty() || is_to_tell_known_;
   }
   std::optional<uint8_t> RouteLength(
       std::span<const std::byte> frame) const override {
@@ -84,9 +83,6 @@ class RoutedPort final : public PacketPort, private RouterWire {
   std::string TakeNews() override { return std::exchange(news_, ""); }
 
  private:
-  static constexpr uint32_t kMostReturned = 1'024;
-  static constexpr size_t kReturnedBytes = 1 << 20;
-
   using Opening =
       absl::StatusOr<std::unique_ptr<PacketPort>> (*)(const PortSpec& spec);
 
@@ -131,11 +127,7 @@ class RoutedPort final : public PacketPort, private RouterWire {
   bool is_to_tell_known_ = false;
   uint64_t own_cut_ = 0;  // packets more than frames that it cut itself
   uint64_t uncut_ = 0;    // frames of several packets that no cut makes packets
-  // Frames that go into the chain at the next call of Receive.
-  LazyArray<std::byte> returned_;
-  std::array<uint32_t, kMostReturned> returned_bytes_;
-  uint32_t returned_frames_ = 0;
-  size_t returned_end_ = 0;
+  ReturnedFrames returned_;  // go into the chain at the next call of Receive
 };
 
 }  // namespace snf

@@ -9,17 +9,11 @@
 #include "base/packet/headers.h"
 #include "base/packet/rewrite.h"
 #include "base/packet/unread.h"
+#include "platform/run/far_end.h"
 #include "platform/run/run_setup.h"
 
 namespace snf {
 namespace {
-
-void SetSide(PacketInfo& info, Side side, const Endpoints& ends) {
-  const FlowKey& far_end = side == Side::kOutside ? ends.from : ends.to;
-  info.side = side;
-  info.far_address = far_end.source;
-  info.far_port = far_end.source_port;
-}
 
 DropReason ReasonOf(Unread unread) {
   switch (unread) {
@@ -185,7 +179,7 @@ void Ingress::TakeOfSides(Instant arrival, const CapturedPacket& captured) {
   }
   if (!Fill(arrival, captured)) return;
   const auto& [info, bytes] = buffers_.view(taken_.packet);
-  SetSide(info, placed_.side, ends);
+  SetFarEnd(info, placed_.side, ends);
   if (placed_.rewrite && placed_.key.form == FlowKeyForm::kIpv4Endpoint) {
     RewriteDestination(bytes, headers_, placed_.key.source.ipv4(),
                        placed_.key.source_port);
@@ -289,7 +283,7 @@ std::optional<Ingress::Return> Ingress::ComesBack(Instant now,
     const std::optional<FlowKey> inside = own_keys_.InsideOf(
         buffers_.bytes(released), headers, direction, connection);
     if (inside.has_value()) {
-      SetSide(info, Side::kOutside, ends);
+      SetFarEnd(info, Side::kOutside, ends);
       return Return{.key = *inside, .by_alias = false};
     }
     if (listener_ != nullptr && listener_->IsExternal(ends.to.source)) {
@@ -297,7 +291,7 @@ std::optional<Ingress::Return> Ingress::ComesBack(Instant now,
     }
     return std::nullopt;
   }
-  SetSide(info, Side::kOutside, ends);
+  SetFarEnd(info, Side::kOutside, ends);
   return Return{.key = ends.to};
 }
 

@@ -71,6 +71,41 @@ TEST(Ingress, TakesTheSideThatAPacketSaysAndRewritesNothing) {
   }
 }
 
+// A NAT changes the identifier of a query, but not the host that is asked. The
+// quote of an error names that host alike.
+TEST(Ingress, NamesTheHostThatAQueryAsksAlikeBothWays) {
+  BufferPool buffers({.small = 4, .medium = 1, .large = 1});
+  const Function nf(FlowScope::kInsideEndpoint);
+  Ingress ingress({}, nf, buffers);
+  const IpAddress host = V4(10, 0, 0, 1), external = V4(203, 0, 113, 1);
+  const IpAddress asked = V4(192, 0, 2, 9);
+  const auto ip = [](const IpAddress& from, const IpAddress& to,
+                     const Frame& payload) {
+    return Ipv4({.source = from, .destination = to, .protocol = 1}, payload);
+  };
+  const auto check = [&](const Frame& packet, Side side) {
+    const Frame frame = Ethernet(0x0800, packet);
+    const Ingress::Taken& taken =
+        ingress.Take(Instant{}, PacketOf(frame, side));
+    ASSERT_EQ(taken.fate, Ingress::Taken::Fate::kPacket);
+    const PacketInfo& info = buffers.info(taken.packet);
+    EXPECT_EQ(info.far_address, asked);
+    EXPECT_EQ(info.far_port, be16(0));
+    buffers.Free(taken.packet);
+  };
+  check(ip(host, asked, Icmp(8, 0, 4'321, {})), Side::kInside);
+  check(ip(asked, external, Icmp(0, 0, 1'024, {})), Side::kOutside);
+  const Frame query = ip(external, asked, Icmp(8, 0, 1'024, {}));
+  check(ip(V4(198, 51, 100, 1), external, Icmp(3, 1, 0, query)),
+        Side::kOutside);
+  const Frame frame =
+      Ethernet(0x86dd, Ipv6({.next_header = 58}, Icmp(128, 0, 4'321, {})));
+  const Ingress::Taken& taken =
+      ingress.Take(Instant{}, PacketOf(frame, Side::kInside));
+  EXPECT_EQ(buffers.info(taken.packet).far_port, be16(0));
+  buffers.Free(taken.packet);
+}
+
 // A mapping that has ended leaves no record.
 TEST(Ingress, ForgetsInsideEndsWhosePacketsSayTheirSide) {
   BufferPool buffers({.small = 4, .medium = 1, .large = 1});

@@ -58,6 +58,50 @@ class ConfigCheck(unittest.TestCase):
         self.assertIn(b"nothing is wrong; monitor | nat(ip=192.0.2.1) between "
                       b"inside=lan0, outside=wan0", done.stdout)
 
+    def notes(self, text):
+        """What is told of a file in which nothing is wrong."""
+        done = run("config", "check", self.config(text))
+        self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn(b"nothing is wrong", done.stdout)
+        return done.stderr.decode()
+
+    def test_notes_what_is_missing_on_this_machine(self):
+        said = self.notes(EDGE.replace("lan0", "snf-none0").replace(
+            "wan0", "tap:snf-none1"))
+        self.assertIn("config check: on this machine: port inside: snf-none0: "
+                      "there is no such interface", said)
+        self.assertEqual(said.count("\n"), 1, said)
+        said = self.notes(EDGE.replace("lan0", "tap:snf-none0").replace(
+            "outside=wan0", f"outside=file:{self.folder}/none.pcap"))
+        self.assertIn("none.pcap: there is no such file", said)
+        # Interfaces that the daemon makes itself.
+        self.assertEqual(
+            self.notes('chain { name: "a" text: "monitor" }'), "")
+
+    def test_notes_addresses_of_a_nat_that_no_port_answers_for(self):
+        for external, proxy, words in (
+                ("192.0.2.2", "", "192.0.2.2 is its own address"),
+                ("192.0.2.6", ",proxy=192.0.2.5", "proxy=192.0.2.6"),
+                ("192.0.2.6", ",proxy=192.0.2.6", None),
+                ("198.51.100.6", "", None)):
+            ports = ('port: "inside=lan0,address=10.1.0.1/24"\n'
+                     f'port: "outside=wan0,address=192.0.2.2/24{proxy}"\n')
+            said = self.notes(
+                f'{ports}chain {{ name: "a" text: "nat(ip={external})" }}')
+            with self.subTest(external=external, proxy=proxy):
+                if words is None:
+                    self.assertNotIn("NAT", said)
+                else:
+                    self.assertIn(f"edge.conf: port outside: {external}", said)
+                    self.assertIn(words, said)
+
+    def test_names_the_whole_path_of_a_file_that_is_missing(self):
+        done = run("config", "check", self.config(
+            'chain { name: "a" text: "firewall(rules=no-such.txt)" }'))
+        self.assertEqual(done.returncode, BAD_DATA)
+        self.assertIn(f"{pathlib.Path.cwd()}/no-such.txt: No such file",
+                      done.stderr.decode())
+
     def test_tells_all_that_is_wrong(self):
         text = EDGE + """setting { name: "alpha" value: "2" }
 setting { name: "alhpa" value: "0.5" }
@@ -109,8 +153,10 @@ rule { match: "udp" chain: "office" }
 """
         done = run("config", "check", self.config(text))
         self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertEqual(done.stderr.count(b"\n"), 1, done.stderr)
-        self.assertRegex(done.stderr.decode(),
+        said = [line for line in done.stderr.decode().splitlines()
+                if "on this machine" not in line]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertRegex(said[0],
                          r"edge.conf:6:3: no packet comes to this rule: that "
                          r"at \S+edge.conf:4:1 matches all of them")
         self.assertIn(b"chains office, other between", done.stdout)

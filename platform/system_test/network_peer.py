@@ -403,7 +403,9 @@ def sum_of(data):
     return ~total & 0xFFFF
 
 
-def ping(address, count):
+def ping(address, count, identifier=None):
+    """Echo requests, by default with the identifier of this process."""
+    identifier = int(identifier or os.getpid() & 0xFFFF)
     is_v6 = ":" in address
     kind, answer = (128, 129) if is_v6 else (8, 0)
     protocol = socket.IPPROTO_ICMPV6 if is_v6 else socket.IPPROTO_ICMP
@@ -412,7 +414,7 @@ def ping(address, count):
         client.settimeout(PATIENCE_S)
         client.connect((address, 0))
         for number in range(int(count)):
-            asked = struct.pack(">HH", os.getpid() & 0xFFFF, number) + b"x" * 56
+            asked = struct.pack(">HH", identifier, number) + b"x" * 56
             checksum = 0 if is_v6 else sum_of(
                 struct.pack(">BBH", kind, 0, 0) + asked)
             client.send(struct.pack(">BBH", kind, 0, checksum) + asked)

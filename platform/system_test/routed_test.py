@@ -173,6 +173,39 @@ class Routed(net.Run):
         self.assertGreaterEqual(self.router("inside")["echo_answered"], 4)
         self.assertGreaterEqual(self.router("outside")["out_for_router"], 2)
 
+    def test_answers_to_pings_pass_a_firewall_before_a_nat(self):
+        """Also if the NAT changes the identifier."""
+        chain = ("--nf=firewall(allow=icmp from 10.1.0.0/24,default=deny) | "
+                 f"nat(ip={EXTERNAL4})")
+        with self.running(chain, ports=NAT_PORTS):
+            for identifier in (4_321, 999):
+                self.assertEqual(
+                    len(peer(CLIENT, "ping", SERVER4, 2, identifier)), 2)
+        self.assertNotIn("nf:firewall.denied", self.report["packets_dropped"])
+
+    def test_keeps_packets_of_several_chains_apart(self):
+        """What leaves does not overwrite what has come in."""
+        file = self.folder / "two.conf"
+        file.write_text("""chain { name: "web" text: "monitor" }
+chain { name: "rest" text: "monitor" }
+rule { match: "ip6" chain: "rest" }
+default_chain: "web"
+""")
+        self.check_sums = lambda: None  # of several chains
+        with self.server(ANY6), self.running(
+                f"--config={file}", "--isolation=process", ports=PORTS):
+            for _ in range(3):
+                self.check_file(SERVER6, 10_000_000)
+        for side in ("inside", "outside"):
+            self.assertEqual(self.report["ports"][side]["send_drops"], 0)
+            for count in ("out_malformed", "no_route"):
+                self.assertEqual(self.router(side)[count], 0, count)
+
+    def test_tells_where_no_answer_reaches_a_nat(self):
+        for external in (WAN4, EXTERNAL4):
+            with self.running(f"--nf=nat(ip={external})", ports=PORTS):
+                self.assertIn(f"proxy={external}", "".join(self.said))
+
     def test_what_an_nf_makes_finds_its_way(self):
         rules = self.folder / "rules"
         rules.write_text("reject tcp from any to any port 7\n"

@@ -13,8 +13,10 @@
 
 #include "base/text/wording.h"
 #include "platform/control/daemon_command.h"
+#include "platform/daemon/address_notes.h"
 #include "platform/daemon/planned_daemon.h"
 #include "platform/options/config.h"
+#include "platform/ports/port_notes.h"
 #include "platform/process/command_group.h"
 
 namespace snf {
@@ -41,13 +43,14 @@ std::vector<std::string> WhatIsWrong(const std::string& file,
 class CheckCommand final : public FlagCommand {
  public:
   CheckCommand()
-      : FlagCommand(
-            {.summary = "tell what is wrong in a configuration file",
-             .usage = "snf config check FILE",
-             .about = "Prints the errors of a file for snf up --config: "
-                      "a line for each, with line and column. Nothing "
-                      "is started, and neither a daemon nor root is needed. "
-                      "Interfaces are not looked for: these may come later."}) {
+      : FlagCommand({.summary = "tell what is wrong in a configuration file",
+                     .usage = "snf config check FILE",
+                     .about =
+                         "Prints the errors of a file for snf up --config: "
+                         "a line for each, with line and column. Nothing "
+                         "is started, and neither a daemon nor root is needed. "
+                         "What is missing on this machine, as an interface, is "
+                         "told as well, but is no error of the file."}) {
     flags().Argument("FILE", file_);
   }
 
@@ -67,9 +70,20 @@ class CheckCommand final : public FlagCommand {
       return absl::DataLossError(
           message.starts_with(file_) ? message : file_ + ": " + message);
     }
+    TellNotes(daemon);
     fmt::print("{}: nothing is wrong; {} between {}.\n", file_,
                Printable(daemon.options().nf), daemon.ports());
     return absl::OkStatus();
+  }
+  // The file may be for another machine.
+  void TellNotes(const PlannedDaemon& daemon) const {
+    for (const std::string& note : AddressNotes(daemon.options())) {
+      fmt::print(stderr, "{}: {}: {}\n", name(), file_, note);
+    }
+    if (daemon.makes_ports()) return;
+    for (const std::string& note : NotesOnMachine(daemon.options().ports)) {
+      fmt::print(stderr, "{}: on this machine: {}\n", name(), note);
+    }
   }
 
   std::string file_;

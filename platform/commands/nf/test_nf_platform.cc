@@ -9,6 +9,7 @@
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/rewrite.h"
+#include "platform/run/far_end.h"
 
 namespace snf {
 namespace {
@@ -226,11 +227,7 @@ std::optional<DropReason> NfTest::Platform::Admit(TestPacket& packet,
       }
     }
     if (placed.untranslated) return DropReason::kNotTranslated;
-    info.side = placed.side;
-    const FlowKey& far_end =
-        placed.side == Side::kOutside ? ends.from : ends.to;
-    info.far_address = far_end.source;
-    info.far_port = far_end.source_port;
+    SetFarEnd(info, placed.side, ends);
     key = placed.key;
     if (placed.rewrite && key.form == FlowKeyForm::kIpv4Endpoint) {
       RewriteDestination(packet.bytes, info.headers, key.source.ipv4(),

@@ -23,6 +23,7 @@
 #include "platform/commands/up/several_controllers.h"
 #include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
+#include "platform/daemon/address_notes.h"
 #include "platform/daemon/daemon.h"
 #include "platform/daemon/live_run.h"
 #include "platform/daemon/live_upgrade.h"
@@ -157,6 +158,9 @@ absl::Status UpCommand::Run() {
   if (!files.ok()) return files.status();
   if (absl::Status s = daemon_.Settle(); !s.ok()) return s;
   if (daemon_.foreground) return Serve(*files);
+  for (const std::string& note : AddressNotes(daemon_.run.options())) {
+    fmt::print(stderr, "{}: {}\n", name(), note);
+  }
   const absl::StatusOr<std::optional<int>> begun = Background::Begin();
   if (!begun.ok()) return begun.status();
   if (!begun->has_value()) return Serve(*files);

@@ -96,6 +96,13 @@ bool ChainSet::Offer(const CapturedPacket& captured) {
   return OfferByRules(captured);
 }
 
+// Chains begin one after the other, and those of a run that was killed go on by
+// clocks of their own.
+bool ChainSet::OfferTo(Member& member, const CapturedPacket& captured) {
+  return member.chains->Offer(ByClock(
+      captured, members_.front().chains->ahead(), member.chains->ahead()));
+}
+
 // An answer goes to each chain that may have asked, for no chain keeps a flow
 // of its own packets. Of a run that is retired, another process may have asked.
 bool ChainSet::OfferByRules(const CapturedPacket& captured) {
@@ -105,7 +112,7 @@ bool ChainSet::OfferByRules(const CapturedPacket& captured) {
     if (!member.has_own_keys || captured.side == Side::kInside) continue;
     const LiveChains::Claim claim = member.chains->ClaimOf(captured);
     if (claim == LiveChains::Claim::kNone) continue;
-    if (member.chains->Offer(captured)) {
+    if (OfferTo(member, captured)) {
       ++takers;
     } else {
       is_passed_on = true;
@@ -118,7 +125,7 @@ bool ChainSet::OfferByRules(const CapturedPacket& captured) {
   }
   const std::optional<size_t> chain =
       rules_->ChainOf(captured.time, captured.link, captured.bytes);
-  if (chain.has_value()) return members_[*chain].chains->Offer(captured);
+  if (chain.has_value()) return OfferTo(members_[*chain], captured);
   if (is_retired_) return false;  // the other process has rules of its own
   ++without_chain_;
   if (on_no_chain_) on_no_chain_(captured);

@@ -39,6 +39,8 @@ namespace snf {
 // pieces that are free.
 //
 // Figures are sums over all chains, each with the times and units of its own.
+// Times of packets are by Now(), the first chain's clock; each chain gets them
+// by its own.
 //
 // Owner-thread only. A driver may have been made by another thread.
 class ChainSet {
@@ -123,6 +125,7 @@ class ChainSet {
 
  private:
   void Begin();
+  bool OfferTo(Member& member, const CapturedPacket& captured);
   bool OfferByRules(const CapturedPacket& captured);
   void Publish();
 

@@ -193,7 +193,8 @@ bool LiveChains::OfferAmongOthers(const CapturedPacket& captured) {
     if (now >= older.until) continue;
     const bool has_asked = older.driver->MayHaveAskedFor(captured);
     if (!has_asked && !older.driver->Knows(captured)) continue;
-    older.driver->Offer(captured);
+    older.driver->Offer(
+        ByClock(captured, ahead(), older.driver->clock().offset()));
     if (!has_asked) {
       answer_copies_ += askers;
       return true;

@@ -28,6 +28,14 @@
 
 namespace snf {
 
+// Returns the packet with its time by another clock. Both are told by how far
+// they are ahead of the same clock. A driver waits for a packet whose time is
+// still to come by its own clock.
+inline CapturedPacket ByClock(CapturedPacket captured, Nanos from, Nanos to) {
+  captured.time = captured.time + Nanos{to.ns - from.ns};
+  return captured;
+}
+
 // Theory of operation. The generations of a chain of a live run, each of which
 // is a chain by itself: it has a driver of its own, so a controller and units
 // of its own, and shares no state with the others. New flows belong to the
@@ -117,7 +125,8 @@ class LiveChains {
   void Inherit(std::unique_ptr<RealDriver> next, std::string nf,
                uint32_t number, const PoolExchange::Pools& held, Instant end);
 
-  // As the calls of RealDriver, for all chains together.
+  // As the calls of RealDriver, for all chains together. Times of packets are
+  // by Now().
   void Begin(Instant now);
   // Returns false if another process is to have the packet, which is only after
   // Retire.
@@ -138,6 +147,11 @@ class LiveChains {
   bool takes_merged() const;
   Instant Now() const {
     return is_down() ? outage_->Now() : newest().clock().Now();
+  }
+  // Returns how far Now() is ahead of the machine's monotonic clock.
+  Nanos ahead() const {
+    return is_down() ? outage_->began - outage_->began_at
+                     : newest().clock().offset();
   }
   // Returns true if a chain has failed and does not restart.
   bool has_failed() const;

@@ -64,7 +64,8 @@ Router::Router(const RouterConfig& config, const MacAddress& mac,
       routes_(config_),
       advertisements_(Rng(SeedOf(mac_))),
       advertises_(config_.advertises),
-      room_(new Byte[kMostBytes]) {}
+      in_room_(new Byte[kMostBytes]),
+      out_room_(new Byte[kMostBytes]) {}
 
 void Router::SetLearnedRoutes(std::span<const LearnedRoute> routes,
                               std::span<const RoutingRule> rules) {
@@ -246,8 +247,8 @@ std::optional<RouterCount> Router::Refuse(const IpFacts& ip) const {
 
 // The frame as the chain gets it: with the TTL less one.
 std::span<const std::byte> Router::Pass(Bytes frame, const IpFacts& ip) {
-  std::ranges::copy(frame, room_.get());
-  const std::span<Byte> passed(room_.get(), frame.size());
+  std::ranges::copy(frame, in_room_.get());
+  const std::span<Byte> passed(in_room_.get(), frame.size());
   const auto ttl = static_cast<uint8_t>(ip.ttl - 1);
   if (!ip.is_ipv4) {
     Ipv6Header<Byte>::At(passed, kLinkBytes).set_hop_limit(ttl);
@@ -287,8 +288,8 @@ std::span<const std::byte> Router::EchoReply(Bytes frame, const IpFacts& ip) {
       frame[at] != Byte{request}) {
     return {};
   }
-  std::ranges::copy(frame, room_.get());
-  const std::span<Byte> answer(room_.get(), frame.size());
+  std::ranges::copy(frame, out_room_.get());
+  const std::span<Byte> answer(out_room_.get(), frame.size());
   std::copy_n(&frame[6], mac_.size(), answer.begin());
   std::ranges::copy(mac_, &answer[6]);
   if (ip.is_ipv4) {
@@ -408,8 +409,8 @@ void Router::Ask(const IpAddress& hop, const std::optional<MacAddress>& at) {
 }
 
 std::span<std::byte> Router::Addressed(Bytes frame, const MacAddress& to) {
-  std::ranges::copy(frame, room_.get());
-  const std::span<Byte> sent(room_.get(), frame.size());
+  std::ranges::copy(frame, out_room_.get());
+  const std::span<Byte> sent(out_room_.get(), frame.size());
   std::ranges::copy(to, sent.begin());
   std::ranges::copy(mac_, &sent[6]);
   return sent;
@@ -444,8 +445,9 @@ void Router::Tick(Instant now) {
 
 // From an address of no host, so that no host is taken for its owner.
 void Router::Return(Bytes frame) {
-  if (frame.data() != room_.get()) std::ranges::copy(frame, room_.get());
-  const std::span<Byte> returned(room_.get(), frame.size());
+  if (frame.data() != out_room_.get())
+    std::ranges::copy(frame, out_room_.get());
+  const std::span<Byte> returned(out_room_.get(), frame.size());
   std::ranges::copy(mac_, returned.begin());
   std::ranges::copy(MacAddress{}, &returned[6]);
   if (!wire_.ReturnToChain(returned)) Count(RouterCount::kAnswersLimited);

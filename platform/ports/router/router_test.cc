@@ -128,6 +128,32 @@ TEST_F(RouterTest, TheChecksumIsRightForEachTtl) {
   }
 }
 
+// The chain may send packets before it has copied the frame.
+TEST_F(RouterTest, KeepsTheFrameForTheChainWhileOthersLeave) {
+  Say(V4(10, 1, 0, 9), V4(10, 1, 0, 1), true);
+  Send("udp 192.0.2.9:1 > 10.1.0.9:2");
+  Say(V4(10, 1, 0, 9), V4(10, 1, 0, 1), false);
+  wire = {};
+  const auto passed =
+      Take(std::string("udp 10.1.0.9:5000 > 192.0.2.9:53 ttl=64 \"query\"") +
+           kToRouter);
+  const std::string before = TextOfFrame(passed);
+  Send("udp 192.0.2.9:53 > 10.1.0.9:5000 len=1000");
+  EXPECT_EQ(wire.routed.size(), 1u);
+  EXPECT_EQ(TextOfFrame(passed), before);
+  Send("udp 192.0.2.9:53 > 10.1.0.9:5000 len=4000");  // in fragments
+  EXPECT_EQ(wire.routed.size(), 4u);
+  EXPECT_EQ(TextOfFrame(passed), before);
+  EXPECT_TRUE(router.SendMerged(
+      now, BytesOf("tcp 192.0.2.9:80 > 10.1.0.9:5000 ACK df len=4200"),
+      kSegment));
+  EXPECT_EQ(TextOfFrame(passed), before);
+  Send("udp [fd02::9]:1 > [fd03::9]:2");              // an error
+  Send("icmp 192.0.2.9 > 10.1.0.1 echo id=7 seq=1");  // an answer
+  EXPECT_EQ(wire.returned.size(), 2u);
+  EXPECT_EQ(TextOfFrame(passed), before);
+}
+
 TEST_F(RouterTest, CutsOffWhatPadsAFrame) {
   Frame frame =
       BytesOf(std::string("udp 10.1.0.9:5000 > 192.0.2.9:53") + kToRouter);
