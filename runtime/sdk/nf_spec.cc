@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "base/check.h"
 
 namespace snf {
@@ -26,7 +25,9 @@ bool IsRead(const NfOptions::Description& option) {
 // behind an @ at the beginning of an item or behind its colon.
 std::vector<std::string> FilesBehindAt(std::string_view value) {
   std::vector<std::string> files;
-  for (const std::string_view item : absl::StrSplit(value, ';')) {
+  while (!value.empty()) {
+    const std::string_view item = value.substr(0, value.find(';'));
+    value.remove_prefix(std::min(item.size() + 1, value.size()));
     const size_t at = item.find('@');
     const bool is_file = at == 0 || (at != item.npos && item[at - 1] == ':');
     if (is_file) files.emplace_back(item.substr(at + 1));
