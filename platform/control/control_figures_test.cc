@@ -328,6 +328,42 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
       "dropped by the kernel, 5 not taken, of these 4 longer than the MTU\n");
 }
 
+// What is left of "=" is as much as what is right of it.
+TEST(ControlText, AddsUpWithPacketsThatNfsMakeAndConsume) {
+  LiveFigures figures;
+  figures.counts[&RunResult::packets_in] = 2'541;
+  figures.counts[&RunResult::packets_generated] = 8;
+  figures.counts[&AliasFigures::packets_hairpinned] = 2;
+  figures.counts[&RunResult::packets_released] = 2'529;
+  figures.counts[&RunResult::packets_consumed] = 12;
+  figures.drops = {{.name = "nf:firewall.denied", .packets = 7}};
+  proto::StatusReply reply;
+  reply.add_port();
+  AddFigures(figures, reply);
+  EXPECT_NE(TextOf(reply).find(
+                "  packets   2,541 in, 8 made by NFs, 2 came again, 2,529 "
+                "released, 0 passed through, 7 dropped, 12 consumed, 3 under "
+                "way\n"),
+            std::string::npos)
+      << TextOf(reply);
+}
+
+TEST(ControlText, TellsOfTheProcessBeforeAnUpgrade) {
+  proto::StatusReply reply;
+  AddFigures(Figures(), reply);
+  EXPECT_EQ(TextOf(reply).find("before"), std::string::npos) << TextOf(reply);
+  (*reply.mutable_count())["predecessor_flows"] = 2;
+  const std::string said =
+      "the process before the upgrade lives, had 2 flows then, and ends with "
+      "the last of them\n";
+  EXPECT_NE(TextOf(reply).find("  before    " + said), std::string::npos)
+      << TextOf(reply);
+  proto::StatusReply all = reply;
+  *all.add_member() = reply;
+  EXPECT_NE(TextOf(all).find("  before        " + said), std::string::npos)
+      << TextOf(all);
+}
+
 TEST(ControlText, NamesTheCountsOfAPortThatRoutes) {
   LiveFigures figures = Figures();
   figures.live.ports[0].router = {

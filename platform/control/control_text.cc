@@ -13,15 +13,33 @@
 namespace snf {
 namespace {
 
+// "541 in, 530 released, 0 passed through, 0 dropped, 11 consumed, 0 under
+// way": what is in or made by NFs, or comes again, is as much as all others.
 std::string PacketsOf(const LiveFigures& figures) {
+  const auto if_any = [](uint64_t count, std::string_view what) {
+    return count == 0 ? "" : fmt::format(", {} {}", FormatCount(count), what);
+  };
+  const auto& counts = figures.counts;
   return fmt::format(
-      "{} in, {} released, {} passed through, {} dropped, {} "
-      "under way",
-      FormatCount(figures.counts[&RunResult::packets_in]),
-      FormatCount(figures.counts[&RunResult::packets_released]),
-      FormatCount(figures.counts[&RunResult::packets_passed_through]),
+      "{} in{}{}, {} released, {} passed through, {} dropped{}, {} under way",
+      FormatCount(counts[&RunResult::packets_in]),
+      if_any(counts[&RunResult::packets_generated], "made by NFs"),
+      if_any(counts[&AliasFigures::packets_hairpinned], "came again"),
+      FormatCount(counts[&RunResult::packets_released]),
+      FormatCount(counts[&RunResult::packets_passed_through]),
       FormatCount(figures.packets_dropped()),
+      if_any(counts[&RunResult::packets_consumed], "consumed"),
       FormatCount(figures.packets_under_way()));
+}
+
+// Tells of flows that began before an upgrade; "" if there are none.
+std::string BeforeOf(const proto::StatusReply& reply) {
+  const auto flows = reply.count().find("predecessor_flows");
+  if (flows == reply.count().end() || flows->second == 0) return "";
+  return fmt::format(
+      "the process before the upgrade lives, had {} then, and ends with the "
+      "last of them",
+      Plural(flows->second, "flow"));
 }
 
 uint64_t FlowsInAll(const LiveFigures& figures) {
@@ -256,6 +274,9 @@ std::string TextOfSeveral(const proto::StatusReply& reply) {
         fmt::format("{} dropped: {}", FormatCount(drop.packets), drop.name));
   }
   say("flows", FlowsOf(figures));
+  if (const std::string before = BeforeOf(reply); !before.empty()) {
+    say("before", before);
+  }
   for (const PortFigures& port : figures.live.ports) {
     say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
   }
@@ -308,6 +329,9 @@ std::string TextOf(const proto::StatusReply& reply) {
         fmt::format("{} dropped: {}", FormatCount(drop.packets), drop.name));
   }
   say("flows", FlowsOf(figures));
+  if (const std::string before = BeforeOf(reply); !before.empty()) {
+    say("before", before);
+  }
   if (figures.chains.size() > 1) {
     for (const LiveFigures::Chain& chain : figures.chains) {
       const std::string name = chain.name.empty() ? "" : chain.name + ": ";

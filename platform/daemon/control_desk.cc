@@ -118,6 +118,9 @@ absl::Status ControlDesk::Status(Deadline /*deadline*/,
                                  proto::StatusReply& reply) {
   reply = about_;
   AddFigures(*board_->Latest(), reply);
+  if (const uint64_t flows = flows_before(); flows > 0) {
+    (*reply.mutable_count())["predecessor_flows"] = flows;
+  }
   if (reply.chain_size() > 0 && !chains_->has_rules()) {
     reply.set_nf(reply.chain(reply.chain_size() - 1).nf());
   }
@@ -142,7 +145,8 @@ absl::Status ControlDesk::Units(Deadline deadline,
 absl::Status ControlDesk::Flows(Deadline deadline,
                                 const proto::FlowsRequest& request,
                                 proto::FlowsReply& reply) {
-  return FlowDesk(chains_->all(), mailbox_).Answer(deadline, request, reply);
+  return FlowDesk(chains_->all(), mailbox_, flows_before())
+      .Answer(deadline, request, reply);
 }
 
 // An object of the NF is made here, and reports here: that takes its time.

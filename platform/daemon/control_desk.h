@@ -68,7 +68,14 @@ class ControlDesk final : public ControlHandler {
   absl::Status Down(Deadline deadline, const proto::DownRequest& request,
                     proto::DownReply& reply) override;
 
+  // Lets answers tell of the process before an upgrade, which has flows of its
+  // own. It must outlive all calls, which come later.
+  void Follow(const LiveSuccessor& successor) { successor_ = &successor; }
+
  private:
+  uint64_t flows_before() const {
+    return successor_ == nullptr ? 0 : successor_->flows_before();
+  }
   absl::Status Change(Deadline deadline, const LiveSettings::Values& values);
   absl::Status RulesOf(Deadline deadline, ChainSet::Member& chain,
                        proto::RulesReply& reply);
@@ -81,6 +88,7 @@ class ControlDesk final : public ControlHandler {
   PacketCaptures captures_;
   LiveChainSetter* chains_ = nullptr;
   const LiveBoard* board_ = nullptr;
+  const LiveSuccessor* successor_ = nullptr;  // null: no upgrade
   std::timed_mutex mutex_;  // held while a setting or the chain changes
   LiveSettings& settings_;
 };

@@ -115,10 +115,12 @@ absl::Status Daemon::Begin(LiveTraffic& traffic, ChainSet& chains,
       {.close_server = [this] { server_.reset(); },
        .open_server = [this] { ListenAgain(); },
        .end = [this] { interrupt_.came = true; }});
+  const bool has_predecessor = successor_ != nullptr && group_ == nullptr;
+  if (has_predecessor) desk_.Follow(*successor_);
   if (absl::Status s = Listen(); !s.ok()) return s;
   if (successor_ != nullptr) {
     lock_.emplace(DaemonLock::Adopt(files_, successor_->TakeLock().Release()));
-    if (group_ == nullptr) successor_->Attend(chains, desk_.mailbox());
+    if (has_predecessor) successor_->Attend(chains, desk_.mailbox());
   }
   if (absl::Status s = StartBypass(); !s.ok()) return s;
   if (group_ != nullptr) JoinGroup(traffic);

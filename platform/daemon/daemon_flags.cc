@@ -215,7 +215,9 @@ absl::Status DaemonFlags::CheckTogether() const {
         "--controller: wants --port, which controllers share");
   }
   if (keep.ns > 0 && upgrade) {
-    return absl::InvalidArgumentError("--keep: is not for --upgrade");
+    return absl::InvalidArgumentError(
+        "--keep: is not for --upgrade; with --keep=0s an upgrade works, and "
+        "flows are then not kept if the new daemon is killed");
   }
   return absl::OkStatus();
 }

@@ -234,7 +234,12 @@ absl::Status FlowDesk::Delete(Deadline deadline,
                                        Plural(deleted, "flow"), selecting));
   if (selected == 0) {
     return absl::FailedPreconditionError(
-        fmt::format("no flow is selected by \"{}\"", selecting));
+        fmt::format("no flow is selected by \"{}\"{}", selecting,
+                    flows_before_ == 0
+                        ? ""
+                        : fmt::format("; the process before the upgrade had {} "
+                                      "of its own, which are not looked at",
+                                      Plural(flows_before_, "flow"))));
   }
   if (left.empty()) return absl::OkStatus();
   return absl::FailedPreconditionError(fmt::format(

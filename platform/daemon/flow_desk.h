@@ -33,8 +33,9 @@ class FlowDesk {
   static constexpr std::chrono::seconds kDeletesWithin{2};
 
   // Letters go by the mailbox. References must outlive the desk.
-  FlowDesk(ChainSet& chains, Mailbox& mailbox)
-      : chains_(chains), mailbox_(mailbox) {}
+  // `flows_before` is LiveSuccessor's: flows that the desk cannot reach.
+  FlowDesk(ChainSet& chains, Mailbox& mailbox, uint64_t flows_before = 0)
+      : chains_(chains), mailbox_(mailbox), flows_before_(flows_before) {}
 
   // Lists or deletes the flows that the request names. Errors:
   // InvalidArgument; FailedPrecondition, not all could be deleted; errors of
@@ -48,6 +49,7 @@ class FlowDesk {
 
   ChainSet& chains_;
   Mailbox& mailbox_;
+  const uint64_t flows_before_;
 };
 
 }  // namespace snf

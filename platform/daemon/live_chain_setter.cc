@@ -13,6 +13,8 @@
 #include "base/difference.h"
 #include "base/text/wording.h"
 #include "platform/daemon/try_chain.h"
+#include "platform/modules/file_versions.h"
+#include "platform/options/nf_warnings.h"
 #include "platform/service/daemon_log.h"
 #include "resource_manager/launch/launcher.h"
 #include "runtime/ring/real_clock.h"
@@ -284,7 +286,8 @@ LiveChainSetter::NextKept() {
   auto options = settings_.OptionsWith(chain.texts);
   if (!options.ok()) return options.status();
   RunRequest alone = Alone(*options, IndexOf(*options, chain.name));
-  settings_.AcceptChains(chain.texts, chain.name, alone.run.controller);
+  settings_.AcceptChains(chain.texts, chain.name, alone.run.controller,
+                         FileVersionsOf(alone.config.chains.front().nf));
   alone.real.KeepBy(KeepAt(*keep_, chain.place));
   return Kept{.options = std::move(alone),
               .number = chain.number,
@@ -338,6 +341,8 @@ absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
   const absl::StatusOr<RunRequest> options = settings_.OptionsWith(texts);
   if (!options.ok()) return options.status();
   RunRequest of_chain = Alone(*options, IndexOf(*options, name));
+  const NfSpec& spec = of_chain.config.chains.front().nf;
+  FileVersions files = FileVersionsOf(spec);
   const uint32_t place = noted_.empty() ? 0 : noted_.back().place + 1;
   if (keep_.has_value()) {
     of_chain.real.KeepBy(KeepAt(*keep_, place));
@@ -364,13 +369,16 @@ absl::Status LiveChainSetter::Put(Mailbox& mailbox, Mailbox::Deadline deadline,
     return added;
   }
   settings_.AcceptChains(texts, has_rules() ? name : "",
-                         of_chain.run.controller);
+                         of_chain.run.controller, std::move(files));
   reply.set_nf(nf);
   reply.set_is_new(true);
   LogLine(
       LogLevel::kInfo,
       fmt::format("chain {}{}: {}", reply.number(),
                   has_rules() ? ", " + Printable(name) : "", Printable(nf)));
+  for (const std::string& warning : WarningsOf(spec)) {
+    LogLine(LogLevel::kWarning, warning);
+  }
   return absl::OkStatus();
 }
 

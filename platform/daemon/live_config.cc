@@ -12,6 +12,7 @@
 
 #include "base/quantity.h"
 #include "base/text/wording.h"
+#include "platform/modules/file_versions.h"
 #include "platform/options/config.h"
 #include "platform/service/daemon_log.h"
 
@@ -23,6 +24,7 @@ constexpr char kRules[] = "rules";
 // A single chain, and one of several.
 constexpr char kChain[] = "chain";
 constexpr char kNamedChain[] = "chain \"";
+constexpr char kFile[] = "file ";  // that NFs of a chain read
 
 std::string NameOf(const Config::Chain& chain, bool is_single) {
   return is_single ? kChain : fmt::format("{}{}\"", kNamedChain, chain.name);
@@ -30,7 +32,8 @@ std::string NameOf(const Config::Chain& chain, bool is_single) {
 
 bool IsSetting(const proto::ConfigChange& change) {
   const std::string& name = change.name();
-  return name != kRules && name != kChain && !name.starts_with(kNamedChain);
+  return name != kRules && name != kChain && !name.starts_with(kNamedChain) &&
+         !name.starts_with(kFile);
 }
 
 std::string ListOf(const std::vector<Config::Chain>& chains) {
@@ -101,6 +104,7 @@ absl::Status LiveConfig::SettlePresent(PlannedDaemon& present) const {
                                 .set = settings_.changed(),
                                 .chains = settings_.chains()};
   if (!input.file.empty()) input.text = settings_.config_text();
+  present.TellNoNotes();
   absl::Status status = present.Parse(input);
   return status.ok() ? present.Settle() : status;
 }
@@ -109,6 +113,23 @@ absl::StatusOr<std::string> LiveConfig::Text() const {
   PlannedDaemon present;
   if (absl::Status s = SettlePresent(present); !s.ok()) return s;
   return present.Text();
+}
+
+std::vector<proto::ConfigChange> LiveConfig::ChangedFilesOf(
+    const Config::Chain& wanted) const {
+  const FileVersions& before =
+      settings_.files(chains_.has_rules() ? wanted.name : "");
+  std::vector<proto::ConfigChange> changes;
+  for (const auto& [file, version] : FileVersionsOf(wanted.nf)) {
+    // The text of the chain tells of files that are new in it.
+    const auto known = before.find(file);
+    if (known == before.end() || known->second == version) continue;
+    proto::ConfigChange& change = changes.emplace_back();
+    change.set_name(kFile + file);
+    change.set_before(known->second);
+    change.set_after(version);
+  }
+  return changes;
 }
 
 // Chains are told apart by their names; a single one is the same by any name.
@@ -132,6 +153,10 @@ void LiveConfig::CompareChains(const RunRequest& present,
     AddChange("sizes of the " + name, SizesOf(before[i]), SizesOf(after[i]),
               kAtStart, reply);
     AddChange(name, before[i].nf.text(), after[i].nf.text(), why_not, reply);
+    for (const proto::ConfigChange& file : ChangedFilesOf(after[i])) {
+      AddChange(fmt::format("{} of the {}", file.name(), name), file.before(),
+                file.after(), why_not, reply);
+    }
   }
 }
 
@@ -147,23 +172,32 @@ absl::Status LiveConfig::SetChains(const PlannedDaemon& present,
                             chains_.has_rules() ? chain.name : "",
                             chain.nf.text(), reply);
   };
-  const auto is_changed = [&](size_t i) {
+  const auto has_text = [&](size_t i) {
     return before[i].nf.text() != after[i].nf.text();
   };
+  std::string files;  // of the chains that are set
   absl::Status status;
   size_t done = 0;
   for (; done < after.size(); ++done) {
-    if (is_changed(done)) status = set(after[done]);
+    const auto changed = ChangedFilesOf(after[done]);
+    if (has_text(done) || !changed.empty()) status = set(after[done]);
     if (!status.ok()) break;
+    for (const proto::ConfigChange& file : changed) {
+      files += (files.empty() ? "" : ", ") + file.name();
+    }
   }
   if (status.ok() && present.rules() != wanted.rules()) {
     status = chains_.SetRules(mailbox, deadline, wanted.options());
   }
   if (status.ok()) return status;
   for (size_t i = 0; i < done; ++i) {
-    if (is_changed(i)) set(before[i]).IgnoreError();
+    if (has_text(i)) set(before[i]).IgnoreError();
   }
-  return status;
+  if (files.empty()) return status;
+  // Nobody has the earlier content.
+  return absl::Status(
+      status.code(), fmt::format("{}; but in force is the new content of {}",
+                                 std::string(status.message()), files));
 }
 
 absl::Status LiveConfig::Compare(const PlannedDaemon& present,
@@ -237,6 +271,7 @@ absl::Status LiveConfig::Take(const proto::SetRequest& request,
   const auto text = ReadConfigFile(file);
   if (!text.ok()) return text.status();
   PlannedDaemon wanted;
+  wanted.TellNoNotes();
   absl::Status status = wanted.Parse(
       {.command_line = settings_.arguments(), .file = file, .text = *text});
   if (status.ok()) status = chains_.TryConfig(file, *text);
@@ -266,6 +301,9 @@ absl::Status LiveConfig::Take(const proto::SetRequest& request,
                           ? "nothing in it has changed"
                           : Plural(static_cast<uint64_t>(reply.change_size()),
                                    "change")));
+  for (const std::string& note : wanted.options().config.notes) {
+    LogLine(LogLevel::kWarning, note);
+  }
   return absl::OkStatus();
 }
 

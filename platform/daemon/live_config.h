@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,6 +26,9 @@ namespace snf {
 //      cannot change while the daemon runs, nothing does.
 //   4. Settings are set, then the chains, then the rules. If there can be no
 //      such chain, the settings are set back, and chains that were set already.
+//
+// A chain differs by its text, or by the content of a file that its NFs read:
+// then it is made anew of the same text, for new flows.
 //
 // The names of several chains cannot change, and the rules of several can. A
 // flow whose packets get another chain by new rules restarts there; flows
@@ -56,6 +60,10 @@ class LiveConfig {
   absl::Status Compare(const PlannedDaemon& present,
                        const PlannedDaemon& wanted,
                        proto::SetReply& reply) const;
+  // Returns a change for each file of the chain whose content is another one
+  // than when the chain was made, by names of files.
+  std::vector<proto::ConfigChange> ChangedFilesOf(
+      const Config::Chain& wanted) const;
   void CompareChains(const RunRequest& present, const RunRequest& wanted,
                      proto::SetReply& reply) const;
   absl::Status Change(const PlannedDaemon& present, const PlannedDaemon& wanted,

@@ -85,6 +85,10 @@ LiveSettings::LiveSettings(const RunRequest& options, LogLevel log_level)
     ports_.push_back("--port=" + port.text());
   }
   present_[kLogLevel] = Name(log_level);
+  for (const Config::Chain& chain : options.config.chains) {
+    const std::string name = options.has_one_chain() ? "" : chain.name;
+    files_[name] = FileVersionsOf(chain.nf);
+  }
 }
 
 std::vector<std::string> LiveSettings::CommandLine(const Values& values) const {
@@ -104,10 +108,17 @@ absl::Status LiveSettings::Settle(
     FlagSet& flags, RunFlags& run_flags) const {
   const auto parsed = flags.ParseCommandLine(CommandLine(values));
   if (!parsed.ok()) return parsed.status();
+  run_flags.TellNoNotes();
   run_flags.UseConfig(config_text_);
   run_flags.HaveOwnPorts(has_own_ports_);
   for (const auto& [name, text] : chains) run_flags.ReplaceChain(name, text);
   return run_flags.Settle();
+}
+
+const FileVersions& LiveSettings::files(const std::string& chain) const {
+  const auto found = files_.find(chain);
+  SNF_CHECK(found != files_.end());
+  return found->second;
 }
 
 absl::StatusOr<LiveSettings::Tuning> LiveSettings::Check(

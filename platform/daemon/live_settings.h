@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "controller/core/options.h"
+#include "platform/modules/file_versions.h"
 #include "platform/options/run_request.h"
 #include "platform/ports/steering.h"
 #include "platform/process/flags.h"
@@ -53,6 +54,10 @@ class LiveSettings {
   // Returns the texts of chains that differ from the command line, by name; ""
   // names the only chain without --config.
   const std::map<std::string, std::string>& chains() const { return chains_; }
+  // Returns the files that the chain's NFs had read when it was made, as they
+  // were then. A file that changes between the reading and the noting, a few
+  // microseconds, is taken for the newer one.
+  const FileVersions& files(const std::string& chain) const;
   // Returns the options of a run that begins now, with these texts. Errors: as
   // RunFlags::Settle.
   absl::StatusOr<RunRequest> OptionsWith(
@@ -71,11 +76,13 @@ class LiveSettings {
   Values changed() const;
 
   // Notes that chains have these texts now, and that the named chain has units
-  // for these options.
+  // for these options, and files of these versions.
   void AcceptChains(std::map<std::string, std::string> chains,
-                    const std::string& name, const ControllerOptions& options) {
+                    const std::string& name, const ControllerOptions& options,
+                    FileVersions files) {
     chains_ = std::move(chains);
     began_[name] = options;
+    files_[name] = std::move(files);
   }
 
  private:
@@ -97,6 +104,7 @@ class LiveSettings {
   std::string config_text_;
   std::string first_level_;  // of the log
   Tuning began_;             // as the chains were started
+  std::map<std::string, FileVersions> files_;  // likewise, by names of chains
   std::shared_ptr<const Steering>
       steering_;  // null if it is the only controller
   bool has_own_ports_;

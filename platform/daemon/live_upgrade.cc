@@ -401,6 +401,7 @@ void LiveSuccessor::Attend(ChainSet& chains, Mailbox& mailbox) {
   SetOption(connection_, SOL_SOCKET, SO_RCVTIMEO, kForEver);
   attends_ = std::thread([this, &chains, &mailbox] {
     const std::string text = ReceiveText(connection_);
+    has_ended_ = true;
     proto::HandedPools pools;
     if (text.empty() || text.front() != kPieces ||
         !pools.ParseFromString(text.substr(1))) {

@@ -136,6 +136,9 @@ class LiveSuccessor {
   // Gives the chains, by the mailbox, what the old one's had in the end.
   void Attend(ChainSet& chains, Mailbox& mailbox);
   uint64_t older_flows() const { return older_flows_; }
+  // Returns older_flows() until the old one has ended, which Attend notices;
+  // then 0. Any thread.
+  uint64_t flows_before() const { return has_ended_ ? 0 : older_flows_; }
 
  private:
   LiveSuccessor(std::string file, Descriptor listener)
@@ -153,6 +156,7 @@ class LiveSuccessor {
   Descriptor lock_;
   std::vector<Descriptor> others_;  // of the group
   std::thread attends_;
+  std::atomic<bool> has_ended_ = false;  // the old one
   uint64_t older_flows_ = 0;
 };
 

@@ -35,6 +35,8 @@ class PlannedDaemon {
   // `all_wrong` is as there.
   absl::Status Parse(const Input& input,
                      std::vector<std::string>* all_wrong = nullptr);
+  // As RunFlags::TellNoNotes.
+  void TellNoNotes() { flags_.run.TellNoNotes(); }
   // As DaemonFlags::Check and Settle. They make the NFs of the chain.
   absl::Status Check() { return flags_.Check(); }
   absl::Status Settle() { return flags_.Settle(); }

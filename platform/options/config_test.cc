@@ -201,6 +201,15 @@ chain { name: "c" text: "b" })"),
             "sites.conf:2:1: chain \"a\": \"b\" needs \"c\" needs \"b\"");
 }
 
+TEST(Config, TellsOfAChainThatIsNamedAsItsNf) {
+  const std::string what =
+      "sites.conf:1:1: chain \"nat\": \"nat\" names itself, not the NF of "
+      "this name: give the chain another name";
+  EXPECT_EQ(WhatIsWrong(R"(chain { name: "nat" text: "nat(ip=192.0.2.1)" })"),
+            what);
+  EXPECT_EQ(WhatIsWrong(R"(chain { name: "nat" stage { nf: "nat" } })"), what);
+}
+
 TEST(Config, HasToSayWhoTakesWhich) {
   EXPECT_THAT(WhatIsWrong(""), HasSubstr("no chain"));
   EXPECT_THAT(WhatIsWrong(R"(chain { name: "a" text: "nat" }

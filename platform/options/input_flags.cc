@@ -18,6 +18,7 @@
 #include "base/text/wording.h"
 #include "platform/modules/module_process.h"
 #include "platform/modules/module_stand_ins.h"
+#include "platform/options/nf_warnings.h"
 #include "platform/process/source_tree.h"
 #include "platform/run/chaos_flag.h"
 #include "runtime/sdk/nf.h"
@@ -28,16 +29,6 @@ namespace snf {
 namespace {
 
 // Tells what the NFs of a chain have to say of their options.
-void TellWarnings(const NfSpec& spec) {
-  const std::unique_ptr<NetworkFunction> chain = spec.create();
-  for (const NetworkFunction::Part& part : chain->parts()) {
-    for (const std::string& warning : part.nf->warnings()) {
-      fmt::print(stderr, "snf: warning: {}: {}\n", part.nf->name(),
-                 Printable(warning));
-    }
-  }
-}
-
 bool HasBothSides(const std::vector<PortSpec>& ports) {
   return std::ranges::any_of(
       ports, [](const PortSpec& port) { return port.side == Side::kUnknown; });
@@ -302,10 +293,7 @@ absl::Status InputFlags::ReadChains() {
       fmt::print(stderr, "{}: its ports and settings are of live traffic\n",
                  request.config_file);
     }
-    for (const auto& chain : request.config.chains) TellWarnings(chain.nf);
-    for (const std::string& line : request.config.notes) {
-      fmt::print(stderr, "{}\n", line);
-    }
+    TellNotes();
     return SettleLiveChain();
   }
   for (const auto& [name, text] : replaced_) {
@@ -327,10 +315,23 @@ absl::Status InputFlags::ReadChains() {
   if (!changes_.empty()) {
     if (absl::Status s = ChangeOptions(*nf); !s.ok()) return s;
   }
-  TellWarnings(*nf);
   request.config.chains.push_back({.name = request.nf, .nf = *std::move(nf)});
   request.config.default_chain = 0;
+  TellNotes();
   return absl::OkStatus();
+}
+
+void InputFlags::TellNotes() const {
+  if (!tells_notes_) return;
+  const Config& config = set_.request.config;
+  for (const Config::Chain& chain : config.chains) {
+    for (const std::string& warning : WarningsOf(chain.nf)) {
+      fmt::print(stderr, "snf: warning: {}\n", warning);
+    }
+  }
+  for (const std::string& line : config.notes) {
+    fmt::print(stderr, "{}\n", line);
+  }
 }
 
 absl::Status InputFlags::SettleLiveChain() {

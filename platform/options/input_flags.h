@@ -31,6 +31,8 @@ class InputFlags {
   void UseConfig(std::string text) {
     set_.request.config_text = std::move(text);
   }
+  // As RunFlags::TellNoNotes.
+  void TellNoNotes() { tells_notes_ = false; }
   absl::Status Check() const;
   // Replays the bundled capture if no file is named.
   void SettleCapture();
@@ -58,6 +60,7 @@ class InputFlags {
   // Adds the options that change to a chain.
   absl::Status ChangeOptions(NfSpec& nf) const;
   absl::Status ReadChains();
+  void TellNotes() const;
   absl::Status CheckChains() const;
   absl::Status SettleLiveChain();
   absl::Status SettleLiveChains();
@@ -76,6 +79,7 @@ class InputFlags {
   static absl::StatusOr<Change> ParseChange(const std::string& text);
 
   std::vector<Change> changes_;
+  bool tells_notes_ = true;
   bool has_sides_ = false;
   bool has_own_keys_ = false;
   bool is_bundled_ = false;

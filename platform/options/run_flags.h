@@ -69,6 +69,10 @@ class RunFlags {
   // Uses this text in place of the file of --config, which is not read.
   void UseConfig(std::string text) { input_.UseConfig(std::move(text)); }
 
+  // Leaves warnings of NFs (WarningsOf) and Config::notes to the caller, who
+  // has them otherwise on stderr. Before Settle.
+  void TellNoNotes() { input_.TellNoNotes(); }
+
   // Checks the flags against each other, and reads what they name: chains and
   // flows. Call once, after the parsing. Errors: InvalidArgument; as of
   // ReadConfigFile and ParseConfig.

@@ -129,6 +129,74 @@ class Config(control_test.Control):
         self.pings()
         self.down()
 
+    def with_rules(self):
+        """A file whose firewall reads rules and a set from files."""
+        self.rules = self.folder / "fw.txt"
+        self.bad = self.folder / "bad.txt"
+        # The second rule is never reached.
+        self.rules.write_text("deny udp from $bad\ndeny udp from $bad\n")
+        self.bad.write_text("192.0.2.9\n")
+        self.change('"monitor"', f'"firewall(rules={self.rules},'
+                                 f'set=bad:@{self.bad})"')
+
+    def gets_through(self):
+        """Whether datagrams of a new flow do: no server has the port, and its
+        host says so."""
+        try:
+            lines = peer(CLIENT, "udp", SERVER4, 100)
+        except AssertionError as error:
+            self.assertIn("ConnectionRefusedError", str(error))
+            return True
+        self.assertEqual(lines, ["100 lost"] * 3)
+        return False
+
+    def test_takes_rules_and_sets_that_were_edited(self):
+        self.with_rules()
+        self.up()
+        self.assertEqual(self.told("diff", self.file), "Nothing differs.\n")
+        self.assertTrue(self.gets_through())
+        # In the set, of which the text of the chain says nothing.
+        self.bad.write_text(f"{net.CLIENT4}\n")
+        line = rf"file {self.bad} \(firewall: set\) of the chain: 10 bytes, " \
+               r"hash \w+ -> 10 bytes, hash \w+\n"
+        self.assertRegex(self.told("diff", self.file), f"^{line}$")
+        self.assertTrue(self.gets_through())
+        self.assertRegex(self.told("apply", self.file), f"^{line}\"{NAME}\" ")
+        self.assertFalse(self.gets_through())
+        self.assertEqual(self.told("diff", self.file), "Nothing differs.\n")
+        # In the rules, by SIGHUP.
+        self.rules.write_text("allow udp\n")
+        self.hangup(f"took {self.file}: 1 change\n")
+        self.assertTrue(self.gets_through())
+        self.hangup(f"took {self.file}: nothing in it has changed")
+        # What is wrong is not taken.
+        self.rules.write_text("allow everybody\n")
+        self.refused(BAD_DATA, ["fw.txt:1: "], "config", "apply", self.file)
+        self.assertTrue(self.gets_through())
+        self.down()
+
+    def test_logs_a_warning_once_for_each_chain_that_is_made(self):
+        self.with_rules()
+        done = self.up()
+        self.assertEqual(done.stderr.count("snf: warning: firewall: "), 1)
+        line, = [line for line in done.stderr.splitlines()
+                 if "snf: warning: " in line]
+        warning = line.removeprefix("snf: warning: ")
+        before = self.log()
+        self.told("diff", self.file)
+        self.told("apply", self.file)
+        self.assertEqual(snf("set", "alpha=0.5").returncode, OK)
+        self.assertEqual(self.log().removeprefix(before).count(warning), 0)
+        # Of a chain that is made, with time and level.
+        self.bad.write_text("192.0.2.10\n")
+        done = snf("config", "apply", self.file)
+        self.assertEqual((done.returncode, done.stderr), (OK, ""))
+        lines = [line for line in self.log().removeprefix(before).splitlines()
+                 if warning in line]
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], r"^\d{4}-\d\d-\d\d.* warning\b")
+        self.down()
+
     def test_changes_nothing_if_anything_cannot_change(self):
         self.up()
         before = settings()

@@ -110,11 +110,18 @@ class Upgrade(chains.ChainSet):
             self.assertEqual(processes(), {old, new})
             self.refused(UNAVAILABLE, ["the previous daemon still has flows"],
                          "up", *PORTS, "--upgrade")
+            self.assertIn("  before    the process before the upgrade lives",
+                          snf("status").stdout)
+            self.assertGreater(status()["count"]["predecessor_flows"], 0)
+            self.refused(UNAVAILABLE, ["no flow is selected", "host 192.0.2.77",
+                                       "before the upgrade had "],
+                         "flows", "--delete", "host 192.0.2.77")
             # The old one ends with its last flow, under traffic.
             first.close()
             wait_for("end of the old one",
                      lambda: second.says() == "right" and processes() == {new})
             self.more(rounds, second)
+            self.assertNotIn("predecessor_flows", status()["count"])
         # And the new one gives its place to a third.
         third = self.upgrade("--nf=passthrough", *SHORT)
         self.assertEqual(second.says(), "right")

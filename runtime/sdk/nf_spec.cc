@@ -21,6 +21,20 @@ bool IsRead(const NfOptions::Description& option) {
   return option.values == "FILE" || option.values == "FILE[+…]";
 }
 
+// Returns the files of a value such as "bad:@bad.txt;web:80": each stands
+// behind an @ at the beginning of an item or behind its colon.
+std::vector<std::string> FilesBehindAt(std::string_view value) {
+  std::vector<std::string> files;
+  while (!value.empty()) {
+    const std::string_view item = value.substr(0, value.find(';'));
+    value.remove_prefix(std::min(item.size() + 1, value.size()));
+    const size_t at = item.find('@');
+    const bool is_file = at == 0 || (at != item.npos && item[at - 1] == ':');
+    if (is_file) files.emplace_back(item.substr(at + 1));
+  }
+  return files;
+}
+
 // Returns the value as it stands in a text: in quotes if it needs them.
 std::string Quoted(const std::string& value) {
   const bool is_bare = !value.empty() && value.front() != ' ' &&
@@ -89,9 +103,14 @@ void NfSpec::AddFilesOf(const Nodes& nodes, std::vector<InputFile>& files) {
       const std::string plain = key.substr(0, key.find('@'));
       const auto option =
           std::ranges::find(described, plain, &NfOptions::Description::key);
-      if (option == described.end() || !IsRead(*option)) continue;
-      files.push_back(
-          {absl::StrCat(std::string(node.nf->name), ": ", key), value});
+      if (option == described.end()) continue;
+      const std::string name =
+          absl::StrCat(std::string(node.nf->name), ": ", key);
+      if (IsRead(*option)) files.push_back({name, value});
+      if (option->values.find("@FILE") == std::string::npos) continue;
+      for (std::string& file : FilesBehindAt(value)) {
+        files.push_back({name, std::move(file)});
+      }
     }
     for (const Arm& arm : node.arms) AddFilesOf(arm.nodes, files);
   }

@@ -84,8 +84,8 @@ class NfSpec {
 
   // Returns the files that options name for NFs to read, and the option of
   // each: "firewall: rules". A list of files comes as one name, with +. The
-  // values of these options are "FILE" (NfOptions::Load, List); a file that is
-  // written has others, as "FILE, written".
+  // values of these options are "FILE" (NfOptions::Load, List), or have "@FILE"
+  // between ":" and ";"; a file that is written has "FILE, written".
   struct InputFile {
     std::string option;
     std::string file;

@@ -232,6 +232,12 @@ class NfSpec::Parser {
     if (names_ == nullptr) return true;
     std::vector<std::string>& looked_up = names_->looked_up_;
     const auto same = std::ranges::find(looked_up, name);
+    if (!looked_up.empty() && looked_up.back() == name &&
+        FindNf(name) != nullptr) {
+      return Fail(InQuotes(name) +
+                  " names itself, not the NF of this name: give the chain "
+                  "another name");
+    }
     if (same != looked_up.end()) {
       std::string path;
       for (auto one = same; one != looked_up.end(); ++one) {

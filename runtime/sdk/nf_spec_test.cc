@@ -297,7 +297,11 @@ TEST(NfSpec, TakesNamesForWhatTheyStandFor) {
 
 TEST(NfSpec, FindsNamesThatNeedEachOther) {
   const Lazy itself(Lazy::Texts{{"text", "text(small=1)"}});
-  EXPECT_EQ(Parsed("text", &itself), "\"text\" needs \"text\"");
+  EXPECT_EQ(Parsed("text", &itself),
+            "\"text\" names itself, not the NF of this name: give the chain "
+            "another name");
+  const Lazy own(Lazy::Texts{{"own", "own"}});
+  EXPECT_EQ(Parsed("own", &own), "\"own\" needs \"own\"");
   const Lazy cycle({{"c", "big | {*: d}"}, {"d", "e"}, {"e", "big | c"}});
   EXPECT_EQ(Parsed("big | c", &cycle),
             "\"c\" needs \"d\" needs \"e\" needs \"c\"");
@@ -352,6 +356,29 @@ TEST(NfSpec, NamesTheFilesThatItsNfsRead) {
     files += option + "=" + file + "\n";
   }
   EXPECT_EQ(files, "text: file=a.txt\ntext: file=c.txt\n");
+}
+
+class Sets final : public NetworkFunction {
+ public:
+  explicit Sets(NfOptions& options) {
+    options.Text("set", "", "NAME:@FILE[;…]", "sets");
+    options.Text("mail", "", "TEXT", "an address");
+  }
+  Verdict process_packet(Packet&, FlowState&) override {
+    return Verdict::forward();
+  }
+};
+SNF_REGISTER_NF(Sets, "sets", "reads files of sets");
+
+TEST(NfSpec, NamesTheFilesBehindAt) {
+  const auto spec = NfSpec::Parse(
+      "sets(set=\"a:@x@y.txt;b:80;@z.txt;c:1@2;d:@w+v\",mail=a:@b)");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  std::string files;
+  for (const auto& [option, file] : spec->input_files()) {
+    files += option + "=" + file + "\n";
+  }
+  EXPECT_EQ(files, "sets: set=x@y.txt\nsets: set=z.txt\nsets: set=w+v\n");
 }
 
 // --- Logs of NFs ---

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <span>
@@ -18,11 +17,10 @@
 
 #include "absl/status/status.h"
 #include "base/text/wording.h"
-#include "base/text_file.h"
 #include "controller/units/host_map.h"
 #include "platform/drivers/loops/unit_process.h"
 #include "platform/drivers/loops/unit_threads.h"
-#include "platform/modules/module_stand_ins.h"
+#include "platform/modules/file_versions.h"
 #include "platform/run/run_setup.h"
 #include "runtime/logger/log_entry.h"
 #include "runtime/sdk/nf.h"
@@ -205,29 +203,9 @@ LoopRegion::Options LayoutOf(const RunOptions& options, const RealOptions& real,
 
 // --- Memory, and processes that were kept. ---
 
-constexpr size_t kMostFileBytes = size_t{1} << 30;
-
 template <typename Value>
 void Add(std::string_view name, const Value& value, std::string& identity) {
   fmt::format_to(std::back_inserter(identity), "{}\t{}\n", name, value);
-}
-
-// Processes of one program have the same hash.
-void AddFile(const std::string& file, std::string_view purpose,
-             std::string& identity) {
-  const absl::StatusOr<std::string> text = ReadTextFile(file, kMostFileBytes);
-  Add(fmt::format("file {} ({})", file, purpose),
-      text.ok() ? fmt::format("{} bytes, hash {:016x}", text->size(),
-                              std::hash<std::string>{}(*text))
-                : "not readable",
-      identity);
-}
-
-// The name of a file may have a + as well.
-void AddFiles(const NfSpec::InputFile& input, std::string& identity) {
-  for (const std::string& file : PathsOf(input)) {
-    AddFile(file, input.option, identity);
-  }
 }
 
 // Tells one program from another one, or a newer one of the same name.
@@ -314,11 +292,12 @@ std::string KeptIdentity(const RunOptions& options, const RealOptions& real,
   const ControllerOptions& c = options.controller;
   std::string identity;
   Add("--nf", nf.text(), identity);
-  for (const NfSpec::InputFile& input : nf.input_files()) {
-    AddFiles(input, identity);
+  for (const auto& [file, version] : FileVersionsOf(nf)) {
+    Add("file " + file, version, identity);
   }
   for (const std::string& module : LoadedNfModules()) {
-    AddFile(module, "a module", identity);
+    Add(fmt::format("file {} (a module)", module), FileVersionOf(module),
+        identity);
   }
   Add("--controller", fmt::format("{}/{}", c.controller_id, real.controllers),
       identity);

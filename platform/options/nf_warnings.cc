@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "platform/options/nf_warnings.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/text/wording.h"
+#include "runtime/sdk/nf.h"
+
+namespace snf {
+
+std::vector<std::string> WarningsOf(const NfSpec& spec) {
+  std::vector<std::string> warnings;
+  const std::unique_ptr<NetworkFunction> chain = spec.create();
+  for (const NetworkFunction::Part& part : chain->parts()) {
+    for (const std::string& warning : part.nf->warnings()) {
+      warnings.push_back(
+          fmt::format("{}: {}", part.nf->name(), Printable(warning)));
+    }
+  }
+  return warnings;
+}
+
+}  // namespace snf
