@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/text/stderr_line.h"
 #include "platform/modules/described_nf.h"
 #include "platform/modules/module_stand_ins.h"
 #include "platform/process/child_program.h"
@@ -214,8 +215,7 @@ int ModuleProcessMain() {
   GuardNfCalls("module");
   const auto bytes = AnswerInput();
   if (!bytes.ok()) {
-    fmt::print(stderr, "{}{}\n", kPrefix,
-               std::string(bytes.status().message()));
+    PrintOnStderr("{}{}\n", kPrefix, std::string(bytes.status().message()));
     return kExitUsage;
   }
   WriteAll(STDOUT_FILENO, *bytes);

@@ -15,6 +15,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "base/quantity.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/modules/module_process.h"
 #include "platform/modules/module_stand_ins.h"
@@ -32,8 +33,8 @@ void TellWarnings(const NfSpec& spec) {
   const std::unique_ptr<NetworkFunction> chain = spec.create();
   for (const NetworkFunction::Part& part : chain->parts()) {
     for (const std::string& warning : part.nf->warnings()) {
-      fmt::print(stderr, "snf: warning: {}: {}\n", part.nf->name(),
-                 Printable(warning));
+      PrintOnStderr("snf: warning: {}: {}\n", part.nf->name(),
+                    Printable(warning));
     }
   }
 }
@@ -299,12 +300,12 @@ absl::Status InputFlags::ReadChains() {
     if (!parsed.ok()) return parsed.status();
     request.config = *std::move(parsed);
     if (set_.has_captures && request.config.has_settings) {
-      fmt::print(stderr, "{}: its ports and settings are of live traffic\n",
-                 request.config_file);
+      PrintOnStderr("{}: its ports and settings are of live traffic\n",
+                    request.config_file);
     }
     for (const auto& chain : request.config.chains) TellWarnings(chain.nf);
     for (const std::string& line : request.config.notes) {
-      fmt::print(stderr, "{}\n", line);
+      PrintOnStderr("{}\n", line);
     }
     return SettleLiveChain();
   }

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/stderr_line.h"
 #include "platform/commands/host/host_command.h"
 #include "runtime/ring/real_clock.h"
 
@@ -105,7 +106,7 @@ class HostProcesses {
     LeaveForeground();
     sigprocmask(SIG_SETMASK, &before_, nullptr);
     execv(program.c_str(), arguments.data());
-    fmt::print(stderr, "{}: {}\n", program, std::strerror(errno));
+    PrintOnStderr("{}: {}\n", program, std::strerror(errno));
     _exit(1);
   }
 

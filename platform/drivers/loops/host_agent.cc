@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "base/text/stderr_line.h"
 #include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
 
@@ -35,8 +36,8 @@ void Refuse(int socket, const std::string& why) {
   HostStream stream(socket);  // owns it
   [[maybe_unused]] const absl::Status told =
       stream.Send(HostFrame::kRefuse, std::as_bytes(std::span(why)));
-  fmt::print(stderr, "daemon at {} was refused: {}\n",
-             HostStream::AddressOf(socket, true), why);
+  PrintOnStderr("daemon at {} was refused: {}\n",
+                HostStream::AddressOf(socket, true), why);
   std::fflush(stderr);
 }
 
@@ -62,10 +63,10 @@ std::string HostAgent::WhyNot(const std::string& peer) const {
 
 void HostAgent::TellClosed(const std::string& peer, const std::string& why) {
   if (!IsTold(++closed_)) return;
-  fmt::print(stderr,
-             "connections closed without a word: {}, the last one from "
-             "{}: {}\n",
-             closed_, peer, why);
+  PrintOnStderr(
+      "connections closed without a word: {}, the last one from "
+      "{}: {}\n",
+      closed_, peer, why);
   std::fflush(stderr);
 }
 
@@ -125,10 +126,10 @@ void HostAgent::RefuseStrays() {
       return;
     }
     if (!IsTold(++refused_)) continue;
-    fmt::print(stderr,
-               "UDP datagrams refused: {}, the last one from {}, which is no "
-               "daemon's\n",
-               refused_, HostStream::TextOf(from, size));
+    PrintOnStderr(
+        "UDP datagrams refused: {}, the last one from {}, which is no "
+        "daemon's\n",
+        refused_, HostStream::TextOf(from, size));
     std::fflush(stderr);
   }
 }
