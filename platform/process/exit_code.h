@@ -17,8 +17,7 @@ enum ExitCode : int {
   kExitInternal = 70,
   kExitIo = 74,  // a file could not be opened, read or written
   kExitPermission = 77,
-  kExitBySignal = 128,     // and the number of the signal that ended it early
-  kExitInterrupted = 130,  // kExitBySignal + SIGINT
+  kExitInterrupted = 130,  // before there was anything to bring to its end
 };
 
 // Returns the exit code of a command that ends with `status`.

@@ -72,6 +72,20 @@ std::function<void(const std::string&)> CheckedBy(const std::string& name,
   };
 }
 
+// For CLI11, the value of "--name=" is the next word.
+absl::Status CheckForEmptyValues(const CLI::App& app,
+                                 std::span<const std::string> words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const std::string name = word.substr(0, word.size() - 1);
+    if (app.get_option_no_throw(name) != nullptr) {
+      return Bad(name + ": the value is empty");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 FlagSet::FlagSet() : app_(std::make_unique<CLI::App>()) {}
@@ -89,23 +103,10 @@ void FlagSet::Arguments(const std::string& name,
   if (least > 1) option.expected(least, -1);
 }
 
-// For CLI11, the value of "--name=" is the next word.
-absl::Status FlagSet::CheckForEmptyValues() const {
-  for (const std::string& word : arguments_) {
-    if (word == "--") break;
-    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
-    const std::string name = word.substr(0, word.size() - 1);
-    if (app_->get_option_no_throw(name) != nullptr) {
-      return Bad(name + ": the value is empty");
-    }
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<bool> FlagSet::ParseCommandLine(
     std::span<const std::string> arguments) {
   arguments_.assign(arguments.begin(), arguments.end());
-  if (absl::Status s = CheckForEmptyValues(); !s.ok()) return s;
+  if (absl::Status s = CheckForEmptyValues(*app_, arguments); !s.ok()) return s;
   try {
     // CLI11 takes them from the end.
     app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

@@ -130,8 +130,7 @@ class FlagSet {
 
   // Reads a command line, without the command's name, into the bound variables.
   // Returns false if it asks for help. Errors are InvalidArgument; an error of
-  // a flag begins with the flag's name. "--name=" is one: its value is empty.
-  // Call once.
+  // a flag begins with the flag's name; "--name=" is one. Call once.
   absl::StatusOr<bool> ParseCommandLine(std::span<const std::string> arguments);
 
   // Sets a flag after parsing. Requires a known flag with !given(name), and
@@ -182,7 +181,6 @@ class FlagSet {
                     const std::function<size_t()>& get);
   Traits& Remember(const std::string& name, const std::string& type,
                    const std::string& help, Print print);
-  absl::Status CheckForEmptyValues() const;
 
   const std::unique_ptr<CLI::App> app_;
   std::string heading_ = "Options";

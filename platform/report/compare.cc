@@ -52,7 +52,7 @@ Cell Time(const Histogram& times, uint32_t per_100000) {
 }
 
 std::vector<Row> Table(const RunOptions& options,
-                       std::span<const ComparedRun> runs, const RunInfo& info) {
+                       std::span<const ComparedRun> runs) {
   std::vector<Row> rows;
   const auto add = [&](std::string_view label,
                        const std::function<Cell(const RunResult&)>& figure) {
@@ -73,12 +73,9 @@ std::vector<Row> Table(const RunOptions& options,
     const double mean = static_cast<double>(r.units_mean_1000) / 1000;
     return Of(fmt::format("{:.2f}", mean), mean);
   });
-  if (!info.is_unpaced) {
-    add("Utilisation", [&options](R r) {
-      return Share(FiguresOf(options, r).capacity_used,
-                   r.units_max > 0 ? 1 : 0);
-    });
-  }
+  add("Utilisation", [&options](R r) {
+    return Share(FiguresOf(options, r).capacity_used, r.units_max > 0 ? 1 : 0);
+  });
   add("Overcommitted", [](R r) { return Count(r.controller.overcommitted); });
   add("Dropped", [](R r) { return Count(r.packets_dropped()); });
   add("Latency p50", [](R r) { return Time(r.latency_ns, 50'000); });

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
+#include "platform/report/capacity_figures.h"
 #include "platform/report/report.h"
 #include "platform/report/unit_series.h"
 #include "platform/run/figures/figures.h"

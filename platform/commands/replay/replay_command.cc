@@ -17,6 +17,8 @@
 namespace snf {
 namespace {
 
+constexpr int kExitBySignal = 128;  // and the signal's number
+
 absl::StatusOr<ExitCode> Replay(const std::string& name,
                                 const RunRequest& options,
                                 const ReplayRun& run) {

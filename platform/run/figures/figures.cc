@@ -164,11 +164,6 @@ FigureValue ValueOf(const Figure& figure, const RunResult& result,
   return std::visit(Reader{result, derived}, figure.place);
 }
 
-bool IsOfCapacity(const Figure& figure) {
-  return figure.key == "capacity_used" ||
-         figure.key.starts_with("utilisation.");
-}
-
 bool IsShown(const Figure& figure, const RunResult& result) {
   if (figure.key.starts_with("real.starts.")) {
     return result.real.starts.is_pooled;

@@ -81,10 +81,6 @@ struct Figure {
   bool is_in_report() const { return !key.starts_with('('); }
 };
 
-// Returns true for a share of the capacity of units, which means nothing if
-// they have none (--unit_capacity=none).
-bool IsOfCapacity(const Figure& figure);
-
 // Returns all figures, in the order of the JSON report.
 std::span<const Figure> Figures();
 
