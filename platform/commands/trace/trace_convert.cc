@@ -110,7 +110,8 @@ void TraceConvert::AddFlags() {
       "split", "BY:AMOUNT",
       "write several files, named as OUT with -0001, -0002 …: packets:1000 "
       "(packets in each file), time:1s (duration of each file), flows:8 "
-      "(number of files, each with all packets of its connections)",
+      "(number of files, each with all packets of its connections). No file "
+      "of that name may be there; --force replaces them all",
       [this](const std::string& text) {
         split_text_ = text;
         return ParseSplit(text, split_);
@@ -119,9 +120,7 @@ void TraceConvert::AddFlags() {
   flags().Switch("sort", sort_,
                  "write the packets in the order of time; they are all loaded "
                  "for that");
-  flags().Switch("force", force_,
-                 "replace existing files; with --split, also remove further "
-                 "files of an older split");
+  flags().Switch("force", force_, "replace existing files");
   flags().Switch("quiet", quiet_, "print no progress on stderr");
 }
 
