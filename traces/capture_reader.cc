@@ -42,7 +42,7 @@ std::unique_ptr<CaptureReader> CreateReader(
   return nullptr;
 }
 
-// Marks the status of a capture that is whole and has no packet.
+// Marks the status of a whole capture without packets.
 constexpr const char* kEmptyCapture = "snf/empty_capture";
 
 }  // namespace

@@ -6,9 +6,8 @@
 
 namespace snf {
 
-// Returns true if `status` is the error of CaptureReader about a capture that
-// is whole and has no packet, as one of traffic that did not come. A capture
-// without packets that is cut off, or is no capture, is none.
+// Returns true if `status` is the error of CaptureReader about a whole capture
+// without packets. A capture that is cut off has another error.
 bool IsEmptyCapture(const absl::Status& status);
 
 }  // namespace snf

@@ -19,10 +19,9 @@ namespace snf {
 // Writes packets to one capture, or splits them over several: by a number of
 // packets, by time, or by flow. The parts of out.pcap.gz are out-0001.pcap.gz,
 // out-0002.pcap.gz … A part appears under its name when it is complete, and
-// replaces an existing file only with `force`. Then Close() also removes the
-// parts of an older split that were not replaced, so that what is there is one
-// split. A stretch of time without packets makes no file, but uses up a number.
-// Owner-thread only.
+// replaces an existing file only with `force`. Then Close() also removes other
+// parts of an older split. A stretch of time without packets makes no file, but
+// uses up a number. Owner-thread only.
 class SplitWriter {
  public:
   static constexpr uint32_t kMaxFlowParts = 256;  // they are open together

@@ -10,9 +10,8 @@
 
 namespace snf {
 
-// Prints on stderr, as fmt::print does, but never throws if stderr takes
-// nothing, as on a full disk: the text is lost, and the process goes on. Of any
-// thread.
+// Prints on stderr like fmt::print, and does not throw if stderr fails, for
+// example because a disk is full: then the text is lost. Any thread may call.
 template <typename... Arguments>
 void PrintOnStderr(fmt::format_string<Arguments...> format,
                    Arguments&&... arguments) {

@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "base/text/stderr_line.h"
 #include "platform/modules/described_nf.h"
 #include "platform/modules/module_stand_ins.h"
 #include "platform/process/child_program.h"
@@ -215,7 +214,9 @@ int ModuleProcessMain() {
   GuardNfCalls("module");
   const auto bytes = AnswerInput();
   if (!bytes.ok()) {
-    PrintOnStderr("{}{}\n", kPrefix, std::string(bytes.status().message()));
+    const std::string line =
+        fmt::format("{}{}\n", kPrefix, std::string(bytes.status().message()));
+    std::fputs(line.c_str(), stderr);
     return kExitUsage;
   }
   WriteAll(STDOUT_FILENO, *bytes);

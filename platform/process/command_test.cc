@@ -123,7 +123,7 @@ TEST(Program, SaysWhichCommandsThereAreNot) {
          "prog words --help)");
 }
 
-// What a program prints on a stream with this file, and its exit code.
+// Redirects a stream of the process to a file, while the object lives.
 class OnFile {
  public:
   OnFile(int stream, const char* file) : stream_(stream), before_(dup(stream)) {

@@ -6,14 +6,14 @@
 
 namespace snf {
 
-// Writes what was printed on stdout to its file. Unavailable, with the system's
-// reason, if not all of it could be written, now or earlier; the rest is
-// dropped, and the next call begins anew.
+// Writes the buffer of stdout to its file. Unavailable, with the system's
+// reason, if any printed text could not be written, now or earlier. Drops such
+// text, so that the next call tells only of later text.
 absl::Status FlushStdout();
 
-// Opens each of stdin, stdout and stderr that is closed, so that no file or
-// socket of the process gets its number. Reading it, or writing to it, fails as
-// before. Call it before anything is opened.
+// Occupies the numbers of stdin, stdout and stderr if they are closed, so that
+// no file or socket of the process gets such a number. Reading and writing them
+// fails as before. Call OccupyStandardStreams before anything is opened.
 void OccupyStandardStreams();
 
 }  // namespace snf

@@ -256,18 +256,18 @@ void AddHosts(const RunResult& result, Page& page) {
                   share(state.seamless - state.seamless_within_host, between)));
 }
 
-// Why flowlets that moved may have had to wait for their state: what the
-// controller knew when they moved, of seamless ones too.
+// Adds reasons to wait for state, as the controller knew them at each move,
+// also a seamless one.
 void AddUnprepared(const ControllerCounters& counters, Page& page) {
   const auto line = [&page](uint64_t flowlets, const std::string& what) {
     if (flowlets > 0) page.Count("", flowlets, what);
   };
   line(counters.moved_without_replica,
-       "of all that moved: no replica had been ordered");
+       "of all moves: no replica had been ordered");
   line(counters.moved_elsewhere,
-       "of all that moved: their replicas were at other units");
+       "of all moves: the replicas were at other units");
   line(counters.moved_too_soon,
-       "of all that moved: no replica was known to have landed");
+       "of all moves: no replica was known to have landed");
 }
 
 void AddState(const RunResult& result, const ReportFigures& figures,

@@ -10,8 +10,8 @@
 
 #include "absl/status/status.h"
 #include "fmt/format.h"
-#include "platform/report/capacity_figures.h"
 #include "platform/report/report.h"
+#include "platform/report/report_tables.h"
 #include "platform/report/unit_series.h"
 #include "platform/run/figures/figures.h"
 #include "traces/byte_sink.h"

@@ -12,7 +12,6 @@
 #include "base/packet/flow_key_text.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
-#include "platform/report/capacity_figures.h"
 #include "platform/report/compare.h"
 #include "platform/report/report.h"
 #include "platform/report/report_tables.h"

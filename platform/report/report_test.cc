@@ -45,9 +45,9 @@ State             300  flowlets moved to another unit than the one before
                   280  seamless, 93 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
-                   12  of all that moved: no replica had been ordered
-                    9  of all that moved: their replicas were at other units
-                    1  of all that moved: no replica was known to have landed
+                   12  of all moves: no replica had been ordered
+                    9  of all moves: the replicas were at other units
+                    1  of all moves: no replica was known to have landed
               40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all
                 1,200  pushes to units that might be next: 4.48 Mbit/s
                  23 %  of the pushes were used; 100 B of state each
@@ -311,9 +311,9 @@ TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {
                   277  seamless, 92 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
-                   12  of all that moved: no replica had been ordered
-                    9  of all that moved: their replicas were at other units
-                    1  of all that moved: no replica was known to have landed
+                   12  of all moves: no replica had been ordered
+                    9  of all moves: the replicas were at other units
+                    1  of all moves: no replica was known to have landed
                     3  never began, 1.0 %: their first packet was dropped
 )"));
 }
