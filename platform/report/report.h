@@ -77,7 +77,7 @@ std::string JsonSchema();
 //   wait.csv       quantile (0 … 1), wait_ns: for state, of flowlets that moved
 //   figures.csv    figure (its key in the JSON report), value, unit: each that
 //                  is a number, but shares of capacity if units are unpaced
-//   units.csv, unit_series.csv: of `units`, if there are (unit_series.h)
+//   units.csv, unit_series.csv: of `units` (unit_series.h); else removed
 //
 // Errors name the path and the reason.
 absl::Status WriteCsv(const std::string& directory, const RunOptions& options,

@@ -100,6 +100,14 @@ absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
   if (units != nullptr) {
     files.emplace_back("units.csv", units->UnitTimes());
     files.emplace_back("unit_series.csv", units->UnitSteps());
+  } else {
+    for (const char* name : {"units.csv", "unit_series.csv"}) {
+      std::filesystem::remove(path / name, error);
+      if (error) {
+        return FileStatus((path / name).string() + ": cannot remove",
+                          error.value());
+      }
+    }
   }
   for (const auto& [name, text] : files) {
     const absl::Status status = WriteFile(path / name, text);

@@ -60,6 +60,17 @@ TEST_F(CsvTest, ProvisionsNothingWithoutACapacity) {
   EXPECT_THAT(figures, Not(HasSubstr("utilisation")));
 }
 
+TEST_F(CsvTest, LeavesNoSeriesOfAnEarlierRun) {
+  std::filesystem::create_directories(directory_);
+  for (const char* name : {"units.csv", "unit_series.csv", "mine.csv"}) {
+    std::ofstream(directory_ / name) << "earlier";
+  }
+  ASSERT_TRUE(WriteCsv(directory_, Options(), Result()).ok());
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "units.csv"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "unit_series.csv"));
+  EXPECT_EQ(Contents(directory_ / "mine.csv"), "earlier");
+}
+
 TEST_F(CsvTest, HasTheQuantilesOfLatency) {
   RunResult result = Result();
   result.latency_ns.Reset();

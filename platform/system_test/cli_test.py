@@ -12,7 +12,7 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import (BAD_DATA, IO, USAGE, Command, pcap, pcapng, run,
+from command_case import (BAD_DATA, IO, OK, USAGE, Command, pcap, pcapng, run,
                           udp_frame)
 
 UNAVAILABLE = 69  # as platform/process/exit_code.h says
