@@ -78,9 +78,12 @@ int RunGuarded(const Program& program, Arguments arguments) {
     PrintOnStderr("{}: not enough memory for these limits\n", program.name);
     return kExitUnavailable;
   } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) return kExitOk;  // FlushStdout tells
-    PrintOnStderr("{}: {}\n", program.name, error.what());
-    return kExitInternal;
+    const bool is_of_stdout = std::ferror(stdout) != 0;
+    PrintOnStderr("{}: {}{}\n", program.name, is_of_stdout ? "stdout: " : "",
+                  error.what());
+    if (!is_of_stdout) return kExitInternal;
+    FlushStdout().IgnoreError();  // its error is told
+    return kExitIo;
   }
 }
 
