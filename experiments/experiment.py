@@ -124,6 +124,8 @@ def lab_of(options: argparse.Namespace) -> scenario.Lab:
         flags = scenario.extra_flags(options.flags)
     except ValueError as error:
         raise Refused(f"--flags={options.flags}: {error}") from error
+    if not options.out:
+        raise Refused("--out: the value is empty")
     if options.jobs < 1:
         raise Refused(f"--jobs={options.jobs}: want at least 1")
     if not options.cache_gb >= 0:
@@ -202,6 +204,10 @@ def run(chosen: dict, lab: scenario.Lab,
         jobs = {name: each.jobs(lab) for name, each in chosen.items()}
         of_all = [job for each in jobs.values() for job in each]
         outcomes = runner.run([*of_all, *traffic.info_jobs(of_all)])
+        if not any(job in outcomes for job in of_all):
+            print(f"snf experiment: no run succeeded, so nothing is written in "
+                  f"{out}", file=sys.stderr)
+            return tell_failures(runner)
         pages = []
         for name, each in jobs.items():
             report = with_traffic(chosen[name].tell(lab, outcomes),

@@ -116,6 +116,7 @@ class Asking(Case):
                  ["sweep", "--vary=alpha=1", "--goal=speed"]),
                 (USAGE, ["--cache_gb=-1"], ["packing", "--cache_gb=-1"]),
                 (USAGE, ["--jobs=0"], ["packing", "--jobs=0"]),
+                (USAGE, ["--out: the value is empty"], ["packing", "--out="]),
                 (USAGE, ["--jobs", "many"], ["packing", "--jobs=many"]),
                 (IO, [str(missing)], ["packing", f"--trace={missing}"])):
             with self.subTest(arguments):
@@ -225,6 +226,19 @@ class Packing(Case):
         rows = rows_of(self.out / "packing_runs.csv")
         self.assertEqual(len(rows), 2 * 5)  # the bounds went on
         self.assertNotIn("| reproduced |", text)
+
+    def test_replaces_nothing_if_no_run_succeeds(self):
+        self.share_runs()
+        kept = self.out / "sweep.md"
+        kept.write_text("good")
+        ran = self.run_quickly("sweep", "--vary=alfa=1", code=SOME_FAILED)
+        self.assertIn(f"no run succeeded, so nothing is written in {self.out}",
+                      ran.stderr)
+        self.assertIn("not expected: --alfa=1", ran.stderr)
+        self.assertEqual(ran.stdout, "")
+        self.assertEqual(kept.read_text(), "good")
+        self.assertEqual([path.name for path in self.out.iterdir()
+                          if path.is_file()], ["sweep.md"])
 
     def test_takes_a_capture_as_it_is(self):
         capture = self.folder / "cut.pcap"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "traces/capture_format.h"
+#include "traces/empty_capture.h"
 #include "traces/pcap_reader.h"
 #include "traces/pcapng_reader.h"
 
@@ -41,7 +42,14 @@ std::unique_ptr<CaptureReader> CreateReader(
   return nullptr;
 }
 
+// Marks the status of a whole capture without packets.
+constexpr const char* kEmptyCapture = "snf/empty_capture";
+
 }  // namespace
+
+bool IsEmptyCapture(const absl::Status& status) {
+  return status.GetPayload(kEmptyCapture).has_value();
+}
 
 absl::StatusOr<std::unique_ptr<CaptureReader>> CaptureReader::Open(
     const std::string& path) {
@@ -192,7 +200,9 @@ ReadResult CaptureReader::EndOfSource(const char* record,
     return ReadResult::kError;
   }
   if (packets_found_ == 0) {
-    return Fail("contains no packets" + (what.empty() ? "" : ": " + what));
+    Fail("contains no packets" + (what.empty() ? "" : ": " + what));
+    if (what.empty()) status_.SetPayload(kEmptyCapture, absl::Cord());
+    return ReadResult::kError;
   }
   if (!what.empty()) {
     Warn(what);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "traces/empty_capture.h"
+
 namespace snf {
 
 absl::StatusOr<std::unique_ptr<MergedReader>> MergedReader::Open(
@@ -29,11 +31,14 @@ absl::StatusOr<std::unique_ptr<MergedReader>> MergedReader::Open(
   merged->waiting_.reserve(paths.size());
   for (uint32_t file = 0; file < paths.size(); ++file) {
     // A capture has a packet or is an error: it cannot end here.
-    if (merged->Advance(file) != ReadResult::kPacket) {
+    if (merged->Advance(file) == ReadResult::kPacket) {
+      merged->Push(file);
+    } else if (!IsEmptyCapture(merged->status_)) {
       return merged->status_;
     }
-    merged->Push(file);
   }
+  if (merged->waiting_.empty()) return merged->status_;
+  merged->status_ = absl::OkStatus();
   return merged;
 }
 
@@ -96,6 +101,9 @@ std::vector<std::string> MergedReader::warnings() const {
   for (const File& file : files_) {
     const std::vector<std::string>& more = file.reader->warnings();
     warnings.insert(warnings.end(), more.begin(), more.end());
+    if (IsEmptyCapture(file.reader->status())) {
+      warnings.emplace_back(file.reader->status().message());
+    }
     if (file.reader->strays() == 0) continue;
     warnings.push_back(
         std::to_string(file.reader->strays()) + " stray " +

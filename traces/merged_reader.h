@@ -32,7 +32,8 @@ class MergedReader {
  public:
   // Opens all of `paths` and reads the first packet of each. Errors are those
   // of CaptureReader, and kInvalidArgument for no path at all, more than
-  // kMaxMergedFiles, or stdin ("-") twice.
+  // kMaxMergedFiles, or stdin ("-") twice. A capture without packets
+  // (IsEmptyCapture) beside one that has some is only a warning.
   // With `mends_strays`, stray times of each file are mended
   // (CaptureReader::MendStrayTimes) and counted in warnings().
   static absl::StatusOr<std::unique_ptr<MergedReader>> Open(

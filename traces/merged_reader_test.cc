@@ -145,8 +145,26 @@ TEST(MergedReader, RefusesToOpenWhatItCannotMerge) {
             absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(error({good, folder.Path("absent")}).code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(error({good, none}).message(),
+  EXPECT_EQ(error({none, none}).message(),
             none + ": offset 24: contains no packets");
+  const std::string cut = folder.Write("cut", CaptureOf({}) + "cut");
+  EXPECT_THAT(error({good, cut}).message(),
+              HasSubstr("contains no packets: packet "));
+}
+
+TEST(MergedReader, WarnsOfACaptureWithoutPacketsBesideOthers) {
+  const TestFolder folder;
+  const std::string good = folder.Write("good", CaptureOf({1, 2}));
+  const std::string none = folder.Write("none", CaptureOf({}));
+  for (const bool is_first : {false, true}) {
+    const Reading reading =
+        ReadToEnd(is_first ? MergedReader::Open({none, good})
+                           : MergedReader::Open({good, none}));
+    EXPECT_EQ(reading.message(), "");
+    EXPECT_EQ(reading.packets.size(), 2u);
+    EXPECT_THAT(reading.warnings,
+                ElementsAre(none + ": offset 24: contains no packets"));
+  }
 }
 
 }  // namespace

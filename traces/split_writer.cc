@@ -4,9 +4,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <utility>
+
+#include "traces/file_status.h"
 
 namespace snf {
 namespace {
@@ -36,6 +39,30 @@ std::string SplitWriter::PathOf(uint64_t part) const {
   const size_t end = EndingOf(path_);
   return fmt::format("{}-{:04}{}", path_.substr(0, end), part + 1,
                      path_.substr(end));
+}
+
+std::vector<std::string> SplitWriter::PartsThere() const {
+  std::vector<std::string> parts;
+  if (!options_.splits()) return parts;
+  namespace fs = std::filesystem;
+  const size_t end = EndingOf(path_);
+  const std::string begin = path_.substr(0, end) + "-";
+  const fs::path folder = fs::path(path_).parent_path();
+  std::vector<uint64_t> numbers;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry :
+       fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+    if (!entry.is_regular_file(ignored)) continue;
+    const std::string name = (folder / entry.path().filename()).string();
+    uint64_t number = 0;
+    if (!name.starts_with(begin)) continue;
+    std::from_chars(name.data() + begin.size(), name.data() + name.size(),
+                    number);
+    if (number > 0 && name == PathOf(number - 1)) numbers.push_back(number);
+  }
+  std::ranges::sort(numbers);
+  for (const uint64_t number : numbers) parts.push_back(PathOf(number - 1));
+  return parts;
 }
 
 absl::Status SplitWriter::CheckAbsent(const std::string& path, bool force) {
@@ -81,7 +108,7 @@ absl::Status SplitWriter::Write(const CapturedPacket& packet) {
 }
 
 absl::Status SplitWriter::OpenPart(uint64_t part) {
-  if (parts_written_ == kMaxParts) {
+  if (parts_written() == kMaxParts) {
     return absl::InvalidArgumentError(fmt::format(
         "--split would make more than {} files, which are made", kMaxParts));
   }
@@ -91,6 +118,7 @@ absl::Status SplitWriter::OpenPart(uint64_t part) {
   auto opened = CaptureWriter::Open(path, options_.writer);
   if (!opened.ok()) return opened.status();
   writers_[options_.flow_parts > 0 ? part : 0] = *std::move(opened);
+  opened_.push_back(path);
   return absl::OkStatus();
 }
 
@@ -99,7 +127,20 @@ absl::Status SplitWriter::CloseAll() {
     if (writer == nullptr) continue;
     if (absl::Status s = writer->Close(); !s.ok()) return s;
     writer = nullptr;
-    ++parts_written_;
+  }
+  written_.insert(opened_.begin(), opened_.end());
+  opened_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status SplitWriter::RemoveOlderParts() {
+  for (const std::string& part : PartsThere()) {
+    if (written_.contains(part)) continue;
+    std::error_code error;
+    if (std::filesystem::remove(part, error)) ++parts_removed_;
+    if (error) {
+      return FileStatus(part + ": cannot remove", error.value());
+    }
   }
   return absl::OkStatus();
 }
@@ -108,7 +149,9 @@ absl::Status SplitWriter::Close() {
   if (packets_written_ == 0 && !options_.splits()) {
     if (absl::Status s = OpenPart(0); !s.ok()) return s;
   }
-  return CloseAll();
+  absl::Status status = CloseAll();
+  if (!status.ok() || !options_.force) return status;
+  return RemoveOlderParts();
 }
 
 }  // namespace snf

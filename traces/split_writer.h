@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ namespace snf {
 // Writes packets to one capture, or splits them over several: by a number of
 // packets, by time, or by flow. The parts of out.pcap.gz are out-0001.pcap.gz,
 // out-0002.pcap.gz … A part appears under its name when it is complete, and
-// replaces an existing file only with `force`. A stretch of time without
-// packets makes no file, but uses up a number. Owner-thread only.
+// replaces an existing file only with `force`. Then Close() also removes other
+// parts of an older split. A stretch of time without packets makes no file, but
+// uses up a number. Owner-thread only.
 class SplitWriter {
  public:
   static constexpr uint32_t kMaxFlowParts = 256;  // they are open together
@@ -40,6 +42,10 @@ class SplitWriter {
 
   SplitWriter(std::string path, const Options& options);
 
+  // Returns the names of parts that are there already, by their numbers; none
+  // if packets are not split.
+  std::vector<std::string> PartsThere() const;
+
   // Write and Close return the errors of CaptureWriter, and kInvalidArgument
   // for a file that exists and for more than kMaxParts. Without a packet,
   // Close() makes an empty capture, or no file where packets are split.
@@ -47,7 +53,11 @@ class SplitWriter {
   absl::Status Close();
 
   uint64_t packets_written() const { return packets_written_; }
-  uint32_t parts_written() const { return parts_written_; }
+  uint32_t parts_written() const {
+    return static_cast<uint32_t>(written_.size());
+  }
+  // Parts of an older split that Close() removed.
+  uint32_t parts_removed() const { return parts_removed_; }
   // Returns the name of a part; parts are counted from 0.
   std::string PathOf(uint64_t part) const;
 
@@ -58,6 +68,7 @@ class SplitWriter {
   uint64_t PartOf(const CapturedPacket& packet);
   absl::Status OpenPart(uint64_t part);
   absl::Status CloseAll();
+  absl::Status RemoveOlderParts();
 
   std::string path_;
   Options options_;
@@ -68,7 +79,9 @@ class SplitWriter {
   uint64_t part_ = 0;
   Instant first_ = Instant::max();
   uint64_t packets_written_ = 0;
-  uint32_t parts_written_ = 0;
+  std::vector<std::string> opened_;  // names of parts that are not complete
+  std::set<std::string> written_;    // names of parts
+  uint32_t parts_removed_ = 0;
 };
 
 }  // namespace snf

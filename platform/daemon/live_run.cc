@@ -23,6 +23,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "base/check.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "controller/core/placement.h"
 #include "platform/daemon/address_notes.h"
@@ -52,13 +53,13 @@ namespace {
 void Tell(const RunRequest& options, const LiveTraffic& traffic) {
   if (options.quiet) return;
   for (const std::string& note : traffic.notes()) {
-    fmt::print(stderr, "{}\n", note);
+    PrintOnStderr("{}\n", note);
   }
   for (const std::string& note : AddressNotes(options)) {
-    fmt::print(stderr, "{}\n", note);
+    PrintOnStderr("{}\n", note);
   }
-  fmt::print(stderr, "Running {} between {}; Ctrl-C ends it.\n",
-             Printable(options.nf), ListOf(options.ports));
+  PrintOnStderr("Running {} between {}; Ctrl-C ends it.\n",
+                Printable(options.nf), ListOf(options.ports));
 }
 
 absl::StatusOr<std::unique_ptr<LiveOutputs>> CreateOutputs(
@@ -370,7 +371,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     if (daemon != nullptr) {
       daemon->Notice(line);
     } else if (!options.quiet && !options.watch) {
-      fmt::print(stderr, "{}: {}\n", options.real.command, line);
+      PrintOnStderr("{}: {}\n", options.real.command, line);
     }
   });
   std::unique_ptr<ChainSet> chains;
@@ -410,7 +411,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
       real.notice = [daemon](std::string_view line) { daemon->Notice(line); };
     } else if (real.notice == nullptr && !options.quiet && !options.watch) {
       real.notice = [command = real.command](std::string_view line) {
-        fmt::print(stderr, "{}: {}\n", command, line);
+        PrintOnStderr("{}: {}\n", command, line);
       };
     }
     const NfSpec& nf = of.config.chains.front().nf;
@@ -433,7 +434,7 @@ absl::StatusOr<LiveRun> RunPorts(const RunRequest& options,
     if (daemon != nullptr) {
       daemon->on_chain_ended(line);
     } else if (!options.quiet && !options.watch) {
-      fmt::print(stderr, "{}: {}\n", options.real.command, line);
+      PrintOnStderr("{}: {}\n", options.real.command, line);
     }
   };
   if (daemon != nullptr) {

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/text/stderr_line.h"
 #include "platform/hosts/host_stream.h"
 #include "runtime/ring/real_clock.h"
 
@@ -161,8 +162,8 @@ absl::Status GeneveLink::Send(std::span<const std::byte> frame) {
 
 void GeneveLink::OnShorterPath(Instant now) {
   for (ChannelSender& sender : senders_) sender.TakeShorterPath(now);
-  fmt::print(stderr, "packets to the other host have {} bytes at most\n",
-             search_.bytes());
+  PrintOnStderr("packets to the other host have {} bytes at most\n",
+                search_.bytes());
   std::fflush(stderr);
 }
 
@@ -261,7 +262,7 @@ void GeneveLink::SendAcks() {
 void GeneveLink::Refuse(DatagramRefusal why) {
   const std::lock_guard lock(mutex_);
   if (refused_[static_cast<size_t>(why)]++ > 0) return;
-  fmt::print(stderr, "GENEVE packets are refused: {}\n", Name(why));
+  PrintOnStderr("GENEVE packets are refused: {}\n", Name(why));
   std::fflush(stderr);
 }
 
@@ -402,7 +403,7 @@ GeneveLink::Counts GeneveLink::counts() const {
 void GeneveLink::TellCounts(const std::string& peer) const {
   const std::string text = TextOf(counts());
   if (text.empty()) return;
-  fmt::print(stderr, "GENEVE to {}: {}\n", peer, text);
+  PrintOnStderr("GENEVE to {}: {}\n", peer, text);
   std::fflush(stderr);
 }
 

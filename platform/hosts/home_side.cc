@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/hosts/mirror_relay.h"
 #include "platform/process/exit_code.h"
@@ -181,8 +182,8 @@ void HomeSide::TellCounts() const {
 
 // No NF is to blame for that.
 void HomeSide::Lose(const absl::Status& status) {
-  fmt::print(stderr, "host {} ({}) is lost: {}\n", options_.host,
-             options_.address, std::string(status.message()));
+  PrintOnStderr("host {} ({}) is lost: {}\n", options_.host, options_.address,
+                std::string(status.message()));
   std::fflush(stderr);
   TellCounts();
   progress_->in_call.store(kNoPacket);

@@ -214,8 +214,9 @@ int ModuleProcessMain() {
   GuardNfCalls("module");
   const auto bytes = AnswerInput();
   if (!bytes.ok()) {
-    fmt::print(stderr, "{}{}\n", kPrefix,
-               std::string(bytes.status().message()));
+    const std::string line =
+        fmt::format("{}{}\n", kPrefix, std::string(bytes.status().message()));
+    std::fputs(line.c_str(), stderr);
     return kExitUsage;
   }
   WriteAll(STDOUT_FILENO, *bytes);

@@ -15,6 +15,7 @@
 
 #include "base/packet/ip_prefix.h"
 #include "base/quantity.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/modules/module_process.h"
 #include "platform/modules/module_stand_ins.h"
@@ -290,8 +291,8 @@ absl::Status InputFlags::ReadChains() {
     if (!parsed.ok()) return parsed.status();
     request.config = *std::move(parsed);
     if (set_.has_captures && request.config.has_settings) {
-      fmt::print(stderr, "{}: its ports and settings are of live traffic\n",
-                 request.config_file);
+      PrintOnStderr("{}: its ports and settings are of live traffic\n",
+                    request.config_file);
     }
     TellNotes();
     return SettleLiveChain();
@@ -326,11 +327,11 @@ void InputFlags::TellNotes() const {
   const Config& config = set_.request.config;
   for (const Config::Chain& chain : config.chains) {
     for (const std::string& warning : WarningsOf(chain.nf)) {
-      fmt::print(stderr, "snf: warning: {}\n", warning);
+      PrintOnStderr("snf: warning: {}\n", warning);
     }
   }
   for (const std::string& line : config.notes) {
-    fmt::print(stderr, "{}\n", line);
+    PrintOnStderr("{}\n", line);
   }
 }
 

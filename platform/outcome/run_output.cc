@@ -10,6 +10,7 @@
 
 #include "base/packet/flow_key_text.h"
 #include "base/quantity.h"
+#include "base/text/stderr_line.h"
 #include "base/version.h"
 #include "platform/report/compare.h"
 #include "platform/report/report_tables.h"
@@ -68,7 +69,8 @@ absl::StatusOr<ExitCode> RunOutput::Write(const ReplayedRun& replayed) const {
   if (!options_.csv.empty()) {
     const UnitSeries* const units =
         replayed.units.has_value() ? &*replayed.units : nullptr;
-    absl::Status status = WriteCsv(options_.csv, options_.run, result, units);
+    absl::Status status =
+        WriteCsv(options_.csv, options_.run, result, units, info.is_unpaced);
     if (!status.ok()) return status;
   }
   absl::Status status = WriteNfFiles(result);
@@ -121,7 +123,9 @@ RunInfo RunOutput::InfoOf(const ComparedRun& run,
           .files = std::move(files),
           .flags = options_.flags,
           .warnings = warnings,
-          .elapsed_s = run.elapsed_s};
+          .elapsed_s = run.elapsed_s,
+          .is_interrupted = run.is_interrupted,
+          .is_unpaced = options_.real.unpaced};
 }
 
 absl::Status RunOutput::WriteReport(
@@ -134,18 +138,29 @@ absl::Status RunOutput::WriteReport(
   const bool to_stderr = options_.out == "-";
   const Terminal terminal =
       Terminal::Of(to_stderr ? STDERR_FILENO : STDOUT_FILENO);
-  fmt::print(to_stderr ? stderr : stdout, "{}", text(terminal));
+  if (to_stderr) {
+    PrintOnStderr("{}", text(terminal));
+  } else {
+    fmt::print("{}", text(terminal));
+  }
   return absl::OkStatus();
 }
 
 absl::Status RunOutput::TellStories(const ReplayedRun& replayed) const {
   const std::vector<FlowStory>& stories = replayed.stories;
   const bool is_in_json = options_.json == "-";
-  std::FILE* to = is_in_json || options_.out == "-" ? stderr : stdout;
+  const bool to_stderr = is_in_json || options_.out == "-";
+  const auto print = [to_stderr](const std::string& text) {
+    if (to_stderr) {
+      PrintOnStderr("\n{}", text);
+    } else {
+      fmt::print("\n{}", text);
+    }
+  };
   if (options_.explain.kind == ExplainRequest::Kind::kWorstWait &&
       stories.empty()) {
-    fmt::print(to, "\n--explain=worst-wait: {}\n",
-               WhyNoStory(replayed.run.result.state.worst));
+    print(fmt::format("--explain=worst-wait: {}\n",
+                      WhyNoStory(replayed.run.result.state.worst)));
   }
   for (const FlowStory& story : stories) {
     if (story.packets.arrived == 0) {
@@ -154,7 +169,7 @@ absl::Status RunOutput::TellStories(const ReplayedRun& replayed) const {
           "most bytes",
           stories.size() == 1 ? options_.explain.text : ToString(story.key)));
     }
-    if (!is_in_json) fmt::print(to, "\n{}", FormatStory(story, options_.run));
+    if (!is_in_json) print(FormatStory(story, options_.run));
   }
   return absl::OkStatus();
 }

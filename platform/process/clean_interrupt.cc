@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/text/stderr_line.h"
 #include "traces/byte_sink.h"
 
 namespace snf {
@@ -56,8 +57,7 @@ int Wait(const sigset_t& signals, const std::function<void(int)>& on_hangup) {
                           : signal == SIGTERM
                               ? "terminated"
                               : "ended by " + NameOfSignal(signal);
-  fmt::print(stderr, "{}{}: {}; no unfinished file is left\n", wipe, command,
-             how);
+  PrintOnStderr("{}{}: {}; no unfinished file is left\n", wipe, command, how);
   _exit(128 + signal);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/text/stderr_line.h"
 #include "platform/process/nf_guard.h"
 
 namespace snf {
@@ -18,8 +19,8 @@ int FlagCommand::Main(const std::string& name,
   name_ = name;
   const absl::StatusOr<bool> parsed = flags_.ParseCommandLine(arguments);
   if (!parsed.ok()) {
-    fmt::print(stderr, "{0}: {1} (see {0} --help)\n", name,
-               std::string(parsed.status().message()));
+    PrintOnStderr("{0}: {1} (see {0} --help)\n", name,
+                  std::string(parsed.status().message()));
     return kExitUsage;
   }
   if (!*parsed) {
@@ -29,7 +30,7 @@ int FlagCommand::Main(const std::string& name,
   GuardNfCalls(name);
   const absl::Status status = Run();
   if (status.ok()) return exit_code_;
-  fmt::print(stderr, "{}: {}\n", name, std::string(status.message()));
+  PrintOnStderr("{}: {}\n", name, std::string(status.message()));
   return ExitCodeFor(status);
 }
 

@@ -9,7 +9,9 @@
 #include <new>
 #include <utility>
 
+#include "base/text/stderr_line.h"
 #include "platform/process/exit_code.h"
+#include "platform/process/standard_streams.h"
 
 namespace snf {
 namespace {
@@ -32,7 +34,7 @@ bool AsksForHelp(Arguments arguments) {
 int RunOneOf(const CommandTable& commands, const std::string& name,
              Arguments arguments) {
   const auto refuse = [&name](const std::string& why) {
-    fmt::print(stderr, "{0}: {1} (see {0} --help)\n", name, why);
+    PrintOnStderr("{0}: {1} (see {0} --help)\n", name, why);
     return kExitUsage;
   };
   if (arguments.empty()) return refuse("which command?");
@@ -68,6 +70,23 @@ Usage: {} COMMAND [ARGUMENT…]
   return RunOneOf(program.commands, program.name, arguments);
 }
 
+// Returns the exit code also if a command throws.
+int RunGuarded(const Program& program, Arguments arguments) {
+  try {
+    return Run(program, arguments);
+  } catch (const std::bad_alloc&) {
+    PrintOnStderr("{}: not enough memory for these limits\n", program.name);
+    return kExitUnavailable;
+  } catch (const std::exception& error) {
+    const bool is_of_stdout = std::ferror(stdout) != 0;
+    PrintOnStderr("{}: {}{}\n", program.name, is_of_stdout ? "stdout: " : "",
+                  error.what());
+    if (!is_of_stdout) return kExitInternal;
+    FlushStdout().IgnoreError();  // its error is told
+    return kExitIo;
+  }
+}
+
 }  // namespace
 
 CommandGroup::CommandGroup(std::string summary, std::string about,
@@ -90,17 +109,13 @@ int CommandGroup::Main(const std::string& name, Arguments arguments) {
 }
 
 int RunProgram(const Program& program, int argc, char** argv) {
-  try {
-    return Run(program,
-               std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
-  } catch (const std::bad_alloc&) {
-    fmt::print(stderr, "{}: not enough memory for these limits\n",
-               program.name);
-    return kExitUnavailable;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", program.name, error.what());
-    return kExitInternal;
-  }
+  OccupyStandardStreams();
+  const int exit_code = RunGuarded(
+      program, std::vector<std::string>(argv + std::min(argc, 1), argv + argc));
+  const absl::Status printed = FlushStdout();
+  if (printed.ok()) return exit_code;
+  PrintOnStderr("{}: {}\n", program.name, std::string(printed.message()));
+  return exit_code == kExitOk ? kExitIo : exit_code;
 }
 
 }  // namespace snf

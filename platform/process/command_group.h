@@ -44,7 +44,8 @@ struct Program {
 };
 
 // Runs the command that the arguments of `main` name. An exception, which can
-// come only from a lack of memory or from a bug, is one line on stderr, too.
+// come only from a lack of memory or from a bug, is one line on stderr, too. So
+// is what stdout did not take, as on a full disk: then 0 becomes kExitIo.
 // Returns the exit code (exit_code.h).
 int RunProgram(const Program& program, int argc, char** argv);
 

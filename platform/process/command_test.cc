@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/process/command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <new>
 #include <string>
 #include <vector>
@@ -15,6 +18,7 @@ namespace snf {
 namespace {
 
 using testing::HasSubstr;
+using testing::MatchesRegex;
 
 // Ends as --how says, and prints what it was given.
 class Echo final : public FlagCommand {
@@ -57,7 +61,7 @@ struct Ended {
   std::string err;
 };
 
-Ended RunWith(std::vector<std::string> words) {
+int CodeOf(std::vector<std::string> words) {
   const Program program = {
       .name = "prog",
       .version = "1.2.3",
@@ -66,11 +70,14 @@ Ended RunWith(std::vector<std::string> words) {
   words.insert(words.begin(), "prog");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
+  return RunProgram(program, static_cast<int>(argv.size()), argv.data());
+}
+
+Ended RunWith(const std::vector<std::string>& words) {
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   Ended ended;
-  ended.exit_code =
-      RunProgram(program, static_cast<int>(argv.size()), argv.data());
+  ended.exit_code = CodeOf(words);
   ended.out = testing::internal::GetCapturedStdout();
   ended.err = testing::internal::GetCapturedStderr();
   return ended;
@@ -130,6 +137,61 @@ TEST(Program, SaysWhichCommandsThereAreNot) {
          "prog words --help)");
 }
 
+// Redirects a stream of the process to a file, while the object lives.
+class OnFile {
+ public:
+  OnFile(int stream, const char* file) : stream_(stream), before_(dup(stream)) {
+    std::fflush(stdout);
+    const int fd = open(file, O_WRONLY);
+    dup2(fd, stream);
+    close(fd);
+  }
+  ~OnFile() {
+    std::fflush(stdout);
+    dup2(before_, stream_);
+    close(before_);
+  }
+
+ private:
+  const int stream_;
+  const int before_;
+};
+
+TEST(Program, TellsThatStdoutIsFull) {
+  for (const std::string& word :
+       {std::string("a"), std::string(100'000, 'a')}) {
+    testing::internal::CaptureStderr();
+    int exit_code = kExitOk;
+    {
+      const OnFile full(STDOUT_FILENO, "/dev/full");
+      exit_code = CodeOf({"echo", word});
+    }
+    EXPECT_EQ(exit_code, kExitIo);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(),
+                MatchesRegex("prog: stdout: [a-z :]*No space left on "
+                             "device\n"));
+  }
+}
+
+TEST(Program, KeepsTheExitCodeOfWhatFailedOnAFullStdout) {
+  testing::internal::CaptureStderr();
+  int exit_code = kExitOk;
+  {
+    const OnFile full(STDOUT_FILENO, "/dev/full");
+    exit_code = CodeOf({"echo", "a", "--how=bad"});
+  }
+  EXPECT_EQ(exit_code, kExitBadData);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "prog echo: a.pcap: is cut\n"
+            "prog: stdout: No space left on device\n");
+}
+
+TEST(Program, OutlivesAFullStderr) {
+  const OnFile full(STDERR_FILENO, "/dev/full");
+  EXPECT_EQ(CodeOf({"nosuch"}), kExitUsage);
+  EXPECT_EQ(CodeOf({"echo", "a", "--how=memory"}), kExitUnavailable);
+}
+
 TEST(Program, NamesALackOfMemory) {
   const Ended ended = RunWith({"echo", "a", "--how=memory"});
   EXPECT_EQ(ended.exit_code, kExitUnavailable);
@@ -162,6 +224,22 @@ TEST(FlagCommand, RefusesABadCommandLineInOneLine) {
   EXPECT_EQ(RunWith({"echo", "a", "--how=so"}).err,
             "prog echo: --how: \"so\" is none of well, unsound, bad, memory "
             "(see prog echo --help)\n");
+}
+
+TEST(FlagCommand, TakesNoWordForAnEmptyValue) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"echo", "--how=", "well", "a"},
+        {"echo", "a", "--how="},
+        {"echo", "a", "--how=well", "--how="}}) {
+    const Ended ended = RunWith(words);
+    EXPECT_EQ(ended.exit_code, kExitUsage);
+    EXPECT_EQ(ended.out, "");
+    EXPECT_EQ(ended.err,
+              "prog echo: --how: the value is empty (see prog echo --help)\n");
+  }
+  EXPECT_EQ(RunWith({"echo", "--", "--how="}).out, "--how= ");
+  EXPECT_EQ(RunWith({"echo", "a="}).out, "a= ");
+  EXPECT_THAT(RunWith({"echo", "--nosuch=", "a"}).err, HasSubstr("--nosuch="));
 }
 
 TEST(FlagCommand, EndsWithTheCodeOfItsStatusOrItsOwn) {

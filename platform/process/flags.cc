@@ -72,6 +72,20 @@ std::function<void(const std::string&)> CheckedBy(const std::string& name,
   };
 }
 
+// For CLI11, the value of "--name=" is the next word.
+absl::Status CheckForEmptyValues(const CLI::App& app,
+                                 std::span<const std::string> words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!word.starts_with("--") || word.find('=') != word.size() - 1) continue;
+    const std::string name = word.substr(0, word.size() - 1);
+    if (app.get_option_no_throw(name) != nullptr) {
+      return Bad(name + ": the value is empty");
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 FlagSet::FlagSet() : app_(std::make_unique<CLI::App>()) {}
@@ -92,6 +106,7 @@ void FlagSet::Arguments(const std::string& name,
 absl::StatusOr<bool> FlagSet::ParseCommandLine(
     std::span<const std::string> arguments) {
   arguments_.assign(arguments.begin(), arguments.end());
+  if (absl::Status s = CheckForEmptyValues(*app_, arguments); !s.ok()) return s;
   try {
     // CLI11 takes them from the end.
     app_->parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));

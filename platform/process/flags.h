@@ -130,7 +130,7 @@ class FlagSet {
 
   // Reads a command line, without the command's name, into the bound variables.
   // Returns false if it asks for help. Errors are InvalidArgument; an error of
-  // a flag begins with the flag's name. Call once.
+  // a flag begins with the flag's name; "--name=" is one. Call once.
   absl::StatusOr<bool> ParseCommandLine(std::span<const std::string> arguments);
 
   // Sets a flag after parsing. Requires a known flag with !given(name), and

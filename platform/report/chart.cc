@@ -54,6 +54,7 @@ struct Segment {
 };
 
 struct Column {
+  bool has_provisioned = false;
   double demanded_bps = 0;
   double provisioned_bps = 0;
   bool cut = false;  // time was left out here
@@ -99,7 +100,7 @@ int64_t PlotColumnsOf(std::span<const Segment> segments,
 // for `epochs`.
 void Append(std::span<const EpochSample> samples, int64_t epochs,
             int64_t columns, int64_t capacity_bps, std::vector<Column>& out) {
-  Column column;
+  Column column = {.has_provisioned = capacity_bps > 0};
   for (const EpochSample& sample : samples) {
     column.demanded_bps += static_cast<double>(sample.offered_bytes) * 8;
     column.provisioned_bps += static_cast<double>(sample.unit_ns) / 1e9 *
@@ -220,7 +221,8 @@ std::string_view GlyphOf(const Column& column, int row, double top_bps,
   const double demanded = column.demanded_bps * per_row - row;
   const double provisioned = column.provisioned_bps * per_row - row;
   // Beyond what is provisioned there are whole cells only, and at least one.
-  if (demanded > provisioned + 1.0 / 16 && provisioned < 0.5 &&
+  if (column.has_provisioned && demanded > provisioned + 1.0 / 16 &&
+      provisioned < 0.5 &&
       (demanded >= 0.5 || (provisioned > -0.5 && demanded > 0))) {
     return glyphs.beyond;
   }
@@ -248,6 +250,7 @@ std::string XAxis(const Layout& layout, const Glyphs& glyphs) {
 }
 
 std::string Legend(const Layout& layout, const Glyphs& glyphs) {
+  if (!layout.columns.front().has_provisioned) return "";
   const bool beyond = std::ranges::any_of(layout.columns, [](const Column& c) {
     return c.demanded_bps > c.provisioned_bps;
   });

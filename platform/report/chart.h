@@ -27,7 +27,8 @@ Nanos SinceFirstPacket(const EpochSample& sample, Instant first_packet);
 // Few epochs are drawn several columns wide; where there are more epochs than
 // columns, a column is the mean of several. Stretches of more than a second in
 // which nothing happened are cut out, and that is said below the chart.
-// `epochs` are in the order of time. A pure function; O(epochs).
+// `epochs` are in the order of time. If `unit_capacity_bps` is 0, units have no
+// capacity, and only what was demanded is drawn. A pure function; O(epochs).
 std::string BandwidthChart(std::span<const EpochSample> epochs,
                            Instant first_packet, int64_t unit_capacity_bps,
                            const Terminal& terminal);

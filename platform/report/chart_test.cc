@@ -77,6 +77,14 @@ TEST(BandwidthChart, MarksDemandBeyondWhatIsProvisioned) {
 )");
 }
 
+TEST(BandwidthChart, DrawsDemandAloneWithoutACapacity) {
+  EXPECT_EQ(BandwidthChart({{Epoch(0, 500'000'000, 1), Epoch(1, 0, 2)}},
+                           kFirstPacket, 0, {}),
+            R"(500 Mbit/s ┤████████
+           │████████
+)");
+}
+
 TEST(BandwidthChart, BeginsWithTheFirstPacketThatHasAFlow) {
   std::vector<EpochSample> epochs;
   for (int64_t i = 1; i <= 51; ++i) epochs.push_back(Epoch(i, 1'000'000, 1));

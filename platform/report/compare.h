@@ -13,7 +13,8 @@ namespace snf {
 struct ComparedRun {
   std::string policy;
   RunResult result;
-  double elapsed_s = 0;  // wall clock
+  double elapsed_s = 0;         // wall clock
+  bool is_interrupted = false;  // before all captures were read
 };
 
 // False if two runs of which every packet can be compared released different

@@ -256,17 +256,18 @@ void AddHosts(const RunResult& result, Page& page) {
                   share(state.seamless - state.seamless_within_host, between)));
 }
 
-// Why flowlets that moved may have had to wait for their state.
+// Adds reasons to wait for state, as the controller knew them at each move,
+// also a seamless one.
 void AddUnprepared(const ControllerCounters& counters, Page& page) {
   const auto line = [&page](uint64_t flowlets, const std::string& what) {
     if (flowlets > 0) page.Count("", flowlets, what);
   };
   line(counters.moved_without_replica,
-       "moved without a replica: none had been ordered");
+       "of all moves: no replica had been ordered");
   line(counters.moved_elsewhere,
-       "moved while their replicas were at other units");
+       "of all moves: the replicas were at other units");
   line(counters.moved_too_soon,
-       "moved too soon for their replica to have landed");
+       "of all moves: no replica was known to have landed");
 }
 
 void AddState(const RunResult& result, const ReportFigures& figures,
@@ -406,15 +407,19 @@ void AddCounters(const RunResult& result, Page& page) {
 }
 
 void AddUnits(const RunOptions& options, const RunResult& result,
-              const ReportFigures& figures, Page& page) {
-  if (result.cluster.controllers > 0) AddLeases(result, page);
+              const RunInfo& info, const ReportFigures& figures, Page& page) {
+  if (result.cluster.controllers > 0) {
+    AddLeases(result, info.is_unpaced, page);
+  }
   const auto percent = [](int64_t per_1000) {
     return fmt::format("{:.0f} %", static_cast<double>(per_1000) / 10);
   };
   page.Count("Units", result.units_max,
-             fmt::format("at most, {:.2f} on average, {} each",
+             fmt::format("at most, {:.2f} on average, {}",
                          static_cast<double>(result.units_mean_1000) / 1000,
-                         UnitCapacity(options.controller)));
+                         info.is_unpaced
+                             ? "each as fast as it can be"
+                             : UnitCapacity(options.controller) + " each"));
   page.Count("", result.cold_starts, "started cold");
   if (result.cluster.controllers == 0) {
     page.Count("", result.warm_starts, "started warm");
@@ -422,6 +427,7 @@ void AddUnits(const RunOptions& options, const RunResult& result,
   if (result.failed_starts > 0) {
     page.Count("", result.failed_starts, "of these were not ready in time");
   }
+  if (info.is_unpaced) return;
   page.Row("Utilisation", "",
            fmt::format("{:.0f} %", figures.capacity_used * 100),
            "of the capacity provisioned while traffic lasted");
@@ -547,8 +553,8 @@ void AddEnd(const RunOptions& options, const RunResult& result,
   if (!result.live.ports.empty()) return;
   page.Blank();
   page.Heading("What it means");
-  page.Prose(Meaning(options, result));
-  const std::string hint = SlownessHint(options, result);
+  page.Prose(Meaning(options, result, info));
+  const std::string hint = SlownessHint(options, result, info);
   if (!hint.empty()) page.Prose(hint);
   page.Blank();
   page.Heading("Three things to try next");
@@ -604,18 +610,20 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
   AddLoggerFaults(result, page);
   AddControllerFaults(result, page);
   AddRecovery(result.recovery, page);
-  AddUnits(options, result, figures, page);
+  AddUnits(options, result, info, figures, page);
   AddStarts(result.real.starts, page);
   AddReal(result, page);
   AddLatency(result, page);
   AddNotes(options, result, info, page);
-  const std::string chart =
-      BandwidthChart(result.epochs, result.first_packet,
-                     options.controller.unit_capacity_bps, terminal);
+  const std::string chart = BandwidthChart(
+      result.epochs, result.first_packet,
+      info.is_unpaced ? 0 : options.controller.unit_capacity_bps, terminal);
   // Units that are leased are up before a packet comes.
   if (!chart.empty() && result.packets_in > 0) {
     page.Blank();
-    page.Heading("Demanded and provisioned bandwidth per 100 ms");
+    page.Heading(info.is_unpaced
+                     ? "Demanded bandwidth per 100 ms"
+                     : "Demanded and provisioned bandwidth per 100 ms");
     page.Raw(chart);
   }
   AddEnd(options, result, info, page);

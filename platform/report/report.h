@@ -34,7 +34,10 @@ struct RunInfo {
   std::vector<Flag> flags = {};            // all, in the order of --help
   std::vector<std::string> warnings = {};  // of the captures
   double elapsed_s = 0;                    // wall clock
-  std::vector<FlowStory> stories = {};     // that were asked for
+  bool is_interrupted = false;             // before all captures were read
+  bool is_unpaced =
+      false;  // units have no capacity: they are as fast as can be
+  std::vector<FlowStory> stories = {};  // that were asked for
 };
 
 // True if nothing is wrong with the run itself: packets add up and the checker
@@ -66,19 +69,21 @@ std::string JsonSchema();
 //
 //   bandwidth.csv  a line per 100 ms: start_s (since the first packet; the
 //                  first epoch began before it), offered_bps, drained_bps,
-//                  provisioned_bps, units (mean in the epoch),
+//                  provisioned_bps (empty if units are unpaced), units (mean
+//                  in the epoch),
 //                  dropped_packets. Epochs in which nothing happened are left
 //                  out.
 //   latency.csv    quantile (0 … 1), latency_ns
 //   wait.csv       quantile (0 … 1), wait_ns: for state, of flowlets that moved
 //   figures.csv    figure (its key in the JSON report), value, unit: each that
-//                  is a number
-//   units.csv, unit_series.csv: of `units`, if there are (unit_series.h)
+//                  is a number, but shares of capacity if units are unpaced
+//   units.csv, unit_series.csv: of `units` (unit_series.h); else removed
 //
 // Errors name the path and the reason.
 absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
                       const RunResult& result,
-                      const UnitSeries* units = nullptr);
+                      const UnitSeries* units = nullptr,
+                      bool is_unpaced = false);
 
 }  // namespace snf
 

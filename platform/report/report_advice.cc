@@ -185,7 +185,7 @@ class ProposalList {
 
 // What would have prevented drops and overcommitment.
 void AddRemedies(const RunOptions& options, const RunResult& result,
-                 ProposalList& list) {
+                 const RunInfo& info, ProposalList& list) {
   const ControllerOptions& limits = options.controller;
   const auto dropped = [&result](DropReason reason) {
     return result.dropped[static_cast<size_t>(reason)] > 0;
@@ -198,7 +198,8 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
   }
   // Where much of what is there lies idle, single units are swamped, and more
   // of them are no help.
-  const bool idle = FiguresOf(options, result).capacity_used < kIdle;
+  const bool idle =
+      !info.is_unpaced && FiguresOf(options, result).capacity_used < kIdle;
   const auto add_larger_units = [&] {
     if (!queue_full || limits.unit_capacity_bps > kMostCapacityBps / 4) return;
     list.Add("units that a burst does not swamp", "unit_capacity",
@@ -290,7 +291,8 @@ void AddVariants(const RunOptions& options, const RunResult& result,
 
 }  // namespace
 
-std::string Meaning(const RunOptions& options, const RunResult& result) {
+std::string Meaning(const RunOptions& options, const RunResult& result,
+                    const RunInfo& info) {
   if (!RunIsSound(result)) {
     return "Nothing: figures of a run that broke its own rules cannot be "
            "trusted. See the problem at the top.";
@@ -307,17 +309,18 @@ std::string Meaning(const RunOptions& options, const RunResult& result) {
   }
   const ReportFigures figures = FiguresOf(options, result);
   std::string text = Traffic(result, figures);
-  const std::string capacity = UnitCapacity(options.controller);
+  const std::string capacity =
+      info.is_unpaced ? "" : " of " + UnitCapacity(options.controller);
   if (result.units_max == 1) {
-    text += fmt::format(" ran on a single unit of {}", capacity);
+    text += fmt::format(" ran on a single unit{}", capacity);
   } else if (result.units_max > 1) {
-    text += fmt::format(" ran on {:.1f} units of {} on average ({} at most)",
+    text += fmt::format(" ran on {:.1f} units{} on average ({} at most)",
                         static_cast<double>(result.units_mean_1000) / 1000,
                         capacity, FormatCount(result.units_max));
   } else {
     text += " reached no unit";
   }
-  if (result.units_max > 0) {
+  if (result.units_max > 0 && !info.is_unpaced) {
     text += fmt::format(": {} of the provisioned capacity was used",
                         Percent(figures.capacity_used));
   }
@@ -330,8 +333,9 @@ std::string Meaning(const RunOptions& options, const RunResult& result) {
          NfTroubles(options, result);
 }
 
-std::string SlownessHint(const RunOptions& options, const RunResult& result) {
-  if (!IsSlow(options, result)) return "";
+std::string SlownessHint(const RunOptions& options, const RunResult& result,
+                         const RunInfo& info) {
+  if (info.is_unpaced || !IsSlow(options, result)) return "";
   const int64_t capacity_bps = options.controller.unit_capacity_bps;
   const int64_t peak_bps = FiguresOf(options, result).peak_rate_bps;
   return fmt::format(
@@ -359,7 +363,7 @@ std::vector<Proposal> Proposals(const RunOptions& options,
     add_outputs();
     return list.Take();
   }
-  AddRemedies(options, result, list);
+  AddRemedies(options, result, info, list);
   const int64_t smaller_bps =
       std::max(kLeastCapacityBps, figures.peak_rate_bps / kUnitsWorthSeeing);
   if (result.controller.flows > 0 && result.units_max <= 1 &&

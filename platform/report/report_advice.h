@@ -11,11 +11,13 @@ namespace snf {
 
 // Says what a result means, in a plain sentence; in a second and third one what
 // went wrong, if something did.
-std::string Meaning(const RunOptions& options, const RunResult& result);
+std::string Meaning(const RunOptions& options, const RunResult& result,
+                    const RunInfo& info = {});
 
 // Says why the result shows little packing: the traffic is too slow for units
 // of this size. Empty if it is not.
-std::string SlownessHint(const RunOptions& options, const RunResult& result);
+std::string SlownessHint(const RunOptions& options, const RunResult& result,
+                         const RunInfo& info = {});
 
 struct Proposal {
   std::string purpose;  // "see every decision about the busiest flow"

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "fmt/format.h"
 #include "platform/report/report.h"
+#include "platform/report/report_tables.h"
 #include "platform/report/unit_series.h"
 #include "platform/run/figures/figures.h"
 #include "traces/byte_sink.h"
@@ -28,7 +29,8 @@ std::string Seconds(Nanos time) {
                      ns % 1'000'000'000);
 }
 
-std::string BandwidthCsv(const RunOptions& options, const RunResult& result) {
+std::string BandwidthCsv(const RunOptions& options, const RunResult& result,
+                         bool is_unpaced) {
   constexpr uint64_t kEpochsPerSecond = 1'000'000'000 / Provisioning::kEpochNs;
   std::string text =
       "start_s,offered_bps,drained_bps,provisioned_bps,units,"
@@ -36,14 +38,14 @@ std::string BandwidthCsv(const RunOptions& options, const RunResult& result) {
   for (const EpochSample& sample : result.epochs) {
     const double units = static_cast<double>(sample.unit_ns) /
                          static_cast<double>(Provisioning::kEpochNs);
-    text += fmt::format(
-        "{},{},{},{},{:.4f},{}\n",
-        Seconds(SinceFirstPacket(sample, result.first_packet)),
-        sample.offered_bytes * 8 * kEpochsPerSecond,
-        sample.drained_bytes * 8 * kEpochsPerSecond,
-        std::llround(units *
-                     static_cast<double>(options.controller.unit_capacity_bps)),
-        units, sample.dropped_packets);
+    const auto provisioned_bps = std::llround(
+        units * static_cast<double>(options.controller.unit_capacity_bps));
+    text += fmt::format("{},{},{},{},{:.4f},{}\n",
+                        Seconds(SinceFirstPacket(sample, result.first_packet)),
+                        sample.offered_bytes * 8 * kEpochsPerSecond,
+                        sample.drained_bytes * 8 * kEpochsPerSecond,
+                        is_unpaced ? "" : std::to_string(provisioned_bps),
+                        units, sample.dropped_packets);
   }
   return text;
 }
@@ -62,11 +64,13 @@ std::string QuantilesCsv(const std::string& name, const Histogram& times) {
   return text;
 }
 
-std::string FiguresCsv(const RunOptions& options, const RunResult& result) {
+std::string FiguresCsv(const RunOptions& options, const RunResult& result,
+                       bool is_unpaced) {
   const ReportFigures derived = FiguresOf(options, result);
   std::string text = "figure,value,unit\n";
   for (const Figure& figure : Figures()) {
     if (!IsShown(figure, result)) continue;
+    if (is_unpaced && IsOfCapacity(figure)) continue;
     const auto add = [&]<typename T>(const T& number) {
       if constexpr (std::is_arithmetic_v<T>) {
         text += fmt::format("{},{},{}\n", figure.key, number, figure.unit);
@@ -80,7 +84,8 @@ std::string FiguresCsv(const RunOptions& options, const RunResult& result) {
 }  // namespace
 
 absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
-                      const RunResult& result, const UnitSeries* units) {
+                      const RunResult& result, const UnitSeries* units,
+                      bool is_unpaced) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
@@ -88,13 +93,21 @@ absl::Status WriteCsv(const std::string& directory, const RunOptions& options,
   }
   const std::filesystem::path path(directory);
   std::vector<std::pair<const char*, std::string>> files = {
-      {"bandwidth.csv", BandwidthCsv(options, result)},
+      {"bandwidth.csv", BandwidthCsv(options, result, is_unpaced)},
       {"latency.csv", QuantilesCsv("latency", result.latency_ns)},
       {"wait.csv", QuantilesCsv("wait", result.state.wait_ns)},
-      {"figures.csv", FiguresCsv(options, result)}};
+      {"figures.csv", FiguresCsv(options, result, is_unpaced)}};
   if (units != nullptr) {
     files.emplace_back("units.csv", units->UnitTimes());
     files.emplace_back("unit_series.csv", units->UnitSteps());
+  } else {
+    for (const char* name : {"units.csv", "unit_series.csv"}) {
+      std::filesystem::remove(path / name, error);
+      if (error) {
+        return FileStatus((path / name).string() + ": cannot remove",
+                          error.value());
+      }
+    }
   }
   for (const auto& [name, text] : files) {
     const absl::Status status = WriteFile(path / name, text);

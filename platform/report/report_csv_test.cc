@@ -51,6 +51,26 @@ TEST_F(CsvTest, HasALineForEachEpoch) {
             "0.200000000,150000000,150000000,175000000,1.7500,5\n");
 }
 
+TEST_F(CsvTest, ProvisionsNothingWithoutACapacity) {
+  ASSERT_TRUE(WriteCsv(directory_, Options(), Result(), nullptr, true).ok());
+  EXPECT_THAT(Contents(directory_ / "bandwidth.csv"),
+              HasSubstr("\n0.000000000,150000000,150000000,,1.7500,0\n"));
+  const std::string figures = Contents(directory_ / "figures.csv");
+  EXPECT_THAT(figures, Not(HasSubstr("capacity_used")));
+  EXPECT_THAT(figures, Not(HasSubstr("utilisation")));
+}
+
+TEST_F(CsvTest, LeavesNoSeriesOfAnEarlierRun) {
+  std::filesystem::create_directories(directory_);
+  for (const char* name : {"units.csv", "unit_series.csv", "mine.csv"}) {
+    std::ofstream(directory_ / name) << "earlier";
+  }
+  ASSERT_TRUE(WriteCsv(directory_, Options(), Result()).ok());
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "units.csv"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "unit_series.csv"));
+  EXPECT_EQ(Contents(directory_ / "mine.csv"), "earlier");
+}
+
 TEST_F(CsvTest, HasTheQuantilesOfLatency) {
   RunResult result = Result();
   result.latency_ns.Reset();

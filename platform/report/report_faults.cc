@@ -15,12 +15,13 @@ namespace {
 
 constexpr size_t kMostReported = 8;  // controllers, one by one
 
-std::string WhatControllerDid(size_t i, const ControllerFigures& did) {
+std::string WhatControllerDid(size_t i, const ControllerFigures& did,
+                              bool is_unpaced) {
   std::string what = fmt::format("packets of controller {}", i);
   if (did.units_max > 0) {
     what += fmt::format(", {} units at most", did.units_max);
   }
-  if (did.capacity_used > 0) {
+  if (did.capacity_used > 0 && !is_unpaced) {
     what += fmt::format(", {:.0f} % of their capacity used",
                         did.capacity_used * 100);
   }
@@ -194,7 +195,7 @@ void AddRecovery(const RecoveryFigures& recovery, Page& page) {
   page.Blank();
 }
 
-void AddLeases(const RunResult& result, Page& page) {
+void AddLeases(const RunResult& result, bool is_unpaced, Page& page) {
   const ClusterFigures& leases = result.cluster;
   const bool has_leases = leases.asks > 0;
   page.Count("Controllers", leases.controllers,
@@ -205,7 +206,7 @@ void AddLeases(const RunResult& result, Page& page) {
       break;
     }
     page.Count("", result.controllers[i].packets,
-               WhatControllerDid(i, result.controllers[i]));
+               WhatControllerDid(i, result.controllers[i], is_unpaced));
   }
   if (leases.joined > 0) page.Count("", leases.joined, "of them joined later");
   if (leases.left > 0) page.Count("", leases.left, "of them left");

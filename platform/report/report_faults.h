@@ -20,7 +20,7 @@ void AddControllerFaults(const RunResult& result, Page& page);
 void AddRecovery(const RecoveryFigures& recovery, Page& page);
 // Adds the leases of units, and the controllers that came and went. Call it
 // for a run with several controllers.
-void AddLeases(const RunResult& result, Page& page);
+void AddLeases(const RunResult& result, bool is_unpaced, Page& page);
 
 }  // namespace snf
 

@@ -99,14 +99,16 @@ Json Ports(const PortsFigures& live) {
   return json;
 }
 
-Json Controllers(const std::vector<ControllerFigures>& controllers) {
+Json Controllers(const std::vector<ControllerFigures>& controllers,
+                 const RunInfo& info) {
   Json json = Json::array();
   for (const ControllerFigures& one : controllers) {
     json.push_back({{"packets", one.packets},
                     {"bytes", one.bytes},
                     {"packets_dropped", one.dropped},
                     {"units_max", one.units_max},
-                    {"capacity_used", one.capacity_used},
+                    {"capacity_used",
+                     info.is_unpaced ? Json(nullptr) : Json(one.capacity_used)},
                     {"grants", one.grants},
                     {"share_max", static_cast<double>(one.share_max) / 1'024}});
   }
@@ -147,7 +149,8 @@ using I = const RunInfo&;
 constexpr Composed kComposed[] = {
     {"packets_dropped", [](R r, I) { return Drops(r); }},
     {"ports", [](R r, I) { return Ports(r.live); }},
-    {"leases.by_controller", [](R r, I) { return Controllers(r.controllers); }},
+    {"leases.by_controller",
+     [](R r, I i) { return Controllers(r.controllers, i); }},
     {"digest", [](R r, I) { return Json(fmt::format("{:016x}", r.digest)); }},
     {"digest_up_to_renaming",
      [](R r, I) {
@@ -157,6 +160,7 @@ constexpr Composed kComposed[] = {
     {"flags", [](R, I i) { return Flags(i); }},
     {"version", [](R, I i) { return Json(i.version); }},
     {"elapsed_s", [](R, I i) { return Json(i.elapsed_s); }},
+    {"interrupted", [](R, I i) { return Json(i.is_interrupted); }},
     {"violation_messages", [](R r, I) { return Json(r.violation_messages); }},
     {"nf", [](R, I i) { return Json(i.nf); }},
     {"counters", [](R r, I) { return Counters(r); }},
@@ -176,6 +180,7 @@ constexpr Composed kComposed[] = {
 // The value of a figure that is shown.
 Json JsonOf(const Figure& figure, const RunResult& result,
             const ReportFigures& derived, const RunInfo& info) {
+  if (info.is_unpaced && IsOfCapacity(figure)) return nullptr;
   const FigureValue value = ValueOf(figure, result, derived);
   if (std::holds_alternative<std::monostate>(value)) {
     const auto composed =

@@ -77,6 +77,34 @@ TEST(JsonReport, HasFurtherFigures) {
   EXPECT_EQ(json["files"][0], "cap.pcap");
 }
 
+TEST(JsonReport, HasNoShareOfACapacityThatUnitsDoNotHave) {
+  RunResult result = Result();
+  result.cluster.controllers = 1;
+  result.controllers = {{.capacity_used = 0.5}};
+  RunInfo info = Info();
+  for (const bool is_unpaced : {false, true}) {
+    info.is_unpaced = is_unpaced;
+    const auto json =
+        nlohmann::ordered_json::parse(JsonReport(Options(), result, info));
+    EXPECT_EQ(json.at("capacity_used").is_null(), is_unpaced);
+    EXPECT_EQ(json.at("utilisation").at("p50").is_null(), is_unpaced);
+    EXPECT_EQ(json.at("utilisation").at("p99").is_null(), is_unpaced);
+    const auto& controller = json.at("leases").at("by_controller").at(0);
+    EXPECT_EQ(controller.at("capacity_used").is_null(), is_unpaced);
+    EXPECT_EQ(json.at("units_used_mean"), 1.75);
+  }
+}
+
+TEST(JsonReport, SaysThatItWasInterrupted) {
+  RunInfo info = Info();
+  for (const bool is_interrupted : {false, true}) {
+    info.is_interrupted = is_interrupted;
+    const auto json =
+        nlohmann::ordered_json::parse(JsonReport(Options(), Result(), info));
+    EXPECT_EQ(json.at("interrupted"), is_interrupted);
+  }
+}
+
 TEST(JsonReport, TellsHowStateMoved) {
   RunResult result = Result();
   StateFigures& state = result.state;

@@ -11,6 +11,11 @@ namespace snf {
 std::vector<std::string> NotesOf(const RunOptions& options,
                                  const RunResult& result, const RunInfo& info) {
   std::vector<std::string> notes;
+  if (info.is_interrupted) {
+    notes.emplace_back(
+        "Interrupted: the packets that had not been taken yet are not in these "
+        "figures.");
+  }
   if (result.aliases.has_sides && options.inside.empty() &&
       result.live.ports.empty()) {
     notes.emplace_back(

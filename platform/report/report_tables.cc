@@ -222,6 +222,11 @@ void AddPorts(const RunResult& result, Page& page) {
   page.Blank();
 }
 
+bool IsOfCapacity(const Figure& figure) {
+  return figure.key == "capacity_used" ||
+         figure.key.starts_with("utilisation.");
+}
+
 absl::Status WriteNfFiles(const RunResult& result) {
   for (const RunResult::OfNf& of : result.nf_reports) {
     for (const NfReport::File& file : of.report.files) {

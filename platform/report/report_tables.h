@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "base/text/page.h"
 #include "nlohmann/json_fwd.hpp"
+#include "platform/run/figures/figures.h"
 #include "platform/run/run.h"
 
 namespace snf {
@@ -21,6 +22,10 @@ void AddPorts(const RunResult& result, Page& page);
 // reported.
 nlohmann::ordered_json JsonOfTables(const RunResult& result);
 nlohmann::ordered_json JsonOfNfReports(const RunResult& result);
+
+// Returns true for a share of the capacity of units, which has no value if they
+// have none (RunInfo::is_unpaced).
+bool IsOfCapacity(const Figure& figure);
 
 // Writes the files of NfReport, then sends its exports. Errors name the path or
 // the collector, and the reason.

@@ -45,9 +45,9 @@ State             300  flowlets moved to another unit than the one before
                   280  seamless, 93 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
-                   12  moved without a replica: none had been ordered
-                    9  moved while their replicas were at other units
-                    1  moved too soon for their replica to have landed
+                   12  of all moves: no replica had been ordered
+                    9  of all moves: the replicas were at other units
+                    1  of all moves: no replica was known to have landed
               40.0 µs  held for state at most; p50 0 ns, p99 34.0 µs of all
                 1,200  pushes to units that might be next: 4.48 Mbit/s
                  23 %  of the pushes were used; 100 B of state each
@@ -275,6 +275,35 @@ TEST(TextReport, TellsWhichPushesWereChanges) {
 )"));
 }
 
+TEST(TextReport, SaysNothingOfACapacityThatUnitsDoNotHave) {
+  RunInfo info = Info();
+  info.is_unpaced = true;
+  const std::string text = TextReport(Options(), Result(), info, {});
+  EXPECT_THAT(text, HasSubstr(R"(
+Units               2  at most, 1.75 on average, each as fast as it can be
+                    2  started cold
+                    1  started warm
+
+)"));
+  EXPECT_THAT(text, HasSubstr("\nDemanded bandwidth per 100 ms\n"));
+  EXPECT_THAT(text, HasSubstr("ran on 1.8 units on average (2 at most), and"));
+  for (const char* word : {"100 Mbit/s each", "Utilisation", "provisioned"}) {
+    EXPECT_THAT(text, Not(HasSubstr(word)));
+  }
+}
+
+TEST(TextReport, SaysThatItWasInterrupted) {
+  RunInfo info = Info();
+  EXPECT_THAT(TextReport(Options(), Result(), info, {}),
+              Not(HasSubstr("Interrupted")));
+  info.is_interrupted = true;
+  EXPECT_THAT(TextReport(Options(), Result(), info, {}), HasSubstr(R"(
+Notes
+  - Interrupted: the packets that had not been taken yet are not in these
+    figures.
+)"));
+}
+
 TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {
   RunResult result = Result();
   result.state.seamless = 277;
@@ -282,9 +311,9 @@ TEST(TextReport, SharesOfFlowletsThatMovedAddUp) {
                   277  seamless, 92 %: handed over before they began
                    20  pulled, 6.7 %: held for the old unit to finish their
                        flow's packets and hand over
-                   12  moved without a replica: none had been ordered
-                    9  moved while their replicas were at other units
-                    1  moved too soon for their replica to have landed
+                   12  of all moves: no replica had been ordered
+                    9  of all moves: the replicas were at other units
+                    1  of all moves: no replica was known to have landed
                     3  never began, 1.0 %: their first packet was dropped
 )"));
 }

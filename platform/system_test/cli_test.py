@@ -7,11 +7,12 @@ Usage: cli_test.py PROGRAM SOURCE_DIR [TEST…]
 
 import os
 import struct
+import subprocess
 import sys
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import (BAD_DATA, IO, USAGE, Command, pcap, pcapng, run,
+from command_case import (BAD_DATA, IO, OK, USAGE, Command, pcap, pcapng, run,
                           udp_frame)
 
 UNAVAILABLE = 69  # as platform/process/exit_code.h says
@@ -36,7 +37,7 @@ class Refusals(Command):
                 "--max_units=65536": ['"65536"', "65535"],
                 "--max_flows=0": ['"0"'],
                 "--unit_queue=0": ['"0"'],
-                "--policy=": ["missing"],
+                "--policy=": ["the value is empty"],
                 "--flow_key=7tuple": ['"7tuple"', "connection"],
                 "--load_signal=guess": ['"guess"', "drained"],
                 "--demand=none": ['"none"', "burst"],
@@ -48,6 +49,19 @@ class Refusals(Command):
             with self.subTest(flag):
                 self.refused(USAGE, [flag.split("=")[0], *words], "replay",
                              self.good, flag)
+
+    def test_takes_no_word_for_an_empty_value(self):
+        """An unset variable of a shell must not have a capture replaced."""
+        mine = self.file("mine.pcap", b"mine")
+        for flag in ("json", "usage", "out", "drops", "csv", "decisions",
+                     "seed", "quiet", "no_check"):
+            with self.subTest(flag):
+                self.refused(USAGE, [f"--{flag}: the value is empty"],
+                             "replay", f"--{flag}=", mine)
+                with open(mine, "rb") as file:
+                    self.assertEqual(file.read(), b"mine")
+        self.refused(USAGE, ["--name: the value is empty"], "status",
+                     "--name=", "--json")
 
     def test_refuses_bad_values_naming_flag_value_and_what_is_right(self):
         whole = "not a whole number from 0"
@@ -354,6 +368,44 @@ class Refusals(Command):
                      "--json", "/nonesuch/result.json")
         self.refused(IO, ["nonesuch"], "replay", self.good, "--quiet",
                      "--out", "/nonesuch/out.pcap")
+
+    def test_tells_that_stdout_is_full(self):
+        for arguments in (["replay", self.good, "--quiet"],
+                          ["replay", self.good, "--quiet", "--json=-"],
+                          ["replay", "--json_schema"], ["replay", "--help"],
+                          ["--help"], ["--version"], ["nf", "--help"],
+                          ["trace", "info", self.good, "--quiet"],
+                          ["nf", "list"], ["nf", "show", "nat"],
+                          ["nf", "run", "nat:ip=203.0.113.1", self.good,
+                           "--quiet"],
+                          ["policy", "list", "--json"]):
+            with self.subTest(arguments), open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *arguments], stdout=full,
+                                      stderr=subprocess.PIPE, timeout=300,
+                                      check=False)
+                text = done.stderr.decode()
+                self.assertEqual(done.returncode, IO, text)
+                self.assertEqual(text.count("\n"), 1, text)
+                self.assertRegex(text, "^snf.*No space left on device")
+
+    def test_outlives_a_stderr_that_is_full(self):
+        for code, arguments in ((OK, ["replay"]), (USAGE, ["repaly"]),
+                                (USAGE, ["replay", "--nonesuch"])):
+            with self.subTest(arguments), open("/dev/full", "wb") as full:
+                done = subprocess.run([PROGRAM, *arguments], stderr=full,
+                                      stdout=subprocess.PIPE, timeout=300,
+                                      check=False)
+                self.assertEqual(done.returncode, code)
+                self.assertEqual(b"Digest" in done.stdout, code == OK)
+
+    def test_writes_no_report_into_a_file_if_stdout_is_closed(self):
+        out = os.path.join(self.folder.name, "out.pcap")
+        done = subprocess.run(["sh", "-c", '"$@" >&-', "sh", PROGRAM, "replay",
+                               self.good, "--quiet", f"--out={out}"],
+                              stderr=subprocess.PIPE, timeout=300, check=False)
+        self.assertEqual(done.returncode, IO, done.stderr.decode())
+        self.assertIn("stdout", done.stderr.decode())
+        self.assertEqual(self.report(out)["packets_in"], 30)
 
     def test_leaves_no_output_behind_a_failure(self):
         broken = self.file("broken.pcap", pcap(

@@ -165,6 +165,22 @@ class RealTime(unittest.TestCase):
         self.assertGreater(real["real"]["late_ns"]["p99"], 0)
         self.assertEqual(real["flags"]["speed"], "200kpps")
 
+    def test_reports_no_capacity_of_units_that_have_none(self):
+        folder = self.folder / "csv"
+        unpaced = (CAPTURE, "--clock=real", "--speed=max",
+                   "--unit_capacity=none", "--quiet")
+        done = replay(*unpaced, f"--csv={folder}", "--json=-")
+        report = json.loads(done.stdout)
+        self.assertIs(report["capacity_used"], None)
+        self.assertEqual(report["utilisation"], {"p50": None, "p99": None})
+        self.assertFalse(report["interrupted"])
+        first = (folder / "bandwidth.csv").read_text().splitlines()[1]
+        self.assertEqual(first.split(",")[3], "")
+        text = replay(*unpaced).stdout
+        self.assertIn("each as fast as it can be", text)
+        for word in ("Tbit/s", "Utilisation", "provisioned"):
+            self.assertNotIn(word, text)
+
     def test_loops_as_if_the_capture_went_on(self):
         once = self.report("--clock=real", "--speed=max",
                            "--unit_capacity=none")
@@ -189,11 +205,13 @@ class RealTime(unittest.TestCase):
                 wait_for_packets(port, 1_000)
                 process.send_signal(name)
                 output, errors = process.communicate(timeout=60)
-            self.assertEqual(process.returncode, OK, errors)
+            self.assertEqual(process.returncode, 128 + name, errors)
             self.assertIn("Interrupted", errors)
             self.assertIn("all accounted for", output)
+            self.assertIn("Notes\n  - Interrupted: ", output)
             report = json.loads(path.read_text())
             self.assertTrue(report["conserved"])
+            self.assertTrue(report["interrupted"])
             self.assertLess(report["packets_in"], 1_000_000)
             self.assertEqual(sorted(self.folder.iterdir()), [released, path])
 

@@ -51,6 +51,50 @@ class Convert(Trace):
                 for part in parts:
                     part.unlink()
 
+    def test_leaves_one_split_alone(self):
+        for name in ("part-1.pcap", "part-0009.pcapng", "other-0004.pcap",
+                     "part-0003x.pcap"):
+            (self.folder / name).write_bytes(b"mine")
+        others = sorted(self.folder.iterdir())
+        out = self.folder / "part.pcap"
+        self.convert(self.small, out, "--split=packets:10000")
+        # Some names of the next split are free: none is written.
+        (self.folder / "part-0001.pcap").unlink()
+        self.refused(USAGE, ["part-0002.pcap", "there already", "--force"],
+                     "convert", self.small, out, "--split=packets:50000")
+        said = self.convert(self.small, out, "--split=flows:3", "--force")
+        self.assertIn("in 3 files; removed 2 files of an older split", said)
+        self.assertEqual(
+            sorted(self.folder.iterdir()),
+            sorted([*others, *(self.folder / f"part-000{i}.pcap"
+                               for i in (1, 2, 3))]))
+
+    def test_removes_no_input_as_a_part_of_an_older_split(self):
+        mine = self.folder / "part-0007.pcap"
+        self.convert(self.small, mine)
+        self.refused(USAGE, ["part-0007.pcap", "also an input"], "convert",
+                     mine, self.folder / "part.pcap", "--split=flows:3",
+                     "--force")
+        self.assertEqual(self.packets_of(mine), 45153)
+
+    def test_tells_of_an_empty_capture_and_merges_it(self):
+        for name in ("none.pcap", "none.pcapng"):
+            with self.subTest(name):
+                none = self.folder / name
+                self.convert(self.small, none, "--filter=port 9999")
+                self.assertEqual(self.packets_of(none), 0)
+                said = run("info", none)
+                self.assertEqual(said.returncode, OK, said.stderr)
+                self.assertRegex(said.stdout, rb"Packets +0  in all")
+                done = run("convert", none, self.small,
+                           self.folder / "both.pcap", "--force", "--quiet")
+                self.assertEqual(done.returncode, OK, done.stderr)
+                self.assertIn("contains no packets", done.stderr.decode())
+                self.assertEqual(
+                    self.packets_of(self.folder / "both.pcap"), 45153)
+                self.refused(BAD_DATA, [name, "contains no packets"],
+                             "convert", none, self.folder / "again.pcap")
+
     def test_splits_by_flow_so_that_no_flow_is_in_two_files(self):
         self.convert(self.small, self.folder / "part.pcap", "--split=flows:4")
         flows = packets = 0

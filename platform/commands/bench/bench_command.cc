@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_split.h"
+#include "base/text/stderr_line.h"
 #include "base/version.h"
 #include "platform/commands/bench/bench_compare.h"
 #include "platform/commands/bench/bench_machine.h"
@@ -34,7 +35,7 @@ constexpr BenchSizes kQuickSizes = {.few_flows = 100,
                                     .operations = 2'000};
 
 void Say(const std::string& text) {
-  if (isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\033[K{}", text);
+  if (isatty(STDERR_FILENO) != 0) PrintOnStderr("\r\033[K{}", text);
 }
 
 }  // namespace
@@ -139,7 +140,7 @@ absl::Status BenchCommand::Run() {
   const absl::Status checked = suite.Check();
   Say("");
   if (!checked.ok()) {
-    fmt::print(stderr, "{}: {}\n", name(), std::string(checked.message()));
+    PrintOnStderr("{}: {}\n", name(), std::string(checked.message()));
     set_exit_code(kExitCheckFailed);
   }
   if (!json_.empty()) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/control/daemon_command.h"
 #include "platform/daemon/address_notes.h"
@@ -62,7 +63,7 @@ class CheckCommand final : public FlagCommand {
     const std::vector<std::string> wrong = WhatIsWrong(file_, *text, daemon);
     for (const std::string& line : wrong) {
       if (&line == &wrong.back()) return absl::DataLossError(line);
-      fmt::print(stderr, "{}: {}\n", name(), line);
+      PrintOnStderr("{}: {}\n", name(), line);
     }
     absl::Status status = daemon.Check();
     if (!status.ok()) {

@@ -18,11 +18,13 @@
 #include "absl/strings/str_join.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/packet_parser.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/control/control_client.h"
 #include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/process/clean_interrupt.h"
+#include "platform/process/standard_streams.h"
 #include "runtime/ring/real_clock.h"
 #include "traces/capture_format.h"
 #include "traces/capture_writer.h"
@@ -178,8 +180,8 @@ class CaptureCommand final : public DaemonCommand {
       any |= status.ok();
       if (status.ok()) continue;
       source.has_ended = true;
-      fmt::print(stderr, "{}: the capture ends early: {}\n", name(),
-                 std::string(status.message()));
+      PrintOnStderr("{}: the capture ends early: {}\n", name(),
+                    std::string(status.message()));
     }
     return any;
   }
@@ -209,8 +211,7 @@ class CaptureCommand final : public DaemonCommand {
         return writer_->status();
       }
     }
-    std::fflush(stdout);
-    return absl::OkStatus();
+    return FlushStdout();
   }
 
   absl::Status End() {
@@ -219,13 +220,13 @@ class CaptureCommand final : public DaemonCommand {
     if (writer_ != nullptr) {
       if (absl::Status s = writer_->Close(); !s.ok()) return s;
     }
-    fmt::print(stderr, "{}: {} that left, {} that were dropped{}{}\n", name(),
-               Plural(left_, "packet"), dropped_,
-               lost == 0
-                   ? ""
-                   : fmt::format(
-                         "; {} more were lost, as this command was late", lost),
-               out_.empty() ? "" : fmt::format("; in {}", Printable(out_)));
+    PrintOnStderr(
+        "{}: {} that left, {} that were dropped{}{}\n", name(),
+        Plural(left_, "packet"), dropped_,
+        lost == 0 ? ""
+                  : fmt::format("; {} more were lost, as this command was late",
+                                lost),
+        out_.empty() ? "" : fmt::format("; in {}", Printable(out_)));
     return absl::OkStatus();
   }
 

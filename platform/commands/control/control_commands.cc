@@ -22,6 +22,7 @@
 #include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
 #include "platform/options/config_settings.h"
+#include "platform/process/standard_streams.h"
 #include "platform/report/watch/live_view.h"
 #include "platform/run/figures/live_board.h"
 
@@ -56,7 +57,7 @@ class AskCommand : public DaemonCommand {
     do {
       fmt::print("{}{}", wipes ? "\033[H\033[2J" : "",
                  json_ ? JsonOf(*reply) + "\n" : TextOf(*reply));
-      std::fflush(stdout);
+      if (absl::Status s = FlushStdout(); !s.ok()) return s;
       if (!watch_) break;
       std::this_thread::sleep_for(std::chrono::seconds(1));
       reply = Answer(request);
@@ -408,11 +409,11 @@ class TopCommand final : public DaemonCommand {
                 .write =
                     [](std::string_view text) {
                       std::fwrite(text.data(), 1, text.size(), stdout);
-                      std::fflush(stdout);
                     }});
     const int32_t pid = reply->pid();
     Nanos shown{-1};
     while (reply.ok() && reply->pid() == pid) {
+      if (absl::Status s = FlushStdout(); !s.ok()) return s;
       LiveFigures figures = FiguresOf(*reply);
       if (figures.elapsed != shown) {
         shown = figures.elapsed;

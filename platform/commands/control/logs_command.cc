@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <deque>
 #include <string>
 #include <string_view>
@@ -19,6 +17,7 @@
 #include "base/text/wording.h"
 #include "platform/outcome/nf_log_reader.h"
 #include "platform/process/clean_interrupt.h"
+#include "platform/process/standard_streams.h"
 
 namespace snf {
 namespace {
@@ -117,11 +116,8 @@ class LogsCommand final : public FlagCommand {
   }
 
   static absl::Status Print(std::string_view lines) {
-    if (std::fwrite(lines.data(), 1, lines.size(), stdout) == lines.size() &&
-        std::fflush(stdout) == 0) {
-      return absl::OkStatus();
-    }
-    return absl::DataLossError(fmt::format("stdout: {}", std::strerror(errno)));
+    std::fwrite(lines.data(), 1, lines.size(), stdout);
+    return FlushStdout();
   }
 
   static constexpr uint32_t kAll = 0;

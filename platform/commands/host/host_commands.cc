@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/quantity.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "base/version.h"
 #include "platform/commands/host/host_command.h"
@@ -220,8 +221,8 @@ class HostListCommand final : public HostCommand {
   // Returns errno if the output fails, else 0.
   int Tell(const HostFollower::Change& change) const {
     if (!change.host.ok()) {
-      fmt::print(stderr, "snf host list: {}\n",
-                 std::string(change.host.status().message()));
+      PrintOnStderr("snf host list: {}\n",
+                    std::string(change.host.status().message()));
       return 0;
     }
     if (json_) {
@@ -317,9 +318,9 @@ class HostServeCommand final : public FlagCommand {
     if (files.ok()) {
       return ServeHostSession(socket, memories, &*files, geneve_);
     }
-    fmt::print(stderr, "daemon at {} was refused: {}\n",
-               HostStream::AddressOf(socket, true),
-               std::string(files.status().message()));
+    PrintOnStderr("daemon at {} was refused: {}\n",
+                  HostStream::AddressOf(socket, true),
+                  std::string(files.status().message()));
     std::fflush(stderr);
     return kExitUnavailable;
   }

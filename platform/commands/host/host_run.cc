@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/stderr_line.h"
 #include "platform/commands/host/host_command.h"
 #include "platform/process/exit_code.h"
 #include "runtime/ring/real_clock.h"
@@ -159,7 +160,7 @@ class HostProcesses {
     if (readiness != nullptr) readiness->BeOfThisProcess();
     sigprocmask(SIG_SETMASK, &before_, nullptr);
     execv(program.c_str(), arguments.data());
-    fmt::print(stderr, "{}: {}\n", program, std::strerror(errno));
+    PrintOnStderr("{}: {}\n", program, std::strerror(errno));
     _exit(1);
   }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "base/packet/ip_address_text.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "nlohmann/json.hpp"
 #include "platform/commands/host/host_command.h"
@@ -94,7 +95,7 @@ class FailedHosts {
   void Add(absl::Status status) {
     if (status.ok()) return;
     if (!last_.ok()) {
-      fmt::print(stderr, "{}: {}\n", command_, std::string(last_.message()));
+      PrintOnStderr("{}: {}\n", command_, std::string(last_.message()));
     }
     last_ = std::move(status);
   }

@@ -15,6 +15,7 @@
 #include "platform/control/control_text.h"
 #include "platform/control/daemon_cluster.h"
 #include "platform/control/daemon_command.h"
+#include "platform/process/standard_streams.h"
 #include "platform/service/daemon_files.h"
 #include "resource_manager/live/lease_client.h"
 
@@ -147,7 +148,7 @@ absl::Status LeasesCommand::Run() {
   while (true) {
     fmt::print("{}{}", wipes ? "\033[H\033[2J" : "",
                json_ ? JsonOf(*reply) + "\n" : TextOf(*reply));
-    std::fflush(stdout);
+    if (absl::Status s = FlushStdout(); !s.ok()) return s;
     if (!watch_) return absl::OkStatus();
     std::this_thread::sleep_for(std::chrono::seconds(1));
     reply = Look();

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/text/stderr_line.h"
 #include "platform/commands/nf/proxied_chain.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/nf_guard.h"
@@ -152,7 +153,7 @@ absl::Status NfRun::Load(LoadedCapture& capture) const {
     if (absl::Status s = capture.Add(packet); !s.ok()) return s;
   }
   for (const std::string& warning : (*reader)->warnings()) {
-    fmt::print(stderr, "{}: {}\n", name(), warning);
+    PrintOnStderr("{}: {}\n", name(), warning);
   }
   return absl::OkStatus();
 }

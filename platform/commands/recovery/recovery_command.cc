@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "base/packet/ip_prefix.h"
+#include "base/text/stderr_line.h"
 #include "platform/options/store_flag.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/nf_guard.h"
@@ -107,7 +108,7 @@ absl::Status RecoveryCommand::Load(LoadedCapture& capture) const {
     if (absl::Status s = capture.Add(packet); !s.ok()) return s;
   }
   for (const std::string& warning : (*reader)->warnings()) {
-    fmt::print(stderr, "{}: {}\n", name(), warning);
+    PrintOnStderr("{}: {}\n", name(), warning);
   }
   if (capture.size() > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(

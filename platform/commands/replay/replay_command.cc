@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/text/stderr_line.h"
 #include "platform/commands/replay/chains_report.h"
 #include "platform/commands/replay/replay_run.h"
 #include "platform/outcome/run_output.h"
@@ -15,6 +16,8 @@
 
 namespace snf {
 namespace {
+
+constexpr int kExitBySignal = 128;  // and the signal's number
 
 absl::StatusOr<ExitCode> Replay(const std::string& name,
                                 const RunRequest& options,
@@ -36,7 +39,7 @@ absl::StatusOr<ExitCode> Replay(const std::string& name,
   const std::string& failure = once->run.result.failure;
   if (!written.ok() || failure.empty()) return written;
   if (once->run.result.nf_failed) {
-    fmt::print(stderr, "{}: {}\n", name, failure);
+    PrintOnStderr("{}: {}\n", name, failure);
     return kExitNf;
   }
   return absl::InternalError("the run ended early: " + failure);
@@ -71,12 +74,20 @@ absl::Status ReplayCommand::Run() {
   const RunRequest& options = replay_flags_.options();
   const std::string bundled = replay_flags_.bundled_command();
   if (!bundled.empty() && !options.quiet) {
-    fmt::print(stderr, "No FILE given, so this is:\n  {}\n", bundled);
+    PrintOnStderr("No FILE given, so this is:\n  {}\n", bundled);
   }
   const absl::StatusOr<ExitCode> exit_code =
       Replay(name(), options, ReplayRun(options, interrupt));
-  if (!exit_code.ok()) return exit_code.status();
-  set_exit_code(*exit_code);
+  if (absl::IsCancelled(exit_code.status())) {
+    PrintOnStderr("{}: {}\n", name(),
+                  std::string(exit_code.status().message()));
+  } else if (!exit_code.ok()) {
+    return exit_code.status();
+  } else if (*exit_code != kExitOk || !interrupt.came) {
+    set_exit_code(*exit_code);
+    return absl::OkStatus();
+  }
+  set_exit_code(static_cast<ExitCode>(kExitBySignal + interrupt.signal));
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "controller/core/placement.h"
 #include "platform/commands/replay/replay_run.h"
@@ -36,7 +37,7 @@ std::optional<uint32_t> DoneOf(uint64_t done, uint64_t all) {
 
 // Of any thread.
 void TellNotice(std::string_view line) {
-  fmt::print(stderr, "snf replay: {}\n", line);
+  PrintOnStderr("snf replay: {}\n", line);
 }
 
 }  // namespace
@@ -129,10 +130,11 @@ absl::Status ReplayRun::RunReal(MergedReader& reader, const Watchers& watchers,
   if (!status.ok()) return status;
   if (interrupt_.came && !options_.quiet) {
     (*live_outputs)->Hide();
-    fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
+    PrintOnStderr("Interrupted: what was taken comes to its end.\n");
   }
   run.result = (*driver)->Finish();
   run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
+  run.is_interrupted = interrupt_.came;
   return absl::OkStatus();
 }
 
@@ -184,11 +186,12 @@ absl::Status ReplayRun::RunRealCluster(MergedReader& reader,
   interrupt_.is_awaited = false;
   if (!status.ok()) return status;
   if (interrupt_.came && !options_.quiet) {
-    fmt::print(stderr, "Interrupted: what was taken comes to its end.\n");
+    PrintOnStderr("Interrupted: what was taken comes to its end.\n");
   }
   run.result = (*cluster)->Finish();
   for (const UsageMeter& meter : meters) watchers.usage->Add(meter);
   run.elapsed_s = static_cast<double>(run.result.real.wall.ns) / 1e9;
+  run.is_interrupted = interrupt_.came;
   return absl::OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include "base/quantity.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/process/command_files.h"
@@ -59,6 +60,11 @@ absl::Status ParseSplit(const std::string& text, SplitWriter::Options& split) {
                   text, SplitWriter::kMaxFlowParts));
 }
 
+std::string RemovedText(uint32_t parts) {
+  if (parts == 0) return "";
+  return fmt::format("; removed {} of an older split", Plural(parts, "file"));
+}
+
 }  // namespace
 
 TraceConvert::TraceConvert()
@@ -104,7 +110,8 @@ void TraceConvert::AddFlags() {
       "split", "BY:AMOUNT",
       "write several files, named as OUT with -0001, -0002 …: packets:1000 "
       "(packets in each file), time:1s (duration of each file), flows:8 "
-      "(number of files, each with all packets of its connections)",
+      "(number of files, each with all packets of its connections). No file "
+      "of that name may be there; --force replaces them all",
       [this](const std::string& text) {
         split_text_ = text;
         return ParseSplit(text, split_);
@@ -141,6 +148,7 @@ absl::Status TraceConvert::Run() {
   SplitWriter writer(out, split_);
   // Before the work, where it is known already.
   absl::Status status = SplitWriter::CheckAbsent(writer.PathOf(0), force_);
+  if (status.ok()) status = CheckParts(writer.PartsThere());
   if (!status.ok()) return status;
   if (!filter_text_.empty()) {
     auto filter = PacketFilter::Compile(filter_text_);
@@ -159,7 +167,7 @@ absl::Status TraceConvert::Run() {
   status = sort_ ? ConvertSorted(**reader, writer) : Convert(**reader, writer);
   if (!status.ok()) return status;
   for (const std::string& warning : (*reader)->warnings()) {
-    fmt::print(stderr, "{}: {}\n", name(), Printable(warning));
+    PrintOnStderr("{}: {}\n", name(), Printable(warning));
   }
   if (writer.packets_written() == 0) SayThatNothingIsLeft(**reader);
   const uint32_t parts = writer.parts_written();
@@ -168,7 +176,18 @@ absl::Status TraceConvert::Run() {
       Printable(writer.PathOf(0)), FormatCount(writer.packets_written()),
       Plural((*reader)->packets_read(), "packet"),
       split_.splits() ? fmt::format(" in {}", Plural(parts, "file")) : "",
-      LeftOutText());
+      LeftOutText() + RemovedText(writer.parts_removed()));
+  return absl::OkStatus();
+}
+
+absl::Status TraceConvert::CheckParts(
+    const std::vector<std::string>& there) const {
+  for (const std::string& part : there) {
+    const WrittenFile written = {.flag = "", .name = part};
+    absl::Status status = CheckFiles(files_, {&written, 1});
+    if (status.ok()) status = SplitWriter::CheckAbsent(part, force_);
+    if (!status.ok()) return status;
+  }
   return absl::OkStatus();
 }
 
@@ -240,13 +259,13 @@ void TraceConvert::SayThatNothingIsLeft(const MergedReader& reader) const {
   const std::string made =
       split_.splits() ? "no file is made" : "the capture has no packet";
   if (left_out_.window == reader.packets_read()) {
-    fmt::print(stderr, "{}: {}: {} {}, while {} lasts {}\n", name(), made,
-               flags().Printed("begin"), flags().Printed("end"),
-               Printable(FileList(files_)), FormatDuration(last_ - first_));
+    PrintOnStderr("{}: {}: {} {}, while {} lasts {}\n", name(), made,
+                  flags().Printed("begin"), flags().Printed("end"),
+                  Printable(FileList(files_)), FormatDuration(last_ - first_));
     return;
   }
-  fmt::print(stderr, "{}: {}: none of {} is left{}\n", name(), made,
-             Plural(reader.packets_read(), "packet"), LeftOutText());
+  PrintOnStderr("{}: {}: none of {} is left{}\n", name(), made,
+                Plural(reader.packets_read(), "packet"), LeftOutText());
 }
 
 std::string TraceConvert::LeftOutText() const {

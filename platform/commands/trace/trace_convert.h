@@ -35,6 +35,8 @@ class TraceConvert final : public FlagCommand {
   };
 
   void AddFlags();
+  // Returns an error if a part that is there is an input, or may not go.
+  absl::Status CheckParts(const std::vector<std::string>& there) const;
   absl::Status Convert(MergedReader& reader, SplitWriter& writer);
   // As Convert, in the order of time.
   absl::Status ConvertSorted(MergedReader& reader, SplitWriter& writer);

@@ -20,6 +20,7 @@
 #include "platform/process/console.h"
 #include "traces/byte_sink.h"
 #include "traces/capture_reader.h"
+#include "traces/empty_capture.h"
 
 namespace snf {
 namespace {
@@ -136,7 +137,9 @@ absl::StatusOr<CaptureInfo> TraceInfo::Read(const std::string& file) const {
       progress->Update(reader.packets_read(), reader.bytes_read());
     }
   }
-  if (!reader.status().ok()) return reader.status();
+  if (!reader.status().ok() && !IsEmptyCapture(reader.status())) {
+    return reader.status();
+  }
   return CaptureInfo{.file = file,
                      .stored_bytes = reader.total_bytes(),
                      .facts = reader.facts(),

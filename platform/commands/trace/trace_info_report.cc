@@ -83,6 +83,7 @@ std::string FormatOf(const CaptureInfo& info) {
     ticks.push_back(Tick(each));
     snaps.push_back(each.snap_bytes == 0 ? "none" : Bytes(each.snap_bytes));
   }
+  if (ticks.empty()) return text;
   return fmt::format("{}; timestamps to the {}; snap length {}", text,
                      Join(ticks), Join(snaps));
 }
@@ -299,6 +300,10 @@ std::string TextOf(const CaptureInfo& info, const Terminal& terminal) {
   page.Heading(Printable(info.file));
   page.Blank();
   page.Say("Format", FormatOf(info));
+  if (f.packets == 0) {
+    page.Count("Packets", 0, "in all");
+    return page.Take();
+  }
   page.Say("Link types", LinksOf(f));
   AddTraffic(f, page);
   page.Blank();

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/process/command_files.h"
 #include "platform/process/console.h"
@@ -78,14 +79,14 @@ absl::Status TraceMaking::ReadSources(const std::vector<std::string>& files,
     }
     if (!status.ok()) return status;
     for (const std::string& warning : sources.files().back().warnings) {
-      fmt::print(stderr, "snf trace: {}\n", Printable(warning));
+      PrintOnStderr("snf trace: {}\n", Printable(warning));
     }
     packets += sources.files().back().packets_without;
   }
   if (sources.files().empty()) return unsupported.front();
   for (const absl::Status& why : unsupported) {
-    fmt::print(stderr, "snf trace: {}: the capture is left out\n",
-               Printable(std::string(why.message())));
+    PrintOnStderr("snf trace: {}: the capture is left out\n",
+                  Printable(std::string(why.message())));
   }
   if (sources.conversations().size() > 0) return absl::OkStatus();
   return absl::DataLossError(

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "absl/status/statusor.h"
+#include "base/text/stderr_line.h"
 #include "platform/daemon/live_run.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/report/report.h"
@@ -38,7 +39,7 @@ absl::Status RunCommand::Run() {
   EndCleanlyWhenInterrupted(name(), &interrupt);
   if (absl::Status s = run_flags_.TakeConfig(); !s.ok()) return s;
   for (const std::string& line : run_flags_.overridden()) {
-    fmt::print(stderr, "{}: {}\n", name(), line);
+    PrintOnStderr("{}: {}\n", name(), line);
   }
   if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
   RunRequest options = run_flags_.options();

@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "base/keyed_hash.h"
 #include "base/quantity.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "base/text_file.h"
 #include "base/version.h"
@@ -143,7 +144,7 @@ absl::Status UpCommand::Run() {
   }
   if (absl::Status s = daemon_.run.TakeConfig(); !s.ok()) return s;
   for (const std::string& line : daemon_.run.overridden()) {
-    fmt::print(stderr, "{}: {}\n", name(), line);
+    PrintOnStderr("{}: {}\n", name(), line);
   }
   if (daemon_.controllers > 1) {
     if (absl::Status s = daemon_.CheckBypass(); !s.ok()) return s;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "base/text/stderr_line.h"
 #include "platform/hosts/geneve_link.h"
 #include "platform/hosts/host_stream.h"
 #include "platform/service/background.h"
@@ -74,8 +75,8 @@ std::string HostAgent::WhyNot(int socket) const {
 
 void HostAgent::Refuse(int socket, const std::string& why) const {
   HostStream stream(socket);  // owns it
-  fmt::print(stderr, "daemon at {} was refused: {}\n",
-             HostStream::AddressOf(socket, true), why);
+  PrintOnStderr("daemon at {} was refused: {}\n",
+                HostStream::AddressOf(socket, true), why);
   std::fflush(stderr);
   if (!Encrypt(stream, options_.tls).ok()) return;
   [[maybe_unused]] const absl::Status told =
@@ -84,10 +85,10 @@ void HostAgent::Refuse(int socket, const std::string& why) const {
 
 void HostAgent::TellClosed(const std::string& peer, const std::string& why) {
   if (!IsTold(++closed_)) return;
-  fmt::print(stderr,
-             "connections closed without a word: {}, the last one from "
-             "{}: {}\n",
-             closed_, peer, why);
+  PrintOnStderr(
+      "connections closed without a word: {}, the last one from "
+      "{}: {}\n",
+      closed_, peer, why);
   std::fflush(stderr);
 }
 
@@ -147,10 +148,10 @@ void HostAgent::RefuseStrays() {
       return;
     }
     if (!IsTold(++refused_)) continue;
-    fmt::print(stderr,
-               "UDP datagrams refused: {}, the last one from {}, which is no "
-               "daemon's\n",
-               refused_, HostStream::TextOf(from, size));
+    PrintOnStderr(
+        "UDP datagrams refused: {}, the last one from {}, which is no "
+        "daemon's\n",
+        refused_, HostStream::TextOf(from, size));
     std::fflush(stderr);
   }
 }

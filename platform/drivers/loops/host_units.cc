@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/byte_order.h"
+#include "base/text/stderr_line.h"
 #include "base/text/wording.h"
 #include "platform/drivers/loops/loop_places.h"
 #include "platform/drivers/loops/unit_process.h"
@@ -248,8 +249,7 @@ int ServeHostSession(int socket, int memories, const TlsFiles* files,
   AwaySide side(socket);
   const std::string peer = HostStream::AddressOf(socket, true);
   const auto tell = [&peer](const absl::Status& status) {
-    fmt::print(stderr, "daemon at {}: {}\n", peer,
-               std::string(status.message()));
+    PrintOnStderr("daemon at {}: {}\n", peer, std::string(status.message()));
     return kExitUnavailable;
   };
   if (files != nullptr) {

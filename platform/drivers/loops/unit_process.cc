@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text/stderr_line.h"
 #include "platform/drivers/loops/loop_results.h"
 #include "platform/drivers/loops/real_loggers.h"
 #include "platform/process/exit_code.h"
@@ -351,8 +352,8 @@ std::vector<std::byte> UnitProcessSetup::WithNf(
 int UnitProcessMain(int socket) {
   const absl::StatusOr<Launch> launch = ReceiveLaunch(socket);
   if (!launch.ok()) {
-    fmt::print(stderr, "snf {}: {}\n", kUnitProcessCommand,
-               std::string(launch.status().message()));
+    PrintOnStderr("snf {}: {}\n", kUnitProcessCommand,
+                  std::string(launch.status().message()));
     return kExitUsage;
   }
   const absl::Status status = Serve(socket, *launch);

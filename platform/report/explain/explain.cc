@@ -178,17 +178,28 @@ void Explainer::on_state_sent(Instant now, UnitId /*sender*/, UnitId receiver,
 }
 
 void Explainer::on_pull(Instant now, UnitId asked, const Pull& pull) {
-  if (FindLife(pull.flow) == nullptr) return;
+  if (FindLife(pull.flow) == nullptr || IsRepeated(pull)) return;
+  ++story_.pulls;
   FlowletStory* flowlet = FindFlowlet(pull.flow, pull.need + 1);
   if (flowlet == nullptr || flowlet->first != pull.need + 1 ||
       flowlet->state.has_value()) {
     return;
   }
   // The pull was sent one hop delay ago.
-  ++story_.pulls;
   flowlet->state = {.asked = {now.ns - options_.hop_delay.ns},
                     .from = asked,
                     .need = pull.need};
+}
+
+bool Explainer::IsRepeated(const Pull& pull) {
+  const auto is_same = [&pull](const Pull& other) {
+    return other.flow == pull.flow && other.need == pull.need &&
+           other.requester == pull.requester;
+  };
+  if (std::ranges::any_of(pulls_, is_same)) return true;
+  if (pulls_.size() == kLastPulls) pulls_.pop_front();
+  pulls_.push_back(pull);
+  return false;
 }
 
 void Explainer::on_state(Instant now, UnitId receiver, const State& state) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,7 @@ class Explainer final : public RunObserver {
   static constexpr size_t kFirstFlowlets = 20;
   static constexpr size_t kMovedFlowlets = 3;
   static constexpr size_t kLastFlowlets = 10;
+  static constexpr size_t kLastPulls = 64;  // known again when repeated
 
   // `key` as the classifier makes it for options.flow.kind. The policy has
   // static lifetime.
@@ -103,6 +105,8 @@ class Explainer final : public RunObserver {
   // Returns the flowlet of a clock; null if it is not kept.
   FlowletStory* FindFlowlet(FlowId flow, Clock clock);
   PacketFates& FatesOf(FlowletStory* flowlet);
+  // Returns true for the same pull, sent again. Else notes it.
+  bool IsRepeated(const Pull& pull);
   FlowletStory& Append();
   bool IsToBeKept(const FlowletStory& flowlet) const;
   void TellDrop(Instant now, uint32_t life, Clock clock,
@@ -115,6 +119,7 @@ class Explainer final : public RunObserver {
   FlowStory story_;
   std::vector<Life> lives_;        // the last one is the present one
   std::vector<Replica> replicas_;  // by unit
+  std::deque<Pull> pulls_;         // the last kLastPulls, each once
   FlowId keep_flow_ = kNoFlow;
   Clock keep_clock_{};
   bool capture_started_ = false;

@@ -395,6 +395,25 @@ TEST(Explain, ChangesNothing) {
   EXPECT_EQ(unseen.Finish().digest, seen.result.digest);
 }
 
+// Flowlets that are only summed up pull as well.
+TEST(Explain, CountsThePullsOfAllFlowlets) {
+  RunOptions options = SlowUnits();
+  options.controller.alpha_1024 = 0;
+  options.controller.replicas = 0;
+  options.controller.replica_choice = ReplicaChoice::kNone;
+  for (const bool is_kept : {false, true}) {
+    Replay run(options, 1, "passthrough", "rotate");
+    if (is_kept) run.explainer.Keep(MakeFlowId(0, 0, 1), Clock{50});
+    for (int64_t i = 0; i < 100; ++i) run.At(i * 2'000, 1, 100);
+    run.Story();
+    const FlowStory& story = run.explainer.story();
+    EXPECT_GT(story.between, 50u);
+    EXPECT_GT(run.result.state.pulls, 60u);
+    EXPECT_EQ(story.pulls, run.result.state.pulls);
+    EXPECT_EQ(story.pulls, story.moved - story.seamless);
+  }
+}
+
 // What a driver cannot be brought to in a few packets.
 TEST(Explain, TellsOfAFlowletPlacedTwiceAndOfStateThatDidNotCome) {
   RunOptions options = SlowUnits();
@@ -421,6 +440,13 @@ TEST(Explain, TellsOfAFlowletPlacedTwiceAndOfStateThatDidNotCome) {
                        {.flow = flow, .clock = Clock{1}, .arrival = {100'000}});
   explainer.on_pull({104'000}, UnitId{0},
                     {.flow = flow, .need = Clock{0}, .requester = UnitId{1}});
+  // The same need again, and another one, that no flowlet begins with.
+  for (const uint64_t need : {0, 7, 0, 7}) {
+    explainer.on_pull(
+        {105'000}, UnitId{0},
+        {.flow = flow, .need = Clock{need}, .requester = UnitId{1}});
+  }
+  EXPECT_EQ(explainer.story().pulls, 2u);
   const std::string story = explainer.Story();
   EXPECT_THAT(story, HasSubstr("1 placed twice"));
   EXPECT_THAT(story, HasSubstr("new flow; there is no unit for it\n"));
