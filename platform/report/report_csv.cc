@@ -33,17 +33,21 @@ std::string BandwidthCsv(const RunOptions& options, const RunResult& result) {
   std::string text =
       "start_s,offered_bps,drained_bps,provisioned_bps,units,"
       "dropped_packets\n";
+  const bool is_measured = UnitsAreMeasured(result);
   for (const EpochSample& sample : result.epochs) {
     const double units = static_cast<double>(sample.unit_ns) /
                          static_cast<double>(Provisioning::kEpochNs);
-    text += fmt::format(
-        "{},{},{},{},{:.4f},{}\n",
-        Seconds(SinceFirstPacket(sample, result.first_packet)),
-        sample.offered_bytes * 8 * kEpochsPerSecond,
-        sample.drained_bytes * 8 * kEpochsPerSecond,
-        std::llround(units *
-                     static_cast<double>(options.controller.unit_capacity_bps)),
-        units, sample.dropped_packets);
+    const auto capacity =
+        static_cast<double>(options.controller.unit_capacity_bps);
+    const std::string provisioned =
+        is_measured
+            ? fmt::format("{},{:.4f}", std::llround(units * capacity), units)
+            : ",";
+    text += fmt::format("{},{},{},{},{}\n",
+                        Seconds(SinceFirstPacket(sample, result.first_packet)),
+                        sample.offered_bytes * 8 * kEpochsPerSecond,
+                        sample.drained_bytes * 8 * kEpochsPerSecond,
+                        provisioned, sample.dropped_packets);
   }
   return text;
 }
