@@ -332,7 +332,7 @@ TEST(TextReport, TellsBothLimitsOfAUnit) {
   options.controller.unit_packets_ps = 250'000;
   EXPECT_THAT(TextReport(options, Result(), Info(), Terminal{}),
               AllOf(HasSubstr(" on average, 100 Mbit/s and 250 kpps each\n"),
-                    HasSubstr(" units of 100 Mbit/s and 250 kpps on")));
+                    HasSubstr(" units of 100 Mbit/s and 250 kpps\n")));
 }
 
 // The second digest is of a run that gives ports.
@@ -363,7 +363,7 @@ TEST(TextReport, LeavesOutWhatNobodyMeasuredOfUnits) {
   const std::string text = TextReport(Options(), result, Info(), Terminal{});
   EXPECT_THAT(text, HasSubstr("  2  at most, 100 Mbit/s each\n"));
   EXPECT_THAT(text,
-              HasSubstr("ran on at most 2 units of 100 Mbit/s, and 99 of"));
+              HasSubstr("ran on at most 2 units of 100 Mbit/s, and\n"));
   EXPECT_THAT(text, Not(HasSubstr("Utilisation")));
   EXPECT_THAT(text, Not(HasSubstr("rovisioned")));
 }
