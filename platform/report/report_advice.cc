@@ -70,7 +70,7 @@ std::string Traffic(const RunResult& result, const ReportFigures& figures) {
                      FormatBitRate(figures.mean_rate_bps));
 }
 
-// On how many units it ran, and what was used of them.
+// Returns words for the units that were provisioned, and their use.
 std::string Provisioned(const RunOptions& options, const RunResult& result,
                         const ReportFigures& figures) {
   const std::string capacity = UnitCapacity(options.controller);

@@ -9,16 +9,16 @@
 namespace snf {
 namespace {
 
-// Why a capture's own answers are dropped where far ends are emulated.
+// Explains why a capture's own answers are dropped where far ends are emulated.
 std::string OfAnswers(const RunOptions& options, const RunResult& result) {
   const uint64_t dropped =
       result.dropped[static_cast<size_t>(DropReason::kNotTranslated)];
   if (dropped == 0 || !result.live.ports.empty()) return "";
   const bool is_one = dropped == 1;
   return fmt::format(
-      "{} {} what had not left translated{}, and {} dropped (not_translated): "
-      "an answer comes at the capture's time, also while what it answers waits "
-      "for a unit, and where that is never translated.",
+      "{} {} packets that had not left translated{}, and {} dropped "
+      "(not_translated). An answer comes at the capture's time, also while its "
+      "question waits for a unit, or is never translated.",
       Plural(dropped, "packet"), is_one ? "answers" : "answer",
       options.inside.empty()
           ? ""

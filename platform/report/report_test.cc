@@ -362,8 +362,7 @@ TEST(TextReport, LeavesOutWhatNobodyMeasuredOfUnits) {
   result.unit_ns_with_traffic = 0;
   const std::string text = TextReport(Options(), result, Info(), Terminal{});
   EXPECT_THAT(text, HasSubstr("  2  at most, 100 Mbit/s each\n"));
-  EXPECT_THAT(text,
-              HasSubstr("ran on at most 2 units of 100 Mbit/s, and\n"));
+  EXPECT_THAT(text, HasSubstr("ran on at most 2 units of 100 Mbit/s, and\n"));
   EXPECT_THAT(text, Not(HasSubstr("Utilisation")));
   EXPECT_THAT(text, Not(HasSubstr("rovisioned")));
 }
@@ -378,7 +377,7 @@ TEST(TextReport, SaysWhyTheAnswersOfACaptureAreDropped) {
     }
     return words;
   };
-  EXPECT_THAT(text(), HasSubstr("- 10 packets answer what had not left "
+  EXPECT_THAT(text(), HasSubstr("- 10 packets answer packets that had not left "
                                 "translated, and were dropped"));
   EXPECT_THAT(text(), Not(HasSubstr("stay on the inside")));
   options.inside = *ParsePrefixes("10.0.0.0/8");

@@ -45,7 +45,7 @@ void AddForgotten(ForgottenEpochs& sum, const ForgottenEpochs& one) {
       std::max(sum.most_offered_bytes, one.most_offered_bytes);
 }
 
-// Returns the time that the mean of units is over (Provisioning).
+// Returns the time of traffic over which Provisioning took the mean of units.
 double TrafficNs(const RunResult& one) {
   return one.units_mean_1000 == 0
              ? 0

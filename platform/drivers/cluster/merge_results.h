@@ -17,13 +17,13 @@ namespace snf {
 RunResult MergeResults(const NetworkFunction& example,
                        std::vector<RunResult> results);
 
-// Adds to `sum`, which MergeResults returned, what was measured of units and
-// epochs in runs that each had units of their own, and began at one time by one
-// clock. units_max is the sum of what each had at most. Where samples of any
-// run were forgotten, the busiest of these epochs is that of a single run.
+// Adds figures of units and epochs to `sum`, which MergeResults returned, where
+// each run had units of its own, and all runs began at one time by one clock.
+// units_max is the sum of the runs' maxima. Where samples were forgotten, the
+// busiest of these epochs is that of a single run.
 void AddOwnUnits(const std::vector<RunResult>& results, RunResult& sum);
 
-// Adds the samples of epochs alone, where units are shared and not measured.
+// Adds the samples of epochs alone, where runs share units.
 void AddEpochs(const std::vector<RunResult>& results, RunResult& sum);
 
 // Returns the figures of a controller from the result of its run, without those

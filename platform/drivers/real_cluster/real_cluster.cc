@@ -50,7 +50,7 @@ RealOptions RealOptionsOf(const RealOptions& real, uint32_t controllers) {
   return options;
 }
 
-// Adds what MergeResults leaves out, but for units.
+// Adds times, starts of units and failures, which MergeResults leaves out.
 void AddOthers(const RunResult& one, RunResult& sum) {
   if (one.packets_in > 0) {
     sum.last_packet = std::max(sum.last_packet, one.last_packet);

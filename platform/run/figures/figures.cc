@@ -94,7 +94,7 @@ struct TypeName {
   }
 };
 
-// Returns true if the figure comes of the time that units were up.
+// Returns true if the figure depends on the time that units were up.
 bool IsOfUnitTime(const FigurePlace& place) {
   return place == FigurePlace(&ReportFigures::units_mean) ||
          place == FigurePlace(&ReportFigures::capacity_used) ||

@@ -150,7 +150,7 @@ std::span<const PortCount> PortCounts();
 void AddCounts(PortFigures& sum, const PortFigures& one);
 
 // Holds the value of a figure: a number, or a histogram of the result. A null
-// pointer stands for what the run could not have, or nobody measured.
+// pointer stands for a figure that the run could not have, or did not measure.
 using FigureValue = std::variant<std::monostate, bool, uint64_t, int64_t,
                                  double, const Histogram*>;
 FigureValue ValueOf(const Figure& figure, const RunResult& result,

@@ -49,9 +49,9 @@ struct ReportFigures {
 
 ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
 
-// Returns false if units worked and nobody measured for how long they were up,
-// as of units that controllers lease in real time: then units_mean,
-// capacity_used and utilisations are not known.
+// Returns false if units worked, and the times at which units were up are not
+// known, as where controllers lease units in real time: then units_mean,
+// capacity_used and utilisations are not known either.
 bool UnitsAreMeasured(const RunResult& result);
 // Returns true if units showed or looked for states in memory of the host.
 bool UsedHostRecords(const RunResult& result);
