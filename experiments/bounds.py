@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""How few units could serve a capture, if the future were known.
+"""How few units would serve a capture, if the future were known.
 
   bounds.py CAPTURE [--capacity=BITS_PER_S] [--timeout=NS] [--flowlet_bytes=N]
                     [--latency=NS] [--hold=NS] [--most_units=N]
 
-Reads a plain pcap of Ethernet or raw IP and prints JSON. Each bound says how
-many units are up on average from the first packet to the last, and which share
-of their capacity the traffic uses:
+Reads a plain pcap of Ethernet or raw IP and prints JSON. Each reference says
+how many units are up on average from the first packet to the last, and which
+share of their capacity the traffic uses. No reference is a lower bound: a
+policy that parks units within 10 ms, or lets packets wait, may provision less.
 
   ceil             every 10 ms as many units as the bytes of these 10 ms fill,
                    rounded up: nothing waits, nothing is left over
@@ -19,7 +20,8 @@ of their capacity the traffic uses:
   first_fit_held   the same, but a unit is held for --hold longer
 
 alone_p50_ns and alone_p99_ns are latencies where each flow has a unit of its
-own. A unit serves a flow's packets one by one, so no placement has lower ones.
+own. A unit serves a flow's packets one by one, so no placement has lower ones:
+these are bounds.
 
 All is counted in integers, so the same capture gives the same digits. Only
 packets with an IP header count, by their lengths on the wire. Flows are
@@ -173,7 +175,7 @@ def demand_of(packets: list[Packet]) -> list[int]:
     return steps
 
 
-# --- Bounds, in unit·ns -------------------------------------------------------
+# --- References, in unit·ns ---------------------------------------------------
 
 def ceil_of_demand(steps: list[int], duration_ns: int, capacity: int) -> int:
     """A last step of less than a half is served by the units before it."""

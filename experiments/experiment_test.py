@@ -189,8 +189,8 @@ class Packing(Case):
         one = {policy: float(row["mean (units)"])
                for (capacity, policy), row in means.items()
                if capacity == "1000000000" and row["mean (units)"]}
-        self.assertLess(one["bound: first fit"],
-                        one["bound: first fit, held"])
+        self.assertLess(one["reference: first fit"],
+                        one["reference: first fit, held"])
         self.assertLess(one["snf"], one["hash"])
         findings = rows_of(self.out / "packing_findings.csv")
         for words, count in (("utilisation", 2), ("dropped", 1)):
@@ -224,7 +224,7 @@ class Packing(Case):
         text = (self.out / "packing.md").read_text()
         self.assertIn("a run failed", text)
         rows = rows_of(self.out / "packing_runs.csv")
-        self.assertEqual(len(rows), 2 * 5)  # the bounds went on
+        self.assertEqual(len(rows), 2 * 5)  # the references went on
         self.assertNotIn("| reproduced |", text)
 
     def test_replaces_nothing_if_no_run_succeeds(self):

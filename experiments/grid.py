@@ -12,7 +12,7 @@ from collections.abc import Callable
 from results import cell
 from scenario import (OWN_RATE, Column, Findings, Job, Lab, Made, Means,
                       Missing, Outcome, Outcomes, Report, Table, dropped,
-                      known_rows, ratio)
+                      dropped_by_nf, known_rows, ratio)
 from series import latency_quantile
 
 
@@ -42,9 +42,11 @@ P50, P75, P99 = quantile(0.5), quantile(0.75), quantile(0.99)
 PERCENTILES = (quantile(0.01, True), quantile(0.25, True), P50, P75, P99)
 UNITS = Figure(Column("units"), lambda ran: ran["units_used_mean"])
 DROPPED = Figure(Column("dropped", "packets"), dropped)
-# Every grid has it.
+# Every grid has these two.
 LOST = Figure(Column("lost", "share"),
               lambda ran: ratio(dropped(ran), ran["packets_in"]))
+BY_NF = Figure(Column("dropped by the NF", "share"),
+               lambda ran: ratio(dropped_by_nf(ran), ran["packets_in"]))
 MOVED = Figure(Column("flowlets moved", "share"), lambda ran: ratio(
     ran["flowlets_moved"], ran["flowlets_movable"]))
 SEAMLESS = Figure(Column("seamless", "share"), lambda ran: ratio(
@@ -128,7 +130,7 @@ class Grid:
 
     @property
     def all_figures(self) -> tuple[Figure, ...]:
-        return (*self.figures, LOST)
+        return (*self.figures, LOST, BY_NF)
 
     @property
     def columns(self) -> tuple[Column, ...]:

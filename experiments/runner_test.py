@@ -485,9 +485,11 @@ class Judging(unittest.TestCase):
 
     def test_losses_are_not_what_an_nf_does_not_let_through(self):
         outcome = scenario.Outcome({"packets_dropped": {
-            "unit_queue_full": 3, "nf:denied": 5, "no_mapping": 7}},
+            "unit_queue_full": 3, "nf:denied": 5, "no_mapping": 7,
+            "not_translated": 4}},
             pathlib.Path())
         self.assertEqual(scenario.dropped(outcome), 3)
+        self.assertEqual(scenario.dropped_by_nf(outcome), 16)
 
 
 class Writing(unittest.TestCase):

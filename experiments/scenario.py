@@ -312,11 +312,23 @@ def known_cpu_of_packet(outcome: Outcome) -> float:
     return cpu_s
 
 
+def is_by_nf(reason: str) -> bool:
+    """Whether an NF does not let such packets through: for want of a
+    translation, too, as of an answer that a capture has before what it answers
+    has left a NAT."""
+    return reason.startswith("nf:") or reason in ("not_translated",
+                                                  "no_mapping")
+
+
 def dropped(outcome: Outcome) -> int:
     """Packets lost, not those that an NF does not let through."""
     return sum(count for reason, count in outcome["packets_dropped"].items()
-               if not reason.startswith("nf:")
-               and reason not in ("not_translated", "no_mapping"))
+               if not is_by_nf(reason))
+
+
+def dropped_by_nf(outcome: Outcome) -> int:
+    return sum(count for reason, count in outcome["packets_dropped"].items()
+               if is_by_nf(reason))
 
 
 # Student's t for a two-sided interval of 95 %, by degrees of freedom from 1 on.

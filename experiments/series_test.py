@@ -212,12 +212,12 @@ def packing_means(rows):
 
 class Verdicts(unittest.TestCase):
     def packs(self, used, p99, fit, alone=1e-4):
-        bounds = packing.BOUNDS
+        references = packing.REFERENCES
         return packing.packs(packing_means([
             packing_row("snf", **{"utilisation": used, "latency p99": p99}),
-            packing_row(bounds["first_fit"], utilisation=fit),
-            packing_row(bounds["pooled"], utilisation=0.5),
-            packing_row(bounds["alone"], **{"latency p99": alone})]),
+            packing_row(references["first_fit"], utilisation=fit),
+            packing_row(references["pooled"], utilisation=0.5),
+            packing_row(references["alone"], **{"latency p99": alone})]),
             "1Gbps", GBPS)[1]
 
     def test_packing_is_judged_at_a_bounded_latency(self):

@@ -10,8 +10,9 @@ from scenario import Column, Job, Made, Missing, Outcome, Outcomes, Table
 COLUMNS = (Column("traffic"), Column("packets"), Column("connections"),
            Column("rate", "bit/s"), Column("packet p50", "bytes"),
            Column("flow p50", "bytes"), Column("flows over 10 KB", "share"),
-           Column("gap p50", "s"), Column("flowlets a flow, T = 100 µs"),
-           Column("T = 500 µs"))
+           Column("gap p50", "s"),
+           Column("flowlets a flow by timeout alone, T = 100 µs"),
+           Column("by timeout alone, T = 500 µs"))
 # As far as it is told (SNF §9): the median packet, and how many flows are long.
 PUBLISHED = ("the trace of SNF's authors", 6.4e6, 199e3, None, 1434, None, 0.05,
              None, None, None)

@@ -8,7 +8,7 @@ from scenario import (BETTER, DIFFERS, LIKE_PAPER, OWN_RATE, REPRODUCED,
                       known_rows, ratio)
 from series import units_between, up_times
 
-SUMMARY = "every policy beside bounds that know the future"
+SUMMARY = "every policy beside references that know the future"
 SOURCE = "SNF §9.1"
 ABOUT = """
 Swept: the traffic, the policy, the latency that placement aims at, the capacity
@@ -18,13 +18,15 @@ traffic with the figures of the trace of SNF's authors (snf trace synth
 at the beginning; other flags are at their defaults. Units are up from the order
 to start them until they are parked; utilisation is the traffic's mean rate over
 the mean of what was provisioned from the first packet to the last; above 100 %
-it is traffic that waits at its end, or was lost. The bounds are computed from
+it is traffic that waits at its end, or was lost. References are computed from
 the capture and know its future (experiments/bounds.py): the demand rounded up
 to units every 10 ms; one queue before all units, of which every 10 ms the
-fewest are up that keep p99 within 400 µs; first fit of flowlets by the rates
-that they turn out to have, where a unit ends when it has none, or is held for
-100 ms longer; and the latency that is left where each flow has a unit of its
-own, below which no policy gets, as a unit serves a flow's packets one by one.
+fewest are up that keep the p99 of these 10 ms within 400 µs; first fit of
+flowlets by the rates that they turn out to have, where a unit ends when it has
+none, or is held for 100 ms longer. These are no lower bounds: a policy that
+parks units within 10 ms, or spends its latency where that saves units, may
+provision less. A bound is the latency that is left where each flow has a unit
+of its own: no policy gets below, as a unit serves a flow's packets one by one.
 Policies are compared at the same p99: each by its setting with the least that
 is provisioned of those that keep it. The p99 is 400 µs, or a quarter more than
 that of flows alone, if that is more; 1 ms; 3 ms. SNF finds that flowlets follow
@@ -44,11 +46,11 @@ TARGET_S = 350e-6  # that of DEFAULT
 SWEPT = POLICIES[:3]
 LOOSER_LIMITS_S = (1e-3, 3e-3)
 TIMES = 5  # so much faster are traffic and units of a further run
-BOUNDS = {"ceil": "bound: rounded up",
-          "pooled": "bound: pooled queue",
-          "first_fit": "bound: first fit",
-          "first_fit_held": "bound: first fit, held",
-          "alone": "bound: each flow alone"}
+REFERENCES = {"ceil": "reference: rounded up, 10 ms",
+              "pooled": "reference: pooled queue, 10 ms",
+              "first_fit": "reference: first fit",
+              "first_fit_held": "reference: first fit, held",
+              "alone": "bound: each flow alone"}
 BASE = ("--nf=passthrough", "--warm_units=64")
 SMALL_UNIT = 200_000_000
 
@@ -117,7 +119,7 @@ def faster_job(lab: Lab, rate: str, capacity: int) -> Job:
 
 def bounds_job(lab: Lab, rate: str, seed: int, capacity: int) -> Job:
     return lab.bounds(
-        f"bounds, {rate}, units of {capacity / GBPS:g} Gbit/s, seed {seed}",
+        f"references, {rate}, units of {capacity / GBPS:g} Gbit/s, seed {seed}",
         capture(lab, rate, seed), capacity)
 
 
@@ -169,12 +171,12 @@ class Packing:
                 ratio(ran["flowlets_seamless"], ran["flowlets_moved"]),
                 dropped(ran))
 
-    def bound_row(self, rate, capacity, seed, bound) -> tuple:
+    def reference_row(self, rate, capacity, seed, bound) -> tuple:
         bounds = self.outcomes[bounds_job(self.lab, rate, seed, capacity)]
         units = bounds["units"].get(bound)
         p50, p99 = (bounds.figures.get(f"{bound}_{quantile}_ns")
                     for quantile in ("p50", "p99"))
-        return (rate, capacity, BOUNDS[bound], "", seed, bounds["mean_bps"],
+        return (rate, capacity, REFERENCES[bound], "", seed, bounds["mean_bps"],
                 units and units * capacity, units,
                 bounds["utilisation"].get(bound), p50 and p50 / 1e9,
                 p99 and p99 / 1e9, None, None, None)
@@ -185,7 +187,8 @@ class Packing:
             row for case in cases(self.lab) for row in (
                 *((self.policy_row, (*case, policy, setting))
                   for policy in POLICIES for setting in settings_of(policy)),
-                *((self.bound_row, (*case, bound)) for bound in BOUNDS)))
+                *((self.reference_row, (*case, name))
+                  for name in REFERENCES)))
 
     def of_faster_units(self, rate, capacity) -> str:
         """What the run of more traffic on larger units tells."""
@@ -205,15 +208,15 @@ class Packing:
 
 def limit_of(means: Means, rate: str, capacity: int) -> float:
     """The p99 that can be asked for."""
-    alone = means.get((rate, capacity, BOUNDS["alone"]), "latency p99")
+    alone = means.get((rate, capacity, REFERENCES["alone"]), "latency p99")
     return max(LATENCY_LIMIT_S, 1.25 * alone if alone == alone else 0)
 
 
 def packs(means: Means, rate: str, capacity: int):
     """Utilisation at a bounded latency, against first fit by real rates."""
     ours = means[rate, capacity, "snf", DEFAULT]
-    fit = means[rate, capacity, BOUNDS["first_fit"]]["utilisation"]
-    pooled = means[rate, capacity, BOUNDS["pooled"]]["utilisation"]
+    fit = means[rate, capacity, REFERENCES["first_fit"]]["utilisation"]
+    pooled = means[rate, capacity, REFERENCES["pooled"]]["utilisation"]
     used, p99 = ours["utilisation"], ours["latency p99"]
     text = (f"{cell(used, 'share')} at p99 {cell(p99, 's')}; first fit "
             f"{cell(fit, 'share')}, pooled queue {cell(pooled, 'share')}")
@@ -234,7 +237,7 @@ def curve(means: Means, rate: str, capacity: int, column="utilisation",
 
 def why_no_more(packing: "Packing", means: Means, rate: str,
                 capacity: int) -> str:
-    alone = means[rate, capacity, BOUNDS["alone"]]["latency p99"]
+    alone = means[rate, capacity, REFERENCES["alone"]]["latency p99"]
     is_by_itself = alone > TARGET_S / 2
     cause = ("flows wait for their own bursts, which no further unit shortens"
              if is_by_itself else
@@ -316,9 +319,9 @@ def findings(packing: Packing, means: Means, runs: list[tuple]) -> Findings:
 # --- The figure ---------------------------------------------------------------
 
 SHOWN = POLICIES[:4]  # hash provisions all units at once
-BOUND_STYLES = {"ceil": ("-", "demand, rounded up"),
-                "pooled": ("--", "pooled queue, p99 ≤ 400 µs"),
-                "first_fit": (":", "first fit, ends when idle")}
+REFERENCE_STYLES = {"ceil": ("-", "demand, rounded up every 10 ms"),
+                    "pooled": ("--", "pooled queue, p99 ≤ 400 µs"),
+                    "first_fit": (":", "first fit, ends when idle")}
 
 
 def draw_provisioned(axes, lab: Lab, means: Means):
@@ -331,8 +334,8 @@ def draw_provisioned(axes, lab: Lab, means: Means):
                      means.get((rate, GBPS, policy, DEFAULT), "provisioned"),
                      wide * 0.9, color=STYLES[policy]["color"],
                      label=policy if i == 0 else None)
-        for name, (dashes, label) in BOUND_STYLES.items():
-            value = means.get((rate, GBPS, BOUNDS[name]), "provisioned")
+        for name, (dashes, label) in REFERENCE_STYLES.items():
+            value = means.get((rate, GBPS, REFERENCES[name]), "provisioned")
             axes.plot((i - 0.45, i + 0.45), (value, value), color="black",
                       linestyle=dashes, linewidth=1.3,
                       label=label if i == 0 else None)
@@ -354,10 +357,10 @@ def draw_trade(axes, rate: str, means: Means):
                   [means.get(place, "provisioned") for place in places],
                   linestyle="none", markersize=5, label=policy,
                   **STYLES[policy])
-    axes.axvline(means.get((rate, GBPS, BOUNDS["alone"]), "latency p99"),
+    axes.axvline(means.get((rate, GBPS, REFERENCES["alone"]), "latency p99"),
                  color="black", linewidth=1, linestyle=":",
                  label="each flow alone")
-    axes.axhline(means.get((rate, GBPS, BOUNDS["ceil"]), "provisioned"),
+    axes.axhline(means.get((rate, GBPS, REFERENCES["ceil"]), "provisioned"),
                  color="black", linewidth=1, label="demand, rounded up")
     axes.set_xscale("log")
     axes.set_xlim(1e-4, 2e-2)
@@ -389,7 +392,7 @@ def tell(lab: Lab, outcomes: Outcomes) -> Report:
     return Report(
         tables=[findings(packing, run_means, runs).table,
                 run_means.table(
-                    "", "Policies by default, and bounds, means over seeds",
+                    "", "Policies by default, and references, means over seeds",
                     lambda row: row[3] in (DEFAULT, "")),
                 run_means.table("settings",
                                 "Settings of policies, means over seeds",

@@ -15,6 +15,7 @@ bool AfterWarmUp::Apply(RunResult& result) const {
 bool AfterWarmUp::IsOver(Instant now) {
   if (is_over_ || now < begin_) return is_over_;
   is_over_ = true;
+  provisioning_.on_start(begin_);
   for (size_t i = 0; i < is_up_.size(); ++i) {
     if (!is_up_[i]) continue;
     provisioning_.on_unit_up(begin_, UnitId{static_cast<uint16_t>(i)});

@@ -74,7 +74,8 @@ std::vector<Row> Table(const RunOptions& options,
     return Of(fmt::format("{:.2f}", mean), mean);
   });
   add("Utilisation", [&options](R r) {
-    return Share(FiguresOf(options, r).capacity_used, r.units_max > 0 ? 1 : 0);
+    const bool is_known = r.units_max > 0 && UnitsAreMeasured(r);
+    return Share(FiguresOf(options, r).capacity_used, is_known ? 1 : 0);
   });
   add("Overcommitted", [](R r) { return Count(r.controller.overcommitted); });
   add("Dropped", [](R r) { return Count(r.packets_dropped()); });

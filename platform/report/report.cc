@@ -414,9 +414,11 @@ void AddUnits(const RunOptions& options, const RunResult& result,
   const auto percent = [](int64_t per_1000) {
     return fmt::format("{:.0f} %", static_cast<double>(per_1000) / 10);
   };
+  const bool is_measured = UnitsAreMeasured(result);
+  const std::string mean =
+      is_measured ? fmt::format(", {:.2f} on average", figures.units_mean) : "";
   page.Count("Units", result.units_max,
-             fmt::format("at most, {:.2f} on average, {}",
-                         static_cast<double>(result.units_mean_1000) / 1000,
+             fmt::format("at most{}, {}", mean,
                          info.is_unpaced
                              ? "each as fast as it can be"
                              : UnitCapacity(options.controller) + " each"));
@@ -427,7 +429,7 @@ void AddUnits(const RunOptions& options, const RunResult& result,
   if (result.failed_starts > 0) {
     page.Count("", result.failed_starts, "of these were not ready in time");
   }
-  if (info.is_unpaced) return;
+  if (!is_measured || info.is_unpaced) return;
   page.Row("Utilisation", "",
            fmt::format("{:.0f} %", figures.capacity_used * 100),
            "of the capacity provisioned while traffic lasted");
@@ -619,7 +621,7 @@ std::string TextReport(const RunOptions& options, const RunResult& result,
       result.epochs, result.first_packet,
       info.is_unpaced ? 0 : options.controller.unit_capacity_bps, terminal);
   // Units that are leased are up before a packet comes.
-  if (!chart.empty() && result.packets_in > 0) {
+  if (!chart.empty() && result.packets_in > 0 && UnitsAreMeasured(result)) {
     page.Blank();
     page.Heading(info.is_unpaced
                      ? "Demanded bandwidth per 100 ms"

@@ -70,6 +70,26 @@ std::string Traffic(const RunResult& result, const ReportFigures& figures) {
                      FormatBitRate(figures.mean_rate_bps));
 }
 
+// Returns words for the units that were provisioned, and their use.
+std::string Provisioned(const RunOptions& options, const RunResult& result,
+                        const RunInfo& info, const ReportFigures& figures) {
+  const std::string capacity =
+      info.is_unpaced ? "" : " of " + UnitCapacity(options.controller);
+  const uint32_t most = result.units_max;
+  if (most == 0) return UnitsAreMeasured(result) ? " reached no unit" : "";
+  if (!UnitsAreMeasured(result)) {
+    return fmt::format(" ran on at most {}{}", Plural(most, "unit"), capacity);
+  }
+  const std::string used =
+      info.is_unpaced ? ""
+                      : fmt::format(": {} of the provisioned capacity was used",
+                                    Percent(figures.capacity_used));
+  if (most == 1) return fmt::format(" ran on a single unit{}", capacity) + used;
+  return fmt::format(" ran on {:.2f} units{} on average ({} at most)",
+                     figures.units_mean, capacity, FormatCount(most)) +
+         used;
+}
+
 // How freely flowlets moved, and what it cost them.
 std::string Moves(const RunResult& result, const ReportFigures& figures) {
   const uint64_t moved = result.controller.flowlets_moved;
@@ -191,15 +211,14 @@ void AddRemedies(const RunOptions& options, const RunResult& result,
     return result.dropped[static_cast<size_t>(reason)] > 0;
   };
   const bool queue_full = dropped(DropReason::kUnitQueueFull);
-  if (IsInsideWrong(options, result) ||
-      (options.inside.empty() && dropped(DropReason::kNotTranslated))) {
+  if (IsInsideWrong(options, result)) {
     list.Add("name the inside, as here the private addresses", "inside",
              kPrivatePrefixes);
   }
   // Where much of what is there lies idle, single units are swamped, and more
   // of them are no help.
-  const bool idle =
-      !info.is_unpaced && FiguresOf(options, result).capacity_used < kIdle;
+  const bool idle = UnitsAreMeasured(result) && !info.is_unpaced &&
+                    FiguresOf(options, result).capacity_used < kIdle;
   const auto add_larger_units = [&] {
     if (!queue_full || limits.unit_capacity_bps > kMostCapacityBps / 4) return;
     list.Add("units that a burst does not swamp", "unit_capacity",
@@ -309,21 +328,7 @@ std::string Meaning(const RunOptions& options, const RunResult& result,
   }
   const ReportFigures figures = FiguresOf(options, result);
   std::string text = Traffic(result, figures);
-  const std::string capacity =
-      info.is_unpaced ? "" : " of " + UnitCapacity(options.controller);
-  if (result.units_max == 1) {
-    text += fmt::format(" ran on a single unit{}", capacity);
-  } else if (result.units_max > 1) {
-    text += fmt::format(" ran on {:.1f} units{} on average ({} at most)",
-                        static_cast<double>(result.units_mean_1000) / 1000,
-                        capacity, FormatCount(result.units_max));
-  } else {
-    text += " reached no unit";
-  }
-  if (result.units_max > 0 && !info.is_unpaced) {
-    text += fmt::format(": {} of the provisioned capacity was used",
-                        Percent(figures.capacity_used));
-  }
+  text += Provisioned(options, result, info, figures);
   if (result.latency_ns.count() > 0) {
     text +=
         fmt::format(", and 99 of 100 packets left within {}",

@@ -85,6 +85,15 @@ TEST(Meaning, TellsThatTheInsideIsAnother) {
   EXPECT_THAT(Meaning(options, result), Not(HasSubstr("--inside")));
 }
 
+// The inside was known all the same.
+TEST(Proposals, AreNoInsideWhereAnswersCameTooEarly) {
+  RunResult result = WithAliases();
+  ASSERT_GT(Dropped(result, DropReason::kNotTranslated), 0u);
+  for (const std::string& command : Commands(Options(), result, Info())) {
+    EXPECT_THAT(command, Not(HasSubstr("--inside")));
+  }
+}
+
 TEST(Meaning, TellsThatAPoolWasExhausted) {
   RunResult result = WithAliases();
   EXPECT_THAT(Meaning(Options(), result),

@@ -35,17 +35,23 @@ std::string BandwidthCsv(const RunOptions& options, const RunResult& result,
   std::string text =
       "start_s,offered_bps,drained_bps,provisioned_bps,units,"
       "dropped_packets\n";
+  const bool is_measured = UnitsAreMeasured(result);
   for (const EpochSample& sample : result.epochs) {
     const double units = static_cast<double>(sample.unit_ns) /
                          static_cast<double>(Provisioning::kEpochNs);
-    const auto provisioned_bps = std::llround(
-        units * static_cast<double>(options.controller.unit_capacity_bps));
-    text += fmt::format("{},{},{},{},{:.4f},{}\n",
-                        Seconds(SinceFirstPacket(sample, result.first_packet)),
-                        sample.offered_bytes * 8 * kEpochsPerSecond,
-                        sample.drained_bytes * 8 * kEpochsPerSecond,
-                        is_unpaced ? "" : std::to_string(provisioned_bps),
-                        units, sample.dropped_packets);
+    const auto capacity =
+        static_cast<double>(options.controller.unit_capacity_bps);
+    const std::string provisioned =
+        is_measured && !is_unpaced
+            ? fmt::format("{}", std::llround(units * capacity))
+            : "";
+    text +=
+        fmt::format("{},{},{},{},{},{}\n",
+                    Seconds(SinceFirstPacket(sample, result.first_packet)),
+                    sample.offered_bytes * 8 * kEpochsPerSecond,
+                    sample.drained_bytes * 8 * kEpochsPerSecond, provisioned,
+                    is_measured ? fmt::format("{:.4f}", units) : "",
+                    sample.dropped_packets);
   }
   return text;
 }

@@ -71,6 +71,19 @@ TEST_F(CsvTest, LeavesNoSeriesOfAnEarlierRun) {
   EXPECT_EQ(Contents(directory_ / "mine.csv"), "earlier");
 }
 
+TEST_F(CsvTest, LeavesEmptyWhatNobodyMeasuredOfUnits) {
+  RunResult result = Result();
+  result.unit_ns_with_traffic = 0;
+  ASSERT_TRUE(WriteCsv(directory_, Options(), result).ok());
+  EXPECT_THAT(Contents(directory_ / "bandwidth.csv"),
+              HasSubstr("\n0.000000000,150000000,150000000,,,0\n"));
+  const std::string figures = Contents(directory_ / "figures.csv");
+  EXPECT_THAT(figures, HasSubstr("\nunits_used_max,2,units\n"));
+  for (const char* key : {"units_used_mean", "capacity_used", "utilisation"}) {
+    EXPECT_THAT(figures, Not(HasSubstr(key)));
+  }
+}
+
 TEST_F(CsvTest, HasTheQuantilesOfLatency) {
   RunResult result = Result();
   result.latency_ns.Reset();

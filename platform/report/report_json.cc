@@ -102,15 +102,20 @@ Json Ports(const PortsFigures& live) {
 Json Controllers(const std::vector<ControllerFigures>& controllers,
                  const RunInfo& info) {
   Json json = Json::array();
+  // Controllers that lease have no units of their own.
+  const auto of_own = [](const ControllerFigures& one, auto figure) {
+    return one.units_max > 0 || one.packets == 0 ? Json(figure) : Json(nullptr);
+  };
   for (const ControllerFigures& one : controllers) {
-    json.push_back({{"packets", one.packets},
-                    {"bytes", one.bytes},
-                    {"packets_dropped", one.dropped},
-                    {"units_max", one.units_max},
-                    {"capacity_used",
-                     info.is_unpaced ? Json(nullptr) : Json(one.capacity_used)},
-                    {"grants", one.grants},
-                    {"share_max", static_cast<double>(one.share_max) / 1'024}});
+    json.push_back(
+        {{"packets", one.packets},
+         {"bytes", one.bytes},
+         {"packets_dropped", one.dropped},
+         {"units_max", of_own(one, one.units_max)},
+         {"capacity_used",
+          info.is_unpaced ? Json(nullptr) : of_own(one, one.capacity_used)},
+         {"grants", one.grants},
+         {"share_max", static_cast<double>(one.share_max) / 1'024}});
   }
   return json;
 }

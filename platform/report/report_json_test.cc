@@ -105,6 +105,23 @@ TEST(JsonReport, SaysThatItWasInterrupted) {
   }
 }
 
+TEST(JsonReport, HasNullForWhatNobodyMeasuredOfUnits) {
+  RunResult result = Result();
+  result.unit_ns_with_traffic = 0;
+  result.cluster.controllers = 1;
+  result.controllers = {{.packets = 10'000}};
+  const auto json =
+      nlohmann::ordered_json::parse(JsonReport(Options(), result, Info()));
+  EXPECT_EQ(json["units_used_max"], 2);
+  EXPECT_TRUE(json["units_used_mean"].is_null());
+  EXPECT_TRUE(json["capacity_used"].is_null());
+  EXPECT_TRUE(json["utilisation"]["p50"].is_null());
+  EXPECT_TRUE(json["utilisation"]["p99"].is_null());
+  const auto& one = json["leases"]["by_controller"][0];
+  EXPECT_TRUE(one["units_max"].is_null());
+  EXPECT_TRUE(one["capacity_used"].is_null());
+}
+
 TEST(JsonReport, TellsHowStateMoved) {
   RunResult result = Result();
   StateFigures& state = result.state;

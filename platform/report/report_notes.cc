@@ -7,6 +7,26 @@
 #include "fmt/format.h"
 
 namespace snf {
+namespace {
+
+// Explains why a capture's own answers are dropped where far ends are emulated.
+std::string OfAnswers(const RunOptions& options, const RunResult& result) {
+  const uint64_t dropped =
+      result.dropped[static_cast<size_t>(DropReason::kNotTranslated)];
+  if (dropped == 0 || !result.live.ports.empty()) return "";
+  const bool is_one = dropped == 1;
+  return fmt::format(
+      "{} {} packets that had not left translated{}, and {} dropped "
+      "(not_translated). An answer comes at the capture's time, also while its "
+      "question waits for a unit, or is never translated.",
+      Plural(dropped, "packet"), is_one ? "answers" : "answer",
+      options.inside.empty()
+          ? ""
+          : (is_one ? ", or stays on the inside" : ", or stay on the inside"),
+      is_one ? "was" : "were");
+}
+
+}  // namespace
 
 std::vector<std::string> NotesOf(const RunOptions& options,
                                  const RunResult& result, const RunInfo& info) {
@@ -21,6 +41,9 @@ std::vector<std::string> NotesOf(const RunOptions& options,
     notes.emplace_back(
         "Without --inside, the end that sends first was taken for the inside: "
         "a server, too, where the capture begins amid a connection.");
+  }
+  if (const std::string note = OfAnswers(options, result); !note.empty()) {
+    notes.push_back(note);
   }
   for (const std::string& warning : info.warnings) {
     notes.push_back(Printable(warning));

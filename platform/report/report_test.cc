@@ -85,7 +85,7 @@ Digest        0123456789abcdef of all that was released, seed 7
 Took          0.50 s, 20,000 packets a second, snf 1.2.3
 
 What it means
-  300 ms of traffic at 150 Mbit/s ran on 1.8 units of 100 Mbit/s on average
+  300 ms of traffic at 150 Mbit/s ran on 1.75 units of 100 Mbit/s on average
   (2 at most): 86 % of the provisioned capacity was used, and 99 of 100 packets
   left within 990 µs. 73 % of flowlets could move to another unit, 20 % did, and
   93 % of these were not held for state; the longest hold, of flow udp
@@ -361,7 +361,7 @@ TEST(TextReport, TellsBothLimitsOfAUnit) {
   options.controller.unit_packets_ps = 250'000;
   EXPECT_THAT(TextReport(options, Result(), Info(), Terminal{}),
               AllOf(HasSubstr(" on average, 100 Mbit/s and 250 kpps each\n"),
-                    HasSubstr(" units of 100 Mbit/s and 250 kpps on")));
+                    HasSubstr(" units of 100 Mbit/s and 250 kpps\n")));
 }
 
 // The second digest is of a run that gives ports.
@@ -384,6 +384,35 @@ TEST(TextReport, SaysWhatIsAssumedOfTheInside) {
   EXPECT_THAT(text(Result()), Not(HasSubstr("--inside")));
   options.inside = *ParsePrefixes("10.0.0.0/8");
   EXPECT_THAT(text(WithAliases()), Not(HasSubstr("Without --inside")));
+}
+
+TEST(TextReport, LeavesOutWhatNobodyMeasuredOfUnits) {
+  RunResult result = Result();
+  result.unit_ns_with_traffic = 0;
+  const std::string text = TextReport(Options(), result, Info(), Terminal{});
+  EXPECT_THAT(text, HasSubstr("  2  at most, 100 Mbit/s each\n"));
+  EXPECT_THAT(text, HasSubstr("ran on at most 2 units of 100 Mbit/s, and\n"));
+  EXPECT_THAT(text, Not(HasSubstr("Utilisation")));
+  EXPECT_THAT(text, Not(HasSubstr("rovisioned")));
+}
+
+TEST(TextReport, SaysWhyTheAnswersOfACaptureAreDropped) {
+  RunOptions options = Options();
+  RunResult result = WithAliases();
+  const auto text = [&] {
+    std::string words = TextReport(options, result, Info(), Terminal{});
+    for (size_t at; (at = words.find("\n    ")) != std::string::npos;) {
+      words.replace(at, 5, " ");
+    }
+    return words;
+  };
+  EXPECT_THAT(text(), HasSubstr("- 10 packets answer packets that had not left "
+                                "translated, and were dropped"));
+  EXPECT_THAT(text(), Not(HasSubstr("stay on the inside")));
+  options.inside = *ParsePrefixes("10.0.0.0/8");
+  EXPECT_THAT(text(), HasSubstr(" translated, or stay on the inside, and "));
+  Dropped(result, DropReason::kNotTranslated) = 0;
+  EXPECT_THAT(text(), Not(HasSubstr("had not left translated")));
 }
 
 TEST(TextReport, SaysWhatWasChecked) {

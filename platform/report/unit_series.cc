@@ -30,14 +30,11 @@ void UnitSeries::Advance(Instant now) {
   const int64_t step = (now - start_).ns / kStepNs;
   if (step == step_) return;
   CloseStep();
+  // Steps in which units are up and idle.
+  constexpr int64_t kMost = 1'000'000'000 / kStepNs;
+  const int64_t last = std::min(step, step_ + 1 + kMost);
+  while (++step_ < last) CloseStep();
   step_ = step;
-}
-
-UnitSeries::Unit& UnitSeries::List(UnitId unit) {
-  Unit& u = units_[value(unit)];
-  if (!u.is_listed) listed_.push_back(value(unit));
-  u.is_listed = true;
-  return u;
 }
 
 void UnitSeries::on_unit_up(Instant now, UnitId unit) {
@@ -63,7 +60,7 @@ void UnitSeries::on_unit_down(Instant now, UnitId unit) {
 void UnitSeries::on_drained(Instant now, UnitId unit, uint32_t packets,
                             uint64_t bytes) {
   Advance(now);
-  Unit& u = List(unit);
+  Unit& u = units_[value(unit)];
   u.packets += packets;
   u.bytes += bytes;
   u.step_bytes += bytes;
@@ -72,7 +69,8 @@ void UnitSeries::on_drained(Instant now, UnitId unit, uint32_t packets,
 void UnitSeries::on_release(const ReleasedPacket& packet) {
   if (packet.route.unit == kNoUnit) return;
   Advance(packet.time);
-  List(packet.route.unit).latencies_ns.push_back(packet.route.latency.ns);
+  units_[value(packet.route.unit)].latencies_ns.push_back(
+      packet.route.latency.ns);
 }
 
 void UnitSeries::on_end(Instant now) {
@@ -84,11 +82,14 @@ void UnitSeries::on_end(Instant now) {
 }
 
 void UnitSeries::CloseStep() {
-  std::ranges::sort(listed_);
-  for (const uint16_t id : listed_) WriteStep(id, step_ * kStepNs);
-  listed_.clear();
-  // Also those that were parked unlisted.
-  for (Unit& unit : units_) unit.up_ns = 0;
+  const int64_t begin_ns = step_ * kStepNs;
+  for (uint16_t id = 0; id < units_.size(); ++id) {
+    const Unit& unit = units_[id];
+    if (unit.is_up || unit.up_ns > 0 || unit.step_bytes > 0 ||
+        !unit.latencies_ns.empty()) {
+      WriteStep(id, begin_ns);
+    }
+  }
 }
 
 void UnitSeries::WriteStep(uint16_t id, int64_t begin_ns) {
@@ -107,7 +108,7 @@ void UnitSeries::WriteStep(uint16_t id, int64_t begin_ns) {
       latencies.size(),
       latencies.empty() ? "" : SecondsText(Quantile(latencies, 50)),
       latencies.empty() ? "" : SecondsText(Quantile(latencies, 99)));
-  unit.is_listed = false;
+  unit.up_ns = 0;
   unit.step_bytes = 0;
   latencies.clear();
 }

@@ -21,8 +21,9 @@ namespace snf {
 //
 //   unit, up_s, down_s, packets, bytes (drained; original lengths)
 //
-// UnitSteps() has a line for each step of 10 ms in which a unit drained or
-// released packets, so a gap of years costs nothing:
+// UnitSteps() has a line for each step of 10 ms in which a unit was up or
+// released packets. Steps are left out in which all units are idle, from 1 s
+// behind the last event on, so a gap of years costs nothing:
 //
 //   start_s, unit, up (share of the step), utilisation (of what it could have
 //   drained while it was up), packets (released), p50_s, p99_s (their
@@ -57,21 +58,18 @@ class UnitSeries final : public RunObserver {
     uint64_t packets = 0;  // drained since then
     uint64_t bytes = 0;
     // In this step:
-    bool is_listed = false;  // it drained or released
-    int64_t up_ns = 0;       // of times that are over
+    int64_t up_ns = 0;  // of times that are over
     uint64_t step_bytes = 0;
     std::vector<int64_t> latencies_ns;
   };
 
   // Closes the step if `now` is behind it.
   void Advance(Instant now);
-  Unit& List(UnitId unit);
   void CloseStep();
   void WriteStep(uint16_t id, int64_t begin_ns);
 
   double bytes_per_ns_;  // of a unit
   std::vector<Unit> units_;
-  std::vector<uint16_t> listed_;
   Instant start_;
   int64_t step_ = 0;  // steps before this one
   std::string times_;

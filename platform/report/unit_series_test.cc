@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "platform/report/unit_series.h"
 
+#include <algorithm>
+
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace snf {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 constexpr UnitId kFirst{0};
 constexpr UnitId kSecond{1};
@@ -41,7 +47,7 @@ TEST_F(UnitSeriesTest, TellsWhenUnitsWereUpAndWhatTheyDrained) {
             "1,0.030000000,0.031000000,0,0\n");
 }
 
-TEST_F(UnitSeriesTest, HasALineForAUnitThatWorkedInAStep) {
+TEST_F(UnitSeriesTest, HasALineForAUnitThatWasUpInAStep) {
   series_.on_unit_up(At(0), kFirst);
   series_.on_unit_up(At(5'000), kSecond);
   series_.on_drained(At(6'000), kSecond, 100, 125'000);
@@ -53,8 +59,10 @@ TEST_F(UnitSeriesTest, HasALineForAUnitThatWorkedInAStep) {
   series_.on_end(At(15'000));
   EXPECT_EQ(series_.UnitSteps(),
             "start_s,unit,up,utilisation,packets,p50_s,p99_s\n"
+            "0.000000000,0,1.0000,0.0000,0,,\n"
             "0.000000000,1,0.5000,0.2000,3,0.000020000,0.000030000\n"
-            "0.010000000,0,0.5000,1.0000,0,,\n");
+            "0.010000000,0,0.5000,1.0000,0,,\n"
+            "0.010000000,1,0.5000,0.0000,0,,\n");
 }
 
 TEST_F(UnitSeriesTest, CountsAUnitThatWasParkedAndCameBackInAStep) {
@@ -65,18 +73,20 @@ TEST_F(UnitSeriesTest, CountsAUnitThatWasParkedAndCameBackInAStep) {
   series_.on_end(At(20'000));
   EXPECT_EQ(series_.UnitSteps(),
             "start_s,unit,up,utilisation,packets,p50_s,p99_s\n"
-            "0.000000000,0,0.2000,0.1000,0,,\n");
+            "0.000000000,0,0.2000,0.1000,0,,\n"
+            "0.010000000,0,1.0000,0.0000,0,,\n");
 }
 
-TEST_F(UnitSeriesTest, LeavesOutStepsInWhichNothingHappened) {
+TEST_F(UnitSeriesTest, LeavesOutWhatIsBehindASecondOfIdleness) {
   series_.on_unit_up(At(0), kFirst);
   series_.on_drained(At(1), kFirst, 1, 100);
   series_.on_drained(At(3'600'000'000), kFirst, 1, 1'250'000);
   series_.on_end(At(3'600'010'000));
-  EXPECT_EQ(series_.UnitSteps(),
-            "start_s,unit,up,utilisation,packets,p50_s,p99_s\n"
-            "0.000000000,0,1.0000,0.0001,0,,\n"
-            "3600.000000000,0,1.0000,1.0000,0,,\n");
+  EXPECT_THAT(series_.UnitSteps(),
+              AllOf(HasSubstr("\n0.000000000,0,1.0000,0.0001,0,,\n"),
+                    HasSubstr("\n1.000000000,0,1.0000,0.0000,0,,\n"
+                              "3600.000000000,0,1.0000,1.0000,0,,\n")));
+  EXPECT_EQ(std::ranges::count(series_.UnitSteps(), '\n'), 1 + 101 + 1);
 }
 
 TEST_F(UnitSeriesTest, AQuantileIsWhatSoManyDoNotExceed) {

@@ -38,6 +38,7 @@ int64_t SaturatingSum(int64_t a, int64_t b) {
 
 void Provisioning::on_start(Instant first_packet) {
   phase_ns_ = FloorModulo(first_packet.ns, kEpochNs);
+  began_ = std::min(began_, first_packet);
 }
 
 // The rest of a division by 100 ms is in the same epoch or the one before.
@@ -57,7 +58,10 @@ void Provisioning::StartEpoch(Instant now) {
 }
 
 void Provisioning::AdvanceEpochs(Instant now) {
-  if (samples_.empty()) StartEpoch(now);
+  if (samples_.empty()) {
+    began_ = std::min(began_, now);
+    StartEpoch(now);
+  }
   while (IsOver(now) && units_up_ > 0) {
     const Instant end = epoch_end_;
     CloseEpoch(end);
@@ -80,7 +84,6 @@ Instant Provisioning::SkipEpochs(Instant from, Instant now) {
       utilisation_.Record(0, static_cast<uint32_t>(std::min(left, kMost)));
     }
   }
-  unit_ns_ = SaturatingSum(unit_ns_, UnitTime(units_up_, to - from));
   return to;
 }
 
@@ -106,7 +109,6 @@ void Provisioning::CloseEpoch(Instant end) {
     unit.up_ns = 0;
     unit.listed = unit.up;
   }
-  unit_ns_ = SaturatingSum(unit_ns_, samples_.back().unit_ns);
   this_epoch_.resize(still_up);
 }
 
@@ -132,8 +134,7 @@ void Provisioning::on_unit_up(Instant now, UnitId unit) {
   u.up_since = now;
   if (!u.listed) this_epoch_.push_back(value(unit));
   u.listed = true;
-  if (++units_up_ == 1) any_up_since_ = now;
-  units_max_ = std::max(units_max_, units_up_);
+  units_max_ = std::max(units_max_, ++units_up_);
 }
 
 void Provisioning::on_unit_down(Instant now, UnitId unit) {
@@ -143,13 +144,12 @@ void Provisioning::on_unit_down(Instant now, UnitId unit) {
   CountUnitTime(now);
   u.up = false;
   u.up_ns = SaturatingSum(u.up_ns, (now - u.up_since).ns);
-  if (--units_up_ == 0) {
-    any_up_ns_ = SaturatingSum(any_up_ns_, (now - any_up_since_).ns);
-  }
+  --units_up_;
 }
 
 void Provisioning::on_end(Instant now) {
   if (samples_.empty()) return;
+  CountUnitTime(now);
   for (size_t i = 0; i < units_.size(); ++i) {
     if (units_[i].up) on_unit_down(now, UnitId{static_cast<uint16_t>(i)});
   }
@@ -158,8 +158,9 @@ void Provisioning::on_end(Instant now) {
 
 int64_t Provisioning::units_mean_1000() const {
   __extension__ using Wide = __int128;
-  if (any_up_ns_ == 0) return 0;
-  return static_cast<int64_t>(Wide{unit_ns_} * 1000 / any_up_ns_);
+  if (last_traffic_ <= began_) return 0;
+  return static_cast<int64_t>(Wide{unit_ns_with_traffic_} * 1000 /
+                              (last_traffic_ - began_).ns);
 }
 
 }  // namespace snf

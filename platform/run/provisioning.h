@@ -90,11 +90,12 @@ class Provisioning final : public RunObserver {
   // Returns the sums of earlier ones.
   const ForgottenEpochs& forgotten() const { return samples_.forgotten(); }
   uint32_t units_max() const { return units_max_; }
-  // Mean units over the time that at least one was up, in 1/1000.
+  // Mean units in 1/1000, over the time from the first packet (or the first
+  // event, if that is earlier) until the last packet came to the controller or
+  // left a unit. After on_end.
   int64_t units_mean_1000() const;
-  // Time that units were up, summed over units, until the last packet came to
-  // the controller or left a unit: not the time for which they lie idle
-  // behind all traffic. After on_end.
+  // Time that units were up, summed over units, until the same end: not the
+  // time for which they lie idle behind all traffic. After on_end.
   int64_t unit_ns_with_traffic() const { return unit_ns_with_traffic_; }
   // Per unit and epoch, in 1/1000.
   const Histogram& utilisation() const { return utilisation_; }
@@ -141,13 +142,13 @@ class Provisioning final : public RunObserver {
   uint32_t units_max_ = 0;
   int64_t phase_ns_ = 0;  // of epochs, behind whole 100 ms
   Instant epoch_end_;
+  Instant began_ = Instant::max();
   Instant last_traffic_ = Instant::min();
   Instant counted_until_;
-  int64_t counted_unit_ns_ = 0;  // until then; saturates, as the next does
+  // Until then; saturates, as the next does, which 64 units take 4 years to
+  // reach.
+  int64_t counted_unit_ns_ = 0;
   int64_t unit_ns_with_traffic_ = 0;
-  Instant any_up_since_;
-  int64_t any_up_ns_ = 0;
-  int64_t unit_ns_ = 0;  // saturates, which 64 units take 4 years to reach
   EpochSeries samples_;
   Histogram utilisation_;
 };

@@ -128,6 +128,46 @@ TEST(Provisioning, CountsUnitTimeUntilTheLastPacketCameOrLeft) {
   EXPECT_EQ(provisioning.unit_ns_with_traffic(), 540 * kMs);
 }
 
+TEST(Provisioning, CountsAllOfAUnitThatWasParkedBeforeTheLastPacket) {
+  Provisioning provisioning(Units(kGigabit, 4));
+  provisioning.on_unit_up(AtMs(0), UnitId{0});
+  provisioning.on_drained(AtMs(10), UnitId{0}, 1, 100);
+  provisioning.on_unit_down(AtMs(30), UnitId{0});
+  provisioning.on_offered(AtMs(90), 100);
+  provisioning.on_end(AtMs(90));
+  EXPECT_EQ(provisioning.unit_ns_with_traffic(), 30 * kMs);
+}
+
+// A unit that is parked at once after each packet is there for little of the
+// time, however long the others are.
+TEST(Provisioning, TakesTheMeanFromTheFirstPacketToTheLast) {
+  Provisioning provisioning(Units(kGigabit, 4));
+  provisioning.on_start(AtMs(0));
+  provisioning.on_offered(AtMs(0), 100);
+  for (const int64_t ms : {100, 900}) {
+    provisioning.on_unit_up(AtMs(ms), UnitId{0});
+    provisioning.on_drained(AtMs(ms + 50), UnitId{0}, 1, 100);
+    provisioning.on_unit_down(AtMs(ms + 50), UnitId{0});
+  }
+  provisioning.on_offered(AtMs(1'000), 100);
+  provisioning.on_unit_up(AtMs(2'000), UnitId{0});  // behind all traffic
+  provisioning.on_unit_down(AtMs(3'000), UnitId{0});
+  provisioning.on_end(AtMs(3'000));
+  EXPECT_EQ(provisioning.units_mean_1000(), 100);
+}
+
+// Units that are leased are up before a packet comes.
+TEST(Provisioning, BeginsTheMeanWithUnitsThatAreThereBefore) {
+  Provisioning provisioning(Units(kGigabit, 4));
+  provisioning.on_unit_up(AtMs(-100), UnitId{0});
+  provisioning.on_unit_up(AtMs(-100), UnitId{1});
+  provisioning.on_start(AtMs(0));
+  provisioning.on_offered(AtMs(0), 100);
+  provisioning.on_offered(AtMs(100), 100);
+  provisioning.on_end(AtMs(100));
+  EXPECT_EQ(provisioning.units_mean_1000(), 2'000);
+}
+
 TEST(Provisioning, CountsWhatPacketsCost) {
   ControllerOptions options = Units(kGigabit, 4);
   options.unit_packets_ps = 1'000'000;
@@ -185,6 +225,7 @@ TEST(Provisioning, AddsTimesThatAreLongerThanAllTime) {
   provisioning.on_unit_up(AtMs(0), UnitId{0});
   provisioning.on_unit_down(AtMs(50), UnitId{0});
   provisioning.on_unit_up(AtMs(-60), UnitId{0});
+  provisioning.on_offered(Instant::max(), 1);
   provisioning.on_unit_down(Instant::max(), UnitId{0});
   EXPECT_GE(provisioning.units_mean_1000(), 0);
 }
@@ -223,6 +264,7 @@ TEST(Provisioning, KeepsTheMeanRightForLongRuns) {
     provisioning.on_unit_up(AtMs(0), UnitId{i});
   }
   provisioning.on_unit_down(AtMs(kDay / 2), UnitId{0});
+  provisioning.on_offered(AtMs(2 * kDay), 1);
   for (uint16_t i = 1; i < 64; ++i) {
     provisioning.on_unit_down(AtMs(2 * kDay), UnitId{i});
   }
@@ -254,7 +296,6 @@ struct Interval {
 struct Naive {
   std::map<int64_t, int64_t> unit_ns;                   // by epoch
   std::map<std::pair<size_t, int64_t>, int64_t> up_ns;  // by unit and epoch
-  int64_t any_up_ns = 0;
   int64_t all_up_ns = 0;
   uint32_t units_max = 0;
 };
@@ -278,10 +319,7 @@ Naive Compute(const std::vector<std::vector<Interval>>& units) {
   }
   std::sort(changes.begin(), changes.end());
   int up = 0;
-  int64_t since = 0;
   for (const auto& [time, change] : changes) {
-    if (up > 0) naive.any_up_ns += time - since;
-    since = time;
     up += change;
     naive.units_max = std::max(naive.units_max, static_cast<uint32_t>(up));
   }
@@ -329,6 +367,7 @@ TEST(Provisioning, AgreesWithANaiveComputation) {
         provisioning.on_unit_down(Instant{last}, change.unit);
       }
     }
+    if (!changes.empty()) provisioning.on_offered(Instant{last}, 1);
     provisioning.on_end(Instant{last});
 
     const Naive naive = Compute(units);
@@ -339,9 +378,10 @@ TEST(Provisioning, AgreesWithANaiveComputation) {
     ASSERT_EQ(unit_ns, naive.unit_ns) << "round " << round;
     ASSERT_EQ(provisioning.utilisation().count(), naive.up_ns.size());
     ASSERT_EQ(provisioning.units_max(), naive.units_max);
-    ASSERT_EQ(
-        provisioning.units_mean_1000(),
-        naive.any_up_ns == 0 ? 0 : naive.all_up_ns * 1000 / naive.any_up_ns);
+    ASSERT_EQ(provisioning.units_mean_1000(),
+              changes.empty()
+                  ? 0
+                  : naive.all_up_ns * 1000 / (last - changes.front().time));
     const std::vector<EpochSample> samples = provisioning.samples();
     ASSERT_TRUE(std::is_sorted(
         samples.begin(), samples.end(),

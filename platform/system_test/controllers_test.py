@@ -218,6 +218,31 @@ class Controllers(Command):
         self.assertIn("provisioned bandwidth per 100 ms", text)
         self.assertIn("of the capacity provisioned", text)
 
+    def test_measures_own_units_in_real_time_and_no_shared_ones(self):
+        real = (self.many, "--clock=real", "--controllers=2", "--speed=2x",
+                "--unit_capacity=5Mbps")
+        measured = ("units_used_mean", "capacity_used", "utilisation")
+        folder = os.path.join(self.folder.name, "real")
+
+        def rows():
+            text = pathlib.Path(folder, "bandwidth.csv").read_text()
+            return [line.split(",") for line in text.splitlines()[1:]]
+        own = self.report(*real, "--leases=independent", "--csv", folder)
+        for key in measured:
+            self.assertIsNotNone(own[key])
+        self.assertGreater(own["capacity_used"], 0)
+        self.assertLessEqual(own["units_used_mean"], own["units_used_max"])
+        self.assertGreater(sum(float(row[4]) for row in rows()), 0)
+        shared = self.report(*real, "--csv", folder)
+        self.assertIsNone(shared["units_used_mean"])
+        self.assertIsNone(shared["capacity_used"])
+        self.assertEqual(shared["utilisation"], {"p50": None, "p99": None})
+        self.assertGreater(sum(int(row[2]) for row in rows()), 0)
+        self.assertEqual({tuple(row[3:5]) for row in rows()}, {("", "")})
+        text = run("replay", *real).stdout.decode()
+        self.assertNotIn("Utilisation", text)
+        self.assertNotIn("rovisioned", text)
+
     def test_releases_in_real_time_what_virtual_time_does(self):
         one = self.report(self.many, "--nf=chronicle")
         for n in (2, 8):

@@ -158,15 +158,21 @@ class Replay(Command):
                          report["packets_released"])
         self.assertEqual(sum(int(row["packets"]) for row in steps),
                          report["packets_released"])
-        # The mean is over the time in which any unit was up.
-        up, any_up, end = 0, 0, 0
-        for row in sorted(times, key=lambda row: float(row["up_s"])):
-            begins, ends = float(row["up_s"]), float(row["down_s"])
-            up += ends - begins
-            any_up += max(ends - max(begins, end), 0)
-            end = max(end, ends)
-        self.assertAlmostEqual(up / any_up, report["units_used_mean"],
+        # The mean is over all of the time: so many units of 300 Mbit/s, of
+        # which so much was used, had the capture's rate.
+        last = report["duration_s"]
+        up = sum(min(float(row["down_s"]), last) - float(row["up_s"])
+                 for row in times if float(row["up_s"]) < last)
+        self.assertAlmostEqual(up / last, report["units_used_mean"],
                                delta=0.002)
+        self.assertAlmostEqual(
+            report["units_used_mean"] * report["capacity_used"] * 300e6 /
+            report["bit_rate_mean_bps"], 1, delta=0.01)
+        # Also of steps in which a unit that was up did nothing.
+        self.assertAlmostEqual(
+            sum(float(row["up"]) for row in steps) * 0.01,
+            sum(float(row["down_s"]) - float(row["up_s"]) for row in times),
+            delta=0.01)
         drained = sum(float(row["utilisation"]) * float(row["up"])
                       for row in steps) * 0.01 * 300e6 / 8
         self.assertAlmostEqual(

@@ -2,7 +2,10 @@
 #include "platform/drivers/cluster/merge_results.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <utility>
 
 #include "platform/run/figures/figures.h"
@@ -31,6 +34,23 @@ void AddTableFigures(RunResult& sum, const RunResult& one) {
     to.staleness_ns.Merge(from.staleness_ns);
     to.spread_ns.Merge(from.spread_ns);
   }
+}
+
+void AddForgotten(ForgottenEpochs& sum, const ForgottenEpochs& one) {
+  sum.epochs = std::max(sum.epochs, one.epochs);
+  sum.with_offered = std::max(sum.with_offered, one.with_offered);
+  sum.offered_bytes += one.offered_bytes;
+  sum.drained_bytes += one.drained_bytes;
+  sum.most_offered_bytes =
+      std::max(sum.most_offered_bytes, one.most_offered_bytes);
+}
+
+// Returns the time of traffic over which Provisioning took the mean of units.
+double TrafficNs(const RunResult& one) {
+  return one.units_mean_1000 == 0
+             ? 0
+             : static_cast<double>(one.unit_ns_with_traffic) * 1000 /
+                   static_cast<double>(one.units_mean_1000);
 }
 
 // Adds what is no figure with a place in the table.
@@ -76,6 +96,37 @@ RunResult MergeResults(const NetworkFunction& example,
   }
   sum.units_max = 0;
   return sum;
+}
+
+void AddEpochs(const std::vector<RunResult>& results, RunResult& sum) {
+  std::map<int64_t, EpochSample> by_epoch;
+  for (const RunResult& one : results) {
+    AddForgotten(sum.forgotten, one.forgotten);
+    for (const EpochSample& sample : one.epochs) {
+      EpochSample& to = by_epoch[sample.epoch];
+      to.epoch = sample.epoch;
+      to.offered_bytes += sample.offered_bytes;
+      to.drained_bytes += sample.drained_bytes;
+      to.dropped_packets += sample.dropped_packets;
+      to.unit_ns += sample.unit_ns;
+    }
+  }
+  for (const auto& [epoch, sample] : by_epoch) sum.epochs.push_back(sample);
+}
+
+void AddOwnUnits(const std::vector<RunResult>& results, RunResult& sum) {
+  double traffic_ns = 0;
+  for (const RunResult& one : results) {
+    sum.units_max += one.units_max;
+    sum.unit_ns_with_traffic += one.unit_ns_with_traffic;
+    sum.utilisation_1000.Merge(one.utilisation_1000);
+    traffic_ns = std::max(traffic_ns, TrafficNs(one));
+  }
+  if (traffic_ns > 0) {
+    sum.units_mean_1000 = std::llround(
+        static_cast<double>(sum.unit_ns_with_traffic) * 1000 / traffic_ns);
+  }
+  AddEpochs(results, sum);
 }
 
 ControllerFigures FiguresOfController(const RunOptions& options,

@@ -17,6 +17,15 @@ namespace snf {
 RunResult MergeResults(const NetworkFunction& example,
                        std::vector<RunResult> results);
 
+// Adds figures of units and epochs to `sum`, which MergeResults returned, where
+// each run had units of its own, and all runs began at one time by one clock.
+// units_max is the sum of the runs' maxima. Where samples were forgotten, the
+// busiest of these epochs is that of a single run.
+void AddOwnUnits(const std::vector<RunResult>& results, RunResult& sum);
+
+// Adds the samples of epochs alone, where runs share units.
+void AddEpochs(const std::vector<RunResult>& results, RunResult& sum);
+
 // Returns the figures of a controller from the result of its run, without those
 // of leases.
 ControllerFigures FiguresOfController(const RunOptions& options,

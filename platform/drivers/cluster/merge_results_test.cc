@@ -105,5 +105,69 @@ TEST(MergeResults, KeepsEveryFigureOfTheTable) {
   }
 }
 
+// Two controllers with units of their own, of which the second has traffic for
+// half of the time.
+class OwnUnits : public testing::Test {
+ protected:
+  OwnUnits() : results_(2, EmptyResult(Forwarder())) {
+    RunResult& one = results_[0];
+    one.units_max = 2;
+    one.units_mean_1000 = 1'500;
+    one.unit_ns_with_traffic = 300'000'000;  // in 200 ms
+    one.utilisation_1000.Record(400);
+    one.epochs = {{.epoch = 7, .offered_bytes = 100, .unit_ns = 150'000'000},
+                  {.epoch = 8, .drained_bytes = 70, .unit_ns = 150'000'000}};
+    RunResult& two = results_[1];
+    two.units_max = 1;
+    two.units_mean_1000 = 500;
+    two.unit_ns_with_traffic = 50'000'000;  // in 100 ms
+    two.utilisation_1000.Record(800);
+    two.epochs = {{.epoch = 5, .offered_bytes = 1},
+                  {.epoch = 7,
+                   .offered_bytes = 10,
+                   .drained_bytes = 11,
+                   .dropped_packets = 3,
+                   .unit_ns = 50'000'000}};
+  }
+
+  std::vector<RunResult> results_;
+  RunResult sum_;
+};
+
+TEST_F(OwnUnits, AreAddedUpByEpoch) {
+  AddOwnUnits(results_, sum_);
+  ASSERT_EQ(sum_.epochs.size(), 3u);
+  EXPECT_EQ(sum_.epochs[0].epoch, 5);
+  EXPECT_EQ(sum_.epochs[1].epoch, 7);
+  EXPECT_EQ(sum_.epochs[1].offered_bytes, 110u);
+  EXPECT_EQ(sum_.epochs[1].drained_bytes, 11u);
+  EXPECT_EQ(sum_.epochs[1].dropped_packets, 3u);
+  EXPECT_EQ(sum_.epochs[1].unit_ns, 200'000'000);
+  EXPECT_EQ(sum_.epochs[2].epoch, 8);
+  EXPECT_EQ(sum_.utilisation_1000.count(), 2u);
+  EXPECT_EQ(sum_.units_max, 3u);
+}
+
+TEST_F(OwnUnits, HaveAMeanOverTheTimeOfAllTraffic) {
+  AddOwnUnits(results_, sum_);
+  EXPECT_EQ(sum_.unit_ns_with_traffic, 350'000'000);
+  EXPECT_EQ(sum_.units_mean_1000, 1'750);
+}
+
+TEST_F(OwnUnits, AreNotMeasuredWhereEpochsAloneAreAdded) {
+  results_[0].latency_ns.Record(1);
+  RunResult shared = MergeResults(Forwarder(), results_);
+  AddEpochs(results_, shared);
+  EXPECT_EQ(shared.epochs.size(), 3u);
+  EXPECT_FALSE(UnitsAreMeasured(shared));
+  for (const Figure& figure : Figures()) {
+    if (figure.key != "capacity_used" && figure.key != "units_used_mean") {
+      continue;
+    }
+    const FigureValue value = ValueOf(figure, shared, FiguresOf({}, shared));
+    EXPECT_EQ(value, FigureValue(static_cast<const Histogram*>(nullptr)));
+  }
+}
+
 }  // namespace
 }  // namespace snf

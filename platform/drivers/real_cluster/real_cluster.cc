@@ -50,15 +50,11 @@ RealOptions RealOptionsOf(const RealOptions& real, uint32_t controllers) {
   return options;
 }
 
-// Adds figures of units that MergeResults leaves out, and times.
-void AddOwnUnits(const RunResult& one, RunResult& sum) {
+// Adds times, starts of units and failures, which MergeResults leaves out.
+void AddOthers(const RunResult& one, RunResult& sum) {
   if (one.packets_in > 0) {
     sum.last_packet = std::max(sum.last_packet, one.last_packet);
   }
-  sum.units_max += one.units_max;
-  sum.units_mean_1000 += one.units_mean_1000;
-  sum.unit_ns_with_traffic += one.unit_ns_with_traffic;
-  sum.utilisation_1000.Merge(one.utilisation_1000);
   sum.cluster.units_started += one.cold_starts;
   sum.cluster.units_up_max += one.units_max;
   sum.real.wall = std::max(sum.real.wall, one.real.wall);
@@ -374,10 +370,14 @@ RunResult RealCluster::Merge(std::vector<RunResult> results) const {
   sum.cluster.controllers = results.size();
   sum.cluster.foreign_aliases = dispatcher_.foreign_aliases();
   for (const RunResult& one : results) {
-    AddOwnUnits(one, sum);
+    AddOthers(one, sum);
     sum.controllers.push_back(FiguresOfController(options_, one));
   }
-  if (desk_ == nullptr) return sum;
+  if (desk_ == nullptr) {
+    AddOwnUnits(results, sum);
+    return sum;
+  }
+  AddEpochs(results, sum);
   sum.cluster.units_started = sum.cluster.units_up_max = 0;
   desk_->AddFigures(sum.cluster);
   workers_->AddFigures(sum.cluster);

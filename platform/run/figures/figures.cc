@@ -94,6 +94,14 @@ struct TypeName {
   }
 };
 
+// Returns true if the figure depends on the time that units were up.
+bool IsOfUnitTime(const FigurePlace& place) {
+  return place == FigurePlace(&ReportFigures::units_mean) ||
+         place == FigurePlace(&ReportFigures::capacity_used) ||
+         place == FigurePlace(&ReportFigures::utilisation_p50) ||
+         place == FigurePlace(&ReportFigures::utilisation_p99);
+}
+
 }  // namespace
 
 std::string_view Name(AddUp adds) {
@@ -161,6 +169,9 @@ void AddUpFigures(RunResult& sum, const RunResult& one) {
 
 FigureValue ValueOf(const Figure& figure, const RunResult& result,
                     const ReportFigures& derived) {
+  if (!UnitsAreMeasured(result) && IsOfUnitTime(figure.place)) {
+    return static_cast<const Histogram*>(nullptr);
+  }
   return std::visit(Reader{result, derived}, figure.place);
 }
 

@@ -149,8 +149,8 @@ std::span<const PortCount> PortCounts();
 // Adds the counts of `one` to those of `sum`.
 void AddCounts(PortFigures& sum, const PortFigures& one);
 
-// Holds the value of a figure: a number, or a histogram of the result, which is
-// null if the run could not have one.
+// Holds the value of a figure: a number, or a histogram of the result. A null
+// pointer stands for a figure that the run could not have, or did not measure.
 using FigureValue = std::variant<std::monostate, bool, uint64_t, int64_t,
                                  double, const Histogram*>;
 FigureValue ValueOf(const Figure& figure, const RunResult& result,

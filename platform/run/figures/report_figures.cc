@@ -77,6 +77,11 @@ ReportFigures FiguresOf(const RunOptions& options, const RunResult& result) {
   return figures;
 }
 
+bool UnitsAreMeasured(const RunResult& result) {
+  return result.unit_ns_with_traffic > 0 ||
+         (result.units_max == 0 && result.latency_ns.count() == 0);
+}
+
 bool UsedHostRecords(const RunResult& result) {
   const UnitCounters& units = result.state.units;
   return units.records_shown + units.records_read > 0 ||

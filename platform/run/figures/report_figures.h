@@ -49,6 +49,10 @@ struct ReportFigures {
 
 ReportFigures FiguresOf(const RunOptions& options, const RunResult& result);
 
+// Returns false if units worked, and the times at which units were up are not
+// known, as where controllers lease units in real time: then units_mean,
+// capacity_used and utilisations are not known either.
+bool UnitsAreMeasured(const RunResult& result);
 // Returns true if units showed or looked for states in memory of the host.
 bool UsedHostRecords(const RunResult& result);
 // Returns true if the NF keeps nothing of a flow, so that records are empty;
