@@ -314,6 +314,13 @@ TEST(PacketsOf, ReadsACaptureOrAFlowOfIt) {
   EXPECT_LT(count(">"), 5'287u);
 }
 
+// Its answers come sooner than units can know of the outside ends.
+TEST(RunEverywhere, StandsACaptureOfTheInsideOfANat) {
+  EXPECT_TRUE(RunEverywhere("nat:ip=203.0.113.1,ports=1024-65535",
+                            PacketsOf("traces/small.pcap.zst"),
+                            {.units = {2, 8}, .inside = "192.0.2.0/24"}));
+}
+
 TEST(RunEverywhere, StandsACapture) {
   EXPECT_TRUE(RunEverywhere("kit_in_slot", PacketsOf("traces/small.pcap.zst"),
                             {.units = {5}}));

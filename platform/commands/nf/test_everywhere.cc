@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/packet/classifier.h"
+#include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "controller/core/placement.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
@@ -26,6 +27,10 @@ namespace snf {
 namespace {
 
 constexpr Instant kStart = Instant{} + Seconds(1'000);
+// Units that have to fetch a piece of a pool have it by then.
+constexpr Nanos kAliasIsKnown = Milliseconds(0);
+// After a longer one, an inside end may have another alias.
+constexpr Nanos kPause = Seconds(1);
 
 // What became of a packet.
 struct Fate {
@@ -41,8 +46,8 @@ std::string ToText(const Fate& fate) {
 struct Everything {
   RunResult run;
   std::vector<bool> sent;  // by packet
-  // The fates of a flow's packets, in their order. Of packets that the NF
-  // emits, whose key is that of their own addresses, the order may vary.
+  // The fates of a flow's packets, in the order of arrival. Of packets that the
+  // NF emits, whose key is that of their own addresses, the order may vary.
   std::map<FlowKey, std::vector<Fate>> flows;
   std::map<FlowKey, std::vector<Fate>> emitted;
 };
@@ -80,6 +85,7 @@ class Watcher final : public RunObserver {
   }
   void on_arrival(Instant, const FlowKey& key, uint32_t) override {
     arrived_ = key;
+    ++arrivals_[key];
   }
   void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
     if (!meta.has_payload()) return;
@@ -112,7 +118,7 @@ class Watcher final : public RunObserver {
     if (packet.route.flow != kNoFlow) {
       FateOf(packet.route.flow, packet.route.clock) = std::move(fate);
     } else {
-      before_[arrived_].push_back(std::move(fate));
+      before_[arrived_].emplace_back(arrivals_[arrived_] - 1, std::move(fate));
     }
   }
 
@@ -126,7 +132,12 @@ class Watcher final : public RunObserver {
       all.flows[place.key].push_back(std::move(fate));
     }
     for (auto& [key, fates] : before_) {
-      std::ranges::move(fates, std::back_inserter(all.flows[key]));
+      std::vector<Fate>& of_flow = all.flows[key];
+      for (auto& [place, fate] : fates) {
+        const size_t at = std::min(place, of_flow.size());
+        of_flow.insert(of_flow.begin() + static_cast<ptrdiff_t>(at),
+                       std::move(fate));
+      }
     }
     for (auto& [key, fates] : all.emitted) {
       std::ranges::sort(fates, {},
@@ -153,9 +164,44 @@ class Watcher final : public RunObserver {
   FlowKey arrived_;
   std::map<FlowId, std::pair<FlowKey, size_t>> lives_;
   std::map<Place, Fate> fates_;
-  std::map<FlowKey, std::vector<Fate>> before_;  // they had a flow
+  std::map<FlowKey, size_t> arrivals_;
+  // Packets that were dropped before they had a flow, each with the number of
+  // packets with the same key that came before.
+  std::map<FlowKey, std::vector<std::pair<size_t, Fate>>> before_;
   std::map<FlowKey, std::vector<Fate>> emitted_;
 };
+
+// Delays packets so that the alias of an inside end is known when the first
+// packet to it comes: in a real network no answer could come before.
+std::vector<TestPacket> WithLateAnswers(std::vector<TestPacket> packets) {
+  struct Sender {
+    Instant since;  // of the first packet, or the first after a pause
+    Instant last;
+  };
+  std::map<FlowKey, Sender> senders;
+  FlowClassifier classifier{{}};
+  Instant now = kStart;
+  for (TestPacket& packet : packets) {
+    const Instant before = now;
+    now = now + packet.gap;
+    ParsedPacket headers;
+    FlowKey key;
+    const Direction direction =
+        classifier.Classify(now, packet.link, packet.bytes, headers, key);
+    if (direction == Direction::kNone || !HasEnds(key)) continue;
+    const Endpoints ends = EndpointsOf(key, direction);
+    if (const auto to = senders.find(ends.to); to != senders.end()) {
+      now = std::max(now, to->second.since + kAliasIsKnown);
+      packet.gap = now - before;
+    }
+    Sender& sender =
+        senders.try_emplace(ends.from, Sender{.since = now, .last = now})
+            .first->second;
+    if (now - sender.last > kPause) sender.since = now;
+    sender.last = now;
+  }
+  return packets;
+}
 
 RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
   RunOptions options;
@@ -401,7 +447,7 @@ std::string ReplayLine(const std::string& nf,
 }  // namespace
 
 testing::AssertionResult RunEverywhere(const std::string& nf,
-                                       const std::vector<TestPacket>& packets,
+                                       const std::vector<TestPacket>& given,
                                        const EverywhereOptions& options) {
   GuardNfCalls("RunEverywhere");
   const absl::StatusOr<NfSpec> spec = NfSpec::Parse(nf);
@@ -421,6 +467,8 @@ testing::AssertionResult RunEverywhere(const std::string& nf,
   const std::unique_ptr<NetworkFunction> example = spec->create();
   const bool has_pools = !example->pools().empty();
   const bool has_sides = example->flow_scope() == FlowScope::kInsideEndpoint;
+  const std::vector<TestPacket> packets =
+      has_sides ? WithLateAnswers(given) : given;
   const Everything expected =
       Run(*spec, packets, *example, inside, 1, "snf", options.closed_loop);
   for (const uint32_t units : options.units) {
