@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -19,16 +20,24 @@
 #include "platform/process/nf_guard.h"
 #include "platform/run/own_keys.h"
 #include "platform/run/run.h"
+#include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_test.h"
 #include "traces/capture_writer.h"
 #include "traces/merged_reader.h"
+
+extern "C" {
+// The files of the program and of the module under test, which a test of
+// snf_add_nf_test has (nf_module.cmake).
+extern const char snf_program[] __attribute__((weak));
+extern const char snf_tested_module[] __attribute__((weak));
+}
 
 namespace snf {
 namespace {
 
 constexpr Instant kStart = Instant{} + Seconds(1'000);
 // Units that have to fetch a piece of a pool have it by then.
-constexpr Nanos kAliasIsKnown = Milliseconds(0);
+constexpr Nanos kAliasIsKnown = Milliseconds(20);
 // After a longer one, an inside end may have another alias.
 constexpr Nanos kPause = Seconds(1);
 
@@ -412,14 +421,24 @@ std::string WhatIsWrong(const Everything& expected, const Everything& found,
   return wrong;
 }
 
+// Returns the NF as the program can load it.
+std::string TextOf(const NfSpec& nf) {
+  if (snf_tested_module == nullptr) return nf.text();
+  const std::string file = snf_tested_module;
+  return WithNfFiles(nf.text(),
+                     {{std::filesystem::path(file).stem(), file}});
+}
+
 // The packets that were sent as a capture, and the command that runs them like
 // this.
-std::string ReplayLine(const std::string& nf,
+std::string ReplayLine(const NfSpec& nf,
                        const std::vector<TestPacket>& packets,
                        const std::vector<bool>& sent, const std::string& inside,
                        uint32_t units) {
+  static int number = 0;  // of the failure
   const std::string file = testing::TempDir() + "everywhere_" +
-                           std::to_string(::getpid()) + ".pcapng";
+                           std::to_string(::getpid()) + "_" +
+                           std::to_string(++number) + ".pcapng";
   auto writer = CaptureWriter::Open(file, {});
   if (!writer.ok()) return std::string(writer.status().message());
   Instant now = kStart;
@@ -437,7 +456,9 @@ std::string ReplayLine(const std::string& nf,
   if (const absl::Status status = (*writer)->Close(); !status.ok()) {
     return std::string(status.message());
   }
-  return "to see it: ./snf replay " + file + " --nf='" + nf +
+  const std::string program =
+      snf_program == nullptr ? "./snf" : snf_program;
+  return "to see it: " + program + " replay " + file + " --nf='" + TextOf(nf) +
          "' --policy=rotate --max_units=" + std::to_string(units) +
          " --warm_units=" + std::to_string(units) +
          " --unit_capacity=1Tbps --state_delay=1us" +
@@ -480,7 +501,7 @@ testing::AssertionResult RunEverywhere(const std::string& nf,
       return testing::AssertionFailure()
              << "on " << units << " units, each packet on the next one, "
              << wrong << "\n"
-             << ReplayLine(nf, packets, found.sent,
+             << ReplayLine(*spec, packets, found.sent,
                            has_sides ? options.inside : "", units);
     }
     if (units > 1 && found.run.controller.flowlets_moved == 0) {
