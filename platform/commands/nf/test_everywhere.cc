@@ -422,16 +422,15 @@ std::string WhatIsWrong(const Everything& expected, const Everything& found,
 }
 
 // Returns the NF as the program can load it.
-std::string TextOf(const NfSpec& nf) {
-  if (snf_tested_module == nullptr) return nf.text();
+std::string Loadable(const std::string& nf) {
+  if (snf_tested_module == nullptr) return nf;
   const std::string file = snf_tested_module;
-  return WithNfFiles(nf.text(),
-                     {{std::filesystem::path(file).stem(), file}});
+  return WithNfFiles(nf, {{std::filesystem::path(file).stem(), file}});
 }
 
 // The packets that were sent as a capture, and the command that runs them like
 // this.
-std::string ReplayLine(const NfSpec& nf,
+std::string ReplayLine(const std::string& nf,
                        const std::vector<TestPacket>& packets,
                        const std::vector<bool>& sent, const std::string& inside,
                        uint32_t units) {
@@ -458,7 +457,7 @@ std::string ReplayLine(const NfSpec& nf,
   }
   const std::string program =
       snf_program == nullptr ? "./snf" : snf_program;
-  return "to see it: " + program + " replay " + file + " --nf='" + TextOf(nf) +
+  return "to see it: " + program + " replay " + file + " --nf='" + Loadable(nf) +
          "' --policy=rotate --max_units=" + std::to_string(units) +
          " --warm_units=" + std::to_string(units) +
          " --unit_capacity=1Tbps --state_delay=1us" +
@@ -501,7 +500,7 @@ testing::AssertionResult RunEverywhere(const std::string& nf,
       return testing::AssertionFailure()
              << "on " << units << " units, each packet on the next one, "
              << wrong << "\n"
-             << ReplayLine(*spec, packets, found.sent,
+             << ReplayLine(nf, packets, found.sent,
                            has_sides ? options.inside : "", units);
     }
     if (units > 1 && found.run.controller.flowlets_moved == 0) {
