@@ -148,23 +148,7 @@ class ComparedServices final : public FlowServices {
       : buffers_(buffers), made_(made), pieces_(pieces), nf_logs_(nf_logs) {}
 
   bool Emit(Bytes frame) override {
-    if (made() == FlowState::kMaxEmits || frame.empty() ||
-        frame.size() > BufferPool::kMaxPacketBytes) {
-      return false;
-    }
-    std::string difference;
-    if (count_ >= made_.frame_count) {
-      difference = fmt::format("it emitted {} frames and no more", count_);
-    } else if (difference = Difference(made_.frames[count_], frame);
-               !difference.empty()) {
-      difference =
-          fmt::format("of frame {} that it emitted {}", count_ + 1, difference);
-    }
-    // The unit may have been refused a buffer. None was freed since.
-    if (!difference.empty() && !HasRoom(frame)) return false;
-    if (difference_.empty()) difference_ = difference;
-    ++count_;
-    return true;
+    return Compare(frame, false);
   }
 
   std::optional<uint32_t> TakePiece(PoolId pool,
@@ -187,16 +171,43 @@ class ComparedServices final : public FlowServices {
 
   // After the call of the NF. The unit's records are its last frame.
   std::string TakeDifference() {
-    if (records_.is_open()) Emit(std::exchange(records_, {}).bytes());
+    if (records_.is_open()) {
+      Compare(std::exchange(records_, {}).bytes(), true);
+    }
     if (difference_.empty() && count_ < made_.frame_count) {
-      return fmt::format("it emitted {} frames, should be {}",
-                         made_.frame_count, count_);
+      return fmt::format("it emitted {} frames{}, should be {}",
+                         made_.frame_count,
+                         nf_logs_ ? " (what it logs counts as one)" : "",
+                         count_);
     }
     return std::move(difference_);
   }
 
  private:
   size_t made() const { return count_ + (records_.is_open() ? 1 : 0); }
+  bool Compare(Bytes frame, bool is_log) {
+    if (made() == FlowState::kMaxEmits || frame.empty() ||
+        frame.size() > BufferPool::kMaxPacketBytes) {
+      return false;
+    }
+    std::string difference;
+    if (count_ >= made_.frame_count) {
+      difference =
+          fmt::format("it emitted {} frames and no more{}", count_,
+                      nf_logs_ ? " (what it logs counts as one)" : "");
+    } else if (difference = Difference(made_.frames[count_], frame);
+               !difference.empty()) {
+      difference =
+          is_log ? "of the records that it logged " + difference
+                 : fmt::format("of frame {} that it emitted {}", count_ + 1,
+                               difference);
+    }
+    // The unit may have been refused a buffer. None was freed since.
+    if (!difference.empty() && !HasRoom(frame)) return false;
+    if (difference_.empty()) difference_ = difference;
+    ++count_;
+    return true;
+  }
   bool HasRoom(Bytes frame) {
     const PacketHandle buffer =
         buffers_.Allocate(static_cast<uint32_t>(frame.size()));

@@ -364,6 +364,32 @@ TEST(ControlText, TellsOfTheProcessBeforeAnUpgrade) {
       << TextOf(all);
 }
 
+TEST(ControlText, SaysThatNoPacketHasCome) {
+  LiveFigures figures = Figures();
+  figures.latency = {};
+  figures.chains = {{.number = 1, .nf = "monitor"},
+                    {.number = 2, .nf = "nat"}};
+  figures.chains[1].units = figures.units;
+  figures.chains[1].latency.all = {.p50 = Microseconds(1),
+                                   .p99 = Microseconds(2)};
+  figures.chains[1].latency.max = Microseconds(3);
+  figures.chains[1].latency.count = 1;
+  proto::StatusReply reply;
+  AddFigures(figures, reply);
+  const std::string before = TextOf(reply);
+  EXPECT_NE(before.find("  latency   of no packet yet\n"), std::string::npos)
+      << before;
+  EXPECT_NE(before.find(" up, latency p50 1.00 µs, p99 2.00 µs\n"),
+            std::string::npos)
+      << before;
+  figures.chains[1].latency = {};
+  proto::StatusReply none;
+  AddFigures(figures, none);
+  EXPECT_NE(TextOf(none).find(" up, latency of no packet yet\n"),
+            std::string::npos)
+      << TextOf(none);
+}
+
 TEST(ControlText, NamesTheCountsOfAPortThatRoutes) {
   LiveFigures figures = Figures();
   figures.live.ports[0].router = {

@@ -53,6 +53,16 @@ uint64_t FlowsNow(const LiveFigures& figures) {
          std::min(figures.counts[&ControllerCounters::flows_ended], flows);
 }
 
+// Without packets there are no times.
+std::string LatencyOf(const LiveFigures::Times& latency, bool with_most) {
+  if (latency.max == Nanos{}) return "of no packet yet";
+  std::string text =
+      fmt::format("p50 {}, p99 {}", FormatDuration(latency.all.p50),
+                  FormatDuration(latency.all.p99));
+  if (with_most) text += ", at most " + FormatDuration(latency.max);
+  return text;
+}
+
 std::string FlowsOf(const LiveFigures& figures) {
   const uint64_t given_up = figures.counts[&FailureCounters::flows_given_up];
   const uint64_t deleted = figures.counts[&ControllerCounters::flows_deleted];
@@ -340,10 +350,9 @@ std::string TextOf(const proto::StatusReply& reply) {
                       FormatCount(chain.flows), FormatCount(chain.packets_in),
                       chain.nf));
       if (!chain.units.empty()) {
-        say("", fmt::format("{} up, latency p50 {}, p99 {}",
+        say("", fmt::format("{} up, latency {}",
                             Plural(LiveFigures::UnitsUp(chain.units), "unit"),
-                            FormatDuration(chain.latency.all.p50),
-                            FormatDuration(chain.latency.all.p99)));
+                            LatencyOf(chain.latency, false)));
       }
     }
     if (figures.live.no_chain > 0) {
@@ -376,10 +385,8 @@ std::string TextOf(const proto::StatusReply& reply) {
     say("", fmt::format("… and {} more: --json tells all",
                         FormatCount(objects - kMostObjects)));
   }
-  text += fmt::format("  {:<9} p50 {}, p99 {}, at most {}\n", "latency",
-                      FormatDuration(figures.latency.all.p50),
-                      FormatDuration(figures.latency.all.p99),
-                      FormatDuration(figures.latency.max));
+  text += fmt::format("  {:<9} {}\n", "latency",
+                      LatencyOf(figures.latency, true));
   for (const PortFigures& port : figures.live.ports) {
     say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
     const std::string router = CountLine(port.router);

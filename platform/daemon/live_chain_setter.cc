@@ -176,6 +176,7 @@ absl::StatusOr<std::vector<std::string>> LiveChainSetter::Deploy(
     if (at != why.npos) why.replace(at, copy->size(), file);
     return absl::Status(status.code(), why);
   }
+  set_nf_module_origin(*copy, file);
   modules_.push_back(*copy);
   reply.set_module_nf(std::string((*nf)->name));
   const auto options = settings_.OptionsWith(texts);

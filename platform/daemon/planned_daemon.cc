@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -10,6 +11,7 @@
 #include "base/text/wording.h"
 #include "platform/daemon/live_run.h"
 #include "platform/daemon/live_settings.h"
+#include "runtime/sdk/nf_module.h"
 
 namespace snf {
 namespace {
@@ -18,9 +20,19 @@ std::string Quoted(const std::string& text) {
   return fmt::format("\"{}\"", absl::Utf8SafeCEscape(text));
 }
 
+// Names the files of modules, which another daemon has not loaded.
+std::string TextOf(const NfSpec& spec) {
+  std::map<std::string, std::string> files;
+  for (const auto& [nf, options] : spec.nfs()) {
+    const std::string file = FileOfNf(*nf);
+    if (!file.empty()) files[std::string(nf->name)] = file;
+  }
+  return WithNfFiles(spec.text(), files);
+}
+
 std::string TextOf(const Config::Chain& chain, const std::string& name) {
   std::string text = fmt::format("chain {{\n  name: {}\n  text: {}\n",
-                                 Quoted(name), Quoted(chain.nf.text()));
+                                 Quoted(name), Quoted(TextOf(chain.nf)));
   if (chain.max_units.has_value()) {
     text += fmt::format("  max_units: {}\n", *chain.max_units);
   }

@@ -129,7 +129,7 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
                        .lock = stem + ".lock",
                        .socket = stem + ".sock",
                        .log = stem + ".log",
-                       .failed = stem + ".failed.pcap",
+                       .failed = FailedPacketsOf(stem),
                        .modules = stem + ".modules",
                        .keep = stem + ".keep",
                        .chains = stem + ".keep.chains",
@@ -141,6 +141,10 @@ absl::StatusOr<DaemonFiles> DaemonFiles::Of(const std::string& name) {
         fmt::format("{}: too long for the name of a socket", files.leases));
   }
   return files;
+}
+
+std::string FailedPacketsOf(const std::string& stem) {
+  return stem + ".failed.pcapng";  // pcap has no place for comments
 }
 
 std::string WhatWaits(const DaemonFiles& files) {

@@ -37,6 +37,10 @@ struct DaemonFiles {
   static absl::StatusOr<DaemonFiles> Of(const std::string& name);
 };
 
+// Returns the capture, with comments, of packets on which an NF failed:
+// STEM.failed.pcapng.
+std::string FailedPacketsOf(const std::string& stem);
+
 // Says of processes of units and loggers that wait for the next daemon, since
 // the last one was killed, how many there are and for how long they wait; "" if
 // there are none. No daemon may run.

@@ -22,7 +22,7 @@ DaemonFiles Files() {
           .lock = directory + "/it.lock",
           .socket = directory + "/it.sock",
           .log = directory + "/it.log",
-          .failed = directory + "/it.failed.pcap",
+          .failed = directory + "/it.failed.pcapng",
           .modules = directory + "/it.modules",
           .keep = directory + "/it.keep",
           .chains = directory + "/it.keep.chains",

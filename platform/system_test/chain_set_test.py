@@ -358,6 +358,14 @@ class ChainSet(Chains):
         second = self.connection()
         for connection in (old, first, second):
             self.assertEqual(connection.says(), "right")
+        # A daemon of what is shown would load the file that was deployed.
+        shown = self.folder / "shown.conf"
+        shown.write_text(snf("config", "show").stdout)
+        self.assertIn(f'text: "{file} | monitor"', shown.read_text())
+        for words in (("check", shown), ("show", f"--config={shown}")):
+            done = snf("config", *words)
+            self.assertEqual(done.returncode, OK, done.stderr)
+        self.assertIn(f'text: "{file} | monitor"', done.stdout)
         self.assertEqual(
             {number: chain["flows"] for number, chain
              in wait_for("figures", lambda: self.chains()[3]["flows"] and

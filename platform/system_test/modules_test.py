@@ -12,6 +12,7 @@ import os
 import pathlib
 import shutil
 import signal
+import subprocess
 import sys
 import unittest
 
@@ -20,9 +21,10 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 MISUSE, TRESPASSER = map(pathlib.Path, sys.argv[3:5])
 del sys.argv[4]
 import chain_set_test as chain_set
+import control_test as control
 import run_test as net
 from chain_set_test import NF_FAILED
-from command_case import USAGE, below, stat_of, wait_for
+from command_case import OK, USAGE, below, stat_of, wait_for
 from control_test import processes
 
 LXC = ("--isolation=lxc", "--threads=3", "--loggers=on")
@@ -125,6 +127,26 @@ class Modules(chain_set.Chains):
                 self.assertIn(done.returncode, (USAGE, NF_FAILED), done.stderr)
                 for word in words:
                     self.assertIn(word, done.stderr)
+
+    def test_a_packet_on_which_an_nf_failed_is_kept(self):
+        self.up(*LXC, f"--nf={MISUSE}(how=throw)")
+        # It throws at the third packet of a flow.
+        send = ("import socket\n"
+                "link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                "for text in (b'one', b'two', b'kept'):\n"
+                f"    link.sendto(text, ('{net.SERVER4}', 9))\n")
+        subprocess.run(net.inside(net.CLIENT, sys.executable, "-c", send),
+                       check=True, timeout=60)
+        kept = control.FOLDER / f"{control.NAME}.failed.pcapng"
+        said = wait_for("the packet", lambda: kept.exists() and
+                        b"boom" in kept.read_bytes() and kept.read_bytes())
+        self.assertIn(b"kept", said)
+        self.assertNotIn(b"two", said)
+        self.assertEqual(chain_set.snf("trace", "info", kept).returncode, OK)
+        log = (control.FOLDER / f"{control.NAME}.log").read_text()
+        self.assertIn(f"the packet is dropped, and kept in {kept}", log)
+        kept.unlink()
+        self.down()
 
     def test_a_copy_of_the_file_runs(self):
         file = self.folder / "trespasser.so"

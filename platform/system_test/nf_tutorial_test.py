@@ -115,7 +115,14 @@ class Tutorial(unittest.TestCase):
         said = self.do("build/quota_test", code=FAILED)
         self.assertIn("3 FAILED TESTS", said)
         self.assertIn('no slot "bytes"; there is none', said)
-        self.assertTrue(says(said, failure), said)
+        # The module's test names the module, and the program that has no NF
+        # of that name.
+        in_project = failure.replace("./snf ", f"{PROGRAM} ").replace(
+            "--nf='quota:", f"--nf='{self.folder}/build/quota.so:")
+        self.assertNotEqual(in_project, failure)
+        self.assertTrue(says(said, in_project), said)
+        command = re.search(r"^to see it: (.*)$", said, re.M).group(1)
+        self.assertIn("over_quota", self.do(*shlex.split(command), code=FAILED))
 
         self.build(changed(source, labels))
         self.assertIn("policer.over_rate", self.replay(replays[-1]))

@@ -27,6 +27,17 @@ std::map<std::string, Nfs>& Loaded() {
   return loaded;
 }
 
+// The files of which modules are copies.
+std::map<std::string, std::string>& Origins() {
+  static std::map<std::string, std::string> origins;
+  return origins;
+}
+
+std::string OriginOf(const std::string& path) {
+  const auto origin = Origins().find(path);
+  return origin == Origins().end() ? path : origin->second;
+}
+
 NfModuleStandIns& StandIns() {
   static NfModuleStandIns make;
   return make;
@@ -45,8 +56,11 @@ absl::Status CheckPlace(const NfRegistration& nf) {
   }
   for (const auto& [path, nfs] : Loaded()) {
     if (std::ranges::find(nfs, nf.name, &NfRegistration::name) != nfs.end()) {
-      return Bad(absl::StrCat("has an NF \"", std::string(nf.name), "\", as ",
-                              path, " has"));
+      const std::string name = absl::StrCat("\"", std::string(nf.name), "\"");
+      return Bad(absl::StrCat("has an NF ", name, ", as ", OriginOf(path),
+                              " has: name it ", name,
+                              " to have that one; snf nf deploy puts this file "
+                              "in its place"));
     }
   }
   const NfRegistration* const linked = FindNf(nf.name);
@@ -115,6 +129,21 @@ absl::StatusOr<const NfRegistration*> LoadModule(const std::string& file,
 }
 
 }  // namespace
+
+void set_nf_module_origin(const std::string& module, const std::string& file) {
+  std::error_code error;
+  const auto path = std::filesystem::canonical(module, error);
+  if (!error) Origins()[path] = file;
+}
+
+std::string FileOfNf(const NfRegistration& nf) {
+  for (const auto& [path, nfs] : Loaded()) {
+    if (std::ranges::find(nfs, &nf) == nfs.end()) continue;
+    const auto chosen = Choose(nfs, std::filesystem::path(path).stem());
+    return chosen.ok() && *chosen == &nf ? OriginOf(path) : "";
+  }
+  return "";
+}
 
 bool NamesNfModule(std::string_view name) {
   return name.find('/') != name.npos || name.ends_with(".so");

@@ -84,14 +84,23 @@ function(snf_add_policy name)
 endfunction()
 
 # snf_add_nf_test(name nf file_test.cc…): a test (runtime/sdk/nf_test.h) of an
-# NF that snf_add_nf added; it runs in the folder of its sources, and may load
-# other modules. A build of SNF without tests has nothing to test an NF with.
+# NF that snf_add_nf added; it runs in the folder of its sources. NFs of SNF or
+# of others it has only as modules, which it may load. A build of SNF without tests has nothing to test an NF with.
 function(snf_add_nf_test name nf)
   if(NOT TARGET snf::snf_nf_test)
     message(STATUS "${name} is left out: SNF was built without its tests")
     return()
   endif()
-  add_executable(${name} ${ARGN} $<TARGET_OBJECTS:${nf}>)
+  # The files that RunEverywhere names (test_everywhere.cc).
+  set(files ${CMAKE_CURRENT_BINARY_DIR}/${name}_files.cc)
+  file(GENERATE OUTPUT ${files} CONTENT "extern \"C\" {
+extern const char snf_program[];
+const char snf_program[] = \"$<TARGET_FILE:snf::snf>\";
+extern const char snf_tested_module[];
+const char snf_tested_module[] = \"$<TARGET_FILE:${nf}>\";
+}
+")
+  add_executable(${name} ${ARGN} ${files} $<TARGET_OBJECTS:${nf}>)
   snf_compile_nf(${name})
   target_link_options(${name} PRIVATE ${SNF_SANITIZER_OPTIONS})
   target_link_libraries(${name} PRIVATE

@@ -3,6 +3,7 @@
 #define SNF_RUNTIME_SDK_NF_MODULE_H_
 
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,17 @@ absl::StatusOr<const NfRegistration*> LoadNfModule(const std::string& file);
 // replaced specs, or shares no state with them. Existing specs keep their NFs.
 absl::StatusOr<const NfRegistration*> ReplaceByNfModule(
     const std::string& file);
+
+// From now on, FileOfNf names `file` for the NFs of a module: that of which the
+// module's file is a copy.
+void set_nf_module_origin(const std::string& module, const std::string& file);
+// Returns the file of a loaded module, without symbolic links, or its origin,
+// by which LoadNfModule would return this NF; "" if there is none.
+std::string FileOfNf(const NfRegistration& nf);
+// Returns a text that NfSpec::Parse reads with `files` in place of the names of
+// NFs (or of other files). A file whose name no text can have is left out.
+std::string WithNfFiles(std::string_view text,
+                        const std::map<std::string, std::string>& files);
 
 // Returns the NFs of a module that is loaded; none if it is not.
 std::vector<const NfRegistration*> NfsOfModule(const std::string& file);

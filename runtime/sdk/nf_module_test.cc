@@ -264,6 +264,34 @@ TEST(NfModule, TakesThePlaceOfALinkedOneThatKeepsTheSame) {
             linked->example()->schema().hash());
 }
 
+TEST(NfModule, IsNamedByItsFileOrThatOfWhichItIsACopy) {
+  const auto nf = LoadNfModule(ModuleOf("several"));
+  ASSERT_TRUE(nf.ok());
+  EXPECT_EQ(FileOfNf(**nf), fs::canonical(ModuleOf("several")));
+  // The file's name is the other one's.
+  EXPECT_EQ(FileOfNf(*FindNf("module_other")), "");
+  const auto plain = LoadNfModule(ModuleOf("plain"));
+  ASSERT_TRUE(plain.ok());
+  set_nf_module_origin(ModuleOf("plain"), "/nfs/plain.so");
+  EXPECT_EQ(FileOfNf(**plain), "/nfs/plain.so");
+  const NfRegistration other = **plain;
+  EXPECT_EQ(FileOfNf(other), "");
+}
+
+TEST(NfModule, StandsInATextForItsNf) {
+  const auto text = [](std::string_view before) {
+    return WithNfFiles(before, {{"nf", "/a/nf.so"}, {"odd", "/a b/odd.so"}});
+  };
+  EXPECT_EQ(text("nf"), "/a/nf.so");
+  EXPECT_EQ(text(" nf:key=nf,nf=nf"), " /a/nf.so:key=nf,nf=nf");
+  EXPECT_EQ(text("[connections=3] a(nf=nf,b=\") | nf\\\"nf\") | nf(b=c)"),
+            "[connections=3] a(nf=nf,b=\") | nf\\\"nf\") | /a/nf.so(b=c)");
+  EXPECT_EQ(text("a | {nf: nf, b: nf | c, *: nf2} | nf"),
+            "a | {nf: /a/nf.so, b: /a/nf.so | c, *: nf2} | /a/nf.so");
+  EXPECT_EQ(text("odd | b"), "odd | b");
+  EXPECT_EQ(text("a(b=\"c\\"), "a(b=\"c\\");
+}
+
 TEST(NfModule, FailsToLoadNamingTheFile) {
   EXPECT_EQ(LoadError("./nonesuch.so"),
             "./nonesuch.so: No such file or directory");

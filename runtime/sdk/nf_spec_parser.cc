@@ -345,4 +345,40 @@ absl::Status NfSpec::CheckNamesNoFile(std::string_view text) {
   return spec.ok() ? CheckNoFiles(spec->nodes_) : spec.status();
 }
 
+std::string WithNfFiles(std::string_view text,
+                        const std::map<std::string, std::string>& files) {
+  std::string result;
+  size_t at = 0;
+  bool in_quotes = false;
+  size_t depth = 0;  // of brackets and parentheses, where options stand
+  while (at < text.size()) {
+    const char c = text[at];
+    if (in_quotes || depth > 0 || !IsOfName(c)) {
+      if (c == '"') in_quotes = !in_quotes;
+      if (!in_quotes && (c == '(' || c == '[')) ++depth;
+      if (!in_quotes && (c == ')' || c == ']')) --depth;
+      const size_t length = in_quotes && c == '\\' ? 2 : 1;
+      result += text.substr(at, length);
+      at += length;
+      continue;
+    }
+    const size_t begin = at;
+    while (at < text.size() && IsOfName(text[at])) ++at;
+    const std::string name(text.substr(begin, at - begin));
+    const size_t next = text.find_first_not_of(kBlanks, at);
+    const bool has_colon = next != text.npos && text[next] == ':';
+    // Options without parentheses follow the only NF; or this is a label.
+    const bool is_nf =
+        !has_colon || text.find_first_not_of(kBlanks) == begin;
+    const auto file = files.find(name);
+    const bool is_there = is_nf && file != files.end() &&
+                          std::ranges::all_of(file->second, IsOfName);
+    result += is_there ? file->second : name;
+    if (!has_colon || !is_nf) continue;
+    result += text.substr(at);
+    break;
+  }
+  return result;
+}
+
 }  // namespace snf

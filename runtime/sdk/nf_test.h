@@ -58,10 +58,13 @@ inline constexpr char kPrivateAddresses[] =
     "10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,fc00::/7";
 
 // Runs one NF, or a chain, also of modules ("./my_nf.so:limit=3"), on a
-// platform of one unit: it distinguishes flows, fires timers, ends flows, and
-// grants pieces of pools and aliases. With an NF of scope kInsideEndpoint, a
-// packet from the outside may be sent to the alias or, as in a capture of the
-// inside, to the inside end.
+// platform of one unit. The test of a module (snf_add_nf_test) knows its own
+// NFs by name, and all others, also those of SNF, as modules.
+//
+// The platform distinguishes flows, fires timers, ends flows, and grants pieces
+// of pools and aliases. With an NF of scope kInsideEndpoint, a packet from the
+// outside may be sent to the alias or, as in a capture of the inside, to the
+// inside end.
 //
 // The test fails if the NF breaks its contract: if it changes anything before
 // Verdict::wait, or keeps a piece in on_end; and if the test misspells a name.
@@ -159,7 +162,12 @@ std::vector<TestPacket> PacketsOf(const std::string& capture,
 //     EXPECT_TRUE(RunEverywhere("my_nf:limit=3", Packets({…})));
 //
 // A failure names the first packet that differs and gives a command line of
-// `./snf replay` that shows it.
+// `snf replay` that shows it, with the packets in a new capture.
+//
+// With an NF of scope kInsideEndpoint, the first packet to an end comes 20 ms
+// after the first packet from there, or later: before, no unit could have
+// announced an alias to which to answer. Later packets are delayed as much. A
+// pause of 1 s of an end's own packets makes the next one a first one.
 //
 // A verdict that depends on a shared table may vary, since a unit learns other
 // units' updates a little later. The test names the reason and the bounds:

@@ -11,6 +11,14 @@
 
 #include "runtime/sdk/nf_test.h"
 
+// A test of snf_add_nf_test has these from nf_module.cmake.
+extern "C" {
+extern const char snf_program[];
+const char snf_program[] = "/bin/snf";
+extern const char snf_tested_module[];
+const char snf_tested_module[] = "/lib/kit_in_member.so";
+}
+
 namespace snf {
 namespace {
 
@@ -202,8 +210,24 @@ TEST(RunEverywhere, FailsWhatIsKeptInAMember) {
   EXPECT_THAT(message, HasSubstr("\nbut on one unit\n  udp 10.0.0.1:5000 > "
                                  "192.0.2.9:53 x'7175657204' "));
   EXPECT_THAT(message, HasSubstr("\nthe checker found: "));
-  EXPECT_THAT(message, ContainsRegex("./snf replay /.*/everywhere_.*.pcapng "
-                                     "--nf='kit_in_member' --policy=rotate"));
+}
+
+std::string CaptureIn(const std::string& message) {
+  const size_t begin = message.find(" replay /") + 8;
+  return message.substr(begin, message.find(' ', begin) - begin);
+}
+
+TEST(RunEverywhere, NamesTheModuleAndACaptureOfEachFailure) {
+  const std::string first = WhatFails("kit_in_member");
+  EXPECT_THAT(first,
+              ContainsRegex("to see it: /bin/snf replay /.*/everywhere_.*.pcapng "
+                            "--nf='/lib/kit_in_member.so' --policy=rotate"));
+  const std::string second = WhatFails("passthrough | kit_in_member");
+  EXPECT_THAT(second,
+              HasSubstr("--nf='passthrough | /lib/kit_in_member.so' --policy"));
+  EXPECT_NE(CaptureIn(first), CaptureIn(second));
+  EXPECT_EQ(PacketsOf(CaptureIn(first)).size(), 60u);
+  EXPECT_EQ(PacketsOf(CaptureIn(second)).size(), 60u);
 }
 
 TEST(RunEverywhere, FailsWhatIsKeptInAStatic) {
@@ -312,6 +336,14 @@ TEST(PacketsOf, ReadsACaptureOrAFlowOfIt) {
   EXPECT_EQ(count("<>"), 5'287u);
   EXPECT_GT(count(">"), 0u);
   EXPECT_LT(count(">"), 5'287u);
+}
+
+// The capture is of the inside of a NAT that knew aliases sooner than 32 units
+// do.
+TEST(RunEverywhere, StandsACaptureOfTheInside) {
+  EXPECT_TRUE(RunEverywhere("nat:ip=203.0.113.1",
+                            PacketsOf("traces/small.pcap.zst"),
+                            {.units = {32}, .inside = "192.0.2.0/24"}));
 }
 
 TEST(RunEverywhere, StandsACapture) {

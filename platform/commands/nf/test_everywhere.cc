@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,20 +13,33 @@
 #include <utility>
 
 #include "base/packet/classifier.h"
+#include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "controller/core/placement.h"
 #include "platform/drivers/virtual_time/virtual_driver.h"
 #include "platform/process/nf_guard.h"
 #include "platform/run/own_keys.h"
 #include "platform/run/run.h"
+#include "runtime/sdk/nf_module.h"
 #include "runtime/sdk/nf_test.h"
 #include "traces/capture_writer.h"
 #include "traces/merged_reader.h"
+
+extern "C" {
+// The files of the program and of the module under test, which a test of
+// snf_add_nf_test has (nf_module.cmake).
+extern const char snf_program[] __attribute__((weak));
+extern const char snf_tested_module[] __attribute__((weak));
+}
 
 namespace snf {
 namespace {
 
 constexpr Instant kStart = Instant{} + Seconds(1'000);
+// Units that have to fetch a piece of a pool have it by then.
+constexpr Nanos kAliasIsKnown = Milliseconds(20);
+// After a longer one, an inside end may have another alias.
+constexpr Nanos kPause = Seconds(1);
 
 // What became of a packet.
 struct Fate {
@@ -41,8 +55,8 @@ std::string ToText(const Fate& fate) {
 struct Everything {
   RunResult run;
   std::vector<bool> sent;  // by packet
-  // The fates of a flow's packets, in their order. Of packets that the NF
-  // emits, whose key is that of their own addresses, the order may vary.
+  // The fates of a flow's packets, in the order of arrival. Of packets that the
+  // NF emits, whose key is that of their own addresses, the order may vary.
   std::map<FlowKey, std::vector<Fate>> flows;
   std::map<FlowKey, std::vector<Fate>> emitted;
 };
@@ -80,6 +94,7 @@ class Watcher final : public RunObserver {
   }
   void on_arrival(Instant, const FlowKey& key, uint32_t) override {
     arrived_ = key;
+    ++arrivals_[key];
   }
   void on_enqueue(Instant, UnitId, const PacketMeta& meta) override {
     if (!meta.has_payload()) return;
@@ -112,7 +127,7 @@ class Watcher final : public RunObserver {
     if (packet.route.flow != kNoFlow) {
       FateOf(packet.route.flow, packet.route.clock) = std::move(fate);
     } else {
-      before_[arrived_].push_back(std::move(fate));
+      before_[arrived_].emplace_back(arrivals_[arrived_] - 1, std::move(fate));
     }
   }
 
@@ -126,7 +141,12 @@ class Watcher final : public RunObserver {
       all.flows[place.key].push_back(std::move(fate));
     }
     for (auto& [key, fates] : before_) {
-      std::ranges::move(fates, std::back_inserter(all.flows[key]));
+      std::vector<Fate>& of_flow = all.flows[key];
+      for (auto& [place, fate] : fates) {
+        const size_t at = std::min(place, of_flow.size());
+        of_flow.insert(of_flow.begin() + static_cast<ptrdiff_t>(at),
+                       std::move(fate));
+      }
     }
     for (auto& [key, fates] : all.emitted) {
       std::ranges::sort(fates, {},
@@ -153,9 +173,44 @@ class Watcher final : public RunObserver {
   FlowKey arrived_;
   std::map<FlowId, std::pair<FlowKey, size_t>> lives_;
   std::map<Place, Fate> fates_;
-  std::map<FlowKey, std::vector<Fate>> before_;  // they had a flow
+  std::map<FlowKey, size_t> arrivals_;
+  // Packets that were dropped before they had a flow, each with the number of
+  // packets with the same key that came before.
+  std::map<FlowKey, std::vector<std::pair<size_t, Fate>>> before_;
   std::map<FlowKey, std::vector<Fate>> emitted_;
 };
+
+// Delays packets so that the alias of an inside end is known when the first
+// packet to it comes: in a real network no answer could come before.
+std::vector<TestPacket> WithLateAnswers(std::vector<TestPacket> packets) {
+  struct Sender {
+    Instant since;  // of the first packet, or the first after a pause
+    Instant last;
+  };
+  std::map<FlowKey, Sender> senders;
+  FlowClassifier classifier{{}};
+  Instant now = kStart;
+  for (TestPacket& packet : packets) {
+    const Instant before = now;
+    now = now + packet.gap;
+    ParsedPacket headers;
+    FlowKey key;
+    const Direction direction =
+        classifier.Classify(now, packet.link, packet.bytes, headers, key);
+    if (direction == Direction::kNone || !HasEnds(key)) continue;
+    const Endpoints ends = EndpointsOf(key, direction);
+    if (const auto to = senders.find(ends.to); to != senders.end()) {
+      now = std::max(now, to->second.since + kAliasIsKnown);
+      packet.gap = now - before;
+    }
+    Sender& sender =
+        senders.try_emplace(ends.from, Sender{.since = now, .last = now})
+            .first->second;
+    if (now - sender.last > kPause) sender.since = now;
+    sender.last = now;
+  }
+  return packets;
+}
 
 RunOptions OptionsOf(uint32_t units, const std::vector<IpPrefix>& inside) {
   RunOptions options;
@@ -366,14 +421,23 @@ std::string WhatIsWrong(const Everything& expected, const Everything& found,
   return wrong;
 }
 
+// Returns the NF as the program can load it.
+std::string Loadable(const std::string& nf) {
+  if (snf_tested_module == nullptr) return nf;
+  const std::string file = snf_tested_module;
+  return WithNfFiles(nf, {{std::filesystem::path(file).stem(), file}});
+}
+
 // The packets that were sent as a capture, and the command that runs them like
 // this.
 std::string ReplayLine(const std::string& nf,
                        const std::vector<TestPacket>& packets,
                        const std::vector<bool>& sent, const std::string& inside,
                        uint32_t units) {
+  static int number = 0;  // of the failure
   const std::string file = testing::TempDir() + "everywhere_" +
-                           std::to_string(::getpid()) + ".pcapng";
+                           std::to_string(::getpid()) + "_" +
+                           std::to_string(++number) + ".pcapng";
   auto writer = CaptureWriter::Open(file, {});
   if (!writer.ok()) return std::string(writer.status().message());
   Instant now = kStart;
@@ -391,7 +455,9 @@ std::string ReplayLine(const std::string& nf,
   if (const absl::Status status = (*writer)->Close(); !status.ok()) {
     return std::string(status.message());
   }
-  return "to see it: ./snf replay " + file + " --nf='" + nf +
+  const std::string program =
+      snf_program == nullptr ? "./snf" : snf_program;
+  return "to see it: " + program + " replay " + file + " --nf='" + Loadable(nf) +
          "' --policy=rotate --max_units=" + std::to_string(units) +
          " --warm_units=" + std::to_string(units) +
          " --unit_capacity=1Tbps --state_delay=1us" +
@@ -401,7 +467,7 @@ std::string ReplayLine(const std::string& nf,
 }  // namespace
 
 testing::AssertionResult RunEverywhere(const std::string& nf,
-                                       const std::vector<TestPacket>& packets,
+                                       const std::vector<TestPacket>& given,
                                        const EverywhereOptions& options) {
   GuardNfCalls("RunEverywhere");
   const absl::StatusOr<NfSpec> spec = NfSpec::Parse(nf);
@@ -421,6 +487,8 @@ testing::AssertionResult RunEverywhere(const std::string& nf,
   const std::unique_ptr<NetworkFunction> example = spec->create();
   const bool has_pools = !example->pools().empty();
   const bool has_sides = example->flow_scope() == FlowScope::kInsideEndpoint;
+  const std::vector<TestPacket> packets =
+      has_sides ? WithLateAnswers(given) : given;
   const Everything expected =
       Run(*spec, packets, *example, inside, 1, "snf", options.closed_loop);
   for (const uint32_t units : options.units) {

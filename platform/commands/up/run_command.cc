@@ -9,6 +9,7 @@
 #include "platform/daemon/live_run.h"
 #include "platform/process/clean_interrupt.h"
 #include "platform/report/report.h"
+#include "platform/service/daemon_files.h"
 
 namespace snf {
 
@@ -43,7 +44,8 @@ absl::Status RunCommand::Run() {
   }
   if (absl::Status s = run_flags_.Settle(); !s.ok()) return s;
   RunRequest options = run_flags_.options();
-  options.real.failed_packets = fmt::format("snf-run-{}.failed.pcap", getpid());
+  options.real.failed_packets =
+      FailedPacketsOf(fmt::format("snf-run-{}", getpid()));
   const absl::StatusOr<LiveRun> live = RunPorts(options, interrupt);
   if (!live.ok()) return live.status();
   const absl::StatusOr<ExitCode> exit_code = ReportOf(options, *live);
