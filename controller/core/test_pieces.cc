@@ -50,8 +50,8 @@ void TestPieces::PlayUnit(Instant now, uint16_t p, UnitId unit) {
     const bool is_ahead = rng_.Chance(20'000);
     pool.is_ahead[value(unit)] = is_ahead;
     Observe(now, driver_.On([&](Controller& c, ControllerOut& out) {
-      c.on_piece_request(
-          now, {.pool = p, .unit = unit, .is_ahead = is_ahead}, out);
+      c.on_piece_request(now, {.pool = p, .unit = unit, .is_ahead = is_ahead},
+                         out);
     }));
     waited += requested.has_value() ? 1 : 0;
   }
@@ -228,8 +228,8 @@ void TestPieces::ExpectAnswers(Instant now) const {
   for (const Pool& pool : pools_) {
     for (const auto& at : pool.requested) {
       if (!at.has_value()) continue;
-      EXPECT_LE(now, *at + PiecePool::kRound + PiecePool::kRound + kTick +
-                         kTick)
+      EXPECT_LE(now,
+                *at + PiecePool::kRound + PiecePool::kRound + kTick + kTick)
           << "never answered";
     }
   }

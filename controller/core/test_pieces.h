@@ -18,10 +18,10 @@ namespace snf {
 // Plays units that take pieces of pools, keep some in flows, and give them back
 // late or never when they are asked. It expects of every answer what must
 // always hold: that a unit asked for it, that granted pieces were at the
-// controller and no word was fuller, that all who wait get a share, that nothing
-// is refused while pieces are free, that only units are asked that may have some, at most once in a round,
-// and that all requests are answered in time. It tracks where each piece is.
-// For tests only.
+// controller and no word was fuller, that all who wait get a share, that
+// nothing is refused while pieces are free, that only units are asked that may
+// have some, at most once in a round, and that all requests are answered in
+// time. It tracks where each piece is. For tests only.
 class TestPieces {
  public:
   static constexpr uint16_t kPools = 2;
@@ -50,9 +50,9 @@ class TestPieces {
   bool HasOpenRequests() const;
 
   // Totals over the run.
-  uint64_t blocks = 0, waited = 0, refused = 0, refused_ahead = 0, shared = 0, unanswered = 0,
-           stopped_in_round = 0, faulty = 0, faulty_messages = 0,
-           from_flows = 0;
+  uint64_t blocks = 0, waited = 0, refused = 0, refused_ahead = 0, shared = 0,
+           unanswered = 0, stopped_in_round = 0, faulty = 0,
+           faulty_messages = 0, from_flows = 0;
 
  private:
   struct Pool {

@@ -147,9 +147,7 @@ class ComparedServices final : public FlowServices {
                    ReplayedPieces& pieces, bool nf_logs)
       : buffers_(buffers), made_(made), pieces_(pieces), nf_logs_(nf_logs) {}
 
-  bool Emit(Bytes frame) override {
-    return Compare(frame, false);
-  }
+  bool Emit(Bytes frame) override { return Compare(frame, false); }
 
   std::optional<uint32_t> TakePiece(PoolId pool,
                                     const PiecePreference&) override {
@@ -175,10 +173,9 @@ class ComparedServices final : public FlowServices {
       Compare(std::exchange(records_, {}).bytes(), true);
     }
     if (difference_.empty() && count_ < made_.frame_count) {
-      return fmt::format("it emitted {} frames{}, should be {}",
-                         made_.frame_count,
-                         nf_logs_ ? " (what it logs counts as one)" : "",
-                         count_);
+      return fmt::format(
+          "it emitted {} frames{}, should be {}", made_.frame_count,
+          nf_logs_ ? " (what it logs counts as one)" : "", count_);
     }
     return std::move(difference_);
   }
@@ -192,15 +189,13 @@ class ComparedServices final : public FlowServices {
     }
     std::string difference;
     if (count_ >= made_.frame_count) {
-      difference =
-          fmt::format("it emitted {} frames and no more{}", count_,
-                      nf_logs_ ? " (what it logs counts as one)" : "");
+      difference = fmt::format("it emitted {} frames and no more{}", count_,
+                               nf_logs_ ? " (what it logs counts as one)" : "");
     } else if (difference = Difference(made_.frames[count_], frame);
                !difference.empty()) {
-      difference =
-          is_log ? "of the records that it logged " + difference
-                 : fmt::format("of frame {} that it emitted {}", count_ + 1,
-                               difference);
+      difference = is_log ? "of the records that it logged " + difference
+                          : fmt::format("of frame {} that it emitted {}",
+                                        count_ + 1, difference);
     }
     // The unit may have been refused a buffer. None was freed since.
     if (!difference.empty() && !HasRoom(frame)) return false;

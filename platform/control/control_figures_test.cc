@@ -367,8 +367,7 @@ TEST(ControlText, TellsOfTheProcessBeforeAnUpgrade) {
 TEST(ControlText, SaysThatNoPacketHasCome) {
   LiveFigures figures = Figures();
   figures.latency = {};
-  figures.chains = {{.number = 1, .nf = "monitor"},
-                    {.number = 2, .nf = "nat"}};
+  figures.chains = {{.number = 1, .nf = "monitor"}, {.number = 2, .nf = "nat"}};
   figures.chains[1].units = figures.units;
   figures.chains[1].latency.all = {.p50 = Microseconds(1),
                                    .p99 = Microseconds(2)};

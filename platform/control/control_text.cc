@@ -385,8 +385,8 @@ std::string TextOf(const proto::StatusReply& reply) {
     say("", fmt::format("… and {} more: --json tells all",
                         FormatCount(objects - kMostObjects)));
   }
-  text += fmt::format("  {:<9} {}\n", "latency",
-                      LatencyOf(figures.latency, true));
+  text +=
+      fmt::format("  {:<9} {}\n", "latency", LatencyOf(figures.latency, true));
   for (const PortFigures& port : figures.live.ports) {
     say(port.name, fmt::format("{}: {}", port.interface, PortLine(port)));
     const std::string router = CountLine(port.router);

@@ -368,8 +368,7 @@ std::string WithNfFiles(std::string_view text,
     const size_t next = text.find_first_not_of(kBlanks, at);
     const bool has_colon = next != text.npos && text[next] == ':';
     // Options without parentheses follow the only NF; or this is a label.
-    const bool is_nf =
-        !has_colon || text.find_first_not_of(kBlanks) == begin;
+    const bool is_nf = !has_colon || text.find_first_not_of(kBlanks) == begin;
     const auto file = files.find(name);
     const bool is_there = is_nf && file != files.end() &&
                           std::ranges::all_of(file->second, IsOfName);

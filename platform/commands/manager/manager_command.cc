@@ -365,15 +365,15 @@ absl::Status StartManagerCommand::Stand(
   const std::string keys = "/snf/" + etcd_.cluster() + "/manager/";
   tell_part("etcd has not answered yet");
   Leadership leadership(
-      **client, {.key = keys + "leader",
-                 .value = fmt::format("{}, process {}, version {}", files.name,
-                                      getpid(), kVersion),
-                 .term = leader_term_,
-                 .notice = [&tell_part](bool is_warning,
-                                        const std::string& line) {
-                   tell_part(line);
-                   LogNotice(is_warning, line);
-                 }});
+      **client,
+      {.key = keys + "leader",
+       .value = fmt::format("{}, process {}, version {}", files.name, getpid(),
+                            kVersion),
+       .term = leader_term_,
+       .notice = [&tell_part](bool is_warning, const std::string& line) {
+         tell_part(line);
+         LogNotice(is_warning, line);
+       }});
   EtcdNotes notes(**client, leadership, keys + "members", files.members);
   say_ready();
   while (!ends.load()) {

@@ -219,9 +219,9 @@ std::string CaptureIn(const std::string& message) {
 
 TEST(RunEverywhere, NamesTheModuleAndACaptureOfEachFailure) {
   const std::string first = WhatFails("kit_in_member");
-  EXPECT_THAT(first,
-              ContainsRegex("to see it: /bin/snf replay /.*/everywhere_.*.pcapng "
-                            "--nf='/lib/kit_in_member.so' --policy=rotate"));
+  EXPECT_THAT(first, ContainsRegex(
+                         "to see it: /bin/snf replay /.*/everywhere_.*.pcapng "
+                         "--nf='/lib/kit_in_member.so' --policy=rotate"));
   const std::string second = WhatFails("passthrough | kit_in_member");
   EXPECT_THAT(second,
               HasSubstr("--nf='passthrough | /lib/kit_in_member.so' --policy"));

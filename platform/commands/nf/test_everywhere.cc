@@ -455,9 +455,9 @@ std::string ReplayLine(const std::string& nf,
   if (const absl::Status status = (*writer)->Close(); !status.ok()) {
     return std::string(status.message());
   }
-  const std::string program =
-      snf_program == nullptr ? "./snf" : snf_program;
-  return "to see it: " + program + " replay " + file + " --nf='" + Loadable(nf) +
+  const std::string program = snf_program == nullptr ? "./snf" : snf_program;
+  return "to see it: " + program + " replay " + file + " --nf='" +
+         Loadable(nf) +
          "' --policy=rotate --max_units=" + std::to_string(units) +
          " --warm_units=" + std::to_string(units) +
          " --unit_capacity=1Tbps --state_delay=1us" +
