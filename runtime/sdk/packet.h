@@ -60,7 +60,7 @@ class Packet {
   Side side() const { return info_.side; }
 
   // The outside end of its connection, if the NF's flows are inside endpoints:
-  // address and port (ICMP queries: identifier). Fragments and ICMP errors have
+  // address and port (ICMP queries: 0). Fragments and ICMP errors have
   // that of the connection to which they belong.
   const IpAddress& far_address() const { return info_.far_address; }
   be16 far_port() const { return info_.far_port; }
