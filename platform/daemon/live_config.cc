@@ -195,9 +195,9 @@ absl::Status LiveConfig::SetChains(const PlannedDaemon& present,
   }
   if (files.empty()) return status;
   // Nobody has the earlier content.
-  return absl::Status(
-      status.code(), fmt::format("{}; but in force is the new content of {}",
-                                 std::string(status.message()), files));
+  return absl::Status(status.code(),
+                      fmt::format("{}; but in force is the new content of {}",
+                                  std::string(status.message()), files));
 }
 
 absl::Status LiveConfig::Compare(const PlannedDaemon& present,

@@ -102,8 +102,8 @@ class LiveSettings {
   std::vector<std::string> arguments_;
   std::string config_file_;
   std::string config_text_;
-  std::string first_level_;  // of the log
-  Tuning began_;             // as the chains were started
+  std::string first_level_;                    // of the log
+  Tuning began_;                               // as the chains were started
   std::map<std::string, FileVersions> files_;  // likewise, by names of chains
   std::shared_ptr<const Steering>
       steering_;  // null if it is the only controller

@@ -40,11 +40,11 @@ TEST_F(FileVersionsTest, AreOfRulesAndOfSetsWhereverTheyAreNamed) {
   const std::string nf =
       "firewall(rules=" + rules + ",set=web:80;bad:@" + bad + ") | monitor";
   const FileVersions before = Of(nf);
-  EXPECT_THAT(before, UnorderedElementsAre(
-                          Pair(rules + " (firewall: rules)",
-                               StartsWith("15 bytes, hash ")),
-                          Pair(bad + " (firewall: set)",
-                               StartsWith("9 bytes, hash "))));
+  EXPECT_THAT(
+      before,
+      UnorderedElementsAre(
+          Pair(rules + " (firewall: rules)", StartsWith("15 bytes, hash ")),
+          Pair(bad + " (firewall: set)", StartsWith("9 bytes, hash "))));
   EXPECT_EQ(Of(nf), before);
   Write("bad.txt", "10.0.0.2\n");  // of the same length
   const FileVersions after = Of(nf);
@@ -56,9 +56,9 @@ TEST_F(FileVersionsTest, AreOfRulesAndOfSetsWhereverTheyAreNamed) {
 
 TEST_F(FileVersionsTest, TellOfAFileThatIsGone) {
   const std::string gone = folder_ + "/gone";
-  EXPECT_THAT(Of("firewall(rules=" + gone + ")"),
-              UnorderedElementsAre(
-                  Pair(gone + " (firewall: rules)", "not readable")));
+  EXPECT_THAT(
+      Of("firewall(rules=" + gone + ")"),
+      UnorderedElementsAre(Pair(gone + " (firewall: rules)", "not readable")));
   EXPECT_TRUE(Of("firewall(set=web:80) | monitor").empty());
 }
 
