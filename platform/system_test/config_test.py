@@ -165,8 +165,8 @@ class Config(control_test.Control):
         self.assertFalse(self.gets_through())
         self.assertEqual(self.told("diff", self.file), "Nothing differs.\n")
         # In the rules, by SIGHUP.
-        self.rules.write_text("allow udp\n")
-        self.hangup(f"took {self.file}: 1 change\n")
+        self.rules.write_text("deny udp from 192.0.2.9\n")
+        self.hangup(f"took {self.file}: 1 change\n", 2)  # after apply
         self.assertTrue(self.gets_through())
         self.hangup(f"took {self.file}: nothing in it has changed")
         # What is wrong is not taken.
