@@ -78,10 +78,19 @@ TEST(BandwidthChart, MarksDemandBeyondWhatIsProvisioned) {
 }
 
 TEST(BandwidthChart, DrawsDemandAloneWithoutACapacity) {
-  EXPECT_EQ(BandwidthChart({{Epoch(0, 500'000'000, 1), Epoch(1, 0, 2)}},
-                           kFirstPacket, 0, {}),
-            R"(500 Mbit/s ┤████████
-           │████████
+  const std::vector<EpochSample> epochs = {Epoch(0, 500'000'000, 1),
+                                           Epoch(1, 0, 2)};
+  EXPECT_EQ(BandwidthChart(epochs, kFirstPacket, 0, {}),
+            R"( 500 Mbit/s ┤████████
+            │████████
+            │████████
+            │████████
+ 250 Mbit/s ┤████████
+            │████████
+            │████████
+            │████████
+          0 └────────────────
+             0 s     0.1 s
 )");
 }
 
