@@ -22,6 +22,7 @@ const char snf_tested_module[] = "/lib/kit_in_member.so";
 namespace snf {
 namespace {
 
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
@@ -136,6 +137,17 @@ class EmitsMember final : public NetworkFunction {
 };
 SNF_REGISTER_NF(EmitsMember, "kit_emits_member", "emits copies");
 
+// Logs how many packets this object has seen.
+class LogsMember final : public NetworkFunction {
+  Verdict process_packet(Packet&, FlowState& flow) override {
+    flow.log(seen_, std::string_view(++packets_ % 2 == 0 ? "even" : "odd."));
+    return Verdict::forward();
+  }
+  uint8_t packets_ = 0;
+  LogId seen_ = declare_log("seen", "packets of this object");
+};
+SNF_REGISTER_NF(LogsMember, "kit_logs_member", "logs packets");
+
 // Lets the first `limit` flows pass, counted in a table of all units, and drops
 // packets of other flows. If `wrong`, each unit counts alone.
 class LimitsFlows final : public NetworkFunction {
@@ -240,6 +252,12 @@ TEST(RunEverywhere, FailsAVerdictThatDependsOnTheUnit) {
 
 TEST(RunEverywhere, FailsWhatIsEmittedFromAMember) {
   EXPECT_THAT(WhatFails("kit_emits_member"), HasSubstr("emitted in udp 10.0."));
+}
+
+TEST(RunEverywhere, FailsALogThatVaries) {
+  EXPECT_THAT(WhatFails("kit_logs_member"),
+              AllOf(HasSubstr("the checker found: "),
+                    HasSubstr("of the records that it logged byte")));
 }
 
 TEST(RunEverywhere, FailsACounterThatVariesUnlessToldSo) {
