@@ -73,6 +73,7 @@ class ProxiedChain {
 
   struct Stage {
     std::string nf;     // its text
+    size_t first_reason = 0;  // among the drop reasons of the chain
     int to_proxy = -1;  // the NF's end
     int of_proxy = -1;  // the proxy's
     int told = -1;      // the result is told there
