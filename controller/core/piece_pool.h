@@ -119,7 +119,7 @@ class PiecePool {
   UnitSet waiting_;            // for packets
   UnitSet ahead_;              // of need
   bool may_be_spare_ = false;  // a grant since the last round began had several
-  UnitSet asked_;  // in this round, without an answer yet
+  UnitSet asked_;              // in this round, without an answer yet
 };
 
 }  // namespace snf

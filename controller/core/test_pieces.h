@@ -18,10 +18,10 @@ namespace snf {
 // Plays units that take pieces of pools, keep some in flows, and give them back
 // late or never when they are asked. It expects of every answer what must
 // always hold: that a unit asked for it, that granted pieces were at the
-// controller and no word was fuller, that all who wait get a share, that nothing
-// is refused while pieces are free, that only units are asked that may have some, at most once in a round,
-// and that all requests are answered in time. It tracks where each piece is.
-// For tests only.
+// controller and no word was fuller, that all who wait get a share, that
+// nothing is refused while pieces are free, that only units are asked that may
+// have some, at most once in a round, and that all requests are answered in
+// time. It tracks where each piece is. For tests only.
 class TestPieces {
  public:
   static constexpr uint16_t kPools = 2;
@@ -50,9 +50,9 @@ class TestPieces {
   bool HasOpenRequests() const;
 
   // Totals over the run.
-  uint64_t blocks = 0, waited = 0, refused = 0, refused_ahead = 0, shared = 0, unanswered = 0,
-           stopped_in_round = 0, faulty = 0, faulty_messages = 0,
-           from_flows = 0;
+  uint64_t blocks = 0, waited = 0, refused = 0, refused_ahead = 0, shared = 0,
+           unanswered = 0, stopped_in_round = 0, faulty = 0,
+           faulty_messages = 0, from_flows = 0;
 
  private:
   struct Pool {
@@ -61,6 +61,9 @@ class TestPieces {
     std::vector<std::set<uint32_t>> units;
     std::vector<std::optional<Instant>> requested;
     std::vector<bool> is_ahead;  // of need, of the units that requested
+    // The end of the first round that began since, for units that requested.
+    std::vector<std::optional<Instant>> answer_by;
+    std::optional<Instant> round_began;             // is when the last one did
     std::vector<std::optional<Instant>> answer_at;  // to a kReclaim
     std::vector<std::optional<Instant>> asked_at;
   };
@@ -71,6 +74,7 @@ class TestPieces {
   void SayNonsense(Instant now, uint16_t pool);
   void on_pieces(const PieceBlock& word);
   void on_reclaim(Instant now, const PieceBlock& word);
+  void NoteRound(Instant now, Pool& pool) const;
 
   Rng rng_;
   uint32_t units_;

@@ -169,7 +169,8 @@ absl::Status CheckTable(const Object::Table& table) {
       table.key_bytes() > 0 && table.key_bytes() <= TableShape::kMaxKeyBytes &&
       table.value_bytes() > 0 &&
       table.value_bytes() <= TableShape::kMaxValueBytes &&
-      table.max_entries() > 0 && table.max_entries() <= TableShape::kMaxEntries &&
+      table.max_entries() > 0 &&
+      table.max_entries() <= TableShape::kMaxEntries &&
       (!table.has_expires_after_ns() || table.expires_after_ns() > 0);
   if (is_good) return absl::OkStatus();
   return Bad("table",

@@ -161,8 +161,8 @@ absl::Status Chain::AddReasonsAndPools() {
     const std::span<const std::string_view> reasons = step.nf->drop_reasons();
     step.first_reason = static_cast<uint8_t>(reason_names_.size());
     step.reasons = static_cast<uint8_t>(reasons.size());
-    step.labels = static_cast<uint8_t>(
-        std::max<size_t>(step.nf->labels().size(), 1));
+    step.labels =
+        static_cast<uint8_t>(std::max<size_t>(step.nf->labels().size(), 1));
     for (const std::string_view reason : reasons) {
       reason_names_.push_back(absl::StrCat(name, ".", std::string(reason)));
     }

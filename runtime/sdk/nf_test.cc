@@ -268,8 +268,7 @@ TEST(NetworkFunction, IsRefusedForNamesTablesAndPoolsThatCannotBe) {
   EXPECT_EQ(wrong("no name"), "slot \"\": it has no name");
   EXPECT_EQ(wrong("control"),
             "counter \"a\nb\": its name has a control character");
-  EXPECT_EQ(wrong("help"),
-            "counter \"odd\": its help has a control character");
+  EXPECT_EQ(wrong("help"), "counter \"odd\": its help has a control character");
   EXPECT_EQ(wrong("33 reasons"),
             "drop reason \"n32\": more than 32 drop reasons");
   EXPECT_EQ(wrong("33 labels"), "label \"n32\": more than 32 labels");

@@ -98,8 +98,9 @@ class SharedTable {
 
  public:
   // Gives the table a timer, in the NF's constructor: the home calls `hook` for
-  // each key, once after each period, above 0, and tells all units the new value. The
-  // hook is a lambda without captures. If it returns false, the key is erased.
+  // each key, once after each period, above 0, and tells all units the new
+  // value. The hook is a lambda without captures. If it returns false, the key
+  // is erased.
   //
   //     rates_.every(Seconds(1), [](Rate& rate, uint64_t periods) {
   //       rate.before = periods == 1 ? rate.now : 0;

@@ -14,13 +14,13 @@
 namespace snf {
 
 // The shared tables of an NF that runs alone, outside of a unit: in its test,
-// and in `snf nf run`. Each copy has a home of its own, so that timers, triggers
-// and expiry run as in a unit, but without delay.
+// and in `snf nf run`. Each copy has a home of its own, so that timers,
+// triggers and expiry run as in a unit, but without delay.
 //
 // Worked example: a table has a timer of 1 s that sets its counts to zero. A
 // call at 0.9 s counts 5 for a key, so the NF reads 5 from then on. A call at
-// 1.2 s counts 1 for another key: Merge(1.2 s) calls the hook for the first key,
-// and the NF reads 0 and 1.
+// 1.2 s counts 1 for another key: Merge(1.2 s) calls the hook for the first
+// key, and the NF reads 0 and 1.
 //
 // Owner-thread only. Memory: a table's copy and its home.
 class LoneTables {

@@ -229,15 +229,14 @@ Verdict PlainProgram::Process(uint32_t place, PacketHandle handle) {
     StateView view(flow.record);
     FlowState state(flow.id, flow.last_packet, flow.timer, view, *this);
     Packet packet(info, room.first(info.length), room);
-    CallNf(*nf_, NfCall::Hook::kProcessPacket, &flow.meta, handle,
-           [&] {
-             verdict = nf_->process_packet(packet, state);
-             if (verdict.kind() == Verdict::Kind::kForward) {
-               CheckLabel(*nf_, verdict);
-             } else if (verdict.kind() == Verdict::Kind::kDrop) {
-               CheckDropReason(*nf_, verdict);
-             }
-           });
+    CallNf(*nf_, NfCall::Hook::kProcessPacket, &flow.meta, handle, [&] {
+      verdict = nf_->process_packet(packet, state);
+      if (verdict.kind() == Verdict::Kind::kForward) {
+        CheckLabel(*nf_, verdict);
+      } else if (verdict.kind() == Verdict::Kind::kDrop) {
+        CheckDropReason(*nf_, verdict);
+      }
+    });
     if (verdict.kind() != Verdict::Kind::kWait) {
       flow.timer = state.timer();
       return verdict;

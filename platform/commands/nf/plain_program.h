@@ -55,12 +55,14 @@ struct PlainTotals {
 // runs, so a difference in cost is due to the platform. A packet that leaves
 // for another flow's alias is not brought back.
 //
-// A table that has a timer, a trigger or keys that expire has its home here, and
-// each call's updates are merged at once (LoneTables); other tables have none.
+// A table that has a timer, a trigger or keys that expire has its home here,
+// and each call's updates are merged at once (LoneTables); other tables have
+// none.
 //
 // With a RemoteState, the state that Where names is in a store, where tables
-// have no timers, triggers and expiry: packets are taken in batches, whose requests go together, and between two batches a
-// flow's state is only in the store.
+// have no timers, triggers and expiry: packets are taken in batches, whose
+// requests go together, and between two batches a flow's state is only in the
+// store.
 //
 // Owner-thread only. Memory: 2 KB for each packet of a batch, and for each flow
 // the state and some 300 bytes.

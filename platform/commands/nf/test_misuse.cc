@@ -63,13 +63,13 @@ class Misuse final : public NetworkFunction {
  private:
   static constexpr std::byte kBit{1};
   static constexpr std::string_view kHows[] = {
-      "nothing",   "throw", "throw_int",  "throw_made",  "throw_timer",
-      "throw_end", "exit",  "quick_exit", "exit_report", "abort",
-      "segv",      "heap",  "stack",      "behind",      "before",
-      "drop",      "wait",  "timer",      "alias",       "emit",
-      "pool",      "rearm", "spin",       "segv_made",   "deaf_made",
-      "print",     "label", "late_slot",  "late_blob",   "late_counter",
-      "late_log",  "late_pool", "late_table", "late_every", "late_when"};
+      "nothing",   "throw",     "throw_int",  "throw_made",  "throw_timer",
+      "throw_end", "exit",      "quick_exit", "exit_report", "abort",
+      "segv",      "heap",      "stack",      "behind",      "before",
+      "drop",      "wait",      "timer",      "alias",       "emit",
+      "pool",      "rearm",     "spin",       "segv_made",   "deaf_made",
+      "print",     "label",     "late_slot",  "late_blob",   "late_counter",
+      "late_log",  "late_pool", "late_table", "late_every",  "late_when"};
 
   // Ignores all signals that can be ignored, and does not return.
   static void Stick() {
