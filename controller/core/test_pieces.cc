@@ -17,6 +17,7 @@ TestPieces::TestPieces(Rng rng, uint32_t units, TestDriver& driver)
     pool.units.resize(units);
     pool.requested.resize(units);
     pool.is_ahead.resize(units);
+    pool.answer_by.resize(units);
     pool.answer_at.resize(units);
     pool.asked_at.resize(units);
     driver.controller().AddPiecePool(pool.first, pool.last);
@@ -83,6 +84,7 @@ void TestPieces::Stop(Instant now, UnitId unit) {
     stopped_in_round += pool.answer_at[value(unit)].has_value() ? 1 : 0;
     pool.answer_at[value(unit)].reset();
     pool.requested[value(unit)].reset();
+    pool.answer_by[value(unit)].reset();
     pool.asked_at[value(unit)].reset();
   }
   holders_.erase(unit);
@@ -165,6 +167,7 @@ void TestPieces::on_pieces(const PieceBlock& word) {
         << "a packet waits";
   }
   requested.reset();
+  pool.answer_by.at(value(word.unit)).reset();
   if (word.mask == 0) {
     EXPECT_TRUE(pool.controller.empty()) << "refused with pieces there";
     ++refused;
@@ -202,10 +205,26 @@ void TestPieces::on_reclaim(Instant now, const PieceBlock& word) {
     EXPECT_GE(now - *pool.asked_at[i], PiecePool::kRound);
   }
   pool.asked_at[i] = now;
+  NoteRound(now, pool);
   if (rng_.Chance(4'000)) {
     ++unanswered;
   } else {
     pool.answer_at[i] = now + Nanos{rng_.Exponential(Milliseconds(2).ns)};
+  }
+}
+
+// The first unit is asked in a round.
+void TestPieces::NoteRound(Instant now, Pool& pool) const {
+  if (pool.round_began.has_value() &&
+      now - *pool.round_began < PiecePool::kRound) {
+    return;
+  }
+  pool.round_began = now;
+  for (uint32_t i = 0; i < units_; ++i) {
+    if (!pool.requested[i].has_value() || pool.answer_by[i].has_value()) {
+      continue;
+    }
+    pool.answer_by[i] = now + PiecePool::kRound;
   }
 }
 
@@ -226,10 +245,12 @@ void TestPieces::Check() const {
 void TestPieces::ExpectAnswers(Instant now) const {
   constexpr Nanos kTick{1 << TimingWheel::kTickShift};
   for (const Pool& pool : pools_) {
-    for (const auto& at : pool.requested) {
+    for (uint32_t i = 0; i < units_; ++i) {
+      const auto& at = pool.requested[i];
       if (!at.has_value()) continue;
+      // Until the next round begins, or until its end.
       EXPECT_LE(now,
-                *at + PiecePool::kRound + PiecePool::kRound + kTick + kTick)
+                pool.answer_by[i].value_or(*at + PiecePool::kRound) + kTick)
           << "never answered";
     }
   }

@@ -61,6 +61,9 @@ class TestPieces {
     std::vector<std::set<uint32_t>> units;
     std::vector<std::optional<Instant>> requested;
     std::vector<bool> is_ahead;  // of need, of the units that requested
+    // The end of the first round that began since, for units that requested.
+    std::vector<std::optional<Instant>> answer_by;
+    std::optional<Instant> round_began;             // is when the last one did
     std::vector<std::optional<Instant>> answer_at;  // to a kReclaim
     std::vector<std::optional<Instant>> asked_at;
   };
@@ -71,6 +74,7 @@ class TestPieces {
   void SayNonsense(Instant now, uint16_t pool);
   void on_pieces(const PieceBlock& word);
   void on_reclaim(Instant now, const PieceBlock& word);
+  void NoteRound(Instant now, Pool& pool) const;
 
   Rng rng_;
   uint32_t units_;

@@ -157,7 +157,7 @@ class PlainProgram(unittest.TestCase):
 
     def test_a_chain_by_proxies_releases_what_calls_do(self):
         for nf in ("firewall | firewall", "firewall | monitor | firewall",
-                   "chronicle | monitor"):
+                   "chronicle | monitor", "firewall | policer(rate=10Kbps)"):
             calls = self.plain(nf)
             for way in ("local", "global"):
                 for batch in (1, 32, 1000):

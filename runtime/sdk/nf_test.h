@@ -64,12 +64,14 @@ inline constexpr char kPrivateAddresses[] =
 // The platform distinguishes flows, fires timers, ends flows, and grants pieces
 // of pools and aliases. With an NF of scope kInsideEndpoint, a packet from the
 // outside may be sent to the alias or, as in a capture of the inside, to the
-// inside end.
+// inside end. What a call updates in shared tables is merged at once, and
+// timers, triggers and expiry of tables run with it.
 //
 // The test fails if the NF breaks its contract: if it changes anything before
 // Verdict::wait, or keeps a piece in on_end; and if the test misspells a name.
 // What would end a run ends the process, with the same line: an exception, a
-// crash, exit(), writing outside of the packet, a timer without has_timer().
+// crash, exit(), writing outside of the packet, a timer without has_timer(), a
+// declaration outside of the constructor.
 class NfTest {
  public:
   // `nf` has the form of --nf, `inside` that of --inside.

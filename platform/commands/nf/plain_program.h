@@ -25,6 +25,7 @@
 #include "platform/run/digest.h"
 #include "platform/run/ingress.h"
 #include "runtime/ring/buffer_pool.h"
+#include "runtime/sdk/chain.h"
 #include "runtime/sdk/nf.h"
 #include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/nf_spec.h"
@@ -43,7 +44,7 @@ struct PlainTotals {
   uint64_t packets_passed_through = 0;
   uint64_t packets_emitted = 0;  // of the NF's own making
   std::array<uint64_t, kDropReasons> dropped{};
-  std::array<uint64_t, NetworkFunction::kMaxDropReasons> nf_dropped{};
+  std::array<uint64_t, Chain::kMaxReasons> nf_dropped{};
   uint64_t flows = 0;
 };
 

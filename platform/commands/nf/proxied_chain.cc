@@ -308,6 +308,8 @@ absl::Status ProxiedChain::StartAll(std::span<const NfSpec> nfs) {
     const auto stage = Fork([&, i] { return RunStage(nfs[i], i); });
     if (!stage.ok()) return stage.status();
     stages_[i].process = *stage;
+    stages_[i].first_reason = stages_[i - 1].first_reason +
+                              nfs[i - 1].create()->drop_reasons().size();
   }
   for (Stage& stage : stages_) {
     close(std::exchange(stage.of_proxy, -1));
@@ -450,8 +452,9 @@ absl::StatusOr<ProxiedChain::Result> ProxiedChain::Finish() {
     for (size_t reason = 0; reason < kDropReasons; ++reason) {
       totals.dropped[reason] += told.totals.dropped[reason];
     }
-    for (size_t reason = 0; reason < totals.nf_dropped.size(); ++reason) {
-      totals.nf_dropped[reason] += told.totals.nf_dropped[reason];
+    const size_t first = stages_[i].first_reason;
+    for (size_t reason = first; reason < totals.nf_dropped.size(); ++reason) {
+      totals.nf_dropped[reason] += told.totals.nf_dropped[reason - first];
     }
     totals.packets_released = told.totals.packets_released;
     totals.packets_consumed += told.totals.packets_consumed;

@@ -72,10 +72,11 @@ class ProxiedChain {
   class Out;  // batches to the proxy
 
   struct Stage {
-    std::string nf;     // its text
-    int to_proxy = -1;  // the NF's end
-    int of_proxy = -1;  // the proxy's
-    int told = -1;      // the result is told there
+    std::string nf;           // its text
+    size_t first_reason = 0;  // among the drop reasons of the chain
+    int to_proxy = -1;        // the NF's end
+    int of_proxy = -1;        // the proxy's
+    int told = -1;            // the result is told there
     int tells = -1;
     pid_t process = 0;
   };
