@@ -175,7 +175,7 @@ class ComparedServices final : public FlowServices {
     if (difference_.empty() && count_ < made_.frame_count) {
       return fmt::format(
           "it emitted {} frames{}, should be {}", made_.frame_count,
-          nf_logs_ ? " (what it logs counts as one)" : "", count_);
+          nf_logs_ ? " (its log counts as one)" : "", count_);
     }
     return std::move(difference_);
   }
@@ -190,7 +190,7 @@ class ComparedServices final : public FlowServices {
     std::string difference;
     if (count_ >= made_.frame_count) {
       difference = fmt::format("it emitted {} frames and no more{}", count_,
-                               nf_logs_ ? " (what it logs counts as one)" : "");
+                               nf_logs_ ? " (its log counts as one)" : "");
     } else if (difference = Difference(made_.frames[count_], frame);
                !difference.empty()) {
       difference = is_log ? "of the records that it logged " + difference

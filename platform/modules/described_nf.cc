@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/sdk/nf_call.h"
 #include "runtime/sdk/table_copy.h"
 
 namespace snf {
@@ -118,7 +119,9 @@ void DescribeObject(NetworkFunction& nf, Object& to, std::string& error) {
   DescribeTables(nf, to, error);
   // An NF of wrong options may have neither warnings nor a report.
   if (!error.empty()) return;
-  for (const std::string& warning : nf.warnings()) to.add_warning(warning);
+  CallNf(nf, NfCall::Hook::kWarnings, nullptr, kNoPacket, [&] {
+    for (const std::string& warning : nf.warnings()) to.add_warning(warning);
+  });
   if (!IsEmpty(nf.report())) {
     to.add_warning("its report at the end wants --trust_modules");
   }

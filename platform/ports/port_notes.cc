@@ -103,15 +103,16 @@ std::vector<std::string> NotesOnExternal(const std::vector<PortSpec>& ports,
         Unanswered(port.router, addresses, own);
     if (!own.empty()) {
       notes.push_back(fmt::format(
-          "port {}: {} is its own address, and the NAT's: what comes for the "
-          "NAT ends at the port, unless the port has proxy={} as well",
+          "port {}: {} is its own address, and the NAT's: packets to the NAT "
+          "end at the port, unless the port has proxy={} as well",
           port.name(), Shortened(own), TextOf(own.front())));
     }
     if (!others.empty()) {
-      notes.push_back(fmt::format(
-          "port {}: {} is an address of the NAT in the port's network, where "
-          "nobody answers for it, unless the port has proxy={}",
-          port.name(), Shortened(others), TextOf(others.front())));
+      notes.push_back(
+          fmt::format("port {}: {} is an address of the NAT in the port's "
+                      "network, where no "
+                      "host answers for it, unless the port has proxy={}",
+                      port.name(), Shortened(others), TextOf(others.front())));
     }
   }
   return notes;

@@ -82,6 +82,8 @@ const char* InWords(NfCall::Hook hook) {
       return "states";
     case NfCall::Hook::kFlowKey:
       return "flow_key";
+    case NfCall::Hook::kWarnings:
+      return "warnings";
     default:
       return "its constructor";
   }

@@ -25,7 +25,7 @@ sys.dont_write_bytecode = True  # nothing beside the sources
 import control_test as control
 import live_kills_test as live_kills
 import run_test as net
-from command_case import OK, PATIENCE_S, USAGE, below, wait_for
+from command_case import OK, PATIENCE_S, USAGE, below, run, wait_for
 from control_test import FOLDER, NAME, UNAVAILABLE, processes, status
 from kept_connection import Connected, snf
 from run_test import (CLIENT, EXTERNAL4, MIDDLE, PORTS, PROGRAM, SERVER,
@@ -363,9 +363,9 @@ class ChainSet(Chains):
         shown.write_text(snf("config", "show").stdout)
         self.assertIn(f'text: "{file} | monitor"', shown.read_text())
         for words in (("check", shown), ("show", f"--config={shown}")):
-            done = snf("config", *words)
+            done = run("config", *words)  # no daemon is asked
             self.assertEqual(done.returncode, OK, done.stderr)
-        self.assertIn(f'text: "{file} | monitor"', done.stdout)
+        self.assertIn(f'text: "{file} | monitor"', done.stdout.decode())
         self.assertEqual(
             {number: chain["flows"] for number, chain
              in wait_for("figures", lambda: self.chains()[3]["flows"] and

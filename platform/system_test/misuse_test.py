@@ -119,6 +119,7 @@ class Misuse(Command):
                            "throw_end", *clock)
                 self.fails(r"report called exit\(\)", "exit_report", *clock)
         self.fails(f"its constructor {boom}", "throw_made")
+        self.fails(f"warnings {boom}", "throw_warnings")
 
     def test_a_timer_that_sets_itself_for_ever_lets_the_run_end(self):
         for clock in CLOCKS:

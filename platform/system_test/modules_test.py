@@ -24,7 +24,7 @@ import chain_set_test as chain_set
 import control_test as control
 import run_test as net
 from chain_set_test import NF_FAILED
-from command_case import OK, USAGE, below, stat_of, wait_for
+from command_case import OK, USAGE, below, run, stat_of, wait_for
 from control_test import processes
 
 LXC = ("--isolation=lxc", "--threads=3", "--loggers=on")
@@ -119,6 +119,7 @@ class Modules(chain_set.Chains):
 
     def test_a_module_that_fails_is_told(self):
         for words, how in ((["misuse", "boom"], "throw_made"),
+                           (["misuse", "warnings", "boom"], "throw_warnings"),
                            (["misuse", "SIGSEGV"], "segv_made"),
                            (["was killed after 10 s"], "deaf_made")):
             with self.subTest(how=how):
@@ -130,21 +131,22 @@ class Modules(chain_set.Chains):
 
     def test_a_packet_on_which_an_nf_failed_is_kept(self):
         self.up(*LXC, f"--nf={MISUSE}(how=throw)")
-        # It throws at the third packet of a flow.
+        # It throws at the third packet of a flow, and so at each after it.
         send = ("import socket\n"
                 "link = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-                "for text in (b'one', b'two', b'kept'):\n"
-                f"    link.sendto(text, ('{net.SERVER4}', 9))\n")
+                "for _ in range(8):\n"
+                f"    link.sendto(b'kept', ('{net.SERVER4}', 9))\n")
         subprocess.run(net.inside(net.CLIENT, sys.executable, "-c", send),
                        check=True, timeout=60)
+        log = control.FOLDER / f"{control.NAME}.log"
+        wait_for("a blocked flow", lambda:
+                 "the flow is blocked" in log.read_text())
         kept = control.FOLDER / f"{control.NAME}.failed.pcapng"
-        said = wait_for("the packet", lambda: kept.exists() and
-                        b"boom" in kept.read_bytes() and kept.read_bytes())
-        self.assertIn(b"kept", said)
-        self.assertNotIn(b"two", said)
-        self.assertEqual(chain_set.snf("trace", "info", kept).returncode, OK)
-        log = (control.FOLDER / f"{control.NAME}.log").read_text()
-        self.assertIn(f"the packet is dropped, and kept in {kept}", log)
+        self.assertIn(f"the packet is dropped, and kept in {kept}",
+                      log.read_text())
+        self.assertEqual(run("trace", "info", kept).returncode, OK)
+        said = kept.read_bytes()
+        self.assertEqual([said.count(b"boom"), said.count(b"kept")], [3, 3])
         kept.unlink()
         self.down()
 

@@ -57,6 +57,7 @@ struct NfCall {
     kReport,
     kStates,
     kFlowKey,
+    kWarnings,
   };
 
   bool is_under_way() const { return hook != Hook::kNone; }

@@ -59,7 +59,7 @@ absl::Status CheckPlace(const NfRegistration& nf) {
       const std::string name = absl::StrCat("\"", std::string(nf.name), "\"");
       return Bad(absl::StrCat("has an NF ", name, ", as ", OriginOf(path),
                               " has: name it ", name,
-                              " to have that one; snf nf deploy puts this file "
+                              " for that module; snf nf deploy puts this file "
                               "in its place"));
     }
   }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,6 +55,10 @@ class Misuse final : public NetworkFunction {
     if (how_ == "exit_report") std::exit(0);
     return {};
   }
+  std::vector<std::string> warnings() const override {
+    if (how_ == "throw_warnings") throw std::runtime_error("boom");
+    return {};
+  }
   bool has_timer() const override { return how_ != "timer"; }
   std::span<const std::string_view> drop_reasons() const override {
     static constexpr std::string_view kReasons[] = {"one", "two"};
@@ -63,13 +68,14 @@ class Misuse final : public NetworkFunction {
  private:
   static constexpr std::byte kBit{1};
   static constexpr std::string_view kHows[] = {
-      "nothing",   "throw",     "throw_int",  "throw_made",  "throw_timer",
-      "throw_end", "exit",      "quick_exit", "exit_report", "abort",
-      "segv",      "heap",      "stack",      "behind",      "before",
-      "drop",      "wait",      "timer",      "alias",       "emit",
-      "pool",      "rearm",     "spin",       "segv_made",   "deaf_made",
-      "print",     "label",     "late_slot",  "late_blob",   "late_counter",
-      "late_log",  "late_pool", "late_table", "late_every",  "late_when"};
+      "nothing",       "throw",     "throw_int",  "throw_made",  "throw_timer",
+      "throw_end",     "exit",      "quick_exit", "exit_report", "abort",
+      "segv",          "heap",      "stack",      "behind",      "before",
+      "drop",          "wait",      "timer",      "alias",       "emit",
+      "pool",          "rearm",     "spin",       "segv_made",   "deaf_made",
+      "print",         "label",     "late_slot",  "late_blob",   "late_counter",
+      "late_log",      "late_pool", "late_table", "late_every",  "late_when",
+      "throw_warnings"};
 
   // Ignores all signals that can be ignored, and does not return.
   static void Stick() {
