@@ -10,8 +10,8 @@
 namespace snf {
 
 // Returns the whole text of a file. A file of more than `max_bytes` is
-// OutOfRange; other errors are those of the system. The message names the
-// file, and those of the system its whole path. For set-up only.
+// OutOfRange; the system has other errors, whose message names the whole path
+// of the file. For set-up only.
 absl::StatusOr<std::string> ReadTextFile(const std::string& file,
                                          size_t max_bytes);
 

@@ -33,7 +33,7 @@ class MergedReader {
   // Opens all of `paths` and reads the first packet of each. Errors are those
   // of CaptureReader, and kInvalidArgument for no path at all, more than
   // kMaxMergedFiles, or stdin ("-") twice. A capture without packets
-  // (IsEmptyCapture) beside one that has some is only a warning.
+  // (IsEmptyCapture) beside another with packets is only a warning.
   // With `mends_strays`, stray times of each file are mended
   // (CaptureReader::MendStrayTimes) and counted in warnings().
   static absl::StatusOr<std::unique_ptr<MergedReader>> Open(

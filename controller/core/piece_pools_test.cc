@@ -130,7 +130,7 @@ TEST_F(PiecePoolsTest, RefusesAtOnceWhatNoPacketWaitsFor) {
   ExpectPieces(RequestAhead(kU0), kU0, 0, kAll);
   ExpectRefused(RequestAhead(kU1), kU1);
   EXPECT_EQ(counters().reclaim_rounds, 0u);
-  // So the round is there for the unit whose packet waits.
+  // The round is there for the unit whose packet waits.
   ExpectReclaims(Request(kU1), {kU0});
   // During a round as well.
   ExpectRefused(RequestAhead(kU2), kU2);
@@ -154,7 +154,7 @@ TEST_F(PiecePoolsTest, AsksInTheNextRoundWhoWasGrantedSeveral) {
   EXPECT_EQ(counters().requests_refused, 0u);
 }
 
-// It waits for the end of a round that cannot help it, and for the next one.
+// The unit waits for the end of a round that cannot help, and for the next one.
 TEST_F(PiecePoolsTest, KeepsWhoAsksInTheMidstOfARoundForTheNextOne) {
   AddPiecePool(0, 63);
   Request(kU0);
@@ -164,7 +164,7 @@ TEST_F(PiecePoolsTest, KeepsWhoAsksInTheMidstOfARoundForTheNextOne) {
   EXPECT_TRUE(Return(kU0, 0, 0).empty());
   now_ = kStart + PiecePool::kRound + kTick;
   ExpectReclaims(driver_.RunTimers(now_), {kU0, kU1});
-  // Nobody spares any: what there is is in use.
+  // No unit spares any: all pieces are in use.
   EXPECT_TRUE(Return(kU0, 0, 0).empty());
   ExpectRefused(Return(kU1, 0, 0), kU2);
 }

@@ -328,7 +328,7 @@ TEST(ControlText, SaysTheFiguresOfAStatus) {
       "dropped by the kernel, 5 not taken, of these 4 longer than the MTU\n");
 }
 
-// What is left of "=" is as much as what is right of it.
+// The two sides of "=" are equal.
 TEST(ControlText, AddsUpWithPacketsThatNfsMakeAndConsume) {
   LiveFigures figures;
   figures.counts[&RunResult::packets_in] = 2'541;

@@ -32,7 +32,7 @@ std::string PacketsOf(const LiveFigures& figures) {
       FormatCount(figures.packets_under_way()));
 }
 
-// Tells of flows that began before an upgrade; "" if there are none.
+// Counts flows that began before an upgrade; "" if there are none.
 std::string BeforeOf(const proto::StatusReply& reply) {
   const auto flows = reply.count().find("predecessor_flows");
   if (flows == reply.count().end() || flows->second == 0) return "";

@@ -68,8 +68,8 @@ class ControlDesk final : public ControlHandler {
   absl::Status Down(Deadline deadline, const proto::DownRequest& request,
                     proto::DownReply& reply) override;
 
-  // Lets answers tell of the process before an upgrade, which has flows of its
-  // own. It must outlive all calls, which come later.
+  // Lets answers name the process before an upgrade, which has flows of its
+  // own. The successor must outlive all calls, which come later.
   void Follow(const LiveSuccessor& successor) { successor_ = &successor; }
 
  private:

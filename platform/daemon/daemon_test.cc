@@ -19,7 +19,7 @@
 #include "base/text_file.h"
 #include "controller/core/placement.h"
 #include "platform/control/control_client.h"
-#include "platform/daemon/kept_chains.h"
+#include "platform/daemon/chains/kept_chains.h"
 #include "platform/daemon/live_run.h"
 #include "platform/options/run_flags.h"
 

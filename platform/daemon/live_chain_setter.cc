@@ -14,7 +14,7 @@
 #include "base/text/wording.h"
 #include "platform/daemon/try_chain.h"
 #include "platform/modules/file_versions.h"
-#include "platform/options/nf_warnings.h"
+#include "platform/modules/nf_warnings.h"
 #include "platform/service/daemon_log.h"
 #include "resource_manager/launch/launcher.h"
 #include "runtime/ring/real_clock.h"

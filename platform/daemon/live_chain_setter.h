@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "platform/daemon/chains/chain_set.h"
-#include "platform/daemon/kept_chains.h"
+#include "platform/daemon/chains/kept_chains.h"
 #include "platform/daemon/live_settings.h"
 #include "platform/daemon/live_upgrade.h"
 #include "platform/drivers/real_time/real_options.h"

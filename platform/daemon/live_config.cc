@@ -121,7 +121,7 @@ std::vector<proto::ConfigChange> LiveConfig::ChangedFilesOf(
       settings_.files(chains_.has_rules() ? wanted.name : "");
   std::vector<proto::ConfigChange> changes;
   for (const auto& [file, version] : FileVersionsOf(wanted.nf)) {
-    // The text of the chain tells of files that are new in it.
+    // The text of the chain names files that are new in it.
     const auto known = before.find(file);
     if (known == before.end() || known->second == version) continue;
     proto::ConfigChange& change = changes.emplace_back();
@@ -194,7 +194,7 @@ absl::Status LiveConfig::SetChains(const PlannedDaemon& present,
     if (has_text(i)) set(before[i]).IgnoreError();
   }
   if (files.empty()) return status;
-  // Nobody has the earlier content.
+  // The earlier content is gone.
   return absl::Status(status.code(),
                       fmt::format("{}; but in force is the new content of {}",
                                   std::string(status.message()), files));

@@ -28,7 +28,7 @@ namespace snf {
 //      such chain, the settings are set back, and chains that were set already.
 //
 // A chain differs by its text, or by the content of a file that its NFs read:
-// then it is made anew of the same text, for new flows.
+// then another one is made of the same text, for new flows.
 //
 // The names of several chains cannot change, and the rules of several can. A
 // flow whose packets get another chain by new rules restarts there; flows

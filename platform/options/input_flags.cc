@@ -19,7 +19,7 @@
 #include "base/text/wording.h"
 #include "platform/modules/module_process.h"
 #include "platform/modules/module_stand_ins.h"
-#include "platform/options/nf_warnings.h"
+#include "platform/modules/nf_warnings.h"
 #include "platform/process/source_tree.h"
 #include "platform/run/chaos_flag.h"
 #include "runtime/sdk/nf.h"

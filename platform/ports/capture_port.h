@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "platform/ports/filter_program.h"
+#include "platform/ports/frames/filter_program.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/steering.h"

@@ -57,7 +57,7 @@ bool IsProxied(const RouterConfig& router, const IpAddress& address) {
 }
 
 // Returns the addresses for which the port does not answer, though hosts of its
-// networks ask for them. `own` gets those that are the port's.
+// networks ask for them. `own` gets the port's own addresses.
 std::vector<IpAddress> Unanswered(const RouterConfig& router,
                                   std::span<const be32> addresses,
                                   std::vector<IpAddress>& own) {

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "base/rendezvous.h"
 #include "base/time.h"
-#include "platform/ports/filter_program.h"
+#include "platform/ports/frames/filter_program.h"
 #include "platform/ports/interface/network_interface.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/router/kernel_routes.h"

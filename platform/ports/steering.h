@@ -20,7 +20,7 @@
 #include "base/packet/packet_info.h"
 #include "base/rendezvous.h"
 #include "base/time.h"
-#include "platform/ports/filter_program.h"
+#include "platform/ports/frames/filter_program.h"
 #include "runtime/sdk/nf.h"
 
 namespace snf {

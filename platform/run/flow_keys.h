@@ -5,7 +5,10 @@
 #include <cstdint>
 
 #include "base/ids.h"
+#include "base/packet/endpoint.h"
 #include "base/packet/flow_key.h"
+#include "base/packet/packet_info.h"
+#include "base/packet/protocol_numbers.h"
 #include "controller/core/flow_table.h"
 
 namespace snf {
@@ -23,6 +26,16 @@ inline FlowKey KeyOf(const FlowTable& flows, uint32_t slots, FlowId flow) {
 // As above, by the table's own thread.
 inline FlowKey KeyOf(const FlowTable& flows, FlowId flow) {
   return KeyOf(flows, flows.used(), flow);
+}
+
+// Notes the side of a packet of an NF with two sides, and the end of its
+// connection at the outside. The identifier of an ICMP query belongs to the
+// inside end, and a NAT changes it: the far end has none.
+inline void SetFarEnd(PacketInfo& info, Side side, const Endpoints& ends) {
+  const FlowKey& far_end = side == Side::kOutside ? ends.from : ends.to;
+  info.side = side;
+  info.far_address = far_end.source;
+  info.far_port = IsIcmp(far_end.protocol) ? be16(0) : far_end.source_port;
 }
 
 }  // namespace snf

@@ -9,7 +9,7 @@
 #include "base/packet/headers.h"
 #include "base/packet/rewrite.h"
 #include "base/packet/unread.h"
-#include "platform/run/far_end.h"
+#include "platform/run/flow_keys.h"
 #include "platform/run/run_setup.h"
 
 namespace snf {

@@ -239,7 +239,7 @@ void NfCalls::on_pieces(const PieceBlock& pieces, FlowStore& flows,
     if (waiting.head != kNone) pieces_.Request(pool, out);
     return;
   }
-  // Packets came to wait since, and nobody has been asked for them.
+  // Packets came to wait since, and no piece has been asked for.
   if (was_ahead && waiting.head != kNone) {
     pieces_.Request(pool, out);
     return;

@@ -142,8 +142,8 @@ class NfTest {
   std::unique_ptr<Platform> platform_;  // null if `nf` was wrong
 };
 
-// Read packets from prose, or from a capture: all of its packets, or those of
-// one flow, as ParseFlowKey reads it ("udp 10.0.0.1:5000 <> 192.0.2.9:53" for
+// Read packets from prose, or from a capture: all of its packets, or a single
+// flow, as ParseFlowKey reads it ("udp 10.0.0.1:5000 <> 192.0.2.9:53" for
 // both directions).
 std::vector<TestPacket> Packets(const std::vector<std::string>& texts);
 std::vector<TestPacket> PacketsOf(const std::string& capture,

@@ -32,7 +32,7 @@ class LoneTables {
   LoneTables(const LoneTables&) = delete;
   LoneTables& operator=(const LoneTables&) = delete;
 
-  // The NF was called at `now`: merges what it updated, and brings the changes
+  // The NF was called at `now`: merges its updates, and brings the changes
   // of timers, triggers and expiry to the copies. A time that runs backwards
   // counts as the latest one.
   void Merge(Instant now) {

@@ -9,7 +9,7 @@
 #include "base/packet/endpoint.h"
 #include "base/packet/flow_key_text.h"
 #include "base/packet/rewrite.h"
-#include "platform/run/far_end.h"
+#include "platform/run/flow_keys.h"
 
 namespace snf {
 namespace {

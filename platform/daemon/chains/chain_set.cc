@@ -96,7 +96,7 @@ bool ChainSet::Offer(const CapturedPacket& captured) {
   return OfferByRules(captured);
 }
 
-// Chains begin one after the other, and those of a run that was killed go on by
+// Chains begin one after the other, and chains of a run that was killed have
 // clocks of their own.
 bool ChainSet::OfferTo(Member& member, const CapturedPacket& captured) {
   return member.chains->Offer(ByClock(

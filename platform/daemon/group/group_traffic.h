@@ -19,7 +19,7 @@
 #include "platform/daemon/group/group_link.h"
 #include "platform/daemon/group/group_member.h"
 #include "platform/daemon/group/place_giving.h"
-#include "platform/ports/filter_program.h"
+#include "platform/ports/frames/filter_program.h"
 #include "platform/ports/packet_port.h"
 #include "platform/ports/steering.h"
 #include "platform/run/figures/live_figures.h"

@@ -127,8 +127,8 @@ MAY_INCLUDE = {
                               "resource_manager/etcd", "proto",
                               "platform/process", "platform/service"},
     "platform/modules": BASE | {
-        "runtime/sdk", "runtime/live", "runtime/core", "platform/process",
-        "resource_manager/launch", "proto"},
+        "base/text", "runtime/sdk", "runtime/live", "runtime/core",
+        "platform/process", "resource_manager/launch", "proto"},
     "platform/run": RUN - {"platform/run/figures"},
     "platform/run/figures": RUN,
     "platform/check": RUN,
@@ -224,6 +224,7 @@ TESTS_MAY_INCLUDE = {
     "platform/drivers/real_cluster": WHOLE_RUN,
     "platform/report/explain": WHOLE_RUN,
     "platform/control": REPORT,
+    "platform/daemon/chains": WHOLE_RUN,
     "platform/daemon/group": WHOLE_RUN,
     "platform/options": WHOLE_RUN,
     "platform/commands/replay": WHOLE_RUN,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_DAEMON_KEPT_CHAINS_H_
-#define SNF_PLATFORM_DAEMON_KEPT_CHAINS_H_
+#ifndef SNF_PLATFORM_DAEMON_CHAINS_KEPT_CHAINS_H_
+#define SNF_PLATFORM_DAEMON_CHAINS_KEPT_CHAINS_H_
 
 #include <cstdint>
 #include <map>
@@ -56,4 +56,4 @@ class KeptChains {
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_DAEMON_KEPT_CHAINS_H_
+#endif  // SNF_PLATFORM_DAEMON_CHAINS_KEPT_CHAINS_H_

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_PORTS_FILTER_PROGRAM_H_
-#define SNF_PLATFORM_PORTS_FILTER_PROGRAM_H_
+#ifndef SNF_PLATFORM_PORTS_FRAMES_FILTER_PROGRAM_H_
+#define SNF_PLATFORM_PORTS_FRAMES_FILTER_PROGRAM_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -60,4 +60,4 @@ bool Takes(std::span<const FilterStep> program,
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_PORTS_FILTER_PROGRAM_H_
+#endif  // SNF_PLATFORM_PORTS_FRAMES_FILTER_PROGRAM_H_

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/ports/filter_program.h"
+#include "platform/ports/frames/filter_program.h"
 
 #include <pcap/pcap.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/daemon/kept_chains.h"
+#include "platform/daemon/chains/kept_chains.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "platform/options/nf_warnings.h"
+#include "platform/modules/nf_warnings.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_PLATFORM_OPTIONS_NF_WARNINGS_H_
-#define SNF_PLATFORM_OPTIONS_NF_WARNINGS_H_
+#ifndef SNF_PLATFORM_MODULES_NF_WARNINGS_H_
+#define SNF_PLATFORM_MODULES_NF_WARNINGS_H_
 
 #include <string>
 #include <vector>
@@ -16,4 +16,4 @@ std::vector<std::string> WarningsOf(const NfSpec& spec);
 
 }  // namespace snf
 
-#endif  // SNF_PLATFORM_OPTIONS_NF_WARNINGS_H_
+#endif  // SNF_PLATFORM_MODULES_NF_WARNINGS_H_
