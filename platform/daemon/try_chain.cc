@@ -89,7 +89,7 @@ absl::Status TryChainCommand::SettleFlags() {
 }
 
 absl::Status TryChainCommand::Run() {
-  daemon_.run.TellNoNotes();  // whoever makes the chain tells them
+  daemon_.run.TellNoNotes();  // the daemon logs them
   daemon_.run.LoadModules(modules_);
   for (const std::string& chain : chains_) {
     const size_t equals = chain.find('=');
