@@ -575,11 +575,16 @@ class OwnPorts(Group):
             self.assertGreater(counts["forwarded"], 0, counts)
             self.assertGreater(counts["taken"], 0, counts)
         # All that was sent on is accounted for.
-        wait_for("all that was forwarded", lambda:
-                 sum(map(self.sum_of, ("forwarded", "cut"))) ==
-                 sum(map(self.sum_of, ("taken", "not_own", "no_port",
-                                       "stranger", "link_dropped",
-                                       "link_overflow"))))
+        sent_on = ("forwarded", "cut")
+        came = ("taken", "not_own", "no_port", "stranger", "link_dropped",
+                "link_overflow")
+        try:
+            wait_for("all that was forwarded", lambda:
+                     sum(map(self.sum_of, sent_on)) ==
+                     sum(map(self.sum_of, came)))
+        except AssertionError as error:
+            raise AssertionError([self.group(number)["counts"]
+                                  for number in range(COUNT)]) from error
         self.assertGreater(self.sum_of("taken"),
                            (1 - MOST_LOST) * self.sum_of("forwarded"))
         # Packets as long as the ports take, longer ones between machines.
