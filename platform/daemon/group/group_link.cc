@@ -248,8 +248,13 @@ void GroupLink::TakeDatagram(size_t i, GroupCounts& counts, Take take) {
   }
   const std::span<const std::byte> data = option->data;
   const bool has_key = LoadLong(data.data()) == key_;
-  if (has_key && header.is_control) {
-    TakeControl(i, data, counts);
+  if (header.is_control) {
+    // Members may greet this one before it has read the table.
+    if (has_key) {
+      TakeControl(i, data, counts);
+    } else if (key_ != 0) {
+      counts.Add(GroupCount::kStranger);
+    }
     return;
   }
   if (!has_key ||

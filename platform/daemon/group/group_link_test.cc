@@ -168,6 +168,24 @@ TEST_F(GroupLinkTest, TellsWhoGreetsAndIsNoMember) {
   EXPECT_EQ(counts_.of(GroupCount::kStranger), 0u);
 }
 
+TEST_F(GroupLinkTest, CountsNoGreetingAsAStrangersBeforeThereIsATable) {
+  auto early = OpenAt("127.0.0.4");
+  table_.members.push_back(
+      {.number = 2, .address = AddressOf("127.0.0.4", *early)});
+  one_->Follow(table_);
+  one_->Greet(0, counts_);
+  one_->Flush(counts_);
+  EXPECT_THAT(Receive(*early), ElementsAre());
+  EXPECT_EQ(counts_.of(GroupCount::kStranger), 0u);
+  GatewayTable other = table_;
+  other.key = 78;
+  early->Follow(other);
+  one_->Greet(0, counts_);
+  one_->Flush(counts_);
+  EXPECT_THAT(Receive(*early), ElementsAre());
+  EXPECT_EQ(counts_.of(GroupCount::kStranger), 1u);
+}
+
 TEST_F(GroupLinkTest, RefusesBytesThatCannotBe) {
   const int raw = socket(AF_INET, SOCK_DGRAM, 0);
   const sockaddr_in to = EndOf(*two_);
