@@ -83,36 +83,6 @@ class ClosingTest : public testing::Test {
   ControllerOut out_;
 };
 
-// Otherwise no unit would be warm until the unit is idle: another one would be
-// started, and so on.
-TEST_F(ClosingTest, AUnitThatWasStartedAheadIsParkedWhenItIsReady) {
-  ControllerOptions options;
-  options.max_units = 3;
-  options.warm_units = 1;
-  options.unit_idle_timeout = Seconds(1);
-  pool_.emplace(options);
-  pool_->on_ready(now_, pool_->TakeWarm(now_, out_));
-  ASSERT_EQ(pool_->StartStopped(now_, out_), kU1);
-  EXPECT_FALSE(pool_->has_spare());
-  pool_->on_ready(now_, kU1);
-  EXPECT_TRUE(pool_->has_spare());
-  EXPECT_FALSE(pool_->placeable(kU1));
-  out_.clear();
-  now_ = now_ + Milliseconds(1);
-  while (pool_->next_wakeup() <= now_) pool_->on_timer(now_, out_);
-  EXPECT_EQ(pool_->state(kU1), UnitState::kWarm);
-  ASSERT_EQ(out_.commands().size(), 1u);
-  EXPECT_EQ(out_.commands()[0].kind, ControllerCommand::Kind::kParkUnit);
-  EXPECT_TRUE(pool_->has_spare());
-  // If there is no other unit, the unit stays.
-  options.max_units = 1;
-  options.warm_units = 0;
-  pool_.emplace(options);
-  ASSERT_EQ(pool_->StartStopped(now_, out_), kU0);
-  pool_->on_ready(now_, kU0);
-  EXPECT_TRUE(pool_->placeable(kU0));
-}
-
 TEST_F(ClosingTest, AFlowStaysAtItsOwnerWhereverElseThereIsRoom) {
   Start({30'000, 10'000, 20'000});
   EXPECT_EQ(Place(kNoUnit), kU0);

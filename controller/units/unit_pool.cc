@@ -330,18 +330,12 @@ void UnitPool::Leave(UnitId unit, ControllerOut& out) {
 
 bool UnitPool::on_ready(Instant now, UnitId unit) {
   if (state(unit) != State::kStarting) return false;
-  const bool is_spare = by_wait() && starts_.awaits(unit);
   SetState(unit, State::kActive);
   starts_.on_ready(unit);
+  if (!placeable(unit)) MakePlaceable(now, unit);
   if (failed_starts() > 0) EraseFailed();
   channel(unit).Use(now);
   timers_.Arm(value(unit), channel(unit).last_packet() + idle_timeout_);
-  if (is_spare && placeable_units() > 0) {
-    closing_.Insert(unit);
-    timers_.Arm(value(unit), now);
-  } else if (!placeable(unit)) {
-    MakePlaceable(now, unit);
-  }
   if (barred(unit)) LeaveBarred(now, unit);
   return true;
 }

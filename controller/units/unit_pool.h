@@ -53,8 +53,7 @@ namespace snf {
 // placed on it had found room elsewhere as well: it is not placeable any more,
 // so its flows move to other units with their next flowlets, and it is parked
 // once nothing waits there. If a flowlet that is open there continues, it is
-// placed again. One unit is closed in each such time. A unit that was started
-// ahead of need is closed as soon as it is ready. A closing unit is
+// placed again. One unit is closed in each such time. A closing unit is
 // placeable again before a warm one is taken. So the lowest ids are in use, and
 // as few as would be if no flow preferred the unit that has its state
 // (proto/decisions.md 12).
