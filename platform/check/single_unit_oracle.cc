@@ -173,9 +173,9 @@ class ComparedServices final : public FlowServices {
       Compare(std::exchange(records_, {}).bytes(), true);
     }
     if (difference_.empty() && count_ < made_.frame_count) {
-      return fmt::format(
-          "it emitted {} frames{}, should be {}", made_.frame_count,
-          nf_logs_ ? " (its log counts as one)" : "", count_);
+      return fmt::format("it emitted {} frames{}, should be {}",
+                         made_.frame_count,
+                         nf_logs_ ? " (its log counts as one)" : "", count_);
     }
     return std::move(difference_);
   }
