@@ -205,10 +205,9 @@ TEST(Config, TellsOfAChainThatIsNamedAsItsNf) {
   const std::string what =
       "sites.conf:1:1: chain \"nat\": \"nat\" names itself, not the NF of "
       "this name: give the chain another name";
-  EXPECT_EQ(WhatIsWrong(R"(chain { name: "nat" text: "nat(ip=192.0.2.1)"
-})"),
+  EXPECT_EQ(WhatIsWrong(R"C(chain { name: "nat" text: "nat(ip=192.0.2.1)" })C"),
             what);
-EXPECT_EQ(WhatIsWrong(R"(chain { name: "nat" stage { nf: "nat" } })"), what);
+  EXPECT_EQ(WhatIsWrong(R"(chain { name: "nat" stage { nf: "nat" } })"), what);
 }
 
 TEST(Config, HasToSayWhoTakesWhich) {
