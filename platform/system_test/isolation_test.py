@@ -260,7 +260,7 @@ class Failures(Isolation):
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, OK, said)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, said)
         report = json.loads(pathlib.Path(self.report).read_text())
         self.assertTrue(report["conserved"])
         self.assertEqual(report["violation_messages"], [])
@@ -363,7 +363,7 @@ class Failures(Isolation):
                 self.wait_for_ends(started)
                 self.assertEqual(leftovers(launcher), [])
                 if end != signal.SIGKILL:
-                    self.assertEqual(process.returncode, OK)
+                    self.assertEqual(process.returncode, 128 + end)
 
     def test_a_launcher_that_is_killed_ends_the_run(self):
         process, units = self.start("--threads=3")
@@ -471,7 +471,7 @@ class WarmPool(Isolation):
         wait_for("another", lambda: set(units_of(process.pid)) - set(units))
         process.terminate()
         _, said = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, OK, said)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM, said)
         told = json.loads(pathlib.Path(report).read_text())
         self.assertEqual(told["real"]["starts"]["killed"], 1)
         self.assertEqual(told["packets_released"], told["packets_in"])
