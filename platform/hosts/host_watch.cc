@@ -160,6 +160,13 @@ void HostWatch::Probe() {
     lock.unlock();
     const Instant asked = RealClock::Monotonic();
     const auto found = client_->Get(registry_.prefix());
+    lock.lock();
+    if (found.ok()) {
+      outage_.OnAnswer();
+    } else {
+      outage_.OnNoAnswer(asked, std::string(found.status().message()));
+    }
+    lock.unlock();
     if (!found.ok() && !std::exchange(is_lost, true)) {
       options_.notice(true,
                       fmt::format("units stay on the hosts that they have: {}",
@@ -168,11 +175,6 @@ void HostWatch::Probe() {
       options_.notice(false, "etcd answers again");
     }
     lock.lock();
-    if (found.ok()) {
-      outage_.OnAnswer();
-    } else {
-      outage_.OnNoAnswer(asked, std::string(found.status().message()));
-    }
     changed_.wait_for(lock, std::chrono::nanoseconds(kProbePeriod.ns),
                       [this] { return stops_; });
   }

@@ -286,7 +286,7 @@ Units               2  at most, 1.75 on average, each as fast as it can be
 
 )"));
   EXPECT_THAT(text, HasSubstr("\nDemanded bandwidth per 100 ms\n"));
-  EXPECT_THAT(text, HasSubstr("ran on 1.8 units on average (2 at most), and"));
+  EXPECT_THAT(text, HasSubstr("ran on 1.75 units on average (2 at most), and"));
   for (const char* word : {"100 Mbit/s each", "Utilisation", "provisioned"}) {
     EXPECT_THAT(text, Not(HasSubstr(word)));
   }

@@ -12,8 +12,8 @@ import sys
 import unittest
 
 sys.dont_write_bytecode = True  # nothing beside the sources
-from command_case import (BAD_DATA, IO, OK, USAGE, Command, pcap, pcapng, run,
-                          udp_frame)
+from command_case import (BAD_DATA, IO, OK, PROGRAM, USAGE, Command, pcap,
+                          pcapng, run, udp_frame)
 
 UNAVAILABLE = 69  # as platform/process/exit_code.h says
 
@@ -376,8 +376,7 @@ class Refusals(Command):
                           ["--help"], ["--version"], ["nf", "--help"],
                           ["trace", "info", self.good, "--quiet"],
                           ["nf", "list"], ["nf", "show", "nat"],
-                          ["nf", "run", "nat:ip=203.0.113.1", self.good,
-                           "--quiet"],
+                          ["nf", "run", "nat:ip=203.0.113.1", self.good],
                           ["policy", "list", "--json"]):
             with self.subTest(arguments), open("/dev/full", "wb") as full:
                 done = subprocess.run([PROGRAM, *arguments], stdout=full,

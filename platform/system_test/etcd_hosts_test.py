@@ -72,8 +72,9 @@ class EtcdHosts(JoinedHosts, HostPair):
     def serving(self):
         """The hosts whose units take packets now, by their number of units."""
         def packets():
-            units = json.loads(self.home(
-                PROGRAM, "units", f"--name={self.name}", "--json").stdout)
+            done = self.home(PROGRAM, "units", f"--name={self.name}", "--json")
+            self.assertEqual(done.returncode, OK, done.stderr)
+            units = json.loads(done.stdout)
             return {(unit["id"] if "id" in unit else 0, unit.get("host", "")):
                     int(unit.get("packets", 0))
                     for unit in units.get("unit", [])}

@@ -394,6 +394,8 @@ void FailoverWorld::ExecuteController() {
       case Kind::kStartUnit:
         StartUnit(command);
         break;
+      case Kind::kParkUnit:
+        break;  // its process stays
       case Kind::kDrop:
         packets_.erase(command.packet);
         break;

@@ -23,7 +23,7 @@ class LeadershipTest : public EtcdTest {
     client_ = *EtcdClient::Create({.endpoints = etcd_->endpoints(),
                                    .attempt = Milliseconds(500),
                                    .patience = Seconds(1)});
-    ASSERT_TRUE(client_->Put("/up", "").ok());
+    ASSERT_TRUE(WaitFor([&] { return client_->Put("/up", "").ok(); }));
   }
   std::unique_ptr<Leadership> New(const char* value) {
     return std::make_unique<Leadership>(

@@ -49,7 +49,8 @@ class Big final : public NetworkFunction {
     const int64_t bytes = options.Bytes("blob", 1, 1, 65'000, "of its blob");
     if (bytes > 1) declare_blob("blob", static_cast<uint32_t>(bytes));
     const int64_t reasons = options.Integer("reasons", 0, 0, 255, "it has");
-    reasons_.assign(static_cast<size_t>(reasons), "reason");
+    for (int64_t i = 0; i < reasons; ++i) names_.push_back(std::to_string(i));
+    reasons_.assign(names_.begin(), names_.end());
   }
   Verdict process_packet(Packet&, FlowState&) override {
     return Verdict::forward();
@@ -59,6 +60,7 @@ class Big final : public NetworkFunction {
   }
 
  private:
+  std::vector<std::string> names_;
   std::vector<std::string_view> reasons_;
 };
 SNF_REGISTER_NF(Big, "big", "has much of everything");

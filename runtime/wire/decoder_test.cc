@@ -232,7 +232,12 @@ TEST_F(BadWords, OfPiecesOfAPoolThatDoesNotExist) {
   word.unit = UnitId{3};
   Refuses((*to_controller_)(CellOf(word)),
           "unit 3 sent a bad word: piece_request with pool 1");
-  word.request.pool = 0;
+}
+
+TEST_F(BadWords, OfARequestForPiecesThatIsNeitherAheadNorNot) {
+  UnitCommand word =
+      UnitCommand::Send(PieceRequest{.pool = 0, .unit = UnitId{3}});
+  word.unit = UnitId{3};
   Takes((*to_controller_)(CellOf(word)), 0);
   Spoil(word.request.is_ahead);
   Refuses((*to_controller_)(CellOf(word)),

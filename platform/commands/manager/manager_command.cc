@@ -78,11 +78,12 @@ class ManagerControl final : public ControlHandler {
   }
   // Takes the latest line of Leadership. Any thread.
   void TakePart(const std::string& line) {
-    constexpr std::string_view kWaits = "waits: ";
+    std::string_view why = line == Leadership::kLeads ? "" : line;
+    for (const std::string_view what : {"waits: ", "no longer leads: "}) {
+      if (why.starts_with(what)) why.remove_prefix(what.size());
+    }
     const std::scoped_lock lock(mutex_);
-    waits_ = line == Leadership::kLeads ? ""
-             : line.starts_with(kWaits) ? line.substr(kWaits.size())
-                                        : line;
+    waits_ = why;
   }
   absl::Status Down(Deadline /*deadline*/,
                     const proto::DownRequest& /*request*/,

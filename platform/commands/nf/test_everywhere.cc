@@ -461,7 +461,8 @@ std::string ReplayLine(const std::string& nf,
          "' --policy=rotate --max_units=" + std::to_string(units) +
          " --warm_units=" + std::to_string(units) +
          " --unit_capacity=1Tbps --state_delay=1us" +
-         (inside.empty() ? "" : " --inside=" + inside);
+         (inside.empty() ? "" : " --inside=" + inside) +
+         "\n";  // GoogleTest writes a parenthesis after it
 }
 
 }  // namespace
