@@ -323,7 +323,8 @@ class EtcdAway(EtcdHosts):
                                    r"answers.*: units stay on the hosts")
             self.etcd.start()
             wait_for("a word", lambda: "etcd answers again" in self.said())
-            self.assertEqual(self.status()["etcd"]["why"], "")
+            wait_for("its word in status",
+                     lambda: self.status()["etcd"]["why"] == "")
             self.serve("c")
             self.join("c", "--units=2")
             wait_for("units on c",

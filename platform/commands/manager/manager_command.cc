@@ -78,7 +78,8 @@ class ManagerControl final : public ControlHandler {
   }
   // Takes the latest line of Leadership. Any thread.
   void TakePart(const std::string& line) {
-    std::string_view why = line == Leadership::kLeads ? "" : line;
+    std::string_view why = line;
+    if (why == Leadership::kLeads) why = {};
     for (const std::string_view what : {"waits: ", "no longer leads: "}) {
       if (why.starts_with(what)) why.remove_prefix(what.size());
     }
