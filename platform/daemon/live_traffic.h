@@ -58,8 +58,8 @@ struct HandedPlace {
 // at the sender's side is filtered, as by a bridge (IEEE 802.1Q, §8.7): it is
 // not offered to the chains, and counted (PortsFigures::filtered). So hosts at
 // two ports of a side reach each other only by a router at the other side, as
-// with isolated ports of a bridge. A port whose interface is lost gets nothing
-// if another is there.
+// with isolated ports of a bridge. If another port of the side is up, a port
+// whose interface is lost gets nothing.
 //
 //   Worked example: inside1=lan0, inside2=lan1, outside=wan0. An answer of ARP
 //   comes in by lan1 from A, and leaves by wan0. What comes in by wan0 for A
@@ -87,7 +87,7 @@ struct HandedPlace {
 // This one goes on to read, and passes on what no flow of its own wants, by a
 // channel for each port; the other sends by sockets of its own. Once this one
 // has no flows any more, the other reads on in the rings of the same sockets,
-// from where this one has ended: so no packet is lost or there twice.
+// from where this one has ended: so no packet is lost or repeated.
 //
 //   lan0 ─► ring ─► this process ─┬─ its flows ─► its chains ─► wan0
 //             ┊                   └─ else ─channel─► the other ─► wan0

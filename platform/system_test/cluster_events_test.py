@@ -165,7 +165,7 @@ class Events(unittest.TestCase):
             r"unit loop .* (was killed|ended|has ended|cannot be started|is lost)",
             text)]
         loggers = len(re.findall(r"of loggers (was killed|ended)", text))
-        return (not ended or text.rfind("recovered ") > ended[-1]) and (
+        return (not ended or text.rfind("recovered") > ended[-1]) and (
             text.count("loggers are back") == loggers)
 
     def all_are_well(self):

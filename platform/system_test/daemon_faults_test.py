@@ -494,7 +494,7 @@ class DaemonFaults(control_test.Control):
     def kill_loggers_and_a_unit(self, launcher):
         """One after the other: at once is outside of the promise."""
         for name, back in ((LOGGERS, "loggers are back"),
-                           (UNITS, "recovered ")):
+                           (UNITS, "recovered")):
             before = self.log().count(back)
             os.kill(processes_of(launcher, name)[0], signal.SIGKILL)
             wait_for(back, lambda: self.log().count(back) > before)

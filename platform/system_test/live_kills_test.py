@@ -76,7 +76,7 @@ class Killer:
                 count("loggers are back") and
                 (not self.kills[UNITS] or
                  text.rfind("was killed by signal 9, with units") <
-                 text.rfind("recovered ")))
+                 text.rfind("recovered")))
 
     def kill(self, name, pid):
         """Returns whether it was there to be killed."""
