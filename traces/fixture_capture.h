@@ -4,16 +4,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/test_folder.h"
 #include "traces/capture_format.h"
 #include "traces/capture_reader.h"
 #include "traces/compression.h"
@@ -149,30 +148,6 @@ class HandmadeCapture {
 
   bool swapped_;
   std::string bytes_;
-};
-
-// A folder of its own that goes away with the test.
-class TestFolder {
- public:
-  TestFolder() {
-    std::string name = testing::TempDir() + "snf-traces-XXXXXX";
-    EXPECT_NE(mkdtemp(name.data()), nullptr) << name;
-    path_ = name;
-  }
-  ~TestFolder() { std::filesystem::remove_all(path_); }
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-
-  std::string Path(const std::string& name) const {
-    return (path_ / name).string();
-  }
-  std::string Write(const std::string& name, std::string_view bytes) const {
-    std::ofstream(Path(name), std::ios::binary) << bytes;
-    return Path(name);
-  }
-
- private:
-  std::filesystem::path path_;
 };
 
 inline std::string ReadFile(const std::string& path) {

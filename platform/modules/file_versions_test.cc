@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <string>
+
+#include "base/test_folder.h"
 
 namespace snf {
 namespace {
@@ -17,26 +17,18 @@ using testing::UnorderedElementsAre;
 
 class FileVersionsTest : public testing::Test {
  protected:
-  FileVersionsTest() { std::filesystem::create_directory(folder_); }
-  ~FileVersionsTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Write(const std::string& name, const std::string& text) const {
-    const std::string file = folder_ + "/" + name;
-    std::ofstream(file) << text;
-    return file;
-  }
   static FileVersions Of(const std::string& nf) {
     const auto spec = NfSpec::Parse(nf);
     EXPECT_TRUE(spec.ok()) << spec.status();
     return FileVersionsOf(*spec);
   }
 
-  const std::string folder_ = testing::TempDir() + "/file_versions";
+  const TestFolder folder_;
 };
 
 TEST_F(FileVersionsTest, AreOfRulesAndOfSetsWhereverTheyAreNamed) {
-  const std::string rules = Write("fw.txt", "deny from $bad\n");
-  const std::string bad = Write("bad.txt", "10.0.0.1\n");
+  const std::string rules = folder_.Write("fw.txt", "deny from $bad\n");
+  const std::string bad = folder_.Write("bad.txt", "10.0.0.1\n");
   const std::string nf =
       "firewall(rules=" + rules + ",set=web:80;bad:@" + bad + ") | monitor";
   const FileVersions before = Of(nf);
@@ -46,7 +38,7 @@ TEST_F(FileVersionsTest, AreOfRulesAndOfSetsWhereverTheyAreNamed) {
           Pair(rules + " (firewall: rules)", StartsWith("15 bytes, hash ")),
           Pair(bad + " (firewall: set)", StartsWith("9 bytes, hash "))));
   EXPECT_EQ(Of(nf), before);
-  Write("bad.txt", "10.0.0.2\n");  // of the same length
+  folder_.Write("bad.txt", "10.0.0.2\n");  // of the same length
   const FileVersions after = Of(nf);
   EXPECT_NE(after.at(bad + " (firewall: set)"),
             before.at(bad + " (firewall: set)"));
@@ -55,7 +47,7 @@ TEST_F(FileVersionsTest, AreOfRulesAndOfSetsWhereverTheyAreNamed) {
 }
 
 TEST_F(FileVersionsTest, TellOfAFileThatIsGone) {
-  const std::string gone = folder_ + "/gone";
+  const std::string gone = folder_.Path("gone");
   EXPECT_THAT(
       Of("firewall(rules=" + gone + ")"),
       UnorderedElementsAre(Pair(gone + " (firewall: rules)", "not readable")));

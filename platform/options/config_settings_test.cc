@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/rng.h"
+#include "base/test_folder.h"
 #include "base/test_seeds.h"
 #include "platform/options/config.h"
 #include "platform/options/run_flags.h"
@@ -196,9 +197,8 @@ TEST(ConfigEdit, RefusesWhatItCannotKeep) {
 
 TEST(ConfigEdit, KeepsLinkAndPermissionsOfTheFile) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::path(testing::TempDir()) / "config_edit";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const TestFolder scratch;
+  const fs::path folder = scratch.Path("");
   const fs::path file = folder / "real.conf";
   const fs::path link = folder / "edge.conf";
   std::ofstream(file) << "port: \"inside=lan0\"\n";

@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
+
+#include "base/test_folder.h"
 
 namespace snf {
 namespace {
@@ -51,29 +51,21 @@ SNF_REGISTER_NF(SetupRead, "setup_read", "has a table that packets read");
 
 class KeptIdentityTest : public testing::Test {
  protected:
-  KeptIdentityTest() { std::filesystem::create_directory(folder_); }
-  ~KeptIdentityTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Write(const std::string& name, const std::string& text) const {
-    const std::string file = folder_ + "/" + name;
-    std::ofstream(file) << text;
-    return file;
-  }
   std::string Identity(const std::string& nf) const {
     const auto spec = NfSpec::Parse(nf);
     EXPECT_TRUE(spec.ok()) << spec.status();
     return KeptIdentity(run_, real_, {}, *spec);
   }
 
-  const std::string folder_ = testing::TempDir() + "/kept_identity";
+  const TestFolder folder_;
   RunOptions run_;
   RealOptions real_;
 };
 
 TEST_F(KeptIdentityTest, ChangesWithWhatTheFilesOfTheNfHave) {
-  const std::string rules = Write("rules", "allow any");
-  const std::string one = Write("one", "1");
-  const std::string two = Write("two", "2");
+  const std::string rules = folder_.Write("rules", "allow any");
+  const std::string one = folder_.Write("one", "1");
+  const std::string two = folder_.Write("two", "2");
   const std::string nf =
       "identity_reader(rules=" + rules + ",more=" + one + "+" + two + ")";
   const std::string before = Identity(nf);
@@ -82,32 +74,32 @@ TEST_F(KeptIdentityTest, ChangesWithWhatTheFilesOfTheNfHave) {
   EXPECT_THAT(before,
               HasSubstr("\nfile " + two + " (identity_reader: more)\t1 bytes"));
   EXPECT_EQ(Identity(nf), before);
-  Write("rules", "deny  any");  // of the same length
+  folder_.Write("rules", "deny  any");  // of the same length
   EXPECT_NE(Identity(nf), before);
-  Write("rules", "allow any");
+  folder_.Write("rules", "allow any");
   EXPECT_EQ(Identity(nf), before);
-  Write("two", "3");
+  folder_.Write("two", "3");
   EXPECT_NE(Identity(nf), before);
 }
 
 TEST_F(KeptIdentityTest, NamesAFileThatIsGone) {
-  const std::string gone = folder_ + "/gone";
+  const std::string gone = folder_.Path("gone");
   EXPECT_THAT(Identity("identity_reader(rules=" + gone + ")"),
               HasSubstr("\nfile " + gone +
                         " (identity_reader: rules)\tnot readable\n"));
 }
 
 TEST_F(KeptIdentityTest, ReadsAFileWhoseNameHasAPlus) {
-  const std::string file = Write("a+b", "12");
+  const std::string file = folder_.Write("a+b", "12");
   EXPECT_THAT(Identity("identity_reader(rules=" + file + ")"),
               HasSubstr("file " + file + " (identity_reader: rules)\t2 bytes"));
 }
 
 TEST_F(KeptIdentityTest, LeavesFilesThatAreWrittenAlone) {
-  const std::string log = Write("log", "");
+  const std::string log = folder_.Write("log", "");
   const std::string nf = "identity_reader(log=" + log + ")";
   const std::string before = Identity(nf);
-  Write("log", "something");
+  folder_.Write("log", "something");
   EXPECT_EQ(Identity(nf), before);
   EXPECT_THAT(before, Not(HasSubstr("file " + log)));
 }
@@ -123,7 +115,7 @@ TEST_F(KeptIdentityTest, ChangesWithFlagsAndTheProgram) {
   EXPECT_NE(Identity("identity_reader"), before);
   real_.host_state = false;
   EXPECT_EQ(Identity("identity_reader"), before);
-  real_.program = Write("program", "");
+  real_.program = folder_.Write("program", "");
   EXPECT_NE(Identity("identity_reader"), before);
 }
 
