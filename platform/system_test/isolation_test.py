@@ -266,6 +266,24 @@ class Failures(Isolation):
         self.assertEqual(report["violation_messages"], [])
         self.assertEqual(report["packets_dropped"].get("nf_failed", 0), 0)
 
+    @unittest.skipIf(ISOLATION != "lxc", "only containers have monitors")
+    def test_a_monitor_that_is_stopped_is_not_waited_for_without_limit(self):
+        process, _ = self.start(*self.WITH_LOGGERS)
+        launcher = self.launcher_of(process)
+        for _ in range(2):
+            before = wait_for("units", lambda: len(
+                found := units_of(process.pid)) == 2 and found)
+            for monitor in units_of(process.pid, "snf-monitor"):
+                os.kill(monitor, signal.SIGSTOP)
+            os.kill(before[0], signal.SIGKILL)
+            wait_for("another", lambda old=before[0]: len(
+                found := units_of(process.pid)) == 2 and old not in found)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, said)
+        self.assertEqual(leftovers(launcher), [])
+
     def test_loggers_that_crash_again_and_again_end_the_run(self):
         process, _ = self.start(*self.WITH_LOGGERS)
         end = time.monotonic() + 60

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,6 +35,8 @@ constexpr const char* kCgroups = "/sys/fs/cgroup";
 constexpr int kReadySeconds = 10;
 constexpr int kMonitorMs = 1'000;
 constexpr int kLockTries = 100;
+constexpr const char* kMonitorEnd = "-monitor";
+constexpr const char* kPivotEnd = "-pivot";
 constexpr timespec kPause = {.tv_sec = 0, .tv_nsec = 500'000};
 
 #if defined(__x86_64__)
@@ -134,16 +137,38 @@ absl::Status Error(const std::string& what) {
   return absl::UnavailableError(absl::StrCat("container: ", what));
 }
 
-// Waits until the monitor has ended. Kills a stopped monitor, so that the
-// launcher does not wait without limit.
-void EndMonitor(pid_t monitor) {
+// Waits until the monitor has ended, and has removed the container's cgroups.
+// Kills a monitor that is stopped or late, so that the launcher does not wait
+// without limit; returns false then.
+bool EndMonitor(pid_t monitor) {
   for (int i = 0; i < kMonitorMs * 2; ++i) {
     const pid_t ended = waitpid(monitor, nullptr, WNOHANG);
-    if (ended == monitor || (ended < 0 && errno != EINTR)) return;
+    if (ended == monitor || (ended < 0 && errno != EINTR)) return true;
     nanosleep(&kPause, nullptr);
   }
   kill(monitor, SIGKILL);
   waitpid(monitor, nullptr, 0);
+  return false;
+}
+
+// The cgroup of a container, below that of this process; those of its monitor
+// have names that begin so.
+std::string CgroupOf(uint32_t index) {
+  return absl::StrCat(NameOfLauncher(getpid()), "/", index);
+}
+
+// Removes what a killed monitor has left: LXC starts no container in cgroups
+// that exist.
+void RemoveCgroupsOf(uint32_t index) {
+  for (const fs::path& own : OwnCgroups()) {
+    for (const char* end : {"", kMonitorEnd, kPivotEnd}) {
+      const fs::path folder = own / absl::StrCat(CgroupOf(index), end);
+      for (int i = 0; i < kMonitorMs * 2 && fs::exists(folder); ++i) {
+        RemoveCgroup(folder);
+        if (fs::exists(folder)) nanosleep(&kPause, nullptr);
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -295,7 +320,7 @@ absl::Status ContainerMethod::CopyToRoot(const std::string& file) const {
 
 absl::Status ContainerMethod::Configure(lxc_container& lxc,
                                         uint32_t index) const {
-  const std::string cgroup = absl::StrCat(NameOfLauncher(getpid()), "/", index);
+  const std::string cgroup = CgroupOf(index);
   const std::string ids =
       absl::StrCat(" 0 ", 1'000'000 + index * 65'536, " 65536");
   using Item = std::pair<std::string, std::string>;
@@ -313,8 +338,8 @@ absl::Status ContainerMethod::Configure(lxc_container& lxc,
       {"lxc.idmap", absl::StrCat("u", ids)},
       {"lxc.idmap", absl::StrCat("g", ids)},
       {"lxc.cgroup.relative", "1"},
-      {"lxc.cgroup.dir.monitor", absl::StrCat(cgroup, "-monitor")},
-      {"lxc.cgroup.dir.monitor.pivot", absl::StrCat(cgroup, "-pivot")},
+      {"lxc.cgroup.dir.monitor", absl::StrCat(cgroup, kMonitorEnd)},
+      {"lxc.cgroup.dir.monitor.pivot", absl::StrCat(cgroup, kPivotEnd)},
       {"lxc.cgroup.dir.container", cgroup}};
   const std::string memory = std::to_string(limits_.memory_bytes);
   const std::string processes = std::to_string(limits_.processes);
@@ -354,7 +379,11 @@ absl::Status ContainerMethod::Boot(Container& container) {
   }
   // LXC's own wait looks once a second.
   for (int i = 0; i < kReadySeconds * 2'000; ++i) {
-    if (lxc.is_running(&lxc) && lxc.init_pid(&lxc) > 1) return absl::OkStatus();
+    const pid_t init = lxc.is_running(&lxc) ? lxc.init_pid(&lxc) : -1;
+    if (init > 1) {
+      container.init = static_cast<int>(syscall(SYS_pidfd_open, init, 0));
+      return absl::OkStatus();
+    }
     if (waitpid(container.monitor, nullptr, WNOHANG) == container.monitor) {
       container.monitor = -1;
       return Error("LXC cannot start it");
@@ -394,15 +423,17 @@ void ContainerMethod::on_ended(uint32_t index) {
   if (index >= containers_.size()) return;
   Container container = std::exchange(containers_[index], {});
   if (container.lxc == nullptr) return;
-  // The monitor ends once init has, and takes the container down.
-  const pid_t init =
-      container.monitor > 0 ? container.lxc->init_pid(container.lxc) : -1;
-  if (init > 1) {
-    kill(init, SIGKILL);
+  // The monitor ends once init has, and takes the container down. LXC asks the
+  // monitor which process init is, and waits without limit.
+  if (container.init >= 0) {
+    syscall(SYS_pidfd_send_signal, container.init, SIGKILL, nullptr, 0);
+    close(container.init);
   } else if (container.monitor > 1) {
     kill(container.monitor, SIGKILL);
   }
-  if (container.monitor > 0) EndMonitor(container.monitor);
+  if (container.monitor > 0 && !EndMonitor(container.monitor)) {
+    RemoveCgroupsOf(index);
+  }
   put_(container.lxc);
 }
 

@@ -67,6 +67,7 @@ class ContainerMethod final : public LaunchMethod {
   struct Container {
     lxc_container* lxc = nullptr;
     pid_t monitor = -1;
+    int init = -1;  // its pidfd
   };
   using New = lxc_container* (*)(const char* name, const char* path);
   using Put = int (*)(lxc_container*);
