@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/test_folder.h"
 #include "traces/capture_format.h"
 #include "traces/capture_reader.h"
 #include "traces/compression.h"
+#include "traces/fixture_folder.h"
 
 // Shared by the tests of this folder: captures made byte by byte, valid or not,
 // and the results of reading them.

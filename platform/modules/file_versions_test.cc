@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "base/test_folder.h"
+#include "traces/fixture_folder.h"
 
 namespace snf {
 namespace {

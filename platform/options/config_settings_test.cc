@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/rng.h"
-#include "base/test_folder.h"
 #include "base/test_seeds.h"
 #include "platform/options/config.h"
 #include "platform/options/run_flags.h"
+#include "traces/fixture_folder.h"
 
 namespace snf {
 namespace {

@@ -151,14 +151,14 @@ bool EndMonitor(pid_t monitor) {
   return false;
 }
 
-// The cgroup of a container, below that of this process; those of its monitor
-// have names that begin so.
+// Returns the path of a container's cgroup in the cgroup of this process. The
+// paths of its monitor's cgroups begin with it.
 std::string CgroupOf(uint32_t index) {
   return absl::StrCat(NameOfLauncher(getpid()), "/", index);
 }
 
-// Removes what a killed monitor has left: LXC starts no container in cgroups
-// that exist.
+// Removes cgroups that a killed monitor has left: LXC starts no container in
+// cgroups that exist.
 void RemoveCgroupsOf(uint32_t index) {
   for (const fs::path& own : OwnCgroups()) {
     for (const char* end : {"", kMonitorEnd, kPivotEnd}) {

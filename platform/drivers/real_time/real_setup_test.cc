@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "base/test_folder.h"
+#include "traces/fixture_folder.h"
 
 namespace snf {
 namespace {

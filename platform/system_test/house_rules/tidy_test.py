@@ -216,6 +216,7 @@ TESTS_MAY_INCLUDE = {
     "runtime/core": {"runtime/shell"},
     "nfs": {"runtime/core", "runtime/ring"},
     "controller/live": {"runtime/core"},
+    "platform/modules": {"traces"},
     "platform/check": WHOLE_RUN,
     "platform/drivers/virtual_network": WHOLE_RUN,
     "platform/drivers/virtual_time": WHOLE_RUN,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SNF_BASE_TEST_FOLDER_H_
-#define SNF_BASE_TEST_FOLDER_H_
+#ifndef SNF_TRACES_FIXTURE_FOLDER_H_
+#define SNF_TRACES_FIXTURE_FOLDER_H_
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 
 namespace snf {
 
-// A folder of its own for a test, which may run at the same time as any other.
-// Removed with the object.
+// A folder for a test or benchmark, which may run at the same time as any
+// other. Removed with the object.
 class TestFolder {
  public:
   TestFolder() {
@@ -39,4 +39,4 @@ class TestFolder {
 
 }  // namespace snf
 
-#endif  // SNF_BASE_TEST_FOLDER_H_
+#endif  // SNF_TRACES_FIXTURE_FOLDER_H_
