@@ -646,7 +646,8 @@ class Intrusions(Isolation):
         done, report = self.replay(
             f"--nf=chronicle | {INTRUDER}(how=lie,mark={mark})",
             "--host_state", "--policy=rotate", "--max_units=3", "--threads=5",
-            "--loggers=on", "--max_flows=1024", pace=REAL)
+            "--loggers=on", "--max_flows=1024",
+            pace=("--clock=real", "--speed=2x"))
         self.assertEqual(done.returncode, OK, done.stderr)
         self.assertTrue(os.path.exists(mark), "none was hostile")
         self.assertTrue(report["conserved"])
