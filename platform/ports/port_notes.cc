@@ -108,11 +108,10 @@ std::vector<std::string> NotesOnExternal(const std::vector<PortSpec>& ports,
           port.name(), Shortened(own), TextOf(own.front())));
     }
     if (!others.empty()) {
-      notes.push_back(
-          fmt::format("port {}: {} is an address of the NAT in the port's "
-                      "network, where no "
-                      "host answers for it, unless the port has proxy={}",
-                      port.name(), Shortened(others), TextOf(others.front())));
+      notes.push_back(fmt::format(
+          "port {}: {} is an address of the NAT in the port's "
+          "network, where no host answers for it, unless the port has proxy={}",
+          port.name(), Shortened(others), TextOf(others.front())));
     }
   }
   return notes;

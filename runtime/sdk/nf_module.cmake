@@ -84,8 +84,9 @@ function(snf_add_policy name)
 endfunction()
 
 # snf_add_nf_test(name nf file_test.cc…): a test (runtime/sdk/nf_test.h) of an
-# NF that snf_add_nf added; it runs in the folder of its sources. NFs of SNF or
-# of others it has only as modules, which it may load. A build of SNF without tests has nothing to test an NF with.
+# NF that snf_add_nf added; it runs in the folder of its sources. It has NFs of
+# SNF or of others only as modules, which it may load. A build of SNF without
+# tests has nothing to test an NF with.
 function(snf_add_nf_test name nf)
   if(NOT TARGET snf::snf_nf_test)
     message(STATUS "${name} is left out: SNF was built without its tests")
