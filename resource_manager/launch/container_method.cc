@@ -158,12 +158,14 @@ std::string CgroupOf(uint32_t index) {
 }
 
 // Removes cgroups that a killed monitor has left: LXC starts no container in
-// cgroups that exist.
+// cgroups that exist. Waits for the ends of processes there, but not without
+// limit.
 void RemoveCgroupsOf(uint32_t index) {
+  int pauses = kMonitorMs * 2;
   for (const fs::path& own : OwnCgroups()) {
     for (const char* end : {"", kMonitorEnd, kPivotEnd}) {
       const fs::path folder = own / absl::StrCat(CgroupOf(index), end);
-      for (int i = 0; i < kMonitorMs * 2 && fs::exists(folder); ++i) {
+      for (; pauses > 0 && fs::exists(folder); --pauses) {
         RemoveCgroup(folder);
         if (fs::exists(folder)) nanosleep(&kPause, nullptr);
       }
